@@ -28,7 +28,7 @@ const (
 	Adapter                 // one technology of the outside each
 	Component               // one role each
 	Face                    // what people and programs talk to
-	Wiring                  // the command line
+	Wiring                  // what puts a process together, and the command line
 	Beside                  // rules of their own
 	Unassigned Layer = -1
 )
@@ -41,7 +41,7 @@ var layers = map[string]Layer{
 	"secret": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"server": Face, "web": Face,
-	"cli":       Wiring,
+	"assembly": Wiring, "cli": Wiring,
 	"lifecycle": Beside, "obs": Beside, "archtest": Beside,
 }
 

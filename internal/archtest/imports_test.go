@@ -76,7 +76,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 			if from == archtest.Wiring {
 				return ""
 			}
-			return "only cli starts and stops things"
+			return "only assembly and cli start and stop things"
 		case to == archtest.Beside || from == archtest.Beside:
 			return "what stands beside the layers imports nothing of them and is not imported"
 		case to > from:
@@ -108,11 +108,11 @@ func TestPurePackagesDoNoInputOrOutput(t *testing.T) {
 	})
 }
 
-func TestOnlyTheCommandLineImportsDrivers(t *testing.T) {
+func TestOnlyAssemblyImportsDrivers(t *testing.T) {
 	forEachImport(t, func(f archtest.File, path string) string {
 		driver := path == internal+"store/sqlite" || path == internal+"store/postgres"
-		if driver && archtest.LayerOf(f.Package) != archtest.Wiring {
-			return "which database it is, is decided in cli alone"
+		if driver && f.Package != internal+"assembly" {
+			return "only assembly decides which database is used"
 		}
 		return ""
 	})

@@ -2,35 +2,35 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) actionCommand() *cobra.Command {
+func actionCommand(a *app) *cobra.Command {
 	return group("action", "Add actions and read them: attempts, errors, what runs now; limits of lanes",
 		"Every side effect is an action: it has an id, a handler, attempts and a history.",
-		a.actionAddCommand(), a.actionListCommand(), a.actionShowCommand(), a.actionWatchCommand(), a.actionRetryCommand(),
-		a.actionReplayCommand(), a.actionSnoozeCommand(), a.actionCancelCommand(), a.actionLimitsCommand(), a.actionSchedulesCommand())
+		actionAddCommand(a), actionListCommand(a), actionShowCommand(a), actionWatchCommand(a), actionRetryCommand(a),
+		actionReplayCommand(a), actionSnoozeCommand(a), actionCancelCommand(a), actionLimitsCommand(a), actionSchedulesCommand(a))
 }
 
-// listFlags are what `waybill action list` may be told.
-type listFlags struct {
+// listActionsFlags are the flags of `waybill action list`.
+type listActionsFlags struct {
 	query                                queue.ActionQuery
 	statuses                             []string
 	parent, retryOf, after, since, until string
 }
 
-func (a *app) actionListCommand() *cobra.Command {
-	var flags listFlags
+func actionListCommand(a *app) *cobra.Command {
+	var flags listActionsFlags
 	c := &cobra.Command{
 		Use:   "list [DEPLOYMENT]",
 		Short: "List actions, newest first",
@@ -38,20 +38,13 @@ func (a *app) actionListCommand() *cobra.Command {
 			"waybill action list --status retries_exhausted --status failed --since 24h -o json",
 			"waybill action list --kind job --name mirror"),
 		Args:              arguments(0, 1, "DEPLOYMENT"),
-		ValidArgsFunction: a.completeDeployments,
+		ValidArgsFunction: completeDeployments(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				if len(arguments) > 0 {
-					ref, err := resolve(ctx, s, arguments[0])
-					if err != nil {
-						return err
-					}
-					flags.query.Pipeline, flags.query.Deployment = ref.Pipeline, ref.Number
-				}
-				return a.listActions(ctx, s, flags.query)
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListActions(ctx, listActionsOptions{Log: s, Deployment: optional(arguments, 0), Query: flags.query, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
@@ -70,15 +63,15 @@ func (a *app) actionListCommand() *cobra.Command {
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
 	offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build")
 	offer(c, "status", statusNames(action.Pending)...)
-	offerFrom(c, a.configured(handlerNames), "handler")
-	offerFrom(c, a.completeLimits, "lane")
-	offerFrom(c, a.completeActions(everyAction), "parent", "after")
-	offerFrom(c, a.completeActions(action.Status.Ended), "retry-of")
+	offerFrom(c, completeConfigured(a, handlerNames), "handler")
+	offerFrom(c, completeLimits(a), "lane")
+	offerFrom(c, completeActions(a, everyAction), "parent", "after")
+	offerFrom(c, completeActions(a, action.Status.Ended), "retry-of")
 	return c
 }
 
-// read turns flags into the query.
-func (f *listFlags) read(now time.Time) error {
+// read turns the flags into the query.
+func (f *listActionsFlags) read(now time.Time) error {
 	f.query.Statuses = nil
 	for _, text := range f.statuses {
 		status, err := action.ParseStatus(text)
@@ -105,97 +98,74 @@ func (f *listFlags) read(now time.Time) error {
 	return err
 }
 
-func (a *app) listActions(ctx context.Context, ops operations, q queue.ActionQuery) error {
-	found, err := ops.Actions(ctx, q)
+type listActionsOptions struct {
+	Log interface {
+		deploymentLister
+		Actions(context.Context, queue.ActionQuery) ([]queue.ActionState, error)
+	}
+	Deployment string // "": actions of all deployments, and those of none
+	Query      queue.ActionQuery
+	Out        show.Printer
+	Now        func() time.Time
+}
+
+// runListActions prints the actions that a query finds.
+func runListActions(ctx context.Context, o listActionsOptions) error {
+	if o.Deployment != "" {
+		ref, err := resolve(ctx, o.Log, o.Deployment)
+		if err != nil {
+			return err
+		}
+		o.Query.Pipeline, o.Query.Deployment = ref.Pipeline, ref.Number
+	}
+	found, err := o.Log.Actions(ctx, o.Query)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(found))
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(a.err, "no actions")
-		return nil
-	}
-	var t table
-	t.add("ACTION", "NAME", "STATUS", "ATTEMPT", "CREATED", "ERROR")
-	for _, x := range found {
-		t.add(x.ID.String(), actionName(x), strings.ToLower(x.Thread.Status.String()), attemptsText(x.Thread.Status, x.Thread.Spent, x.Policy),
-			ago(time.Now(), x.EnqueuedAt), cut(oneLine(x.Error), 60))
-	}
-	return t.write(a.out)
+	return show.List(o.Out, found, "no actions", func(found []queue.ActionState) []string { return show.Actions(found, o.Now()) })
 }
 
-// actionName is an action with the deployment it belongs to.
-func actionName(x queue.ActionState) string {
-	if x.Step == nil {
-		return firstOf(x.Name, x.Handler)
-	}
-	return fmt.Sprintf("%s %s", server.Ref{Pipeline: x.Step.Pipeline, Number: x.Step.Deployment}, firstOf(x.Name, x.Step.Event+" "+x.Step.Target))
-}
-
-// attemptsText is which attempt counts of those allowed: 1/3. An attempt that runs or succeeded is the one after those
-// that were spent.
-func attemptsText(status action.Status, spent int, p action.Policy) string {
-	switch status {
-	case action.Pending, action.Queued:
-		return "-"
-	case action.Running, action.Successful:
-		spent++
-	}
-	return fmt.Sprintf("%d/%d", spent, p.Retries+1)
-}
-
-func (a *app) actionShowCommand() *cobra.Command {
+func actionShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show an action with every attempt",
 		Example:           examples("waybill action show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
 		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(a.completeActions(everyAction)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-			x, err := s.Action(ctx, id)
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return a.printJSON(x)
-			}
-			return a.showAction(x)
+		ValidArgsFunction: first(completeActions(a, everyAction)),
+		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			return runShowAction(ctx, showActionOptions{Actions: s, ID: id, Out: a.printer(), Now: time.Now})
 		}),
 	}
 }
 
-// actionHead is the first line of an action's story.
-func actionHead(x queue.ActionState) string {
-	return fmt.Sprintf("%s  %s  lane %s", x.ID, actionName(x), x.Lane)
+type showActionOptions struct {
+	Actions actionReader
+	ID      action.ID
+	Out     show.Printer
+	Now     func() time.Time
 }
 
-// showAction prints an action's line, its events, and what it said.
-func (a *app) showAction(x server.ActionView) error {
-	now := time.Now()
-	fmt.Fprintf(a.out, "%s  created %s\n", actionHead(x.ActionState), clock(now, x.EnqueuedAt))
-	for _, e := range x.Events {
-		text := eventWords(e)
-		if e.Status == action.Successful {
-			text = firstOf(server.TextOf(x.Output), text)
+// runShowAction prints one action.
+func runShowAction(ctx context.Context, o showActionOptions) error {
+	x, err := o.Actions.Action(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(x, show.Action(x, o.Now())...)
+}
+
+// actionReader reads one action.
+type actionReader interface {
+	Action(context.Context, action.ID) (server.ActionView, error)
+}
+
+// withAction opens the log for a command whose first argument is an action's id.
+func withAction(a *app, do func(ctx context.Context, s *assembly.Session, id action.ID) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, arguments []string) error {
+		id, err := action.ParseID(arguments[0])
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
 		}
-		fmt.Fprintln(a.out, eventLine(e, x.Policy, text))
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
 	}
-	if x.Limit != nil {
-		fmt.Fprintf(a.out, "waits: %s\n", whyLane(*x.Limit, now))
-	}
-	if text := strings.TrimSpace(x.Error); strings.Contains(text, "\n") {
-		fmt.Fprintf(a.out, "error:\n  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
-	}
-	for _, c := range x.Children {
-		fmt.Fprintf(a.out, "asked for: %s  %s %s  %s\n", c.ID, c.Kind, firstOf(c.Name, c.Handler), strings.ToLower(c.Status.String()))
-	}
-	if len(x.Output) > 0 && string(x.Output) != "null" {
-		fmt.Fprintf(a.out, "output: %s\n", x.Output)
-	}
-	if x.Ref != "" {
-		fmt.Fprintf(a.out, "where: %s\n", x.Ref)
-	}
-	return nil
 }

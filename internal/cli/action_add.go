@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,13 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// addFlags are what `waybill action add` may be told.
+// addFlags are the flags of `waybill action add`.
 type addFlags struct {
 	parameters []string
 	at         string
@@ -26,7 +27,7 @@ type addFlags struct {
 	order      server.NewAction
 }
 
-func (a *app) actionAddCommand() *cobra.Command {
+func actionAddCommand(a *app) *cobra.Command {
 	var flags addFlags
 	c := &cobra.Command{
 		Use:   "add HANDLER",
@@ -37,13 +38,16 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 		Example: examples(`waybill action add notify -p team=web -p text="r42 is live" --watch`,
 			"waybill action add tidy -p 'days:=30' --at 2026-12-01T03:00:00Z --unique-key tidy"),
 		Args:              arguments(1, 1, "HANDLER"),
-		ValidArgsFunction: first(a.configured(orderNames)),
+		ValidArgsFunction: first(completeConfigured(a, orderNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			flags.order.Handler = given[0]
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.addAction(c.Context(), flags)
+			flags.order.By = a.User()
+			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: a.afterAdding(s, flags.watch)})
+			})
 		},
 	}
 	c.Flags().StringArrayVarP(&flags.parameters, "parameter", "p", nil, "name=text or name:=JSON; may be repeated")
@@ -56,11 +60,11 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
 	offer(c, "on-conflict", queue.OnConflicts()...)
-	offerFrom(c, a.assignments(parameterNames), "parameter")
+	offerFrom(c, completeAssignments(a, parameterNames), "parameter")
 	return c
 }
 
-// read turns flags into the order.
+// read turns the flags into the order.
 func (f *addFlags) read(now time.Time) (err error) {
 	if f.order.Parameters, err = readAssignments("-p", "parameter", f.parameters); err != nil {
 		return err
@@ -76,7 +80,7 @@ func (f *addFlags) read(now time.Time) (err error) {
 	return err
 }
 
-// readAssignments makes a JSON object of a flag's name=text and name:=JSON; word is what one of them is called.
+// readAssignments returns the name=text and name:=JSON of a flag as a JSON object. word is the noun for one of them.
 func readAssignments(flag, word string, given []string) (json.RawMessage, error) {
 	parameters := map[string]json.RawMessage{}
 	for _, text := range given {
@@ -90,7 +94,7 @@ func readAssignments(flag, word string, given []string) (json.RawMessage, error)
 		}
 		if typed, ok := strings.CutSuffix(name, ":"); ok {
 			if name, raw = typed, json.RawMessage(value); !json.Valid(raw) {
-				return nil, fault.New(fault.Invalid, "%s %s: %q is no JSON", flag, text, value).WithHint("%s %s=%s, if it is a text", flag, name, value)
+				return nil, fault.New(fault.Invalid, "%s %s: %q is not valid JSON", flag, text, value).WithHint("%s %s=%s, if it is text", flag, name, value)
 			}
 		}
 		if _, there := parameters[name]; there {
@@ -101,7 +105,7 @@ func readAssignments(flag, word string, given []string) (json.RawMessage, error)
 	return json.Marshal(parameters)
 }
 
-// readAt reads a flag's moment, or how far it is from now; "" is none.
+// readAt reads a flag's value: a time, or a duration from now. It returns the zero time for "".
 func readAt(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -116,37 +120,53 @@ func readAt(flag, text string, now time.Time) (time.Time, error) {
 	return now.Add(ahead), nil
 }
 
-// addAction stores the action, and shows it when that is wanted.
-func (a *app) addAction(ctx context.Context, flags addFlags) error {
-	s, err := a.open(ctx, a.dir, create)
-	if err != nil {
-		return err
+type addActionOptions struct {
+	Actions interface {
+		AddAction(context.Context, server.NewAction) (server.AddedAction, error)
 	}
-	defer s.close()
-	flags.order.By = a.user()
-	made, err := s.AddAction(ctx, flags.order)
-	if err != nil {
-		return err
-	}
-	return a.ordered(ctx, s, made, flags.watch)
+	Order server.NewAction
+	Then  afterAdding
 }
 
-// ordered tells of an action that was stored, or was there.
-func (a *app) ordered(ctx context.Context, s *session, made server.AddedAction, watch bool) error {
-	if !watch && a.json() {
-		return a.printJSON(made)
+// runAddAction stores an action, and shows it when that is wanted.
+func runAddAction(ctx context.Context, o addActionOptions) error {
+	made, err := o.Actions.AddAction(ctx, o.Order)
+	if err != nil {
+		return err
 	}
-	if !watch {
-		fmt.Fprintln(a.out, made.ID)
+	return o.Then.run(ctx, made)
+}
+
+// afterAdding is what commands do that have stored an action.
+type afterAdding struct {
+	Actions actionWatcher
+	Watch   bool // show the action until it has ended
+	Idle    func(context.Context) bool
+	Out     show.Printer
+}
+
+func (a *app) afterAdding(s *assembly.Session, watch bool) afterAdding {
+	return afterAdding{Actions: s, Watch: watch, Idle: s.IsIdle, Out: a.printer()}
+}
+
+// run prints the id of an action that was stored, or that an earlier command has stored, and watches it.
+func (o afterAdding) run(ctx context.Context, made server.AddedAction) error {
+	if !o.Watch && o.Out.JSON {
+		return o.Out.Document(made)
+	}
+	if !o.Watch {
+		if err := o.Out.Lines(made.ID.String()); err != nil {
+			return err
+		}
 	}
 	if !made.Created {
-		fmt.Fprintf(a.err, "waybill: it was there already: %s\n", strings.ToLower(made.Thread.Status.String()))
+		o.Out.Warn("waybill: it was there already: %s", strings.ToLower(made.Thread.Status.String()))
 	}
 	if made.Thread.Status.Live() {
-		s.warnIfIdle(ctx, a)
+		warnIfIdle(ctx, o.Out, o.Idle)
 	}
-	if watch {
-		return a.watchAction(ctx, s, made.ID)
+	if !o.Watch {
+		return nil
 	}
-	return nil
+	return watchAction(ctx, o.Actions, made.ID, o.Out)
 }

@@ -2,25 +2,26 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// replayFlags are what `waybill action replay` may be told.
+// replayFlags are the flags of `waybill action replay`.
 type replayFlags struct {
 	since, until, resume string
 	order                server.ReplayOrder
 }
 
-func (a *app) actionReplayCommand() *cobra.Command {
+func actionReplayCommand(a *app) *cobra.Command {
 	var flags replayFlags
 	c := &cobra.Command{
 		Use:   "replay",
@@ -36,9 +37,9 @@ with their deployments; name a handler to leave them out.`,
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				flags.order.By = a.user()
-				return a.replay(ctx, s, flags.order)
+			flags.order.By = a.User()
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runReplay(ctx, replayOptions{Actions: s, Order: flags.order, Progress: onTerminal(a.err), Out: a.printer()})
 			})
 		},
 	}
@@ -49,11 +50,11 @@ with their deployments; name a handler to leave them out.`,
 	c.Flags().BoolVar(&flags.order.DryRun, "dry-run", false, "only count them")
 	c.Flags().StringVar(&flags.resume, "resume", "", "continue the replay with this id")
 	offer(c, "status", statusNames(action.Successful)...)
-	offerFrom(c, a.configured(handlerNames), "handler")
+	offerFrom(c, completeConfigured(a, handlerNames), "handler")
 	return c
 }
 
-// statusNames lists the statuses of actions from one on, as people write them.
+// statusNames returns the statuses of actions, beginning with one, as people write them.
 func statusNames(from action.Status) []string {
 	var names []string
 	for s := from; s <= action.RetriesExhausted; s++ {
@@ -62,7 +63,7 @@ func statusNames(from action.Status) []string {
 	return names
 }
 
-// read turns flags into the order.
+// read turns the flags into the order.
 func (f *replayFlags) read(now time.Time) (err error) {
 	if len(f.order.Status) == 0 {
 		return fault.New(fault.Invalid, "replay wants to know which actions").WithHint("--status failed, or another end; it may be repeated")
@@ -88,6 +89,18 @@ func readPast(flag, text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
+// replayer replays the next part of a range.
+type replayer interface {
+	ReplayActions(context.Context, server.ReplayOrder) (queue.Replayed, error)
+}
+
+type replayOptions struct {
+	Actions  replayer
+	Order    server.ReplayOrder
+	Progress bool // print how far it is; a person waits for it
+	Out      show.Printer
+}
+
 // replayReport is what a replay did, or would do.
 type replayReport struct {
 	ID      string `json:"id"`
@@ -96,35 +109,38 @@ type replayReport struct {
 	DryRun  bool   `json:"dryRun"`
 }
 
-// replay counts first, so that a range that cannot be replayed is refused before anything is stored.
-func (a *app) replay(ctx context.Context, ops operations, order server.ReplayOrder) error {
-	look := order
+// runReplay counts first, so that a range that cannot be replayed is refused before anything is stored.
+func runReplay(ctx context.Context, o replayOptions) error {
+	look := o.Order
 	look.DryRun = true
-	counted, err := replaySteps(ctx, ops, &look, func(replayReport) {})
+	counted, err := replaySteps(ctx, o.Actions, &look, func(replayReport) {})
 	if err != nil {
 		return err
 	}
-	counted.DryRun = order.DryRun
-	if order.DryRun || counted.Found == 0 {
-		return a.replayed(counted)
+	counted.DryRun = o.Order.DryRun
+	if o.Order.DryRun || counted.Found == 0 {
+		return o.Out.Answer(counted, replayLines(counted)...)
 	}
-	if order.ID.IsZero() {
-		order.ID = look.ID
+	if o.Order.ID.IsZero() {
+		o.Order.ID = look.ID
 	}
-	progress := a.replayProgress(counted.Found)
-	report, err := replaySteps(ctx, ops, &order, progress)
+	report, err := replaySteps(ctx, o.Actions, &o.Order, func(r replayReport) {
+		if o.Progress && !o.Out.JSON {
+			o.Out.Warn("replayed %d of %d", r.Found, counted.Found)
+		}
+	})
 	if err != nil {
-		fmt.Fprintf(a.err, "waybill: %d of %d were looked at; go on with\n  %s\n", report.Found, counted.Found, resumeCommand(order))
+		o.Out.Warn("waybill: %d of %d were looked at; resume with\n  %s", report.Found, counted.Found, replayLine(o.Order))
 		return err
 	}
-	return a.replayed(report)
+	return o.Out.Answer(report, replayLines(report)...)
 }
 
-// replaySteps steps through the range, and leaves the replay's id in the order.
-func replaySteps(ctx context.Context, ops operations, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
+// replaySteps steps through the range, and leaves the replay's id and its position in the order.
+func replaySteps(ctx context.Context, actions replayer, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
 	report := replayReport{DryRun: order.DryRun}
 	for {
-		step, err := ops.ReplayActions(ctx, *order)
+		step, err := actions.ReplayActions(ctx, *order)
 		if err != nil {
 			return report, err
 		}
@@ -139,17 +155,8 @@ func replaySteps(ctx context.Context, ops operations, order *server.ReplayOrder,
 	}
 }
 
-// replayProgress tells a person at a terminal how far it is.
-func (a *app) replayProgress(total int) func(replayReport) {
-	w := io.Discard
-	if onTerminal(a.err) && !a.json() {
-		w = a.err
-	}
-	return func(r replayReport) { fmt.Fprintf(w, "replayed %d of %d\n", r.Found, total) }
-}
-
-// resumeCommand is how to go on with a replay that was interrupted.
-func resumeCommand(o server.ReplayOrder) string {
+// replayLine returns the command line that continues a replay.
+func replayLine(o server.ReplayOrder) string {
 	words := []string{"waybill action replay --resume", o.ID.String()}
 	for _, s := range o.Status {
 		words = append(words, "--status", s)
@@ -166,21 +173,17 @@ func resumeCommand(o server.ReplayOrder) string {
 	return strings.Join(words, " ")
 }
 
-func (a *app) replayed(r replayReport) error {
-	if a.json() {
-		return a.printJSON(r)
+// replayLines returns what a replay did, or would do.
+func replayLines(r replayReport) []string {
+	switch rest := r.Found - r.Created; {
+	case r.Found == 0:
+		return []string{"no actions in that range"}
+	case r.DryRun:
+		return []string{"would replay " + show.Count(r.Found, "action")}
+	case rest == 0:
+		return []string{"replayed " + show.Count(r.Created, "action")}
+	default:
+		return []string{"replayed " + show.Count(r.Created, "action"),
+			show.Count(rest, "action") + " not replayed: done by an earlier replay, or a live action has the same key"}
 	}
-	if r.Found == 0 {
-		_, err := fmt.Fprintln(a.out, "no actions in that range")
-		return err
-	}
-	if r.DryRun {
-		_, err := fmt.Fprintf(a.out, "would replay %s\n", count(r.Found, "action"))
-		return err
-	}
-	fmt.Fprintf(a.out, "replayed %s\n", count(r.Created, "action"))
-	if rest := r.Found - r.Created; rest > 0 {
-		fmt.Fprintf(a.out, "%d were replayed before, or another action with their key lives\n", rest)
-	}
-	return nil
 }

@@ -2,17 +2,17 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) actionWatchCommand() *cobra.Command {
+func actionWatchCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch ID",
 		Short: "Watch an action until it has ended",
@@ -20,141 +20,58 @@ func (a *app) actionWatchCommand() *cobra.Command {
 when it failed, and 4 when it was canceled.`,
 		Example:           examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
 		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(a.completeActions(everyAction)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-			s.warnIfIdle(ctx, a)
-			return a.watchAction(ctx, s, id)
+		ValidArgsFunction: first(completeActions(a, everyAction)),
+		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			warnIfIdle(ctx, a.printer(), s.IsIdle)
+			return watchAction(ctx, s, id, a.printer())
 		}),
 	}
 }
 
-func (a *app) actionCancelCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "cancel ID",
-		Short: "End an action",
-		Long: `Ends an action: at once when no attempt runs, else as soon as its attempt ends. What has
-happened by then remains. A step of a deployment is canceled with its deployment.`,
-		Example:           examples("waybill action cancel 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(a.completeActions(action.Status.Live)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-			state, err := s.CancelAction(ctx, id)
-			if err != nil {
-				return err
-			}
-			if a.json() {
-				return a.printJSON(state)
-			}
-			said := "canceled"
-			if state.Thread.Status.Live() {
-				said = "asked to stop"
-			}
-			_, err = fmt.Fprintf(a.out, "%s: %s\n", id, said)
-			return err
-		}),
-	}
+// actionWatcher reads an action and follows its events.
+type actionWatcher interface {
+	actionReader
+	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
 }
 
-func (a *app) actionSnoozeCommand() *cobra.Command {
-	var text string
-	c := &cobra.Command{
-		Use:   "snooze ID --until TIME",
-		Short: "Let an action that waits do so until another time",
-		Long: `Puts off the next attempt of an action that waits for one, or has it made sooner: --until 0s is
-now. It costs no attempt. A step of a deployment is held with its deployment.`,
-		Example: examples("waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2h",
-			"waybill action snooze 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --until 2026-12-01T03:00:00Z"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(a.completeActions(action.Status.Live)),
-	}
-	c.RunE = a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-		now := time.Now()
-		until, err := readAt("--until", text, now)
-		if err != nil {
-			return err
-		}
-		if text == "" {
-			return fault.New(fault.Invalid, "snooze wants to know until when").WithHint("--until 2h, or a time")
-		}
-		state, err := s.SnoozeAction(ctx, id, until, a.user())
-		if err != nil {
-			return err
-		}
-		if a.json() {
-			return a.printJSON(state)
-		}
-		_, err = fmt.Fprintf(a.out, "%s: next attempt %s\n", id, clock(now, state.Thread.RunAt))
-		return err
-	})
-	c.Flags().StringVar(&text, "until", "", "this time (RFC 3339), or this far from now, such as 2h or 7d; at most a year ahead")
-	return c
-}
-
-func (a *app) actionRetryCommand() *cobra.Command {
-	var watch bool
-	c := &cobra.Command{
-		Use:   "retry ID",
-		Short: "Do an ended action once more",
-		Long: `Makes a new action with the parameters, the key and the priority of an ended one, and prints its
-id. The ended one stays what it is. A step of a deployment is retried with its deployment.`,
-		Example:           examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
-		Args:              arguments(1, 1, "ID"),
-		ValidArgsFunction: first(a.completeActions(action.Status.Ended)),
-		RunE: a.withAction(func(ctx context.Context, s *session, id action.ID) error {
-			made, err := s.RetryAction(ctx, id, a.user())
-			if err != nil {
-				return err
-			}
-			return a.ordered(ctx, s, made, watch)
-		}),
-	}
-	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
-	return c
-}
-
-// withAction opens a session for a command whose first argument is an action's id.
-func (a *app) withAction(do func(ctx context.Context, s *session, id action.ID) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, arguments []string) error {
-		id, err := action.ParseID(arguments[0])
-		if err != nil {
-			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
-		}
-		return a.withSession(c, func(ctx context.Context, s *session) error { return do(ctx, s, id) })
-	}
-}
-
-// watchAction shows an action's events until it has ended. The error says how it ended, unless that was well.
-func (a *app) watchAction(ctx context.Context, ops operations, id action.ID) error {
-	x, err := ops.Action(ctx, id)
+// watchAction prints an action's events until it has ended. The error is how it ended, unless it succeeded.
+func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out show.Printer) error {
+	x, err := actions.Action(ctx, id)
 	if err != nil {
 		return err
 	}
-	if !a.json() {
-		fmt.Fprintln(a.out, actionHead(x.ActionState))
-	}
-	var last action.Event
-	err = ops.FollowAction(ctx, id, -1, func(e action.Event) error {
-		last = e
-		if a.json() {
-			return a.printJSONLine(e)
+	if !out.JSON {
+		if err := out.Lines(show.ActionHead(x.ActionState)); err != nil {
+			return err
 		}
-		text := eventWords(e)
-		if e.Status == action.Successful {
-			if x, err = ops.Action(ctx, id); err != nil {
+	}
+	last, err := followToEnd(ctx, actions, id, func(e action.Event) error {
+		if out.JSON {
+			return out.Line(e)
+		}
+		if e.Status == action.Successful { // the output is known now
+			if x, err = actions.Action(ctx, id); err != nil {
 				return err
 			}
-			text = firstOf(server.TextOf(x.Output), text)
 		}
-		_, err := fmt.Fprintln(a.out, eventLine(e, x.Policy, text))
-		return err
-	}, func() error { return nil })
+		return out.Lines(show.ActionEvent(e, x))
+	})
 	if err != nil {
 		return err
 	}
 	return endOf(last)
 }
 
-// endOf is the error for an end; it has been shown.
+// followToEnd passes each event of an action to each, and returns the last one.
+func followToEnd(ctx context.Context, actions actionWatcher, id action.ID, each func(action.Event) error) (last action.Event, err error) {
+	err = actions.FollowAction(ctx, id, -1, func(e action.Event) error {
+		last = e
+		return each(e)
+	}, func() error { return nil })
+	return last, err
+}
+
+// endOf returns the error for the end of an action, which has been printed; nil when it succeeded.
 func endOf(e action.Event) error {
 	switch e.Status {
 	case action.Successful:
@@ -165,30 +82,38 @@ func endOf(e action.Event) error {
 	return shown{fault.New(fault.Failed, "action %s ended %s", e.ActionID, e.Status)}
 }
 
-// eventLine is one line of an action's story: seq, time, status, attempts, and what there is to say.
-func eventLine(e action.Event, p action.Policy, text string) string {
-	attempts := attemptsText(e.Status, e.Spent, p)
-	if attempts == "-" {
-		attempts = ""
+func actionRetryCommand(a *app) *cobra.Command {
+	var watch bool
+	c := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Do an ended action once more",
+		Long: `Makes a new action with the parameters, the key and the priority of an ended one, and prints its
+id. The ended one stays what it is. A step of a deployment is retried with its deployment.`,
+		Example:           examples("waybill action retry 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --watch"),
+		Args:              arguments(1, 1, "ID"),
+		ValidArgsFunction: first(completeActions(a, action.Status.Ended)),
+		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
+			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, By: a.User(), Then: a.afterAdding(s, watch)})
+		}),
 	}
-	return fmt.Sprintf("%3d  %s  %-10s  %3s  %s", e.Seq, e.At.Local().Format("15:04:05.000"), e.Status, attempts, dash(text))
+	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
+	return c
 }
 
-// eventWords is what an event says: who began, or what went wrong and when it goes on.
-func eventWords(e action.Event) string {
-	text := firstOf(e.Error, e.Code)
-	switch {
-	case e.Status == action.Running:
-		return e.Source
-	case e.Status != action.Backoff:
-		return text
+type retryActionOptions struct {
+	Actions interface {
+		RetryAction(ctx context.Context, id action.ID, by string) (server.AddedAction, error)
 	}
-	next := "next attempt now"
-	if wait := e.Until.Sub(e.At); wait > 0 {
-		next = fmt.Sprintf("next attempt %s (in %s)", clock(e.At, e.Until), wait.Round(100*time.Millisecond))
+	ID   action.ID
+	By   string
+	Then afterAdding
+}
+
+// runRetryAction makes a new action like an ended one.
+func runRetryAction(ctx context.Context, o retryActionOptions) error {
+	made, err := o.Actions.RetryAction(ctx, o.ID, o.By)
+	if err != nil {
+		return err
 	}
-	if text == "" {
-		return next
-	}
-	return text + "; " + next
+	return o.Then.run(ctx, made)
 }

@@ -2,34 +2,18 @@ package cli
 
 import (
 	"io"
-	"log/slog"
-	"os"
-	"os/user"
-	"path/filepath"
 	"strings"
 
-	"golang.org/x/term"
-
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // app is what the commands of one invocation share.
 type app struct {
-	in          io.Reader
-	out, err    io.Writer
-	dir         string              // the working directory
-	environment func(string) string // such as os.Getenv
-	flags       globals
-	log         *slog.Logger // of a process that serves; nil: nothing is logged
-}
-
-// globals are the flags that every command has.
-type globals struct {
-	home   string // the folder that holds the embedded log; "": found
-	config string // server.yaml; "": the home's
-	store  string // the ledger's URL; "": the configuration's, else waybill.db in the home
-	server string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
-	output string // text or json
+	assembly.Place
+	in       io.Reader
+	out, err io.Writer
+	output   string // text or json
 }
 
 // Output forms.
@@ -38,53 +22,18 @@ const (
 	jsonOutput = "json"
 )
 
-func (a *app) json() bool { return a.flags.output == jsonOutput }
+func (a *app) json() bool { return a.output == jsonOutput }
 
 // check refuses values of the global flags that mean nothing.
-func (g globals) check() error {
+func (a *app) check() error {
+	g := a.Flags
 	switch {
-	case g.output != textOutput && g.output != jsonOutput:
-		return fault.New(fault.Invalid, "there is no output form %q", g.output).WithHint("-o text or -o json")
-	case g.server != "" && !strings.HasPrefix(g.server, "http://") && !strings.HasPrefix(g.server, "https://"):
-		return fault.New(fault.Invalid, "--server %s is no URL", g.server).WithHint("--server http://127.0.0.1:7070")
-	case g.server != "" && g.store != "":
+	case a.output != textOutput && a.output != jsonOutput:
+		return fault.New(fault.Invalid, "output form %q not found", a.output).WithHint("-o text or -o json")
+	case g.Server != "" && !strings.HasPrefix(g.Server, "http://") && !strings.HasPrefix(g.Server, "https://"):
+		return fault.New(fault.Invalid, "--server %s is not a URL", g.Server).WithHint("--server http://127.0.0.1:7070")
+	case g.Server != "" && g.Store != "":
 		return fault.New(fault.Invalid, "--server and --store exclude each other: the server knows its own store")
 	}
 	return nil
-}
-
-// path makes a path that a person wrote absolute, counting from the working directory.
-func (a *app) path(name string) string {
-	if filepath.IsAbs(name) {
-		return filepath.Clean(name)
-	}
-	return filepath.Join(a.dir, name)
-}
-
-// terminalOf is the file behind a stream when that is a terminal.
-func terminalOf(stream any) (*os.File, bool) {
-	if g, ok := stream.(*gate); ok {
-		stream = g.w
-	}
-	f, ok := stream.(*os.File)
-	return f, ok && term.IsTerminal(int(f.Fd()))
-}
-
-// onTerminal reports whether a stream is read or written by a person.
-func onTerminal(stream any) bool {
-	_, ok := terminalOf(stream)
-	return ok
-}
-
-// user is who acts, for the log.
-func (a *app) user() string {
-	for _, name := range []string{"USER", "LOGNAME"} {
-		if value := a.environment(name); value != "" {
-			return value
-		}
-	}
-	if account, err := user.Current(); err == nil {
-		return account.Username
-	}
-	return "unknown"
 }

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) buildLogCommand() *cobra.Command {
+func buildLogCommand(a *app) *cobra.Command {
 	var follow, raw bool
 	c := &cobra.Command{
 		Use:   "log BUILD [STAGE/STEP]",
@@ -20,13 +21,20 @@ func (a *app) buildLogCommand() *cobra.Command {
 left out; on a terminal colours stay. With --raw a step's text is printed unchanged: use it to
 write a file.`,
 		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
-		ValidArgsFunction: a.completeBuilds,
+		ValidArgsFunction: completeBuilds(a),
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
 			if raw && (len(given) < 2 || a.json()) {
 				return fault.New(fault.Invalid, "--raw prints one step as text").WithHint("waybill build log %s STAGE/STEP --raw", given[0])
 			}
-			return a.printBuildLog(c.Context(), given, follow, raw)
+			o := buildLogOptions{Build: given[0], Step: optional(given, 1), Follow: follow, Raw: raw,
+				Bytes: show.Ungated(a.out), Colours: onTerminal(a.out), Out: a.printer()}
+			if address := a.Flags.Server; address != "" {
+				o.Server = server.NewClient(address, a.ClientToken(a.HomeOf(a.Dir), address), a.User())
+			} else {
+				o.Builds = a.builds()
+			}
+			return runBuildLog(c.Context(), o)
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print one step's text as it is, control characters too")
@@ -34,21 +42,34 @@ write a file.`,
 	return c
 }
 
-// printBuildLog prints one step's log, or every step's in turn with the step in front: from this machine, or from a server's.
-func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw bool) error {
-	lines := logPrinter{app: a, show: a.logText(), named: len(given) < 2}
-	if address := a.flags.server; address != "" {
-		client := server.NewClient(address, a.clientToken(a.homeOf(a.dir), address), a.user())
-		step := ""
-		if len(given) == 2 {
-			step = given[1]
-		}
-		if raw {
-			return a.copyLog(ctx, client, given[0], step, follow)
-		}
-		return client.BuildLines(ctx, given[0], step, follow, lines.print)
+type buildLogOptions struct {
+	Server  buildLogServer // nil: the build is on this computer
+	Builds  buildShelf
+	Build   string
+	Step    string // "": every step, with the step in front of each line
+	Follow  bool
+	Raw     bool      // print the bytes of one step unchanged
+	Bytes   io.Writer // Out without its gate
+	Colours bool      // of the log pass
+	Out     show.Printer
+}
+
+// buildLogServer reads the logs of builds on a server's machine.
+type buildLogServer interface {
+	BuildLines(ctx context.Context, id, step string, follow bool, each func(server.BuildLine) error) error
+	BuildLog(ctx context.Context, id, step string, follow bool) (io.ReadCloser, error)
+}
+
+// runBuildLog prints the log of one step, or of every step in turn.
+func runBuildLog(ctx context.Context, o buildLogOptions) error {
+	lines := logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == ""}
+	switch {
+	case o.Server != nil && o.Raw:
+		return copyLog(ctx, o)
+	case o.Server != nil:
+		return o.Server.BuildLines(ctx, o.Build, o.Step, o.Follow, lines.print)
 	}
-	r, err := a.openBuild(given[0])
+	r, err := o.Builds.open(o.Build)
 	if err != nil {
 		return err
 	}
@@ -57,17 +78,17 @@ func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw boo
 		return err
 	}
 	steps := b.Plan.Steps
-	if len(given) == 2 {
-		step, err := server.BuildStep(b.Plan, given[1])
+	if o.Step != "" {
+		step, err := server.BuildStep(b.Plan, o.Step)
 		if err != nil {
 			return err
 		}
 		steps = []build.PlanStep{*step}
 	}
 	for i := range steps {
-		if err := r.Log(ctx, steps[i].ID, 0, follow, func(id int64, e build.Entry) error {
-			if raw {
-				return a.printRaw(e)
+		if err := r.Log(ctx, steps[i].ID, 0, o.Follow, func(id int64, e build.Entry) error {
+			if o.Raw {
+				return printRaw(o.Bytes, e)
 			}
 			return lines.print(server.LineOf(&steps[i], id, e))
 		}); err != nil {
@@ -78,49 +99,50 @@ func (a *app) printBuildLog(ctx context.Context, given []string, follow, raw boo
 }
 
 // printRaw prints an entry as the program printed it.
-func (a *app) printRaw(e build.Entry) error {
+func printRaw(w io.Writer, e build.Entry) error {
 	text := e.Text
 	if !e.Partial {
 		text = append(text[:len(text):len(text)], '\n')
 	}
-	_, err := ungated(a.out).Write(text)
+	_, err := w.Write(text)
 	return err
 }
 
 // copyLog prints the bytes of a step from the machine of a server.
-func (a *app) copyLog(ctx context.Context, client *server.Client, id, step string, follow bool) error {
-	body, err := client.BuildLog(ctx, id, step, follow)
+func copyLog(ctx context.Context, o buildLogOptions) error {
+	body, err := o.Server.BuildLog(ctx, o.Build, o.Step, o.Follow)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	if _, err := io.Copy(ungated(a.out), body); err != nil {
-		return fault.New(fault.Unavailable, "read the log of build %s: %w", id, err)
+	if _, err := io.Copy(o.Bytes, body); err != nil {
+		return fault.New(fault.Unavailable, "read the log of build %s: %w", o.Build, err)
 	}
 	return nil
 }
 
 // logPrinter prints entries, and gathers those that are parts of one line.
 type logPrinter struct {
-	*app
-	show  func([]byte) string
-	named bool // each line has its step in front
-	begun []byte
-	inner bool // a piece of the line has been printed
+	out     show.Printer
+	bytes   io.Writer
+	visible func([]byte) string
+	named   bool   // each line has its step in front
+	begun   []byte // the line so far
+	inner   bool   // a piece of the line has been printed
 }
 
-// pieceSize is the number of bytes of a line above which a piece of it is printed before its end is there.
+// pieceSize is the number of bytes of a line above which a piece is printed before the line is complete.
 const pieceSize = 64 << 10
 
 func (p *logPrinter) print(line server.BuildLine) error {
-	if p.json() {
-		return p.printJSONLine(line)
+	if p.out.JSON {
+		return p.out.Line(line)
 	}
 	p.begun = append(p.begun, line.Text...)
 	if line.Partial && len(p.begun) < pieceSize {
 		return nil
 	}
-	text := p.show(p.begun)
+	text := p.visible(p.begun)
 	if p.named && !p.inner {
 		text = line.Step + " | " + text
 	}
@@ -128,15 +150,6 @@ func (p *logPrinter) print(line server.BuildLine) error {
 		text += "\n"
 	}
 	p.begun = p.begun[:0]
-	_, err := io.WriteString(ungated(p.out), text)
+	_, err := io.WriteString(p.bytes, text)
 	return err
-}
-
-// logText returns how a piece of a log is printed: without what a terminal would obey.
-func (a *app) logText() func([]byte) string {
-	var keep func(string) bool
-	if onTerminal(a.out) {
-		keep = build.IsColour // the user has asked for the log itself
-	}
-	return func(text []byte) string { return closed(build.VisibleColours(text, keep)) }
 }

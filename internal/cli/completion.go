@@ -8,8 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const completionHelp = `Prints a script that teaches your shell Waybill's commands, pipelines and deployments.
@@ -18,7 +22,7 @@ const completionHelp = `Prints a script that teaches your shell Waybill's comman
   zsh:   waybill completion zsh > "${fpath[1]}/_waybill"
   fish:  waybill completion fish > ~/.config/fish/completions/waybill.fish`
 
-func (a *app) completionCommand() *cobra.Command {
+func completionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
 		Short:     "Print a completion script for your shell",
@@ -35,44 +39,74 @@ func (a *app) completionCommand() *cobra.Command {
 			case "fish":
 				return c.Root().GenFishCompletion(a.out, true)
 			}
-			return usageFault(c, errNoShell(arguments[0]))
+			return usageFault(c, fault.New(fault.Invalid, "completion for shell %q not found", arguments[0]))
 		},
 	}
 }
 
-type errNoShell string
-
-func (e errNoShell) Error() string { return "there is no completion for " + string(e) }
+// completer offers words for an argument or a flag. given are the arguments so far.
+type completer = func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective)
 
 // completionPatience is how long a shell waits for a log or a server.
 const completionPatience = 2 * time.Second
 
-// complete asks the log for words; what goes wrong is not the shell's business.
-func (a *app) complete(c *cobra.Command, words func(ctx context.Context, s *session) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), completionPatience)
-	defer cancel()
-	s, err := a.open(ctx, a.dir, existing)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// fromLog returns a completer that asks the log. It offers nothing when that fails: a shell has no place for an error.
+func fromLog(a *app, words func(ctx context.Context, s *assembly.Session, given []string) ([]string, error)) completer {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completionPatience)
+		defer cancel()
+		s, err := a.Open(ctx, a.Dir, assembly.Existing)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer s.Close()
+		found, err := words(ctx, s, given)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer s.close()
-	found, err := words(ctx, s)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// first offers words for the first argument alone.
+func first(words completer) completer { return inTurn(words) }
+
+// inTurn offers the words of each completer for its own argument.
+func inTurn(words ...completer) completer {
+	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(given) >= len(words) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return words[len(given)](c, given, begun)
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// offerFrom completes flags with words that are looked up.
+func offerFrom(c *cobra.Command, words completer, flags ...string) {
+	for _, flag := range flags {
+		_ = c.RegisterFlagCompletionFunc(flag, words) // the flag is declared
+	}
+}
+
+// offer completes a flag with fixed words.
+func offer(c *cobra.Command, flag string, words ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is declared
 }
 
 // completePipelines offers the names of pipelines for the first argument.
-func (a *app) completePipelines(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(given) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.complete(c, pipelineNames)
+func completePipelines(a *app) completer {
+	return first(fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+		return pipelineNames(ctx, s)
+	}))
 }
 
-func pipelineNames(ctx context.Context, s *session) ([]string, error) {
-	all, err := s.Pipelines(ctx)
+// pipelineLister lists pipelines.
+type pipelineLister interface {
+	Pipelines(context.Context) ([]server.PipelineView, error)
+}
+
+func pipelineNames(ctx context.Context, log pipelineLister) ([]string, error) {
+	all, err := log.Pipelines(ctx)
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -81,35 +115,41 @@ func pipelineNames(ctx context.Context, s *session) ([]string, error) {
 }
 
 // completeDeployments offers the newest deployments for the first argument, then the targets of the one named.
-func (a *app) completeDeployments(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	switch len(given) {
-	case 0:
-		return a.complete(c, deploymentNames)
-	case 1:
-		return a.complete(c, func(ctx context.Context, s *session) ([]string, error) { return targetNames(ctx, s, given[0]) })
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+func completeDeployments(a *app) completer {
+	return inTurn(
+		fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+			return deploymentNames(ctx, s)
+		}),
+		fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+			return targetNames(ctx, s, given[0])
+		}))
 }
 
-func deploymentNames(ctx context.Context, s *session) ([]string, error) {
-	found, err := s.Deployments(ctx, journal.DeploymentQuery{Limit: listLimit})
+func deploymentNames(ctx context.Context, log deploymentLister) ([]string, error) {
+	found, err := log.Deployments(ctx, journal.DeploymentQuery{Limit: listLimit})
 	var names []string
 	for _, d := range found {
-		names = append(names, refOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
+		names = append(names, show.RefOf(d).String()+"\t"+string(d.Status)+" "+d.Label)
 	}
 	return names, err
 }
 
-func targetNames(ctx context.Context, s *session, deployment string) ([]string, error) {
-	ref, err := resolve(ctx, s, deployment)
+// deploymentFinder finds a deployment by its name and reads it.
+type deploymentFinder interface {
+	deploymentLister
+	deploymentReader
+}
+
+func targetNames(ctx context.Context, log deploymentFinder, deployment string) ([]string, error) {
+	ref, err := resolve(ctx, log, deployment)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.Deployment(ctx, ref)
+	v, err := log.Deployment(ctx, ref)
 	var names []string
 	for _, stage := range v.Stages {
 		names = append(names, stage.Name)
-		for host := range hosts(stage) {
+		for host := range show.Hosts(stage) {
 			names = append(names, strings.TrimPrefix(host.Target, ref.Pipeline+"/"))
 		}
 	}
@@ -117,96 +157,119 @@ func targetNames(ctx context.Context, s *session, deployment string) ([]string, 
 }
 
 // completeRevisions offers the labels of the pipeline that the first argument names.
-func (a *app) completeRevisions(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(given) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-		found, err := s.Revisions(ctx, given[0], listLimit)
-		var labels []string
-		for _, r := range found {
-			labels = append(labels, r.Label+"\t"+r.Subject)
+func completeRevisions(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		if len(given) == 0 {
+			return nil, nil
 		}
-		return labels, err
+		return revisionLabels(ctx, s, given[0])
 	})
 }
 
-// completer offers words for an argument or a flag.
-type completer = func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective)
-
-// first offers words for the first argument, and none for others.
-func first(words completer) completer {
-	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(given) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return words(c, given, begun)
+func revisionLabels(ctx context.Context, log revisionLister, name string) ([]string, error) {
+	found, err := log.Revisions(ctx, name, listLimit)
+	var labels []string
+	for _, r := range found {
+		labels = append(labels, r.Label+"\t"+r.Subject)
 	}
+	return labels, err
 }
 
-// offerFrom completes flags with words that are looked up.
-func offerFrom(c *cobra.Command, words completer, flags ...string) {
-	for _, flag := range flags {
-		_ = c.RegisterFlagCompletionFunc(flag, words) // the flag is there
-	}
+// completeHosts offers the hosts of this folder's pipeline and the names of pipelines, then the hosts of the one named.
+func completeHosts(a *app) completer {
+	return inTurn(
+		fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+			words, err := pipelineNames(ctx, s)
+			if own, none := a.pipelineName(nil); none == nil {
+				hosts, err := hostNames(ctx, s, own)
+				return append(words, hosts...), err
+			}
+			return words, err
+		}),
+		fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+			return hostNames(ctx, s, given[0])
+		}))
 }
 
-// offer completes a flag with fixed words.
-func offer(c *cobra.Command, flag string, words ...string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+func hostNames(ctx context.Context, log pipelineReader, name string) ([]string, error) {
+	p, err := log.Pipeline(ctx, name)
+	var names []string
+	for _, h := range p.Hosts {
+		names = append(names, strings.TrimPrefix(h.Target, name+"/"))
+	}
+	return names, err
 }
 
 func everyAction(action.Status) bool { return true }
 
 // completeActions offers the newest actions of some statuses.
-func (a *app) completeActions(wanted func(action.Status) bool) completer {
-	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-			found, err := s.Actions(ctx, queue.ActionQuery{Limit: 10 * listLimit})
-			var ids []string
-			for _, x := range found {
-				if wanted(x.Thread.Status) && len(ids) < listLimit {
-					ids = append(ids, x.ID.String()+"\t"+actionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
-				}
-			}
-			return ids, err
-		})
-	}
-}
-
-// completeTokens offers the names of tokens.
-func (a *app) completeTokens(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if a.flags.server != "" {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-		tokens, err := s.ledger.ListTokens(ctx)
-		var names []string
-		for _, t := range tokens {
-			names = append(names, t.Name+"\t"+tokenState(t, time.Now()))
-		}
-		return names, err
+func completeActions(a *app, wanted func(action.Status) bool) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+		return actionIDs(ctx, s, wanted)
 	})
 }
 
-// completeBuilds offers the builds of this computer for the first argument, then the steps of the one named.
-func (a *app) completeBuilds(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var words []string
-	switch len(given) {
-	case 0:
-		for _, s := range a.summaries() {
-			words = append(words, s.ID+"\t"+string(s.Status))
-		}
-	case 1:
-		r, err := a.openBuild(given[0])
-		if err != nil {
-			break
-		}
-		if b, err := r.Build(); err == nil {
-			for i := range b.Plan.Steps {
-				words = append(words, b.Plan.Steps[i].Path())
-			}
+// actionLister lists actions.
+type actionLister interface {
+	Actions(context.Context, queue.ActionQuery) ([]queue.ActionState, error)
+}
+
+func actionIDs(ctx context.Context, log actionLister, wanted func(action.Status) bool) ([]string, error) {
+	found, err := log.Actions(ctx, queue.ActionQuery{Limit: 10 * listLimit})
+	var ids []string
+	for _, x := range found {
+		if wanted(x.Thread.Status) && len(ids) < listLimit {
+			ids = append(ids, x.ID.String()+"\t"+show.ActionName(x)+" "+strings.ToLower(x.Thread.Status.String()))
 		}
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return ids, err
+}
+
+// completeLimits offers the lanes that have a limiter.
+func completeLimits(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) { return laneNames(ctx, s) })
+}
+
+func laneNames(ctx context.Context, log limitLister) ([]string, error) {
+	limits, err := log.Limits(ctx)
+	var lanes []string
+	for _, l := range limits {
+		lanes = append(lanes, l.Key+"\t"+l.State)
+	}
+	return lanes, err
+}
+
+// completeTokens offers the names of tokens. A server does not list them.
+func completeTokens(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+		if s.Kind == assembly.Remote {
+			return nil, nil
+		}
+		return tokenNames(ctx, s.Ledger, time.Now())
+	})
+}
+
+func tokenNames(ctx context.Context, tokens tokenLister, now time.Time) ([]string, error) {
+	found, err := tokens.ListTokens(ctx)
+	var names []string
+	for _, t := range found {
+		names = append(names, t.Name+"\t"+show.TokenState(t, now))
+	}
+	return names, err
+}
+
+// completeBuilds offers the builds of this computer for the first argument, then the steps of the one named.
+func completeBuilds(a *app) completer {
+	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var words []string
+		switch shelf := a.builds(); len(given) {
+		case 0:
+			for _, s := range shelf.summaries() {
+				words = append(words, s.ID+"\t"+string(s.Status))
+			}
+		case 1:
+			words = shelf.stepNames(given[0])
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
 }

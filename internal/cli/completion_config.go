@@ -9,10 +9,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// configured completes with what the configuration says. given are the arguments so far.
-func (a *app) configured(words func(cfg config.Config, given []string) []string) completer {
+// completeConfigured returns a completer that offers what the configuration has.
+func completeConfigured(a *app, words func(cfg config.Config, given []string) []string) completer {
 	return func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		cfg, _, err := a.config(a.homeOf(a.dir))
+		cfg, _, err := a.Config(a.HomeOf(a.Dir))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -20,17 +20,17 @@ func (a *app) configured(words func(cfg config.Config, given []string) []string)
 	}
 }
 
-// sortedKeys are the keys of a map and some other words, each once and in order.
+// sortedKeys returns the keys of a map and some other words, each once and in order.
 func sortedKeys[V any](m map[string]V, more ...string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(append(more, slices.Collect(maps.Keys(m))...))))
 }
 
-// handlerNames are the handlers that actions may have.
+// handlerNames returns the handlers that actions may have.
 func handlerNames(cfg config.Config, _ []string) []string {
 	return sortedKeys(cfg.Handlers, config.TypeNoop, config.SubscriberHandler, "step", "build")
 }
 
-// orderNames are the handlers that people order actions of.
+// orderNames returns the handlers that people add actions for.
 func orderNames(cfg config.Config, _ []string) []string {
 	return sortedKeys(cfg.Handlers, config.TypeNoop)
 }
@@ -39,9 +39,9 @@ func processNames(cfg config.Config, _ []string) []string { return sortedKeys(cf
 
 func conductorNames(cfg config.Config, _ []string) []string { return sortedKeys(cfg.Conductors) }
 
-// assignments completes the beginning of NAME=VALUE.
-func (a *app) assignments(names func(cfg config.Config, of string) []string) completer {
-	begin := a.configured(func(cfg config.Config, given []string) []string {
+// completeAssignments returns a completer for the beginning of NAME=VALUE.
+func completeAssignments(a *app, names func(cfg config.Config, of string) []string) completer {
+	begin := completeConfigured(a, func(cfg config.Config, given []string) []string {
 		if len(given) == 0 {
 			return nil
 		}

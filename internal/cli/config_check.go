@@ -10,17 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/config/probe"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func configCommand(a *app) *cobra.Command {
 	return group("config", "Look at the configuration of the control plane", "server.yaml says where the log is and which handlers there are.",
-		a.configCheckCommand())
+		configCheckCommand(a))
 }
 
-func (a *app) configCheckCommand() *cobra.Command {
+func configCheckCommand(a *app) *cobra.Command {
 	var live bool
 	c := &cobra.Command{
 		Use:   "check [FILE]",
@@ -33,9 +35,9 @@ does not answer, and 0 when there are only warnings.`,
 		Example: examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
 		Args:    arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
-			path, _ := a.configPath(a.homeOf(a.dir))
+			path, _ := a.ConfigPath(a.HomeOf(a.Dir))
 			if len(given) > 0 {
-				path = a.path(given[0])
+				path = a.Path(given[0])
 			}
 			return a.checkConfig(c.Context(), path, live)
 		},
@@ -56,21 +58,21 @@ const configStarter = `do without, for waybill ship and waybill up need none; or
 func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	source, err := os.ReadFile(path)
 	if err != nil {
-		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.shorten(path), plain(err))
+		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), assembly.Plain(err))
 		if errors.Is(err, fs.ErrNotExist) {
 			return wrong.WithHint("%s", configStarter)
 		}
 		return wrong
 	}
 	config, problems := config.Check(path, source)
-	problems = append(problems, regionProblems(ctx, path, source, config)...)
+	problems = append(problems, probe.Regions(ctx, path, source, config)...)
 	problems.Sort()
 	if live && problems.Err() == nil {
-		problems = append(problems, lookFor(ctx, path, source, config)...)
+		problems = append(problems, probe.All(ctx, path, source, config)...)
 		problems.Sort()
 	}
 	if a.json() {
-		if err := a.printJSON(list(problems)); err != nil {
+		if err := a.printer().Document(show.Items(problems)); err != nil {
 			return err
 		}
 		return configFault(problems)
@@ -78,32 +80,16 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	a.printProblems(problems)
 	if err := configFault(problems); err != nil {
 		faults := len(problems) - len(problems.Warnings())
-		fmt.Fprintf(a.err, "waybill: %s\n", count(faults, "problem"))
+		fmt.Fprintf(a.err, "waybill: %s\n", show.Count(faults, "problem"))
 		return err
 	}
 	callbacks := 0
 	for _, w := range config.Processes {
 		callbacks += len(w.Callbacks)
 	}
-	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.shorten(path), count(len(config.Handlers), "handler"),
-		count(len(config.Processes), "process"), count(callbacks, "callback"), count(len(config.Schedules), "schedule"))
+	_, err = fmt.Fprintf(a.out, "%s is sound: %s, %s, %s, %s\n", a.Shorten(path), show.Count(len(config.Handlers), "handler"),
+		show.Count(len(config.Processes), "process"), show.Count(callbacks, "callback"), show.Count(len(config.Schedules), "schedule"))
 	return err
-}
-
-// regionProblems reports the handlers for AWS that have a region neither in the file nor in the environment or the profile: an instance that
-// serves one of them would not start.
-func regionProblems(ctx context.Context, path string, source []byte, cfg config.Config) (problems fault.Problems) {
-	root, _ := yamltree.Parse(path, source, len(source)) // it was read before
-	for name, h := range cfg.Handlers {
-		if h.Cirrus == nil {
-			continue
-		}
-		if _, err := openAccount(ctx, h); err != nil {
-			at := []string{"handlers", name, "cirrusConf"}
-			problems = append(problems, fault.Problem{Position: positionOf(root, at), Code: "field-missing", Scope: scopeOf(at), Text: oneLine(err.Error())})
-		}
-	}
-	return problems
 }
 
 // configFault is the error for problems that have been shown: when all that is wrong is that something does not answer,
@@ -113,7 +99,7 @@ func configFault(problems fault.Problems) error {
 	if err == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != unreachable }) {
+	if !slices.ContainsFunc(problems, func(p fault.Problem) bool { return !p.Warning && p.Code != probe.Unreachable }) {
 		return shown{fault.New(fault.Unavailable, "%s", err)} // not the problems themselves: their code is that of a wrong file
 	}
 	return shown{err}

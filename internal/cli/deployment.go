@@ -7,55 +7,57 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-const deploymentHelp = `A deployment is one trip of one revision through its pipeline. It is named greeter#7,
+const deploymentHelp = `A deployment is one revision on its way through its pipeline. It is named greeter#7,
 or by its id; a pipeline's name alone means its newest deployment.`
 
-func (a *app) deploymentCommand() *cobra.Command {
+func deploymentCommand(a *app) *cobra.Command {
 	return group("deployment", "Read and steer deployments", deploymentHelp,
-		a.deploymentListCommand(), a.deploymentShowCommand(), a.deploymentWatchCommand(), a.deploymentWhyCommand(),
-		a.deploymentCreateCommand(), a.retryCommand(), a.cancelCommand(), a.holdCommand(), a.resumeCommand(), a.skipCommand())
+		deploymentListCommand(a), deploymentShowCommand(a), deploymentWatchCommand(a), deploymentWhyCommand(a),
+		deploymentCreateCommand(a), retryCommand(a), cancelCommand(a), holdCommand(a), resumeCommand(a), skipCommand(a))
 }
 
-// resolve finds the deployment that a person named.
-func resolve(ctx context.Context, ops operations, text string) (server.Ref, error) {
+// resolve returns the deployment that a person named: greeter#7, its id, or a pipeline for its newest deployment.
+func resolve(ctx context.Context, log deploymentLister, text string) (server.Ref, error) {
 	if id, err := action.ParseID(text); err == nil {
-		return byID(ctx, ops, id)
+		return byID(ctx, log, id)
 	}
 	if strings.ContainsAny(text, "#/") {
 		return server.ParseRef(text)
 	}
-	newest, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: text, Limit: 1})
+	newest, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: text, Limit: 1})
 	if err != nil {
 		return server.Ref{}, err
 	}
 	if len(newest) == 0 {
 		return server.Ref{}, fault.New(fault.NotFound, "%s has no deployment yet", text).WithHint("waybill ship")
 	}
-	return refOf(newest[0]), nil
+	return show.RefOf(newest[0]), nil
 }
 
-func byID(ctx context.Context, ops operations, id action.ID) (server.Ref, error) {
-	all, err := ops.Deployments(ctx, journal.DeploymentQuery{})
+func byID(ctx context.Context, log deploymentLister, id action.ID) (server.Ref, error) {
+	all, err := log.Deployments(ctx, journal.DeploymentQuery{})
 	if err != nil {
 		return server.Ref{}, err
 	}
 	for _, d := range all {
 		if d.ID == id {
-			return refOf(d), nil
+			return show.RefOf(d), nil
 		}
 	}
-	return server.Ref{}, fault.New(fault.NotFound, "there is no deployment %s", id).WithHint("waybill deployment list")
+	return server.Ref{}, fault.New(fault.NotFound, "deployment %s not found", id).WithHint("waybill deployment list")
 }
 
-// withDeployment opens a session and finds the deployment that the first argument names.
-func (a *app) withDeployment(do func(ctx context.Context, s *session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
+// withDeployment opens the log and finds the deployment that the first argument names.
+func withDeployment(a *app, do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
-		return a.withSession(c, func(ctx context.Context, s *session) error {
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 			ref, err := resolve(ctx, s, arguments[0])
 			if err != nil {
 				return err
@@ -63,14 +65,4 @@ func (a *app) withDeployment(do func(ctx context.Context, s *session, ref server
 			return do(ctx, s, ref, arguments[1:])
 		})
 	}
-}
-
-// withSession opens the log that is there, or the server, for the time of one command.
-func (a *app) withSession(c *cobra.Command, do func(ctx context.Context, s *session) error) error {
-	s, err := a.open(c.Context(), a.dir, existing)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return do(c.Context(), s)
 }

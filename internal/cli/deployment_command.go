@@ -2,30 +2,32 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // A target in these commands is a path such as prod, prod/east or prod/east/elm, with or without the pipeline's name.
 
-func (a *app) retryCommand() *cobra.Command {
+func retryCommand(a *app) *cobra.Command {
 	intent := server.Command{Kind: "retry"}
-	c := a.intentCommand(&intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again", 2)
+	c := intentCommand(a, &intent, "retry DEPLOYMENT [TARGET]", "Try failed steps again", 2)
 	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
-host. Mend the cause first. A deployment that a newer one has replaced cannot be retried.`
+host. Fix the cause first. A deployment that a newer one has replaced cannot be retried.`
 	c.Example = examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm")
 	c.Flags().StringVar(&intent.Event, "event", "", "only the step with this event, such as host-deployed")
 	return c
 }
 
-func (a *app) cancelCommand() *cobra.Command {
+func cancelCommand(a *app) *cobra.Command {
 	intent := server.Command{Kind: "cancel"}
-	c := a.intentCommand(&intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
+	c := intentCommand(a, &intent, "cancel DEPLOYMENT", "End a deployment: nothing new is started", 1)
 	c.Long = `Starts nothing new in a deployment, ends its tests, and lets other running attempts end.
 With --now builds and copies are interrupted too; a switch of a host's release never is.
 "waybill deployment show" lists the hosts that run the deployment's release afterwards.`
@@ -34,25 +36,25 @@ With --now builds and copies are interrupted too; a switch of a host's release n
 	return c
 }
 
-func (a *app) holdCommand() *cobra.Command {
+func holdCommand(a *app) *cobra.Command {
 	intent := server.Command{Kind: "hold"}
-	c := a.intentCommand(&intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
+	c := intentCommand(a, &intent, "hold DEPLOYMENT [STAGE]", "Start nothing new until resumed", 2)
 	c.Long = `Holds a deployment, or one stage of it: running attempts end, nothing new begins, and it
 keeps its place.`
 	c.Example = examples(`waybill deployment hold greeter#7 --reason "checking dashboards"`, "waybill deployment hold greeter#7 prod")
 	return c
 }
 
-func (a *app) resumeCommand() *cobra.Command {
+func resumeCommand(a *app) *cobra.Command {
 	intent := server.Command{Kind: "resume"}
-	c := a.intentCommand(&intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held", 2)
+	c := intentCommand(a, &intent, "resume DEPLOYMENT [STAGE]", "Resume a deployment or a stage that is held", 2)
 	c.Example = examples("waybill deployment resume greeter#7")
 	return c
 }
 
-func (a *app) skipCommand() *cobra.Command {
+func skipCommand(a *app) *cobra.Command {
 	intent := server.Command{Kind: "skip"}
-	c := a.intentCommand(&intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
+	c := intentCommand(a, &intent, "skip DEPLOYMENT TARGET", "Leave a step, host or stage out of a deployment", 2)
 	c.Args = func(c *cobra.Command, given []string) error {
 		if intent.Reason == "" {
 			return fault.New(fault.Invalid, "skip wants a reason").WithHint(`--reason "disk is being replaced"`)
@@ -67,52 +69,45 @@ done and not recorded as done. What is running cannot be skipped; a reason is re
 	return c
 }
 
-// intentCommand is a command that records what a person wants of a deployment.
-func (a *app) intentCommand(intent *server.Command, use, short string, most int) *cobra.Command {
+// intentCommand returns a command that records what a person wants of a deployment.
+func intentCommand(a *app, intent *server.Command, use, short string, most int) *cobra.Command {
 	c := &cobra.Command{
 		Use:               use,
 		Short:             short,
 		Args:              arguments(1, most, "DEPLOYMENT", "TARGET"),
-		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, rest []string) error {
-			if len(rest) > 0 {
-				intent.Target = strings.TrimSuffix(rest[0], "/")
-			}
-			return a.command(ctx, s, ref, *intent)
+		ValidArgsFunction: completeDeployments(a),
+		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+			intent.Target, intent.By = strings.TrimSuffix(optional(rest, 0), "/"), a.User()
+			return runIntent(ctx, intentOptions{Deployments: s, Ref: ref, Intent: *intent, Idle: s.IsIdle, Out: a.printer(), Now: time.Now})
 		}),
 	}
 	c.Flags().StringVar(&intent.Reason, "reason", "", "the reason, kept in the log")
 	return c
 }
 
-// command records the intent and says how the deployment stands then.
-func (a *app) command(ctx context.Context, s *session, ref server.Ref, intent server.Command) error {
-	intent.By = a.user()
-	if err := s.Command(ctx, ref, intent); err != nil {
+type intentOptions struct {
+	Deployments deploymentCommander
+	Ref         server.Ref
+	Intent      server.Command
+	Idle        func(context.Context) bool
+	Out         show.Printer
+	Now         func() time.Time
+}
+
+// runIntent records the intent and prints the deployment's status then.
+func runIntent(ctx context.Context, o intentOptions) error {
+	if err := o.Deployments.Command(ctx, o.Ref, o.Intent); err != nil {
 		return err
 	}
-	v, err := s.Deployment(ctx, ref)
+	v, err := o.Deployments.Deployment(ctx, o.Ref)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(v)
+	if err := o.Out.Answer(v, show.Recorded(v, o.Intent, o.Out.Style, o.Now())); err != nil {
+		return err
 	}
-	fmt.Fprintf(a.out, "%s: %s recorded; %s\n", ref, intentName(intent, ref), a.standing(v, a.style(a.out)))
-	if intent.Kind != "hold" {
-		s.warnIfIdle(ctx, a)
+	if o.Intent.Kind != "hold" && !o.Out.JSON { // a hold needs no process to be obeyed
+		warnIfIdle(ctx, o.Out, o.Idle)
 	}
 	return nil
-}
-
-// intentName is an intent with what it is for.
-func intentName(intent server.Command, ref server.Ref) string {
-	name := intent.Kind
-	if target := strings.TrimPrefix(intent.Target, ref.Pipeline+"/"); target != "" {
-		name += " of " + target
-	}
-	if intent.Event != "" {
-		name += " " + intent.Event
-	}
-	return name
 }

@@ -6,11 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) deploymentCreateCommand() *cobra.Command {
+func deploymentCreateCommand(a *app) *cobra.Command {
 	revision, until := "", ""
 	c := &cobra.Command{
 		Use:   "create PIPELINE --revision LABEL",
@@ -20,27 +23,43 @@ back. The process that holds the log does its work (waybill up, waybill serve); 
 waybill ship does.`,
 		Example:           examples("waybill deployment create greeter --revision 3f2c9a1"),
 		Args:              arguments(1, 1, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if revision == "" {
 				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", arguments[0])
 			}
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: arguments[0], Revision: revision, Until: until, By: a.user()})
-				if err != nil {
-					return err
-				}
-				if a.json() {
-					return a.printJSON(d)
-				}
-				fmt.Fprintf(a.out, "%s  revision %s\n", refOf(d), d.Label)
-				s.warnIfIdle(ctx, a)
-				return nil
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				want := server.NewDeployment{Pipeline: arguments[0], Revision: revision, Until: until, By: a.User()}
+				return runCreateDeployment(ctx, createDeploymentOptions{Deployments: s, Want: want, Idle: s.IsIdle, Out: a.printer()})
 			})
 		},
 	}
 	c.Flags().StringVar(&revision, "revision", "", "label of the revision (required)")
 	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
-	_ = c.RegisterFlagCompletionFunc("revision", a.completeRevisions)
+	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))
 	return c
+}
+
+type createDeploymentOptions struct {
+	Deployments interface {
+		Deploy(context.Context, server.NewDeployment) (journal.Deployment, error)
+	}
+	Want server.NewDeployment
+	Idle func(context.Context) bool
+	Out  show.Printer
+}
+
+// runCreateDeployment makes one more deployment of a registered revision.
+func runCreateDeployment(ctx context.Context, o createDeploymentOptions) error {
+	d, err := o.Deployments.Deploy(ctx, o.Want)
+	if err != nil {
+		return err
+	}
+	if err := o.Out.Answer(d, fmt.Sprintf("%s  revision %s", show.RefOf(d), d.Label)); err != nil {
+		return err
+	}
+	if !o.Out.JSON {
+		warnIfIdle(ctx, o.Out, o.Idle)
+	}
+	return nil
 }

@@ -2,15 +2,16 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) deploymentWatchCommand() *cobra.Command {
+func deploymentWatchCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "watch DEPLOYMENT",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
@@ -18,51 +19,38 @@ func (a *app) deploymentWatchCommand() *cobra.Command {
 Ctrl-C stops the watching only.`,
 		Example:           examples("waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
 		Args:              arguments(1, 1, "DEPLOYMENT"),
-		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, _ []string) error {
-			v, err := s.Deployment(ctx, ref)
-			if err != nil {
-				return err
-			}
-			shipped := &shipment{app: a, session: s}
-			shipped.header(v)
-			if v.State.Status == pipeline.StatusActive {
-				s.warnIfIdle(ctx, a)
-			}
-			w, err := a.watcher(ctx, s, v, 0)
-			if err != nil {
-				return err
-			}
-			if v, err = w.run(ctx); err != nil {
-				return err
-			}
-			_, err = shipped.outcome(ctx, v)
-			return err
+		ValidArgsFunction: completeDeployments(a),
+		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
+			return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: a.offerRetry(s), Out: a.printer()})
 		}),
 	}
 }
 
-// warnIfIdle says so when no process does the work of the log.
-func (s *session) warnIfIdle(ctx context.Context, a *app) {
-	if s.isIdle(ctx) {
-		fmt.Fprintln(a.err, "waybill: no process works on this log now: start waybill up, or run waybill ship")
-	}
+type watchOptions struct {
+	Log   watchedLog
+	Ref   server.Ref
+	Idle  func(context.Context) bool
+	Retry retryOffer
+	Out   show.Printer
 }
 
-// isIdle reports whether no process works on the log, as far as is known.
-func (s *session) isIdle(ctx context.Context) bool {
-	if s.kind == embedded && !s.home.held() {
-		return true
-	}
-	processes, err := s.Instances(ctx)
+// runWatch shows a deployment until it has ended. The error is how it ended, unless it finished.
+func runWatch(ctx context.Context, o watchOptions) error {
+	v, err := o.Log.Deployment(ctx, o.Ref)
 	if err != nil {
-		return false // whatever else is asked reports it
+		return err
 	}
-	works := map[string]bool{}
-	for _, p := range processes {
-		for _, role := range p.Roles {
-			works[role] = works[role] || p.State == "alive"
-		}
+	o.Out.Note("%s", show.Header(v, o.Out.Style))
+	if v.State.Status == pipeline.StatusActive {
+		warnIfIdle(ctx, o.Out, o.Idle)
 	}
-	return !works[roleConductor] || !works[roleDeployer]
+	w, err := newWatcher(ctx, o.Log, o.Out, v, 0)
+	if err != nil {
+		return err
+	}
+	if v, err = w.run(ctx); err != nil {
+		return err
+	}
+	_, err = outcome(ctx, v, o.Out, o.Retry)
+	return err
 }

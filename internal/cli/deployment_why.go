@@ -2,106 +2,58 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) deploymentWhyCommand() *cobra.Command {
+func deploymentWhyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why DEPLOYMENT [TARGET]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
 		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
 wait for the same are counted, not listed; -o json lists each. Steps are named by their events, as in waybill log:
 host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
-test, host-NAME of an own step NAME; the others mark how far stages, groups and hosts are.`,
+test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.`,
 		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
 		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
-		ValidArgsFunction: a.completeDeployments,
-		RunE: a.withDeployment(func(ctx context.Context, s *session, ref server.Ref, rest []string) error {
-			target := ""
-			if len(rest) > 0 {
-				target = rest[0]
-			}
-			return a.showWhy(ctx, s, ref, target)
+		ValidArgsFunction: completeDeployments(a),
+		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
+			_, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: optional(rest, 0), Idle: s.IsIdle, Out: a.printer()})
+			return err
 		}),
 	}
 }
 
-// showWhy prints the reason of each open step that has one of its own.
-func (a *app) showWhy(ctx context.Context, s *session, ref server.Ref, target string) error {
-	open, err := s.Why(ctx, ref, target)
+type whyOptions struct {
+	Deployments interface {
+		deploymentReader
+		Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
+	}
+	Ref    server.Ref
+	Target string                     // "": every target
+	Idle   func(context.Context) bool // nil: no warning
+	Out    show.Printer
+}
+
+// runWhy prints the open steps of a deployment, and returns how many there are.
+func runWhy(ctx context.Context, o whyOptions) (open int, err error) {
+	steps, err := o.Deployments.Why(ctx, o.Ref, o.Target)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	v, err := s.Deployment(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if v.State.Status == pipeline.StatusActive {
-		s.warnIfIdle(ctx, a)
-	}
-	return a.showOpen(ref, open)
-}
-
-// showOpen prints open steps with their reasons.
-func (a *app) showOpen(ref server.Ref, open []pipeline.StepState) error {
-	if a.json() {
-		return a.printJSON(list(open))
-	}
-	if len(open) == 0 {
-		fmt.Fprintf(a.err, "%s has no open step\n", ref)
-		return nil
-	}
-	var t table
-	for _, group := range byReason(open) {
-		_, below, _ := strings.Cut(group.first.Target, "/")
-		text := whyText(group.first)
-		if group.others > 0 {
-			text += fmt.Sprintf("; so do %s", count(group.others, "other step"))
+	if o.Idle != nil {
+		v, err := o.Deployments.Deployment(ctx, o.Ref)
+		if err != nil {
+			return 0, err
 		}
-		t.add(firstOf(below, group.first.Target), group.first.Event, text)
-	}
-	return t.write(a.out)
-}
-
-// reasonGroup is the steps that do not run for the same reason.
-type reasonGroup struct {
-	first  pipeline.StepState
-	others int // how many more
-}
-
-// byReason puts steps with the same reason together, in the order of their first ones.
-func byReason(open []pipeline.StepState) []reasonGroup {
-	var groups []reasonGroup
-	places := map[string]int{}
-	for _, step := range open {
-		text := whyText(step)
-		if at, known := places[text]; known && step.State == pipeline.StateWaiting {
-			groups[at].others++
-			continue
+		if v.State.Status == pipeline.StatusActive {
+			warnIfIdle(ctx, o.Out, o.Idle)
 		}
-		places[text] = len(groups)
-		groups = append(groups, reasonGroup{first: step})
 	}
-	return groups
-}
-
-// whyText is a step's state with its reason and who can change it.
-func whyText(step pipeline.StepState) string {
-	text, reason := string(step.State), oneLine(step.Reason)
-	switch {
-	case reason != "" && (step.State == pipeline.StateWaiting || strings.HasPrefix(reason, text+": ")):
-		text = reason
-	case reason != "":
-		text += ": " + reason
-	}
-	if step.Who != "" {
-		text += " (" + step.Who + ")"
-	}
-	return text
+	return len(steps), show.List(o.Out, steps, o.Ref.String()+" has no open step", show.OpenSteps)
 }

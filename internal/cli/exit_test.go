@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -66,7 +67,7 @@ func TestExitStatuses(t *testing.T) {
 	for name := range exitStatuses {
 		left[name] = true
 	}
-	for _, c := range leaves((&app{}).rootCommand()) {
+	for _, c := range leaves(rootCommand(&app{})) {
 		name := strings.TrimPrefix(c.CommandPath(), "waybill ")
 		want, ok := exitStatuses[name]
 		delete(left, name)
@@ -112,7 +113,7 @@ func execute(t *testing.T, line []string) (status int, said string) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, dir: dir, environment: func(string) string { return "" }}
+	a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &out, err: &errs}
 	return a.run(t.Context(), line), errs.String()
 }
 
@@ -120,7 +121,7 @@ func execute(t *testing.T, line []string) (status int, said string) {
 func TestEveryCommandHelps(t *testing.T) {
 	t.Parallel()
 	written := []string{"[DIR]", "FILE", "token create"}
-	for _, c := range leaves((&app{}).rootCommand()) {
+	for _, c := range leaves(rootCommand(&app{})) {
 		if c.Example == "" {
 			t.Errorf("%s has no example", c.CommandPath())
 		}

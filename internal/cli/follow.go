@@ -3,57 +3,87 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// takeOverEvery is how often a watching ship looks whether the process that holds the log has gone.
+// takeOverEvery is how often a watching ship tries to lock the log, which works once its holder has ended.
 const takeOverEvery = time.Second
 
-// follow takes a deployment to its end: it does the work where this process may, else it watches.
+// logWorker does the work of a log in this process.
+type logWorker interface {
+	// Lock takes the log. The error is a *lifecycle.Held while another process has it.
+	Lock() (unlock func() error, err error)
+	// Roles returns the roles that a deployment needs. The log must be locked.
+	Roles(context.Context) ([]lifecycle.Role, error)
+}
+
+// sessionWorker is the logWorker of an embedded log.
+type sessionWorker struct{ session *assembly.Session }
+
+func (w sessionWorker) Lock() (unlock func() error, err error) {
+	lock, err := lifecycle.Lock(w.session.Home.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Unlock, nil
+}
+
+func (w sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
+	return w.session.Roles(ctx, assembly.RoleOptions{}, assembly.RoleConductor, assembly.RoleDeployer)
+}
+
+// drive takes a deployment to its end: it does the work where this process may, else it watches.
 func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
-	v, err := s.Deployment(ctx, ref)
+	v, err := s.Deployments.Deployment(ctx, ref)
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
 	}
-	s.header(v)
-	w, err := s.watcher(ctx, s.session, v, s.since(v))
+	s.Out.Note("%s", show.Header(v, s.Out.Style))
+	w, err := newWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v))
 	if err != nil {
 		return v, err
 	}
 	w.enough = reached
-	if s.kind != embedded {
+	if s.Worker == nil {
 		return w.run(ctx)
 	}
-	lock, err := lifecycle.Lock(s.home.dir)
+	unlock, err := s.Worker.Lock()
 	if held, ok := errors.AsType[*lifecycle.Held](err); ok {
-		s.note("pid %d holds the log; watching", held.PID)
+		s.Out.Note("pid %d holds the log; watching", held.PID)
 		return s.watchOrTakeOver(ctx, w)
 	}
 	if err != nil {
 		return v, err
 	}
-	return s.work(ctx, w, lock)
+	return s.work(ctx, w, unlock)
 }
 
-// since is where the entries that are shown begin: at the deployment's start for programs, at now for people.
+// shipLog is what ship's watcher reads.
+type shipLog struct {
+	deploymentReader
+	entryReader
+}
+
+// since returns the entry after which entries are shown: the deployment's first for programs, the newest for people.
 func (s *shipment) since(v server.DeploymentView) int64 {
-	if s.json() {
+	if s.Out.JSON {
 		return 0
 	}
 	return v.Seq
 }
 
 // work runs the roles in this process until the watcher has seen the deployment's end.
-func (s *shipment) work(ctx context.Context, w *watcher, lock *lifecycle.HomeLock) (v server.DeploymentView, err error) {
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+func (s *shipment) work(ctx context.Context, w *watcher, unlock func() error) (v server.DeploymentView, err error) {
+	defer func() { err = errors.Join(err, unlock()) }()
 	s.works = true
-	roles, err := s.roles(ctx, roleOptions{}, roleConductor, roleDeployer)
+	roles, err := s.Worker.Roles(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -73,16 +103,16 @@ func (s *shipment) work(ctx context.Context, w *watcher, lock *lifecycle.HomeLoc
 	return v, err
 }
 
-// watchOrTakeOver watches another process's work; when that process goes away, this one goes on with it.
+// watchOrTakeOver watches another process's work. When that process ends, this one continues the work.
 func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.DeploymentView, error) {
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	taken := make(chan *lifecycle.HomeLock, 1)
+	taken := make(chan func() error, 1)
 	go func() {
 		defer close(taken)
 		for watching.Err() == nil {
-			if lock, err := lifecycle.Lock(s.home.dir); err == nil {
-				taken <- lock
+			if unlock, err := s.Worker.Lock(); err == nil {
+				taken <- unlock
 				stop(errTakeOver)
 				return
 			}
@@ -91,30 +121,16 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 	}()
 	v, err := w.run(watching)
 	stop(nil)
-	lock := <-taken
+	unlock := <-taken
 	switch {
-	case lock != nil && errors.Is(err, errTakeOver):
-		s.note("the process that held the log is gone; going on here")
-		return s.work(ctx, w, lock) // with the same display: it knows what was told
-	case lock != nil:
-		return v, errors.Join(err, lock.Unlock())
+	case unlock != nil && errors.Is(err, errTakeOver):
+		s.Out.Note("the process that held the log is gone; continuing here")
+		return s.work(ctx, w, unlock) // with the same display: it knows what was printed
+	case unlock != nil:
+		return v, errors.Join(err, unlock())
 	}
 	return v, err
 }
 
 // errTakeOver ends the watching of a log whose holder is gone.
 var errTakeOver = errors.New("the log is free")
-
-// detached says who does the work of a deployment that nobody watches.
-func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
-	if s.json() {
-		v, err := s.Deployment(ctx, ref)
-		if err != nil {
-			return err
-		}
-		return s.printJSONLine(v.Deployment)
-	}
-	fmt.Fprintf(s.out, "%s  revision %s  registered\n", ref, s.tree.Label)
-	s.warnIfIdle(ctx, s.app)
-	return nil
-}

@@ -2,19 +2,20 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// logFlags are what `waybill log` may be told.
+// logFlags are the flags of `waybill log`.
 type logFlags struct {
 	target string
 	facts  bool
@@ -22,7 +23,7 @@ type logFlags struct {
 	limit  int
 }
 
-func (a *app) logCommand() *cobra.Command {
+func logCommand(a *app) *cobra.Command {
 	var flags logFlags
 	c := &cobra.Command{
 		Use:   "log [PIPELINE[#N]]",
@@ -34,14 +35,14 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 		Example: examples("waybill log", "waybill log greeter#7 --facts",
 			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event"),
 		Args:              arguments(0, 1, "PIPELINE[#N]"),
-		ValidArgsFunction: a.completeDeployments,
+		ValidArgsFunction: completeDeployments(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				query, err := a.logQuery(arguments, flags)
 				if err != nil {
 					return err
 				}
-				return a.printLog(ctx, s, query, flags.follow)
+				return runLog(ctx, logOptions{Log: s, Query: query, Follow: flags.follow, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
@@ -52,7 +53,7 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 	return c
 }
 
-// logQuery is what the arguments select.
+// logQuery returns the query for the arguments and the flags.
 func (a *app) logQuery(arguments []string, flags logFlags) (journal.EntryQuery, error) {
 	q := journal.EntryQuery{Limit: flags.limit, Newest: flags.limit > 0}
 	if flags.facts {
@@ -85,21 +86,36 @@ func fullTarget(name, target string) string {
 	return pipeline.Path(name, target)
 }
 
-// printLog prints entries in columns whose widths are those of most targets and events.
-func (a *app) printLog(ctx context.Context, ops operations, q journal.EntryQuery, follow bool) error {
-	each := func(e pipeline.Entry) error { return a.printEntry(e) }
-	if a.json() {
-		each = func(e pipeline.Entry) error { return a.printJSONLine(e) }
+type logOptions struct {
+	Log    logReader
+	Query  journal.EntryQuery
+	Follow bool
+	Out    show.Printer
+	Now    func() time.Time
+}
+
+// logReader reads entries, and what explains that there are none.
+type logReader interface {
+	deploymentReader
+	entryReader
+	pipelineReader
+}
+
+// runLog prints entries.
+func runLog(ctx context.Context, o logOptions) error {
+	each := func(e pipeline.Entry) error { return o.Out.Lines(show.Entry(e, o.Out.Style, o.Now())) }
+	if o.Out.JSON {
+		each = func(e pipeline.Entry) error { return o.Out.Line(e) }
 	}
-	if follow {
-		return ops.Follow(ctx, q, each)
+	if o.Follow {
+		return o.Log.Follow(ctx, o.Query, each)
 	}
-	entries, err := ops.Entries(ctx, q)
+	entries, err := o.Log.Entries(ctx, o.Query)
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 && q.After == 0 {
-		if err := a.explainEmpty(ctx, ops, q); err != nil {
+	if len(entries) == 0 && o.Query.After == 0 {
+		if err := explainEmpty(ctx, o.Log, o.Query); err != nil {
 			return err
 		}
 	}
@@ -111,13 +127,13 @@ func (a *app) printLog(ctx context.Context, ops operations, q journal.EntryQuery
 	return nil
 }
 
-// explainEmpty tells a name that is not there from a log that has nothing to show.
-func (a *app) explainEmpty(ctx context.Context, ops operations, q journal.EntryQuery) error {
+// explainEmpty returns an error when a query finds nothing because it names something that the log does not have.
+func explainEmpty(ctx context.Context, log logReader, q journal.EntryQuery) error {
 	if q.Deployment > 0 {
-		_, err := ops.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
+		_, err := log.Deployment(ctx, server.Ref{Pipeline: q.Pipeline, Number: q.Deployment})
 		return err
 	}
-	p, err := ops.Pipeline(ctx, q.Pipeline)
+	p, err := log.Pipeline(ctx, q.Pipeline)
 	if err != nil || q.Target == "" {
 		return err
 	}
@@ -130,8 +146,8 @@ func (a *app) explainEmpty(ctx context.Context, ops operations, q journal.EntryQ
 	return nothing.WithHint("waybill log %s", q.Pipeline)
 }
 
-// likelyTarget is the stage, group or host that a target was to name: the one that it is the end of, such as the name of
-// a host alone, else the one with the nearest spelling; "" when there is none.
+// likelyTarget returns the stage, group or host that a person meant by a target: one that ends with it, such as the name of a
+// host alone, else the nearest spelling; "" when there is neither.
 func likelyTarget(d *pipeline.Definition, target string) string {
 	var all []string
 	for _, stage := range d.Stages {
@@ -150,43 +166,4 @@ func likelyTarget(d *pipeline.Definition, target string) string {
 		}
 	}
 	return fault.Nearest(target, all)
-}
-
-func (a *app) printEntry(e pipeline.Entry) error {
-	deployment := "-"
-	if e.Deployment > 0 {
-		deployment = fmt.Sprintf("#%d", e.Deployment)
-	}
-	s := a.style(a.out)
-	event := fmt.Sprintf("%-31s", e.Event)
-	switch {
-	case e.Class == pipeline.Fact:
-		event = s.good(event)
-	case strings.HasSuffix(e.Event, "-failed"):
-		event = s.bad(event)
-	default:
-		event = s.faint(event)
-	}
-	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, clock(time.Now(), e.At), deployment, e.Target, event, entryText(e))
-	_, err := fmt.Fprintln(a.out, strings.TrimRight(line, " "))
-	return err
-}
-
-// entryText is what an entry's detail says, in words.
-func entryText(e pipeline.Entry) string {
-	d := detailOf(e)
-	var parts []string
-	add := func(text string) {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
-	add(d.Event)
-	if d.Digest != "" {
-		add(artifactText(d.Size, d.Digest))
-	}
-	add(oneLine(d.Text))
-	add(oneLine(d.Error))
-	add(who(d))
-	return strings.Join(parts, "  ")
 }

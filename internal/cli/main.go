@@ -11,6 +11,8 @@ import (
 	"errors"
 	"os"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -26,13 +28,13 @@ func Main(arguments []string) int {
 	if err != nil {
 		dir = "."
 	}
-	a := &app{in: os.Stdin, out: newGate(os.Stdout), err: newGate(os.Stderr), dir: dir, environment: os.Getenv}
+	a := &app{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr))}
 	return a.run(ctx, arguments)
 }
 
 // run executes a command line, prints its error, and returns the exit status.
 func (a *app) run(ctx context.Context, arguments []string) int {
-	root := a.rootCommand()
+	root := rootCommand(a)
 	root.SetArgs(arguments)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

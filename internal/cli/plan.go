@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -22,10 +21,10 @@ that has failed and may be retried. Changes nothing, and makes no log where ther
 
 Exit status 5 when something would be done, 0 when there is nothing to do.`
 
-// planFlags are what `waybill plan` may be told.
+// planFlags are the flags of `waybill plan`.
 type planFlags struct{ edit, why string }
 
-func (a *app) planCommand() *cobra.Command {
+func planCommand(a *app) *cobra.Command {
 	var flags planFlags
 	c := &cobra.Command{
 		Use:   "plan [PIPELINE]",
@@ -34,58 +33,46 @@ func (a *app) planCommand() *cobra.Command {
 		Example: examples("waybill plan", "waybill plan --edit new/waybill.yaml", "waybill plan greeter   # as it is in the log",
 			"waybill plan --why greeter#7"),
 		Args:              arguments(0, 2, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			if flags.why != "" {
-				return a.planWhy(c, flags.why, arguments)
+				return a.planWhy(c, flags.why, strings.Join(arguments, ""))
 			}
-			return a.plan(c.Context(), arguments, flags)
+			return a.plan(c, arguments, flags)
 		},
 	}
 	c.Flags().StringVar(&flags.edit, "edit", "", "a waybill.yaml to compare with the definition in force")
 	c.Flags().StringVar(&flags.why, "why", "", "list the open steps of this deployment with their reasons; a target may follow")
-	_ = c.RegisterFlagCompletionFunc("why", a.completeDeployments)
+	_ = c.RegisterFlagCompletionFunc("why", completeDeployments(a))
 	return c
 }
 
-// errPending is the end of a plan that would do something.
+// errPending returns the error that ends a plan that would do something.
 func errPending() error { return shown{fault.New(fault.Pending, "something would be done")} }
 
 // planWhy is `waybill deployment why` with plan's exit status.
-func (a *app) planWhy(c *cobra.Command, deployment string, arguments []string) error {
-	return a.withSession(c, func(ctx context.Context, s *session) error {
+func (a *app) planWhy(c *cobra.Command, deployment, target string) error {
+	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 		ref, err := resolve(ctx, s, deployment)
 		if err != nil {
 			return err
 		}
-		open, err := s.Why(ctx, ref, strings.Join(arguments, ""))
-		if err != nil {
-			return err
-		}
-		if err := a.showOpen(ref, open); err != nil || len(open) == 0 {
+		open, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: target, Out: a.printer()})
+		if err != nil || open == 0 {
 			return err
 		}
 		return errPending()
 	})
 }
 
-// planDocument is `waybill plan -o json`.
-type planDocument struct {
-	Pipeline   string              `json:"pipeline"`
-	Revision   string              `json:"revision,omitempty"`   // label of this folder
-	Deployment string              `json:"deployment,omitempty"` // that ship would take further, or that has ended with the revision
-	Todo       string              `json:"todo"`                 // ship, continue, retry, apply, or nothing
-	Edit       *server.EditView    `json:"edit,omitempty"`
-	Steps      []pipeline.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
-	Total      action.Duration     `json:"total"` // of all steps; at least, where some are unmeasured
-	next       nextStep            // of the revision, when it is registered
-}
-
-// plan answers for this folder, for a file, or for a pipeline of the log.
-func (a *app) plan(ctx context.Context, arguments []string, flags planFlags) error {
+// plan plans for this folder, for a file, or for a pipeline of the log.
+func (a *app) plan(c *cobra.Command, arguments []string, flags planFlags) error {
 	if len(arguments) > 0 && flags.edit == "" {
-		return a.planStored(ctx, arguments[0])
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+			return runPlanStored(ctx, planStoredOptions{Pipelines: s, Name: arguments[0], Out: a.printer()})
+		})
 	}
+	ctx := c.Context()
 	p, err := a.planProject(flags)
 	if err != nil {
 		return err
@@ -94,16 +81,18 @@ func (a *app) plan(ctx context.Context, arguments []string, flags planFlags) err
 	if err := a.checkIgnored(ctx, p); err != nil {
 		return err
 	}
-	s, done, err := a.openScratch(ctx, p.dir)
+	s, done, err := a.OpenScratch(ctx, p.dir)
 	if err != nil {
 		return err
 	}
 	defer done()
-	d, err := a.planFor(ctx, s, p, flags.edit != "")
-	if err != nil {
-		return err
-	}
-	return a.showPlan(d)
+	return runPlan(ctx, planOptions{
+		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Proposal: p.proposal(a.User()), EditOnly: flags.edit != "", Out: a.printer(),
+		Label: func(ctx context.Context) (string, error) {
+			tree, err := p.tree(ctx, s.Home)
+			return tree.Label, err
+		},
+	})
 }
 
 func (a *app) planProject(flags planFlags) (project, error) {
@@ -113,102 +102,107 @@ func (a *app) planProject(flags planFlags) (project, error) {
 	return a.project(nil)
 }
 
-// planStored is the plan for one more deployment of a pipeline as the log has it.
-func (a *app) planStored(ctx context.Context, name string) error {
-	s, err := a.open(ctx, a.dir, existing)
+// printPlan prints a plan. The error is the exit status of a plan that would do something.
+func printPlan(d show.PlanDocument, out show.Printer) error {
+	if err := out.Answer(d, show.ShipPlan(d, out.Style)...); err != nil || d.Todo == show.TodoNothing {
+		return err
+	}
+	return errPending()
+}
+
+// planner plans one more deployment of a pipeline, with a new definition when proposal is not nil.
+type planner interface {
+	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
+}
+
+type planStoredOptions struct {
+	Pipelines planner
+	Name      string
+	Out       show.Printer
+}
+
+// runPlanStored prints the plan for one more deployment of a pipeline with the definition in force.
+func runPlanStored(ctx context.Context, o planStoredOptions) error {
+	v, err := o.Pipelines.Plan(ctx, o.Name, nil)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	v, err := s.Plan(ctx, name, nil)
+	return printPlan(show.PlanDocument{Pipeline: o.Name, Todo: show.TodoShip, Steps: workOf(v.Steps), Total: v.Total}, o.Out)
+}
+
+type planOptions struct {
+	Plans interface {
+		planner
+		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
+	}
+	Revisions interface {
+		revisionReader
+		revisionLister
+	}
+	Deployments deploymentFinder
+	Pipelines   pipelineReader
+
+	Proposal server.Proposal                       // the definition of the folder, or of the file
+	EditOnly bool                                  // plan what the file changes, and nothing else
+	Label    func(context.Context) (string, error) // of the folder's revision
+	Out      show.Printer
+}
+
+// runPlan prints what ship would do with a folder, or what its file would change.
+func runPlan(ctx context.Context, o planOptions) error {
+	name := o.Proposal.Definition.Pipeline
+	edit, err := o.Plans.PlanEdit(ctx, o.Proposal)
 	if err != nil {
 		return err
 	}
-	return a.showPlan(planDocument{Pipeline: name, Todo: todoShip, Steps: workOf(v.Steps), Total: v.Total})
-}
-
-// openScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
-func (a *app) openScratch(ctx context.Context, dir string) (*session, func(), error) {
-	h := a.homeOf(dir)
-	if a.flags.server != "" || h.exists() || a.storedElsewhere(h) {
-		s, err := a.open(ctx, dir, existing)
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.close, nil
-	}
-	folder, err := os.MkdirTemp("", "waybill-plan-")
-	if err != nil {
-		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
-	}
-	s := &session{home: home{dir: folder}, kind: embedded, url: home{dir: folder}.database(), live: config.NewLive(config.Default())}
-	if err := s.connect(ctx); err != nil {
-		_ = os.RemoveAll(folder)
-		return nil, nil, err
-	}
-	s.home = h
-	return s, func() { s.close(); _ = os.RemoveAll(folder) }, nil
-}
-
-// storedElsewhere reports whether the log is not the home's own file.
-func (a *app) storedElsewhere(h home) bool {
-	cfg, _, err := a.config(h)
-	return err != nil || cfg.Ledger.URL != ""
-}
-
-// planFor asks what ship would do with a project, or what its file would change when that is all that was asked.
-func (a *app) planFor(ctx context.Context, s *session, p project, editOnly bool) (planDocument, error) {
-	name := p.definition.Pipeline
-	proposal := p.proposal(a.user())
-	edit, err := s.PlanEdit(ctx, proposal)
-	if err != nil {
-		return planDocument{}, err
-	}
-	d := planDocument{Pipeline: name, Todo: todoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
+	d := show.PlanDocument{Pipeline: name, Todo: show.TodoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
 	if !edit.Unchanged {
-		d.Todo = todoApply
+		d.Todo = show.TodoApply
 	}
-	if !editOnly {
-		if err := a.planRevision(ctx, s, p, &d); err != nil {
-			return d, err
+	if !o.EditOnly {
+		if err := o.planRevision(ctx, &d); err != nil {
+			return err
 		}
 	}
-	if d.Todo != todoShip && (!editOnly || edit.Unchanged) {
-		return d, nil
+	if d.Todo == show.TodoShip || o.EditOnly && !edit.Unchanged {
+		v, err := o.Plans.Plan(ctx, name, &o.Proposal)
+		if err != nil {
+			return err
+		}
+		d.Steps, d.Total = workOf(v.Steps), v.Total
 	}
-	v, err := s.Plan(ctx, name, &proposal)
-	d.Steps, d.Total = workOf(v.Steps), v.Total
-	return d, err
+	return printPlan(d, o.Out)
 }
 
-// planRevision finds out what ship would do with the folder's revision.
-func (a *app) planRevision(ctx context.Context, s *session, p project, d *planDocument) error {
-	tree, err := p.tree(ctx, s.home)
-	if err != nil {
+// planRevision adds what ship would do with the folder's revision.
+func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) error {
+	var err error
+	if d.Revision, err = o.Label(ctx); err != nil {
 		return err
 	}
-	d.Revision = tree.Label
-	known, err := s.Revision(ctx, d.Pipeline, tree.Label)
+	known, err := o.Revisions.Revision(ctx, d.Pipeline, d.Revision)
 	if fault.Is(err, fault.NotFound) {
-		d.Todo = todoShip
+		d.Todo = show.TodoShip
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if newest, err := isNewest(ctx, s, known); err != nil {
+	if newest, err := isNewest(ctx, o.Revisions, known); err != nil {
 		return err
 	} else if !newest { // ship does not apply its file
-		d.Todo, d.Edit = todoNothing, nil
+		d.Todo, d.Edit = show.TodoNothing, nil
 	}
-	if d.next, err = a.nextStep(ctx, s, known, shipFlags{}); err != nil {
+	next, err := decideNext(ctx, o.Deployments, o.Pipelines, known, shipFlags{})
+	if err != nil {
 		return err
 	}
-	if d.next.deployment != nil {
-		d.Deployment = refOf(*d.next.deployment).String()
+	d.Differs, d.Refused = next.differs, next.refused
+	if next.deployment != nil {
+		d.Deployment = show.RefOf(*next.deployment).String()
 	}
-	if d.next.todo != todoNothing {
-		d.Todo = d.next.todo
+	if next.todo != show.TodoNothing {
+		d.Todo = next.todo
 	}
 	return nil
 }

@@ -3,106 +3,86 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) processCommand() *cobra.Command {
+func processCommand(a *app) *cobra.Command {
 	return group("process", "Execute processes of server.yaml, and describe them",
 		"A process is a handler with a version and described inputs; each execution is a job, an action of kind job.",
-		a.processListCommand(), a.processShowCommand(), a.processRunCommand())
+		processListCommand(a), processShowCommand(a), processRunCommand(a))
 }
 
-func (a *app) processListCommand() *cobra.Command {
+func processListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List processes",
 		Example: examples("waybill process list", "waybill process list -o json"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				all, err := s.ListProcesses(ctx)
-				if err != nil {
-					return err
-				}
-				if a.json() {
-					return a.printJSON(list(all))
-				}
-				if len(all) == 0 {
-					fmt.Fprintln(a.err, "no processes")
-					return nil
-				}
-				var t table
-				t.add("PROCESS", "VERSION", "EXECUTED", "TITLE")
-				for _, p := range all {
-					t.add(p.ID, p.Version, executed(p), p.Title)
-				}
-				return t.write(a.out)
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runListProcesses(ctx, listProcessesOptions{Processes: s, Out: a.printer()})
 			})
 		},
 	}
 }
 
-// executed says in a word or two how a process may be executed.
-func executed(p server.ProcessOffering) string {
-	if slices.Contains(p.Executed, "sync-execute") {
-		return "sync or async"
+type listProcessesOptions struct {
+	Processes interface {
+		ListProcesses(context.Context) ([]server.ProcessOffering, error)
 	}
-	return "async"
+	Out show.Printer
 }
 
-func (a *app) processShowCommand() *cobra.Command {
+// runListProcesses prints the processes of the configuration in force.
+func runListProcesses(ctx context.Context, o listProcessesOptions) error {
+	all, err := o.Processes.ListProcesses(ctx)
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, all, "no processes", show.Processes)
+}
+
+func processShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show PROCESS",
 		Short:             "Show a process with its inputs and outputs",
 		Example:           examples("waybill process show mirror"),
 		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: first(a.configured(processNames)),
+		ValidArgsFunction: first(completeConfigured(a, processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				p, err := s.ShowProcess(ctx, given[0])
-				if err != nil {
-					return err
-				}
-				if a.json() {
-					return a.printJSON(p)
-				}
-				fmt.Fprintf(a.out, "%s  version %s  %s  %s\n", p.ID, p.Version, executed(p), p.Title)
-				if p.Description != "" {
-					fmt.Fprintf(a.out, "  %s\n", p.Description)
-				}
-				var t table
-				for _, v := range p.Inputs {
-					t.add("  input", v.Name, valueType(v), map[bool]string{true: "required", false: "optional"}[v.Required])
-				}
-				for _, v := range p.Outputs {
-					t.add("  output", v.Name, valueType(v), "")
-				}
-				return t.write(a.out)
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runShowProcess(ctx, showProcessOptions{Processes: s, ID: given[0], Out: a.printer()})
 			})
 		},
 	}
 }
 
-// valueType is a schema's type, which may be a list.
-func valueType(v server.ValueView) string {
-	switch kind := v.Schema["type"].(type) {
-	case string:
-		return kind
-	case []any:
-		return strings.Trim(fmt.Sprint(kind), "[]")
+type showProcessOptions struct {
+	Processes interface {
+		ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
 	}
-	return "any"
+	ID  string
+	Out show.Printer
 }
 
-func (a *app) processRunCommand() *cobra.Command {
+// runShowProcess prints one process.
+func runShowProcess(ctx context.Context, o showProcessOptions) error {
+	p, err := o.Processes.ShowProcess(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(p, show.Process(p)...)
+}
+
+func processRunCommand(a *app) *cobra.Command {
 	var inputs []string
 	var all string
 	var watch bool
@@ -116,24 +96,26 @@ fails, and 4 when it is canceled.`,
 		Example: examples(`waybill process run mirror -i 'payload:={"features": []}' --watch`,
 			"waybill process run mirror --inputs @payload.json"),
 		Args:              arguments(1, 1, "PROCESS"),
-		ValidArgsFunction: first(a.configured(processNames)),
+		ValidArgsFunction: first(completeConfigured(a, processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
 			raw, err := a.readInputs(inputs, all)
 			if err != nil {
 				return err
 			}
-			return a.runProcess(c.Context(), given[0], raw, watch)
+			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: a.afterAdding(s, watch)})
+			})
 		},
 	}
 	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
 	c.MarkFlagsMutuallyExclusive("input", "inputs")
-	offerFrom(c, a.assignments(inputNames), "input")
+	offerFrom(c, completeAssignments(a, inputNames), "input")
 	return c
 }
 
-// readInputs makes a JSON object of the flags.
+// readInputs returns the inputs that the flags name as a JSON object.
 func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	if all == "" {
 		return readAssignments("-i", "input", inputs)
@@ -141,8 +123,8 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	raw := []byte(all)
 	if file, ok := strings.CutPrefix(all, "@"); ok {
 		var err error
-		if raw, err = os.ReadFile(a.path(file)); err != nil {
-			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", file, plain(err))
+		if raw, err = os.ReadFile(a.Path(file)); err != nil {
+			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", file, assembly.Plain(err))
 		}
 	}
 	var object map[string]json.RawMessage
@@ -152,15 +134,21 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-func (a *app) runProcess(ctx context.Context, process string, inputs json.RawMessage, watch bool) error {
-	s, err := a.open(ctx, a.dir, create)
+type executeOptions struct {
+	Processes interface {
+		RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
+	}
+	ID     string
+	Inputs json.RawMessage
+	By     string
+	Then   afterAdding
+}
+
+// runExecute stores a job of a process, or finds the job that answers for the same payload.
+func runExecute(ctx context.Context, o executeOptions) error {
+	made, err := o.Processes.RunProcess(ctx, o.ID, o.Inputs, o.By)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	made, err := s.RunProcess(ctx, process, inputs, a.user())
-	if err != nil {
-		return err
-	}
-	return a.ordered(ctx, s, made, watch)
+	return o.Then.run(ctx, made)
 }

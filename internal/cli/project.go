@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -38,41 +39,33 @@ const starter = `write one, such as:
 // project reads the waybill.yaml of a folder; from the working directory itself it is looked for upwards too.
 func (a *app) project(arguments []string) (project, error) {
 	if len(arguments) == 0 {
-		return a.readProject(filepath.Join(a.projectDir(a.dir), projectFile))
+		return a.readProject(filepath.Join(a.ProjectDir(a.Dir), assembly.ProjectFile))
 	}
-	dir := a.path(arguments[0])
+	dir := a.Path(arguments[0])
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], plain(err))
+		return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], assembly.Plain(err))
 	case !info.IsDir():
 		return project{}, fault.New(fault.Invalid, "%s is a file: name the folder it is in", arguments[0])
 	}
-	return a.readProject(filepath.Join(dir, projectFile))
-}
-
-// projectDir is the folder of the waybill.yaml found from dir upwards; without one dir itself.
-func (a *app) projectDir(dir string) string {
-	if found, ok := findUpwards(dir, projectFile); ok {
-		return filepath.Dir(found)
-	}
-	return dir
+	return a.readProject(filepath.Join(dir, assembly.ProjectFile))
 }
 
 // readProject reads a definition from a file; every fault in it is reported at once.
 func (a *app) readProject(path string) (project, error) {
-	if err := a.trust(path); err != nil {
+	if err := a.Trust(path); err != nil {
 		return project{}, err
 	}
 	source, err := os.ReadFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == projectFile:
-		return project{}, fault.New(fault.Invalid, "there is no %s in %s", projectFile, filepath.Dir(path)).WithHint("%s", starter)
+	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == assembly.ProjectFile:
+		return project{}, fault.New(fault.Invalid, "%s not found in %s", assembly.ProjectFile, filepath.Dir(path)).WithHint("%s", starter)
 	case err != nil:
-		return project{}, fault.New(fault.Invalid, "read %s: %w", a.shorten(path), plain(err))
+		return project{}, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	p := project{dir: filepath.Dir(path), file: path, source: string(source)}
-	definition, problems := parseDefinition(a.shorten(path), source)
+	definition, problems := parseDefinition(a.Shorten(path), source)
 	if err := problems.Err(); err != nil {
 		return p, err
 	}
@@ -86,7 +79,7 @@ func (a *app) checkBuilds(ctx context.Context, p project) error {
 		if stage.Build == nil || stage.Build.External {
 			continue
 		}
-		if _, err := a.readBuildFile(p.dir, stage.Build.File, a.shorten(filepath.Join(p.dir, stage.Build.File))); err != nil {
+		if _, err := a.readBuildFile(p.dir, stage.Build.File, a.Shorten(filepath.Join(p.dir, stage.Build.File))); err != nil {
 			return err
 		}
 	}
@@ -105,7 +98,7 @@ func (a *app) checkIgnored(ctx context.Context, p project) error {
 			return err
 		}
 		if ignored {
-			shown := a.shorten(filepath.Join(p.dir, name))
+			shown := a.Shorten(filepath.Join(p.dir, name))
 			return fault.New(fault.Invalid, "git ignores %s, so no revision has it", shown).WithHint("git add -f %s", shown)
 		}
 	}
@@ -113,8 +106,8 @@ func (a *app) checkIgnored(ctx context.Context, p project) error {
 }
 
 // tree labels what the project's folder holds now. The home and the secrets of services are no part of it.
-func (p project) tree(ctx context.Context, h home) (git.Tree, error) {
-	exclude := []string{h.dir, filepath.Join(p.dir, homeName)}
+func (p project) tree(ctx context.Context, h assembly.Home) (git.Tree, error) {
+	exclude := []string{h.Dir, filepath.Join(p.dir, assembly.HomeName)}
 	for _, name := range p.secretFiles() {
 		exclude = append(exclude, filepath.Join(p.dir, filepath.FromSlash(name)))
 	}
@@ -160,4 +153,16 @@ func (a *app) secretWarnings(ctx context.Context, p project) (warnings fault.Pro
 // proposal offers the project's definition.
 func (p project) proposal(by string) server.Proposal {
 	return server.Proposal{Definition: p.definition, Source: p.source, File: p.file, By: by}
+}
+
+// projectFrom reads the file that was named, or the waybill.yaml of this folder.
+func (a *app) projectFrom(arguments []string) (project, error) {
+	if len(arguments) == 0 {
+		return a.project(nil)
+	}
+	path := a.Path(arguments[0])
+	if isDirectory(path) {
+		path = filepath.Join(path, assembly.ProjectFile)
+	}
+	return a.readProject(path)
 }

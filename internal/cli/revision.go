@@ -2,35 +2,36 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-func (a *app) revisionCommand() *cobra.Command {
+func revisionCommand(a *app) *cobra.Command {
 	return group("revision", "Read registered revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
-		a.revisionListCommand(), a.revisionShowCommand())
+		revisionListCommand(a), revisionShowCommand(a))
 }
 
-func (a *app) revisionListCommand() *cobra.Command {
+func revisionListCommand(a *app) *cobra.Command {
 	limit := listLimit
 	c := &cobra.Command{
 		Use:               "list [PIPELINE]",
 		Short:             "List revisions, newest first",
 		Example:           examples("waybill revision list greeter", "waybill revision list greeter -o json | jq -r '.[].label'"),
 		Args:              arguments(0, 1, "PIPELINE"),
-		ValidArgsFunction: a.completePipelines,
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(arguments)
 				if err != nil {
 					return err
 				}
-				return a.listRevisions(ctx, s, name, limit)
+				return runListRevisions(ctx, listRevisionsOptions{Revisions: s, Pipeline: name, Limit: limit, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
@@ -38,41 +39,33 @@ func (a *app) revisionListCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) listRevisions(ctx context.Context, ops operations, name string, limit int) error {
-	found, err := ops.Revisions(ctx, name, limit)
+type listRevisionsOptions struct {
+	Revisions revisionLister
+	Pipeline  string
+	Limit     int // 0: all
+	Out       show.Printer
+	Now       func() time.Time
+}
+
+// runListRevisions prints the newest revisions of a pipeline.
+func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
+	found, err := o.Revisions.Revisions(ctx, o.Pipeline, o.Limit)
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(list(found))
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(a.err, "no revisions")
-		return nil
-	}
-	var t table
-	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
-	for _, r := range found {
-		t.add(r.Label, r.State, dash(r.By), ago(time.Now(), r.CreatedAt), r.Subject)
-	}
-	return t.write(a.out)
+	return show.List(o.Out, found, "no revisions", func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Now()) })
 }
 
-func (a *app) revisionShowCommand() *cobra.Command {
+func revisionShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "show PIPELINE LABEL",
-		Short:   "Show a revision: its commit, its artifacts, its deployments",
-		Example: examples("waybill revision show greeter 3f2c9a1"),
-		Args:    arguments(2, 2, "PIPELINE", "LABEL"),
-		ValidArgsFunction: func(c *cobra.Command, given []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if len(given) == 0 {
-				return a.completePipelines(c, given, typed)
-			}
-			return a.completeRevisions(c, given, typed)
-		},
+		Use:               "show PIPELINE LABEL",
+		Short:             "Show a revision: its commit, its artifacts, its deployments",
+		Example:           examples("waybill revision show greeter 3f2c9a1"),
+		Args:              arguments(2, 2, "PIPELINE", "LABEL"),
+		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a)),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
-				return a.showRevision(ctx, s, arguments[0], arguments[1])
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runShowRevision(ctx, showRevisionOptions{Log: s, Pipeline: arguments[0], Label: arguments[1], Out: a.printer()})
 			})
 		},
 	}
@@ -84,29 +77,24 @@ type revisionDocument struct {
 	Deployments []journal.Deployment `json:"deployments"` // newest first
 }
 
-func (a *app) showRevision(ctx context.Context, ops operations, name, label string) error {
-	r, err := ops.Revision(ctx, name, label)
+type showRevisionOptions struct {
+	Log interface {
+		revisionReader
+		deploymentLister
+	}
+	Pipeline, Label string
+	Out             show.Printer
+}
+
+// runShowRevision prints one revision with its deployments.
+func runShowRevision(ctx context.Context, o showRevisionOptions) error {
+	r, err := o.Log.Revision(ctx, o.Pipeline, o.Label)
 	if err != nil {
 		return err
 	}
-	made, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Revision: r.Seq})
+	made, err := o.Log.Deployments(ctx, journal.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq})
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(revisionDocument{RegisteredRevision: r, Deployments: list(made)})
-	}
-	var t table
-	t.add("revision", r.Label)
-	t.add("commit", dash(r.Commit))
-	t.add("subject", dash(r.Subject))
-	t.add("state", r.State)
-	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format("2006-01-02 15:04:05"), dash(r.By)))
-	for _, artifact := range r.Artifacts {
-		t.add("artifact "+artifact.Label, fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name))
-	}
-	for _, d := range made {
-		t.add("deployment", fmt.Sprintf("%s  %s", refOf(d), d.Status))
-	}
-	return t.write(a.out)
+	return o.Out.Answer(revisionDocument{RegisteredRevision: r, Deployments: show.Items(made)}, show.Revision(r, made)...)
 }

@@ -17,7 +17,7 @@ const (
 )
 
 const rootHelp = `Waybill takes a revision from commit to every environment that should run it,
-and never loses its place: kill it at any moment, run it again, and it goes on.
+and never loses its place: kill it at any moment, run it again, and it resumes.
 
 A project describes its pipeline in waybill.yaml. In its folder, run
 
@@ -32,14 +32,14 @@ refused; 5 plan only: something would be done; 130 ended by Ctrl-C,
 SIGTERM or a closed terminal.`
 
 // rootCommand is `waybill` with everything below it.
-func (a *app) rootCommand() *cobra.Command {
+func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "waybill",
 		Short:             "Ship a revision through its pipeline, and never lose its place",
 		Long:              rootHelp,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.flags.check() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
 		Args:              cobra.ArbitraryArgs,
 		RunE:              showHelp,
 	}
@@ -47,58 +47,55 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(usageFault)
-	a.addGlobals(root)
+	addGlobals(a, root)
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Ship:"},
 		&cobra.Group{ID: groupLook, Title: "Read and act:"},
 		&cobra.Group{ID: groupServe, Title: "Serve:"},
 	)
-	a.addCommands(root)
+	addCommands(a, root)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommandGroupID(groupServe)
 	return root
 }
 
 // addCommands hangs every command under the root, in its group of the help.
-func (a *app) addCommands(root *cobra.Command) {
+func addCommands(a *app, root *cobra.Command) {
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, a.shipCommand(), a.planCommand(), a.runCommand())
-	add(groupLook, a.statusCommand(), a.deploymentCommand(), a.pipelineCommand(), a.revisionCommand(), a.actionCommand(), a.processCommand(), a.buildCommand(), a.serviceCommand(), a.logCommand())
-	add(groupServe, a.upCommand(), a.serveCommand(), a.tokenCommand(), a.configCommand(), a.backupCommand(), a.restoreCommand(), a.completionCommand(), a.versionCommand())
+	add(groupWork, shipCommand(a), planCommand(a), runCommand(a))
+	add(groupLook, statusCommand(a), deploymentCommand(a), pipelineCommand(a), revisionCommand(a), actionCommand(a), processCommand(a), buildCommand(a), serviceCommand(a), logCommand(a))
+	add(groupServe, upCommand(a), serveCommand(a), tokenCommand(a), configCommand(a), backupCommand(a), restoreCommand(a), completionCommand(a), versionCommand(a))
 }
 
 // addGlobals declares the flags that are everywhere.
-func (a *app) addGlobals(root *cobra.Command) {
+func addGlobals(a *app, root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.flags.home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
-	flags.StringVar(&a.flags.config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
-	flags.StringVar(&a.flags.store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
-	flags.StringVar(&a.flags.server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
-	flags.StringVarP(&a.flags.output, "output", "o", textOutput, "text, or json, whose form is stable")
+	flags.StringVar(&a.Flags.Home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
+	flags.StringVar(&a.Flags.Config, "config", "", "server.yaml (default: WAYBILL_CONFIG, else the home's)")
+	flags.StringVar(&a.Flags.Store, "store", "", "URL of the ledger, such as postgres://host/waybill (default: waybill.db in the home); other users of the machine can read it, so keep its password in ~/.pgpass, PGPASSFILE, or ledger.url of server.yaml")
+	flags.StringVar(&a.Flags.Server, "server", "", "URL of a running server; WAYBILL_TOKEN is its token, unless it is this home's own")
+	flags.StringVarP(&a.output, "output", "o", textOutput, "text, or json, whose form is stable")
 	offer(root, "output", textOutput, jsonOutput)
 }
 
-// showHelp answers a command that is only a name for those below it, and says when there is none of that name.
+// showHelp runs a command that only groups others: it prints the help, or an error for a name that is not in the group.
 func showHelp(c *cobra.Command, arguments []string) error {
 	if len(arguments) == 0 {
 		return c.Help()
 	}
-	wrong := fault.New(fault.Invalid, "there is no command %q", c.CommandPath()+" "+arguments[0])
 	var known []string
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
 			known = append(known, sub.Name())
 		}
 	}
-	if near := fault.Nearest(arguments[0], known); near != "" {
-		return wrong.WithHint("%s %s", c.CommandPath(), near)
-	}
-	return wrong.WithHint("%s --help", c.CommandPath())
+	return nearestHint(fault.New(fault.Invalid, "command %q not found", c.CommandPath()+" "+arguments[0]), arguments[0], known,
+		c.CommandPath()+" %s", c.CommandPath()+" --help")
 }
 
 // usageFault turns a flag's error into one of ours.

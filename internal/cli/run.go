@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -39,7 +41,7 @@ type runFlags struct {
 	dryRun                                                    bool
 }
 
-func (a *app) runCommand() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var flags runFlags
 	c := &cobra.Command{
 		Use:     "run [DIR]",
@@ -85,7 +87,7 @@ func (f runFlags) check() error {
 	case f.maxParallel < 1:
 		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
 	case f.timeout <= 0:
-		return fault.New(fault.Invalid, "--timeout %s is no time to build in", f.timeout)
+		return fault.New(fault.Invalid, "--timeout %s: want more than zero", f.timeout)
 	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
 		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
 	}
@@ -117,7 +119,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	}
 	a.printProblems(problems.Warnings())
 	if flags.dryRun {
-		return a.printPlan(plan)
+		return a.printer().Answer(plan, show.BuildPlan(plan)...)
 	}
 	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
 }
@@ -159,7 +161,7 @@ func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, a.noBuildFile(root, name)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, "read %s: %w", a.shorten(path), plain(err))
+		return nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {
@@ -174,7 +176,7 @@ func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 
 // noBuildFile says what is missing, and whether it has another name.
 func (a *app) noBuildFile(root, name string) error {
-	missing := fault.New(fault.Invalid, "there is no %s in %s", name, root)
+	missing := fault.New(fault.Invalid, "%s not found in %s", name, root)
 	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
 		if _, err := os.Stat(filepath.Join(root, other)); err == nil {
 			return missing.WithHint("mv %s %s   # only this name is read", other, name)
@@ -188,23 +190,23 @@ func (a *app) noBuildFile(root, name string) error {
         container: {image: "golang:1.26", cmds: [go build -o dist/ .]}`, "\n"))
 }
 
-// place is where a build's results go.
-type place struct {
+// resultsPlace is where a build's results go.
+type resultsPlace struct {
 	root results.Root // of builds that were run by hand; zero with --results-dir
 	dir  string
 }
 
 // buildPlace numbers the build. A dry run uses up no number.
-func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
+func (a *app) buildPlace(flags runFlags) (id string, at resultsPlace, err error) {
 	if flags.resultsDir != "" {
 		id = flags.buildID
 		if id == "" {
 			id = filepath.Base(flags.resultsDir)
 		}
-		return id, place{dir: a.path(flags.resultsDir)}, nil
+		return id, resultsPlace{dir: a.Path(flags.resultsDir)}, nil
 	}
 	if at.root, err = results.Default(); err != nil {
-		return "", place{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
+		return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
 	}
 	id = flags.buildID
 	switch {
@@ -212,7 +214,7 @@ func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
 		id = "0"
 	case id == "":
 		if id, err = at.root.NextID(); err != nil {
-			return "", place{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
+			return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
 		}
 	}
 	at.dir = at.root.Dir(id)
@@ -222,7 +224,7 @@ func (a *app) buildPlace(flags runFlags) (id string, at place, err error) {
 // job is one build that is about to run.
 type job struct {
 	id     string
-	place  place
+	place  resultsPlace
 	plan   *build.Plan
 	source *buildSource
 	facts  map[string]string
@@ -243,14 +245,14 @@ func (a *app) work(ctx context.Context, j job) error {
 		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: version().Version, StartedAt: time.Now().UTC()}); err != nil {
+		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	view := a.newBuildView(j)
-	view.begin()
+	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
+	view.Begin()
 	result, err := worker.New(worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner,
 		Store: store, Observer: view, Scratch: j.source.scratch}).Run(ctx)
-	view.end(result)
+	view.End(result)
 	if err := errors.Join(err, store.Close()); err != nil {
 		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
 	}
@@ -258,6 +260,14 @@ func (a *app) work(ctx context.Context, j job) error {
 		err = j.place.root.Prune(time.Now())
 	}
 	return errors.Join(outcomeOf(j.id, result), err)
+}
+
+// readLogWith returns the command that prints the log of a build's step, without the step.
+func (a *app) readLogWith(j job) string {
+	if j.place.root == (results.Root{}) {
+		return "waybill build log " + a.Shorten(filepath.Clean(j.place.dir))
+	}
+	return "waybill build log " + j.id
 }
 
 // newProcessRunner runs steps under `waybill supervise`, which is this binary.

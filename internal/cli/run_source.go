@@ -25,12 +25,12 @@ type buildSource struct {
 
 // buildSource finds the folder, or unpacks the snapshot.
 func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlags) (*buildSource, error) {
-	s := &buildSource{root: a.dir}
+	s := &buildSource{root: a.Dir}
 	if len(arguments) > 0 {
-		s.root = a.path(arguments[0])
+		s.root = a.Path(arguments[0])
 	}
 	if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
-		return nil, fault.New(fault.Invalid, "there is no folder %s", s.root)
+		return nil, fault.New(fault.Invalid, "folder %s not found", s.root)
 	}
 	s.name = s.root
 	own, err := results.Temporary()
@@ -42,16 +42,16 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder with room for copies of the workspace")
 	}
 	s.scratch = scratch
-	for _, own := range []string{scratch, flags.resultsDir, a.flags.home} {
+	for _, own := range []string{scratch, flags.resultsDir, a.Flags.Home} {
 		if own != "" {
-			s.skip = append(s.skip, a.path(own))
+			s.skip = append(s.skip, a.Path(own))
 		}
 	}
 	if flags.workspace == "" {
 		return s, nil
 	}
 	s.name, s.root, s.unpacked = a.snapshotName(flags.workspace), filepath.Join(scratch, "tree"), true
-	if _, err := (worker.Snapshot{Path: a.path(flags.workspace)}).Take(ctx, s.root); err != nil {
+	if _, err := (worker.Snapshot{Path: a.Path(flags.workspace)}).Take(ctx, s.root); err != nil {
 		return nil, errors.Join(fault.Wrap(fault.Unavailable, err), workspace.Remove(scratch))
 	}
 	return s, nil
@@ -59,7 +59,7 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 
 // snapshotName is the revision that a deployment builds, as its handler tells it, else the snapshot's path.
 func (a *app) snapshotName(path string) string {
-	name, revision := a.environment("WHARF_VAR_REPO_NAME"), a.environment("WHARF_VAR_WAYBILL_REVISION")
+	name, revision := a.Environment("WHARF_VAR_REPO_NAME"), a.Environment("WHARF_VAR_WAYBILL_REVISION")
 	if name == "" || revision == "" {
 		return path
 	}
@@ -71,7 +71,7 @@ func (s *buildSource) shown(a *app, name string) string {
 	if s.unpacked {
 		return name
 	}
-	return a.shorten(filepath.Join(s.root, name))
+	return a.Shorten(filepath.Join(s.root, name))
 }
 
 // workspace is what the worker takes.

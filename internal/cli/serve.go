@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/obs/otlp"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// serveFlags are what `waybill up` and `waybill serve` may be told.
+// serveFlags are the flags of `waybill up` and `waybill serve`.
 type serveFlags struct{ listen, logLevel, logFormat, conductor string }
 
 func (f *serveFlags) add(c *cobra.Command) {
@@ -31,7 +29,7 @@ func (f *serveFlags) add(c *cobra.Command) {
 	offer(c, "log-format", string(obs.Text), string(obs.JSON))
 }
 
-func (a *app) upCommand() *cobra.Command {
+func upCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "up",
@@ -51,15 +49,12 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 	return c
 }
 
-// allRoles lists the roles that exist so far, in the order of starting.
-func allRoles() []string { return []string{roleConductor, roleDeployer, roleCaboose, roleAPI} }
-
-// laterRoles are known, and not there yet.
-func laterRoles() []string {
-	return []string{"promoter", "flow", "broker", "provisioner", "aggregator", "watchdog"}
+// allRoles returns every role, in the order of starting.
+func allRoles() []string {
+	return []string{assembly.RoleConductor, assembly.RoleDeployer, assembly.RoleCaboose, assembly.RoleAPI}
 }
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
@@ -84,25 +79,21 @@ without --listen uses a free port of the same host when the address is taken, an
 	}
 	flags.add(c)
 	c.Flags().StringVar(&flags.conductor, "conductor", config.DefaultConductor, "which of server.yaml's conductors the role conductor is")
-	offerFrom(c, a.configured(conductorNames), "conductor")
+	offerFrom(c, completeConfigured(a, conductorNames), "conductor")
 	return c
 }
 
 // rolesWanted checks the names of roles.
 func rolesWanted(_ *cobra.Command, names []string) error {
+	every := "waybill serve " + strings.Join(allRoles(), " ")
 	if len(names) == 0 {
-		return fault.New(fault.Invalid, "serve wants at least one role").WithHint("waybill serve %s", strings.Join(allRoles(), " "))
+		return fault.New(fault.Invalid, "serve wants at least one role").WithHint("%s", every)
 	}
 	for i, name := range names {
 		switch {
-		case slices.Contains(laterRoles(), name):
-			return fault.New(fault.Invalid, "the role %q is not yet supported", name).WithHint("waybill serve %s", strings.Join(allRoles(), " "))
 		case !slices.Contains(allRoles(), name):
-			wrong := fault.New(fault.Invalid, "there is no role %q", name)
-			if near := fault.Nearest(name, allRoles()); near != "" {
-				return wrong.WithHint("waybill serve %s", near)
-			}
-			return wrong.WithHint("waybill serve %s", strings.Join(allRoles(), " "))
+			return nearestHint(fault.New(fault.Invalid, "role %q not found: the roles are %s", name, strings.Join(allRoles(), ", ")),
+				name, allRoles(), "waybill serve %s", every)
 		case slices.Contains(names[:i], name):
 			return fault.New(fault.Invalid, "the role %q is named twice", name)
 		}
@@ -110,88 +101,76 @@ func rolesWanted(_ *cobra.Command, names []string) error {
 	return nil
 }
 
-// serve runs roles until a signal comes or one of them ends.
+// serve opens the log for roles, locks it when it is embedded, and fills the options of runServe.
 func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page bool) error {
 	options, err := a.roleOptions(flags)
 	if err != nil {
 		return err
 	}
-	if a.flags.server != "" {
-		return fault.New(fault.Invalid, "--server names somebody else's process; roles run on a log: --home or --store")
+	if a.Flags.Server != "" {
+		return fault.New(fault.Invalid, "--server names another process; roles run on a log: --home or --store")
 	}
-	a.log = options.log
-	tracing, err := otlp.Open(ctx, a.environment, version().Version, options.log)
+	a.Log = options.Log
+	tracing, err := otlp.Open(ctx, a.Environment, a.Version, options.Log)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that is away loses the last spans
-	options.tracing = tracing
-	s, err := a.open(ctx, a.dir, create)
+	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
+	options.Tracing = tracing
+	s, err := a.Open(ctx, a.Dir, assembly.Serve)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := s.serveAs(flags.conductor); err != nil {
+	defer s.Close()
+	if err := s.ServeAs(flags.conductor); err != nil {
 		return err
 	}
-	s.warnPrivateBlobs(a)
-	if s.kind == embedded {
-		lock, err := lifecycle.Lock(s.home.dir)
+	a.warnPrivateBlobs(s.PrivateBlobs())
+	if s.Kind == assembly.Embedded {
+		lock, err := lifecycle.Lock(s.Home.Dir)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
 	}
-	return a.runRoles(ctx, s, options, inOrder(names), page)
+	ctx, asked, stop := a.hangups(ctx)
+	defer stop()
+	options.Reload = asked
+	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Started: func() {
+		if page {
+			a.greet(s)
+		}
+	}})
 }
 
-// runRoles runs roles on a session that nobody else serves.
-func (a *app) runRoles(ctx context.Context, s *session, options roleOptions, names []string, page bool) error {
-	options.drain = s.live.Now().Conductors[s.serving].Drain
-	roles, err := s.roles(ctx, options, names...)
+type serveOptions struct {
+	Roles interface {
+		// ServingRoles returns the named roles of a process that serves, and those that each such process has.
+		ServingRoles(ctx context.Context, o assembly.RoleOptions, names ...string) ([]lifecycle.Role, error)
+	}
+	Names   []string // in the order of starting
+	Options assembly.RoleOptions
+	Started func() // is called once the roles are made: their ports are open
+}
+
+// runServe runs roles until a signal comes or one of them ends.
+func runServe(ctx context.Context, o serveOptions) error {
+	roles, err := o.Roles.ServingRoles(ctx, o.Options, o.Names...)
 	if err != nil {
 		return err
 	}
-	ctx, asked, stop := a.hangups(ctx)
-	defer stop()
-	roles = append(roles, a.reloading(s, options, asked))
-	if slices.ContainsFunc(names, func(role string) bool { return role != roleAPI }) {
-		roles = append(roles, s.outdating())
-	}
-	if !slices.Contains(names, roleAPI) {
-		operations, err := s.operationsRole(ctx, options)
-		if err != nil {
-			return err
-		}
-		roles = append(roles, operations)
-	}
-	if page {
-		a.greet(s)
-	}
+	o.Started()
 	if err := lifecycle.Run(ctx, roles...); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); interrupted(ctx) && !errors.Is(cause, lifecycle.ErrTerminated) {
 		return cause
 	}
-	return nil // SIGTERM is how a supervisor ends what has done all it should
+	return nil // SIGTERM is how a supervisor ends a process that has done its work
 }
 
-// outdating ends the process once a newer Waybill has migrated the log: what works on it drains. The API alone has nothing
-// to drain; it answers, and /readyz says that it should be replaced.
-func (s *session) outdating() lifecycle.Role {
-	return lifecycle.Role{Name: "schema", Run: func(ctx context.Context) error {
-		select {
-		case <-s.ledger.Outdated():
-			return store.ErrOutdated
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}}
-}
-
-// hangups says what SIGHUP is: on a terminal that it has been closed, which ends the process as Ctrl-C does; elsewhere
-// a supervisor's wish to have the configuration read again.
+// hangups decides what SIGHUP means. On a terminal it was closed, which ends the process as Ctrl-C does. Elsewhere a
+// supervisor asks to have the configuration read again.
 func (a *app) hangups(ctx context.Context) (served context.Context, asked <-chan os.Signal, stop func()) {
 	if onTerminal(a.out) {
 		served, stop = lifecycle.UntilHangup(ctx)
@@ -201,24 +180,7 @@ func (a *app) hangups(ctx context.Context) (served context.Context, asked <-chan
 	return ctx, asked, stop
 }
 
-// serveAs has this process be one of the configuration's conductors; "" is the default one.
-func (s *session) serveAs(name string) error {
-	if name == "" {
-		return nil
-	}
-	known := s.live.Now().Conductors
-	if _, ok := known[name]; !ok {
-		wrong := fault.New(fault.Invalid, "server.yaml has no conductor %q", name)
-		if near := fault.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
-			return wrong.WithHint("--conductor %s", near)
-		}
-		return wrong.WithHint("conductors: {%s: {handlers: [...]}}", name)
-	}
-	s.serving = name
-	return nil
-}
-
-// inOrder puts roles in the order of starting, so that those that others rely on end last.
+// inOrder returns roles in the order of starting. They end in reverse: a role outlives those that rely on it.
 func inOrder(names []string) []string {
 	var ordered []string
 	for _, role := range allRoles() {
@@ -229,11 +191,11 @@ func inOrder(names []string) []string {
 	return ordered
 }
 
-// roleOptions reads how a serving process logs.
-func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
+// roleOptions returns the options that the flags of a serving process set.
+func (a *app) roleOptions(flags serveFlags) (assembly.RoleOptions, error) {
 	level, err := obs.ParseLevel(flags.logLevel)
 	if err != nil {
-		return roleOptions{}, err
+		return assembly.RoleOptions{}, err
 	}
 	format := obs.Format(flags.logFormat)
 	if format == "" && onTerminal(a.err) {
@@ -241,31 +203,20 @@ func (a *app) roleOptions(flags serveFlags) (roleOptions, error) {
 	}
 	log, err := obs.NewLogger(a.err, obs.LogOptions{Format: format, Level: level})
 	if err != nil {
-		return roleOptions{}, err
+		return assembly.RoleOptions{}, err
 	}
-	return roleOptions{log: log, registry: obs.NewRegistry(), listen: flags.listen}, nil
+	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen}, nil
 }
 
-// withoutPassword is a ledger's address as it may be printed; that of a file is its path.
-func withoutPassword(address string) string {
-	if u, err := url.Parse(address); err == nil && isPostgres(address) {
-		if query := u.Query(); query.Has("password") { // the driver takes it there as well
-			query.Set("password", "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-		return u.Redacted()
-	}
-	return address
-}
-
-// greet prints where the page is, and logs in the person at the terminal.
-func (a *app) greet(s *session) {
-	fmt.Fprintf(a.out, "waybill is up on %s\n", withoutPassword(s.url))
+// greet prints where the page is. At a terminal the address logs its reader in.
+func (a *app) greet(s *assembly.Session) {
+	lines := []string{"waybill is up on " + assembly.WithoutPassword(s.URL)}
 	switch {
-	case s.api == nil:
+	case s.API == nil:
 	case onTerminal(a.out):
-		fmt.Fprintf(a.out, "  open %s\n", s.api.LoginURL(a.user()))
-	default: // what is written down lasts, and has other readers
-		fmt.Fprintf(a.out, "  open %s and log in with the token in %s\n", s.api.LoginPage(), s.home.token())
+		lines = append(lines, "  open "+s.API.LoginURL(a.User()))
+	default: // what is written to a file lasts, and has other readers
+		lines = append(lines, fmt.Sprintf("  open %s and log in with the token in %s", s.API.LoginPage(), s.Home.Token()))
 	}
+	_ = a.printer().Lines(lines...) // the roles run whether or not the greeting is read
 }

@@ -8,14 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
-func (a *app) serviceCommand() *cobra.Command {
-	return group("service", "Read what services printed", "A service is what a deployment starts on a host.", a.serviceLogCommand())
+func serviceCommand(a *app) *cobra.Command {
+	return group("service", "Read what services printed", "A service is what a deployment starts on a host.", serviceLogCommand(a))
 }
 
-func (a *app) serviceLogCommand() *cobra.Command {
+func serviceLogCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "log [PIPELINE] HOST",
 		Short: "Print what the service on a host printed last",
@@ -26,66 +29,62 @@ server on that machine reads it, which needs a token. Without PIPELINE: this fol
 		Example: examples("waybill service log beta/all/oak", "waybill service log greeter beta/all/oak | tail",
 			"waybill service log greeter beta/all/oak --server http://127.0.0.1:7070"),
 		Args:              arguments(1, 2, "HOST", "HOST"),
-		ValidArgsFunction: a.completeServices,
+		ValidArgsFunction: completeHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.withSession(c, func(ctx context.Context, s *session) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				name, err := a.pipelineName(given[:len(given)-1])
 				if err != nil {
 					return err
 				}
-				return a.printServiceLog(ctx, s, name, given[len(given)-1])
+				return runServiceLog(ctx, serviceLogOptions{Log: s, Pipeline: name, Host: given[len(given)-1],
+					Colours: onTerminal(a.out), Raw: show.Ungated(a.out), Out: a.printer()})
 			})
 		},
 	}
 }
 
-func (a *app) printServiceLog(ctx context.Context, ops operations, name, host string) error {
-	target := fullTarget(name, host)
-	view, err := ops.ServiceLog(ctx, name, target)
+type serviceLogOptions struct {
+	Log interface {
+		versionReader
+		ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
+	}
+	Pipeline, Host string
+	Colours        bool      // of the service's own text pass
+	Raw            io.Writer // Out without its gate
+	Out            show.Printer
+}
+
+// runServiceLog prints what a service printed, without what a terminal would obey.
+func runServiceLog(ctx context.Context, o serviceLogOptions) error {
+	target := fullTarget(o.Pipeline, o.Host)
+	view, err := o.Log.ServiceLog(ctx, o.Pipeline, target)
 	if fault.Is(err, fault.NotFound) {
-		if v, failed := ops.Version(ctx, name, 0); failed == nil {
-			if likely := likelyTarget(&v.Definition, target); likely != "" {
-				err = fault.Wrap(fault.NotFound, err).WithHint("waybill service log %s %s", name, strings.TrimPrefix(likely, name+"/"))
-			}
-		}
+		err = o.withLikelyHost(ctx, err, target)
 	}
 	if err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(view)
+	if o.Out.JSON {
+		return o.Out.Document(view)
 	}
-	show, out := a.logText(), ungated(a.out)
+	visible := show.LogText(o.Colours)
 	for line := range strings.Lines(view.Text) {
-		if _, err := io.WriteString(out, show([]byte(strings.TrimSuffix(line, "\n")))+"\n"); err != nil {
+		if _, err := io.WriteString(o.Raw, visible([]byte(strings.TrimSuffix(line, "\n")))+"\n"); err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}
 	}
 	return nil
 }
 
-// completeServices offers the hosts of this folder's pipeline and the names of pipelines, then the hosts of the one named.
-func (a *app) completeServices(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
-	hosts := func(name string) []string {
-		found, _ := a.complete(c, func(ctx context.Context, s *session) ([]string, error) {
-			p, err := s.Pipeline(ctx, name)
-			var names []string
-			for _, h := range p.Hosts {
-				names = append(names, strings.TrimPrefix(h.Target, name+"/"))
-			}
-			return names, err
-		})
-		return found
+// withLikelyHost adds the host that the person may have meant to an error.
+func (o serviceLogOptions) withLikelyHost(ctx context.Context, err error, target string) error {
+	v, failed := o.Log.Version(ctx, o.Pipeline, 0)
+	if failed != nil {
+		return err
 	}
-	switch len(given) {
-	case 0:
-		words, directive := a.completePipelines(c, given, begun)
-		if own, err := a.pipelineName(nil); err == nil {
-			words = append(words, hosts(own)...)
-		}
-		return words, directive
-	case 1:
-		return hosts(given[0]), cobra.ShellCompDirectiveNoFileComp
+	likely := likelyTarget(&v.Definition, target)
+	if likely == "" {
+		return err
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	return fault.Wrap(fault.NotFound, err).WithHint("waybill service log %s %s", o.Pipeline, strings.TrimPrefix(likely, o.Pipeline+"/"))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pgtest"
@@ -41,7 +42,7 @@ func TestBlobsThatOthersDoNotFindAreWarnedOf(t *testing.T) {
 	for command, want := range map[string]int{"ship --detach --again": fault.ExitDone, "serve api --listen 127.0.0.1:none": fault.ExitUsage} {
 		for config, warned := range map[string]bool{"": true, "--config ../shared.yaml": false} {
 			var said bytes.Buffer
-			a := &app{in: strings.NewReader(""), out: io.Discard, err: &said, dir: dir, environment: func(string) string { return "" }}
+			a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: io.Discard, err: &said}
 			line := append(strings.Fields(command+" "+config), "--store", url)
 			status := a.run(t.Context(), line)
 			if got := strings.Contains(said.String(), privateBlobs); got != warned || status != want {

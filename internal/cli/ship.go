@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 const shipHelp = `Registers the revision in this folder (or DIR) and takes it through the pipeline of
@@ -33,13 +38,13 @@ Ctrl-C, SIGTERM and a closed terminal hand running attempts back and leave the d
 active, with status 130. Where another process holds the log, and with --store or --server,
 ship registers and watches.`
 
-// shipFlags are what `waybill ship` may be told.
+// shipFlags are the flags of `waybill ship`.
 type shipFlags struct {
 	yes, again, older, detach bool
 	until                     string // the stage to stop behind; "": none
 }
 
-func (a *app) shipCommand() *cobra.Command {
+func shipCommand(a *app) *cobra.Command {
 	var flags shipFlags
 	c := &cobra.Command{
 		Use:   "ship [DIR]",
@@ -62,18 +67,7 @@ func (a *app) shipCommand() *cobra.Command {
 	return c
 }
 
-// shipment is one run of `waybill ship`.
-type shipment struct {
-	*app
-	*session
-	flags   shipFlags
-	project project
-	tree    git.Tree
-	resumed bool // the deployment is one of another revision, which waits for a process that works on it
-	works   bool // this process runs what the deployment needs
-}
-
-// ship reads everything that can be wrong before it writes anything.
+// ship checks everything that can be wrong before it writes anything, then fills the options of runShip.
 func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) error {
 	p, err := a.project(arguments)
 	if err != nil {
@@ -85,36 +79,99 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err := a.checkBuilds(ctx, p); err != nil {
 		return err
 	}
-	s, err := a.open(ctx, p.dir, create)
+	s, err := a.Open(ctx, p.dir, assembly.Create)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	s.warnPrivateBlobs(a)
+	defer s.Close()
+	a.warnPrivateBlobs(s.PrivateBlobs())
 	a.printProblems(a.secretWarnings(ctx, p))
-	tree, err := p.tree(ctx, s.home)
+	tree, err := p.tree(ctx, s.Home)
 	if err != nil {
 		return err
 	}
-	return (&shipment{app: a, session: s, flags: flags, project: p, tree: tree}).run(ctx)
+	o := shipOptions{
+		Revisions: s, Deployments: s, Pipelines: s, Edits: s, Entries: s,
+		Flags: flags, Pipeline: p.definition.Pipeline, Proposal: p.proposal(a.User()), By: a.User(),
+		Warn:  func() { a.printProblems(p.warnings) },
+		Label: tree.Label, Commit: tree.Commit, Precedes: git.Open(p.dir).Precedes,
+		Pack: func(ctx context.Context, w io.Writer) error {
+			_, _, err := workspace.Pack(ctx, w, p.dir, tree.Files)
+			return err
+		},
+		Idle: s.IsIdle, Ask: a.ask, Retry: a.offerRetry(s), Out: a.printer(), Now: time.Now,
+	}
+	if s.Kind == assembly.Embedded {
+		o.Worker = sessionWorker{s}
+	}
+	return runShip(ctx, o)
 }
 
-// run finds or makes the deployment, then does its work or watches it.
-func (s *shipment) run(ctx context.Context) error {
+type shipOptions struct {
+	Revisions   revisionStore
+	Deployments deploymentStore
+	Pipelines   pipelineReader
+	Edits       editor
+	Entries     entryReader
+	Worker      logWorker // nil: other processes do the work
+
+	Flags    shipFlags
+	Pipeline string
+	Proposal server.Proposal // the folder's definition
+	By       string
+	Warn     func() // prints the warnings of waybill.yaml
+	Label    string // of the folder's revision
+	Commit   git.Commit
+	Precedes func(ctx context.Context, older, newer string) bool // between commits
+	Pack     func(context.Context, io.Writer) error              // writes the folder's files
+
+	Idle  func(context.Context) bool
+	Ask   asker
+	Retry retryOffer
+	Out   show.Printer
+	Now   func() time.Time
+}
+
+// revisionStore registers revisions and stores their files.
+type revisionStore interface {
+	revisionReader
+	revisionLister
+	snapshotStore
+	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
+	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
+}
+
+// deploymentStore makes and steers deployments.
+type deploymentStore interface {
+	deploymentLister
+	deploymentCommander
+	Deploy(context.Context, server.NewDeployment) (journal.Deployment, error)
+}
+
+// shipment is one run of `waybill ship`.
+type shipment struct {
+	shipOptions
+	resumed bool // the deployment is that of another revision, which waits for a process that works on it
+	works   bool // this process runs what the deployment needs
+}
+
+// runShip finds or makes the deployment, then does its work or watches it.
+func runShip(ctx context.Context, o shipOptions) error {
+	s := &shipment{shipOptions: o}
 	d, err := s.deployment(ctx)
 	if err != nil && interrupted(ctx) {
-		fmt.Fprintf(s.err, "waybill: %s; run waybill ship again\n", endedBy(ctx))
+		s.Out.Warn("waybill: %s; run waybill ship again", endedBy(ctx))
 	}
 	if err != nil || d == nil {
 		return err
 	}
-	ref := server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+	ref := show.RefOf(*d)
 	if !s.resumed {
 		if err := s.bound(ctx, ref); err != nil {
 			return err
 		}
 	}
-	if s.flags.detach {
+	if s.Flags.detach {
 		return s.detached(ctx, ref)
 	}
 	for {
@@ -122,16 +179,16 @@ func (s *shipment) run(ctx context.Context) error {
 		if err != nil {
 			return s.reportInterrupted(ctx, ref, v, err)
 		}
-		again, err := s.outcome(ctx, v)
+		again, err := outcome(ctx, v, s.Out, s.Retry)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-// deployment is the one to take further; nil when there is nothing to do.
+// deployment returns the deployment to take further; nil when there is nothing to do.
 func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) {
-	known, err := s.Revision(ctx, s.project.definition.Pipeline, s.tree.Label)
+	known, err := s.Revisions.Revision(ctx, s.Pipeline, s.Label)
 	if fault.Is(err, fault.NotFound) {
 		return s.register(ctx)
 	}
@@ -147,115 +204,162 @@ func (s *shipment) deployment(ctx context.Context) (*journal.Deployment, error) 
 	return s.resume(ctx, known)
 }
 
-// storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
-// shipped into another store.
-func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	view, err := s.Snapshot(ctx, known.Pipeline, known.Label)
-	if err != nil || view.Stored || view.Key == "" {
-		return err
-	}
-	if _, err = s.snapshot(ctx, known.Pipeline, known.Label); err != nil {
-		return err
-	}
-	s.note("stored the files of %s again: the blob store did not have them", known.Label)
-	return nil
-}
-
 // register applies the definition, stores the files, and makes the revision with its deployment.
 func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
-	name, label := s.project.definition.Pipeline, s.tree.Label
 	if err := s.refuseOlder(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.apply(ctx, s.session, s.project, s.flags.yes); err != nil {
+	if err := s.apply(ctx); err != nil {
 		return nil, err
 	}
-	key, err := s.snapshot(ctx, name, label)
+	key, err := storeSnapshot(ctx, s.Revisions, s.Pipeline, s.Label, s.Pack)
 	if err != nil {
 		return nil, err
 	}
-	registered, err := s.Register(ctx, pipeline.RegisteredRevision{
-		Pipeline: name, Label: label, Snapshot: key, By: s.user(),
-		Commit: s.tree.Commit.Hash, Subject: s.tree.Commit.Subject, CommittedAt: s.tree.Commit.At,
-	}, true, s.flags.until)
+	registered, err := s.Revisions.Register(ctx, pipeline.RegisteredRevision{
+		Pipeline: s.Pipeline, Label: s.Label, Snapshot: key, By: s.By,
+		Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At,
+	}, true, s.Flags.until)
 	if err != nil {
-		return nil, fmt.Errorf("register %s: %w", label, err)
+		return nil, fmt.Errorf("register %s: %w", s.Label, err)
 	}
 	return registered.Deployment, nil
 }
 
-// refuseOlder stops a revision that was committed before one that is registered, unless somebody insists.
+func (s *shipment) apply(ctx context.Context) error {
+	_, err := applyEdit(ctx, applyOptions{Edits: s.Edits, Proposal: s.Proposal, Warn: s.Warn, Yes: s.Flags.yes, Ask: s.Ask, Out: s.Out})
+	return err
+}
+
+// ancestryLimit is how many of the newest revisions are compared.
+const ancestryLimit = 50
+
+// refuseOlder returns an error for a revision that was committed before a registered one, unless --older says so.
 func (s *shipment) refuseOlder(ctx context.Context) error {
-	if s.flags.older || s.tree.Commit.Hash == "" {
+	if s.Flags.older || s.Commit.Hash == "" {
 		return nil
 	}
-	known, err := s.Revisions(ctx, s.project.definition.Pipeline, ancestryLimit)
+	known, err := s.Revisions.Revisions(ctx, s.Pipeline, ancestryLimit)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	repository, asked := git.Open(s.project.dir), map[string]bool{}
+	asked := map[string]bool{}
 	for _, r := range known {
 		if asked[r.Commit] {
 			continue
 		}
 		asked[r.Commit] = true
-		if repository.Precedes(ctx, s.tree.Commit.Hash, r.Commit) {
-			return fault.New(fault.Refused, "%s is older than %s, which is registered in %s", s.tree.Label, r.Label, r.Pipeline).
+		if s.Precedes(ctx, s.Commit.Hash, r.Commit) {
+			return fault.New(fault.Refused, "%s is older than %s, which is registered in %s", s.Label, r.Label, r.Pipeline).
 				WithHint("waybill ship --older, if the older one is what should run")
 		}
 	}
 	return nil
 }
 
-// ancestryLimit is how many of the newest revisions are compared.
-const ancestryLimit = 50
-
-// applyAgain applies the file of the newest revision when it differs from what is in force: it may be one that git
-// ignores. The file of an older revision is history and changes nothing.
+// applyAgain applies the file of the newest revision when it differs from the definition in force: git may ignore the
+// file, so the label need not change with it. The file of an older revision is history and changes nothing.
 func (s *shipment) applyAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
-	if newest, err := isNewest(ctx, s.session, known); err != nil || !newest {
+	if newest, err := isNewest(ctx, s.Revisions, known); err != nil || !newest {
 		return err
 	}
-	return s.apply(ctx, s.session, s.project, s.flags.yes)
+	return s.apply(ctx)
+}
+
+// storeAgain stores the files of a registered revision when the blob store does not have them, as when the revision was
+// shipped into another store.
+func (s *shipment) storeAgain(ctx context.Context, known pipeline.RegisteredRevision) error {
+	view, err := s.Revisions.Snapshot(ctx, known.Pipeline, known.Label)
+	if err != nil || view.Stored || view.Key == "" {
+		return err
+	}
+	if _, err = storeSnapshot(ctx, s.Revisions, known.Pipeline, known.Label, s.Pack); err != nil {
+		return err
+	}
+	s.Out.Note("stored the files of %s again: the blob store did not have them", known.Label)
+	return nil
 }
 
 // resume takes a registered revision further, as nextStep decides.
 func (s *shipment) resume(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
-	next, err := s.nextStep(ctx, s.session, r, s.flags)
+	next, err := decideNext(ctx, s.Deployments, s.Pipelines, r, s.Flags)
 	switch {
 	case err != nil:
 		return nil, err
 	case next.refused != nil:
 		return nil, next.refused
-	case next.todo == todoShip:
+	case next.todo == show.TodoShip:
 		return s.deployAgain(ctx, r)
-	case next.todo == todoNothing:
+	case next.todo == show.TodoNothing:
 		return s.nothingToDo(ctx, r, next)
 	}
 	s.resumed = next.deployment.Revision != r.Seq
 	return next.deployment, s.inProgress(ctx, *next.deployment)
 }
 
-// once makes one more deployment of a registered revision.
+// inProgress prints how far a deployment is that an earlier command left active.
+func (s *shipment) inProgress(ctx context.Context, d journal.Deployment) error {
+	v, err := s.Deployments.Deployment(ctx, show.RefOf(d))
+	if err != nil || v.State.Status != pipeline.StatusActive {
+		return err
+	}
+	s.Out.Note("%s", show.InProgress(v))
+	return nil
+}
+
+// nothingToDo prints that a revision has finished. When hosts differ from that, it offers to deploy again.
+func (s *shipment) nothingToDo(ctx context.Context, r pipeline.RegisteredRevision, next nextStep) (*journal.Deployment, error) {
+	d := *next.deployment
+	if s.Out.JSON {
+		if err := s.Out.Line(d); err != nil {
+			return nil, err
+		}
+	}
+	s.Out.Note("nothing to do: %s finished as %s, %s", d.Label, show.RefOf(d), show.Ago(s.Now(), d.EndedAt))
+	for _, text := range next.differs {
+		s.Out.Note("but %s", text)
+	}
+	if len(next.differs) > 0 && !s.Out.JSON && !s.Flags.detach && s.Ask(ctx, "deploy it again now?") {
+		return s.deployAgain(ctx, r)
+	}
+	return nil, nil
+}
+
+// deployAgain makes one more deployment of a registered revision.
 func (s *shipment) deployAgain(ctx context.Context, r pipeline.RegisteredRevision) (*journal.Deployment, error) {
-	d, err := s.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.flags.until, By: s.user()})
+	d, err := s.Deployments.Deploy(ctx, server.NewDeployment{Pipeline: r.Pipeline, Revision: r.Label, Until: s.Flags.until, By: s.By})
 	if err != nil {
 		return nil, fmt.Errorf("deploy %s again: %w", r.Label, err)
 	}
 	return &d, nil
 }
 
-// left prints what becomes of a deployment whose ship ended before it did.
-func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
-	if !interrupted(ctx) {
+// detached prints the deployment that other processes work on.
+func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
+	if s.Out.JSON {
+		v, err := s.Deployments.Deployment(ctx, ref)
+		if err != nil {
+			return err
+		}
+		return s.Out.Line(v.Deployment)
+	}
+	if err := s.Out.Lines(fmt.Sprintf("%s  revision %s  registered", ref, s.Label)); err != nil {
 		return err
 	}
-	if v.State.Held != "" {
-		fmt.Fprintf(s.err, "waybill: %s; %s stays active and held %s: %s\n", endedBy(ctx), ref, v.State.Held, v.State.Resume)
-	} else if s.works {
-		fmt.Fprintf(s.err, "waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it\n", endedBy(ctx), ref)
-	} else {
-		fmt.Fprintf(s.err, "waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s\n", endedBy(ctx), ref, ref)
+	warnIfIdle(ctx, s.Out, s.Idle)
+	return nil
+}
+
+// reportInterrupted prints what becomes of a deployment when a signal ended ship first.
+func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
+	switch {
+	case !interrupted(ctx):
+	case v.State.Held != "":
+		s.Out.Warn("waybill: %s; %s stays active and held %s: %s", endedBy(ctx), ref, v.State.Held, v.State.Resume)
+	case s.works:
+		s.Out.Warn("waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it", endedBy(ctx), ref)
+	default:
+		s.Out.Warn("waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s", endedBy(ctx), ref, ref)
 	}
 	return err
 }

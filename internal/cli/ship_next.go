@@ -4,41 +4,33 @@ import (
 	"context"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// What ship does, as `waybill plan -o json` names it.
-const (
-	todoShip     = "ship"     // make a deployment of the revision
-	todoContinue = "continue" // take an active deployment further
-	todoRetry    = "retry"    // offer to retry the failed deployment
-	todoApply    = "apply"    // apply the definition alone
-	todoNothing  = "nothing"
-)
-
 // nextStep is what ship does with a revision that is registered.
 type nextStep struct {
-	todo       string
-	deployment *journal.Deployment // that is taken further, or has ended; nil to make one
+	todo       string              // such as show.TodoShip
+	deployment *journal.Deployment // the one that is taken further, or has ended; nil to make one
 	refused    error               // why ship ends with an error, although there is nothing to do
 	differs    []string            // what hosts lack, and the command that brings it, when the revision has finished
 }
 
-// nextStep decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
-func (a *app) nextStep(ctx context.Context, ops operations, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
-	made, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
+// decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
+func decideNext(ctx context.Context, log deploymentFinder, pipelines pipelineReader, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
+	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
 	if err != nil {
 		return nextStep{}, err
 	}
 	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
-		return nextStep{todo: todoShip}, nil
+		return nextStep{todo: show.TodoShip}, nil
 	}
 	d := &made[0]
 	if d.Status != pipeline.StatusActive && !flags.detach {
-		active, err := ops.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
+		active, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Status: pipeline.StatusActive, Limit: 1})
 		if err != nil {
 			return nextStep{}, err
 		}
@@ -48,48 +40,69 @@ func (a *app) nextStep(ctx context.Context, ops operations, r pipeline.Registere
 	}
 	switch d.Status {
 	case pipeline.StatusActive:
-		return nextStep{todo: todoContinue, deployment: d}, nil
+		return nextStep{todo: show.TodoContinue, deployment: d}, nil
 	case pipeline.StatusFailed:
-		return nextStep{todo: todoRetry, deployment: d}, nil
+		return nextStep{todo: show.TodoRetry, deployment: d}, nil
 	case pipeline.StatusFinished:
-		return finishedBefore(ctx, ops, d)
+		return finishedBefore(ctx, log, pipelines, d)
 	default:
-		v, err := ops.Deployment(ctx, refOf(*d))
-		return nextStep{todo: todoNothing, deployment: d, refused: stopped(v)}, err
+		v, err := log.Deployment(ctx, show.RefOf(*d))
+		return nextStep{todo: show.TodoNothing, deployment: d, refused: show.Stopped(v)}, err
 	}
 }
 
-// finishedBefore is the step of a revision that has finished: none. It is refused when a newer one has replaced it since.
-func finishedBefore(ctx context.Context, ops operations, d *journal.Deployment) (nextStep, error) {
-	next := nextStep{todo: todoNothing, deployment: d}
-	newer, err := replacement(ctx, ops, *d)
+// finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
+// it since.
+func finishedBefore(ctx context.Context, log deploymentLister, pipelines pipelineReader, d *journal.Deployment) (nextStep, error) {
+	next := nextStep{todo: show.TodoNothing, deployment: d}
+	newer, err := replacement(ctx, log, *d)
 	if err != nil {
 		return next, err
 	}
 	if newer != nil {
-		next.refused = fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, refOf(*d), refOf(*newer), newer.Label).
+		next.refused = fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, show.RefOf(*d), show.RefOf(*newer), newer.Label).
 			WithHint("waybill ship --again, to deploy %s once more", d.Label)
 		return next, nil
 	}
-	p, err := ops.Pipeline(ctx, d.Pipeline)
+	p, err := pipelines.Pipeline(ctx, d.Pipeline)
 	if err != nil {
 		return next, err
 	}
-	drift := map[string]bool{}
-	for _, each := range p.Drift {
-		drift[each.Target] = true
-		next.differs = append(next.differs, strings.TrimPrefix(each.Target, d.Pipeline+"/")+" "+each.Reason+": waybill ship --again deploys to it once more")
-	}
-	for _, h := range p.Hosts {
-		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {
-			next.differs = append(next.differs, "the service on "+strings.TrimPrefix(h.Target, d.Pipeline+"/")+" is down: waybill ship --again starts it")
-		}
-	}
+	next.differs = differences(p)
 	return next, nil
 }
 
+// differences returns what the hosts of a pipeline lack, each with the command that brings it.
+func differences(p server.PipelineView) (differs []string) {
+	drift := map[string]bool{}
+	for _, each := range p.Drift {
+		drift[each.Target] = true
+		differs = append(differs, strings.TrimPrefix(each.Target, p.Name+"/")+" "+each.Reason+": waybill ship --again deploys to it once more")
+	}
+	for _, h := range p.Hosts {
+		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {
+			differs = append(differs, "the service on "+strings.TrimPrefix(h.Target, p.Name+"/")+" is down: waybill ship --again starts it")
+		}
+	}
+	return differs
+}
+
+// replacement returns the newest deployment of another revision that is active or has finished after d; nil without one.
+func replacement(ctx context.Context, log deploymentLister, d journal.Deployment) (*journal.Deployment, error) {
+	recent, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: d.Pipeline, Limit: ancestryLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range recent {
+		if other.Number > d.Number && other.Revision != d.Revision && (other.Status == pipeline.StatusFinished || other.Status == pipeline.StatusActive) {
+			return &other, nil
+		}
+	}
+	return nil, nil
+}
+
 // isNewest reports whether a revision is the one registered last: only its waybill.yaml is applied.
-func isNewest(ctx context.Context, ops operations, r pipeline.RegisteredRevision) (bool, error) {
-	newest, err := ops.Revisions(ctx, r.Pipeline, 1)
+func isNewest(ctx context.Context, log revisionLister, r pipeline.RegisteredRevision) (bool, error) {
+	newest, err := log.Revisions(ctx, r.Pipeline, 1)
 	return err == nil && len(newest) > 0 && newest[0].Seq == r.Seq, err
 }

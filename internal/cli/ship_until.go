@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// checkUntil refuses a stage of --until that the pipeline does not have.
+// checkUntil returns an error when --until names a stage that the pipeline does not have.
 func checkUntil(d pipeline.Definition, until string) error {
 	names := make([]string, len(d.Stages))
 	for i, stage := range d.Stages {
@@ -23,20 +23,20 @@ func checkUntil(d pipeline.Definition, until string) error {
 	return fault.New(fault.Invalid, "stage %q not found in %s", until, d.Pipeline).WithHint("stages: %s", strings.Join(names, ", "))
 }
 
-// bound lets a deployment that an earlier ship made go as far as this one asks for. One that this ship made has its
-// bound from the start.
+// bound lets a deployment that an earlier ship made go as far as this one asks for. A deployment that this ship made has
+// its bound from the start.
 func (s *shipment) bound(ctx context.Context, ref server.Ref) error {
-	v, err := s.Deployment(ctx, ref)
-	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.flags.until {
+	v, err := s.Deployments.Deployment(ctx, ref)
+	if err != nil || v.State.Status != pipeline.StatusActive || v.State.Until == s.Flags.until {
 		return err
 	}
-	if err := s.Command(ctx, ref, server.Command{Kind: "until", Target: s.flags.until, By: s.user()}); err != nil {
+	if err := s.Deployments.Command(ctx, ref, server.Command{Kind: "until", Target: s.Flags.until, By: s.By}); err != nil {
 		return fmt.Errorf("set how far %s goes: %w", ref, err)
 	}
 	return nil
 }
 
-// reached reports whether a deployment has come as far as it goes by itself.
+// reached reports whether a deployment has finished the stage that is its bound.
 func reached(v server.DeploymentView) bool {
 	for _, stage := range v.Stages {
 		if stage.Name == v.State.Until {
@@ -44,10 +44,4 @@ func reached(v server.DeploymentView) bool {
 		}
 	}
 	return false
-}
-
-// halfway is the last line of a ship that was to go no further.
-func (s *shipment) halfway(v server.DeploymentView) {
-	style := s.style(s.out)
-	s.note("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", style.good("finished:"), v.Label, v.State.Until, refOf(v.Deployment))
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -24,18 +25,18 @@ const tokenHelp = `A token lets a person or a program change things through a se
 api). It is shown once, when it is made; the log keeps a hash. The home's own token, in its
 file "token", may do everything. Tokens are made beside the log: --home or --store.`
 
-func (a *app) tokenCommand() *cobra.Command {
+func tokenCommand(a *app) *cobra.Command {
 	return group("token", "Make and revoke tokens for the API", tokenHelp,
-		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
+		tokenCreateCommand(a), tokenListCommand(a), tokenRevokeCommand(a))
 }
 
-// scopes that a token may have.
+// scopes returns the scopes that a token may have.
 func scopes() []string {
 	return []string{string(server.ScopeRead), string(server.ScopeExecute), string(server.ScopeOperate),
 		string(server.ScopeDefine), string(server.ScopeApprove), string(server.ScopeWorker)}
 }
 
-func (a *app) tokenCreateCommand() *cobra.Command {
+func tokenCreateCommand(a *app) *cobra.Command {
 	var wanted []string
 	expires := ""
 	c := &cobra.Command{
@@ -56,7 +57,9 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withTokens(c, create, func(ctx context.Context, l *ledger.Ledger) error { return a.createToken(ctx, l, token) })
+			return withTokens(a, c, assembly.Create, func(ctx context.Context, l *ledger.Ledger) error {
+				return runCreateToken(ctx, createTokenOptions{Tokens: l, Token: token, Out: a.printer()})
+			})
 		},
 	}
 	c.Flags().StringSliceVar(&wanted, "scope", nil, "what it may do (repeatable, or separated by commas): "+strings.Join(scopes(), ", "))
@@ -65,10 +68,10 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	return c
 }
 
-// tokenName is what a token may be called.
+// tokenName matches the names that tokens may have.
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
-// newToken checks what was asked for; the hash is still missing.
+// newToken checks what was asked for, and returns a token without its hash.
 func newToken(name string, wanted []string, expires string, now time.Time) (token.Token, error) {
 	token := token.Token{Name: name, Scopes: wanted}
 	if !tokenName.MatchString(name) {
@@ -79,8 +82,7 @@ func newToken(name string, wanted []string, expires string, now time.Time) (toke
 	}
 	for _, scope := range wanted {
 		if !slices.Contains(scopes(), scope) {
-			return token, fault.New(fault.Invalid, "there is no scope %q", scope).
-				WithHint("--scope %s", firstOf(fault.Nearest(scope, scopes()), strings.Join(scopes(), ", ")))
+			return token, nearestHint(fault.New(fault.Invalid, "%q is not a scope", scope), scope, scopes(), "--scope %s", "--scope "+strings.Join(scopes(), ", "))
 		}
 	}
 	if expires != "" {
@@ -99,94 +101,95 @@ type createdToken struct {
 	Secret string `json:"secret"`
 }
 
-func (a *app) createToken(ctx context.Context, l *ledger.Ledger, token token.Token) error {
+type createTokenOptions struct {
+	Tokens interface {
+		CreateToken(context.Context, token.Token) error
+	}
+	Token token.Token // without its hash
+	Out   show.Printer
+}
+
+// runCreateToken makes a secret, stores its hash, and prints it.
+func runCreateToken(ctx context.Context, o createTokenOptions) error {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := "wb_" + hex.EncodeToString(random[:])
-	token.Hash = sha256.Sum256([]byte(secret))
-	if err := l.CreateToken(ctx, token); err != nil {
+	o.Token.Hash = sha256.Sum256([]byte(secret))
+	if err := o.Tokens.CreateToken(ctx, o.Token); err != nil {
 		return err
 	}
-	if a.json() {
-		return a.printJSON(createdToken{Token: token, Secret: secret})
-	}
-	_, err := fmt.Fprintln(a.out, secret)
-	return err
+	return o.Out.Answer(createdToken{Token: o.Token, Secret: secret}, secret)
 }
 
-func (a *app) tokenListCommand() *cobra.Command {
+func tokenListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List tokens",
 		Example: examples("waybill token list"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withTokens(c, existing, a.listTokens)
-		},
-	}
-}
-
-func (a *app) listTokens(ctx context.Context, l *ledger.Ledger) error {
-	tokens, err := l.ListTokens(ctx)
-	if err != nil {
-		return err
-	}
-	if a.json() {
-		return a.printJSON(list(tokens))
-	}
-	if len(tokens) == 0 {
-		fmt.Fprintln(a.err, "no tokens but the home's")
-		return nil
-	}
-	var t table
-	now := time.Now()
-	t.add("TOKEN", "SCOPES", "CREATED", "STATE")
-	for _, token := range tokens {
-		t.add(token.Name, strings.Join(token.Scopes, ","), ago(now, token.CreatedAt), tokenState(token, now))
-	}
-	return t.write(a.out)
-}
-
-func tokenState(token token.Token, now time.Time) string {
-	switch {
-	case !token.RevokedAt.IsZero():
-		return "revoked " + ago(now, token.RevokedAt)
-	case !token.Valid(now):
-		return "expired " + ago(now, token.ExpiresAt)
-	case !token.ExpiresAt.IsZero():
-		return "good until " + token.ExpiresAt.Local().Format("2006-01-02 15:04")
-	}
-	return "good"
-}
-
-func (a *app) tokenRevokeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "revoke NAME",
-		Short:             "Revoke a token at once",
-		Example:           examples("waybill token revoke ci"),
-		Args:              arguments(1, 1, "NAME"),
-		ValidArgsFunction: first(a.completeTokens),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return a.withTokens(c, existing, func(ctx context.Context, l *ledger.Ledger) error {
-				if err := l.RevokeToken(ctx, arguments[0]); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(a.out, "%s is revoked\n", arguments[0])
-				return err
+			return withTokens(a, c, assembly.Existing, func(ctx context.Context, l *ledger.Ledger) error {
+				return runListTokens(ctx, listTokensOptions{Tokens: l, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
 }
 
-// withTokens opens the log itself: a server makes no tokens.
-func (a *app) withTokens(c *cobra.Command, m mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
-	if a.flags.server != "" {
-		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").WithHint("--home or --store, where the server runs")
-	}
-	s, err := a.open(c.Context(), a.dir, m)
+// tokenLister lists tokens.
+type tokenLister interface {
+	ListTokens(context.Context) ([]token.Token, error)
+}
+
+type listTokensOptions struct {
+	Tokens tokenLister
+	Out    show.Printer
+	Now    func() time.Time
+}
+
+// runListTokens prints the tokens without their secrets.
+func runListTokens(ctx context.Context, o listTokensOptions) error {
+	tokens, err := o.Tokens.ListTokens(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return do(c.Context(), s.ledger)
+	return show.List(o.Out, tokens, "no tokens but the home's", func(tokens []token.Token) []string { return show.Tokens(tokens, o.Now()) })
+}
+
+func tokenRevokeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "revoke NAME",
+		Short:             "Revoke a token at once",
+		Example:           examples("waybill token revoke ci"),
+		Args:              arguments(1, 1, "NAME"),
+		ValidArgsFunction: first(completeTokens(a)),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return withTokens(a, c, assembly.Existing, func(ctx context.Context, l *ledger.Ledger) error {
+				return runRevokeToken(ctx, revokeTokenOptions{Tokens: l, Name: arguments[0], Out: a.printer()})
+			})
+		},
+	}
+}
+
+type revokeTokenOptions struct {
+	Tokens interface {
+		RevokeToken(ctx context.Context, name string) error
+	}
+	Name string
+	Out  show.Printer
+}
+
+// runRevokeToken revokes a token.
+func runRevokeToken(ctx context.Context, o revokeTokenOptions) error {
+	if err := o.Tokens.RevokeToken(ctx, o.Name); err != nil {
+		return err
+	}
+	return o.Out.Lines(o.Name + " is revoked")
+}
+
+// withTokens opens the log itself: a server makes no tokens.
+func withTokens(a *app, c *cobra.Command, m assembly.Mode, do func(ctx context.Context, l *ledger.Ledger) error) error {
+	if a.Flags.Server != "" {
+		return fault.New(fault.Invalid, "tokens are made beside the log, not through a server").WithHint("--home or --store, where the server runs")
+	}
+	return a.inSession(c, a.Dir, m, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s.Ledger) })
 }

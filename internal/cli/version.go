@@ -16,7 +16,7 @@ type versionDocument struct {
 	Platform string `json:"platform"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of Waybill",
@@ -25,7 +25,7 @@ func (a *app) versionCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := version()
 			if a.json() {
-				return a.printJSON(v)
+				return a.printer().Document(v)
 			}
 			_, err := fmt.Fprintf(a.out, "waybill %s (%s, %s)\n", v.Version, v.Go, v.Platform)
 			return err

@@ -5,60 +5,54 @@ import (
 	"errors"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// How often a watched deployment is looked at.
+// How often a watched deployment is read.
 const (
-	frameEvery = 100 * time.Millisecond // a live view moves
-	viewEvery  = time.Second            // attempts and reasons change without an entry
-	awayPause  = time.Second            // between two tries to read a ledger that is away
+	viewEvery = time.Second // attempts and reasons change without an entry
+	awayPause = time.Second // between two attempts to read a ledger that does not answer
 )
 
-// display shows how a deployment goes on.
-type display interface {
-	// entry is told of every row of the deployment, once, in order.
-	entry(e pipeline.Entry) error
-	// view is told where the deployment stands, again and again.
-	view(v server.DeploymentView) error
-	// tick is called often, for what moves by itself.
-	tick(now time.Time) error
-	// away is told that the log cannot be read just now.
-	away(err error) error
-	// close leaves the output ready for other lines.
-	close() error
+// watchedLog is what a watcher reads.
+type watchedLog interface {
+	deploymentReader
+	entryReader
 }
 
-// watcher follows one deployment until it has ended.
+// watcher shows one deployment until it has ended.
 type watcher struct {
-	operations
+	log     watchedLog
 	ref     server.Ref
-	after   int64 // entries up to here are known
-	display display
+	after   int64 // entries up to this one are known
+	display show.Display
 	enough  func(server.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
-// watcher shows a deployment from an entry on. What came before is told to nobody, but known: when a step began.
-func (a *app) watcher(ctx context.Context, ops operations, v server.DeploymentView, after int64) (*watcher, error) {
-	d := a.newDisplay(v)
-	if lines, ok := d.(*lineDisplay); ok && after > 0 {
-		before, err := ops.Entries(ctx, journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range before {
-			if e.Seq <= after {
-				lines.story.tell(e)
-			}
+// newWatcher returns a watcher that shows the entries after one. Earlier entries are not shown, but they date the steps
+// that run.
+func newWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.DeploymentView, after int64) (*watcher, error) {
+	w := &watcher{log: log, ref: show.RefOf(v.Deployment), after: after, display: show.NewDisplay(out, v)}
+	if after == 0 {
+		return w, nil
+	}
+	before, err := log.Entries(ctx, journal.EntryQuery{Pipeline: v.Pipeline, Deployment: v.Number})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range before {
+		if e.Seq <= after {
+			w.display.Known(e)
 		}
 	}
-	return &watcher{operations: ops, ref: refOf(v.Deployment), after: after, display: d}, nil
+	return w, nil
 }
 
-// run returns how the deployment stands at its end, or why the watching ended before: the cause of ctx.
+// run returns the deployment at its end, or the cause of ctx when that ended the watching.
 func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -74,14 +68,14 @@ func (w *watcher) run(ctx context.Context) (server.DeploymentView, error) {
 	if err == nil {
 		err = w.rest(ctx)
 	}
-	return v, errors.Join(err, w.display.close())
+	return v, errors.Join(err, w.display.Close())
 }
 
-// follow hands over entries until its context ends; a ledger that is away is asked again.
+// follow sends entries until its context ends. It asks a ledger that does not answer again.
 func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeline.Entry) {
 	for ctx.Err() == nil {
 		query := journal.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: after}
-		_ = w.Follow(ctx, query, func(e pipeline.Entry) error { // the loop's own reading tells what is wrong
+		_ = w.log.Follow(ctx, query, func(e pipeline.Entry) error { // look reports what is wrong
 			select {
 			case entries <- e:
 				after = e.Seq
@@ -96,7 +90,7 @@ func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeli
 
 // loop shows entries and views until the deployment is no longer active.
 func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (server.DeploymentView, error) {
-	ticker := time.NewTicker(frameEvery)
+	ticker := time.NewTicker(show.FrameEvery)
 	defer ticker.Stop()
 	var v server.DeploymentView
 	looked, stale := time.Time{}, true
@@ -107,7 +101,7 @@ func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 		case e := <-entries:
 			stale = true
 			w.after = e.Seq
-			if err := w.display.entry(e); err != nil {
+			if err := w.display.Entry(e); err != nil {
 				return v, err
 			}
 		case now := <-ticker.C:
@@ -119,37 +113,37 @@ func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (serv
 				}
 				looked, stale = now, false
 			}
-			if err := w.display.tick(now); err != nil {
+			if err := w.display.Tick(now); err != nil {
 				return v, err
 			}
 		}
 	}
 }
 
-// look reads and shows where the deployment stands. When the ledger is away, it says so and the last view stands.
+// look reads and shows the deployment. When the ledger does not answer, the display reports that and keeps the last view.
 func (w *watcher) look(ctx context.Context, last server.DeploymentView) (v server.DeploymentView, ended bool, err error) {
-	v, err = w.Deployment(ctx, w.ref)
+	v, err = w.log.Deployment(ctx, w.ref)
 	switch {
 	case ctx.Err() != nil:
 		return last, false, context.Cause(ctx)
 	case fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable):
-		return last, false, w.display.away(err)
+		return last, false, w.display.Away(err)
 	case err != nil:
 		return last, false, err
 	}
 	ended = v.State.Status != pipeline.StatusActive || w.enough != nil && w.enough(v)
-	return v, ended, w.display.view(v)
+	return v, ended, w.display.View(v)
 }
 
 // rest shows the entries that were written since the last one shown.
 func (w *watcher) rest(ctx context.Context) error {
-	entries, err := w.Entries(ctx, journal.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
+	entries, err := w.log.Entries(ctx, journal.EntryQuery{Pipeline: w.ref.Pipeline, Deployment: w.ref.Number, After: w.after})
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		w.after = e.Seq
-		if err := w.display.entry(e); err != nil {
+		if err := w.display.Entry(e); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func serveWork(t *testing.T) *testServer {
 		}
 		return action.Action{Kind: "action", Name: "work", Handler: "work", Parameters: raw, Policy: action.DefaultPolicy()}, nil
 	}}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{Handlers: func() server.Handlers { return handlers }})
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{Handlers: func() server.Handlers { return handlers }}})
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {

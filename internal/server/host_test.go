@@ -26,7 +26,7 @@ func supervised(count int) []HostView {
 func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewService(nil, nil, Offers{})
+		s := NewService(nil, nil, ServiceOptions{})
 		var now, all atomic.Int32
 		more := make(chan struct{})
 		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
@@ -62,7 +62,7 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 func TestRequestsShareALook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewService(nil, nil, Offers{})
+		s := NewService(nil, nil, ServiceOptions{})
 		var calls atomic.Int32
 		more := make(chan struct{})
 		s.Inspect = func(ctx context.Context, _ pipeline.Host, _ string) (step.State, bool, error) {
@@ -97,7 +97,7 @@ func TestRequestsShareALook(t *testing.T) {
 func TestALookThatTakesTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewService(nil, nil, Offers{})
+		s := NewService(nil, nil, ServiceOptions{})
 		s.Inspect = func(ctx context.Context, _ pipeline.Host, _ string) (step.State, bool, error) {
 			<-ctx.Done()
 			return step.State{}, true, context.Cause(ctx)
@@ -115,7 +115,7 @@ func TestALookThatTakesTooLongIsReported(t *testing.T) {
 func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewService(nil, nil, Offers{})
+		s := NewService(nil, nil, ServiceOptions{})
 		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) { panic("broken") }
 		host := pipeline.Host{Name: "oak", URL: "local://oak"}
 		func() {

@@ -24,14 +24,12 @@ type Service struct {
 
 	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
 
-	// Retention is how long ended actions are kept; 0: forever.
-	Retention time.Duration
+	retention time.Duration
+	idle      func() bool
+
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
-	// Idle reports whether no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
-	Idle func() bool
-	// Inspect returns the state of a service on a host; known is false for a host of another machine. nil: no host is on this
-	// machine.
+	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
 	Inspect func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
 	// Current returns the name of the release that a host has switched to, "" for none; known and nil as for Inspect.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
@@ -46,8 +44,23 @@ type Offers struct {
 	Schedules func() map[string]config.Schedule
 }
 
-// NewService returns the service of a ledger and its blob store.
-func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
+// ServiceOptions are what a Service knows besides the log. The zero value offers nothing, and no host is on this machine.
+type ServiceOptions struct {
+	Offers Offers
+	// Retention is how long ended actions are kept; 0: forever.
+	Retention time.Duration
+	// LargestUpload, Inspect, Current and ReadLog are the fields of Service.
+	LargestUpload int64
+	Inspect       func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
+	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
+	ReadLog       func(host pipeline.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
+	// Idle reports that no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
+	Idle func() bool
+}
+
+// NewService returns the service of a ledger and its blob store. A process has one, since each folds the log.
+func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
+	offers := o.Offers
 	if offers.Handlers == nil {
 		offers.Handlers = func() Handlers { return nil }
 	}
@@ -57,7 +70,8 @@ func NewService(l *ledger.Ledger, blobs blob.Store, offers Offers) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, offers: offers, folds: folds{byPipeline: map[string]*fold{}},
+	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle,
+		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
 		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
 		decoding: semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read")}
 }

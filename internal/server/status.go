@@ -92,7 +92,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 		}
 	}
 	if !s.ledger.Embedded() {
-		partitions, err := s.ledger.Partitions(ctx, s.Retention)
+		partitions, err := s.ledger.Partitions(ctx, s.retention)
 		if err != nil {
 			return StatusView{}, err
 		}
@@ -129,7 +129,7 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 
 // instanceViews merges the rows of each process, which has one for every role.
 func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []InstanceView {
-	if s.Idle != nil && s.Idle() {
+	if s.idle != nil && s.idle() {
 		return []InstanceView{} // the rows are those of a killed process
 	}
 	byName := map[string]*InstanceView{}

@@ -114,7 +114,7 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 		t.Fatalf("with one store: %+v, %v", v.Troubles, err)
 	}
 	s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: "two", URL: "/root/.waybill/blobs"} })
-	v, err := server.NewService(s.Ledger, s.Blobs, server.Offers{}).Status(ctx)
+	v, err := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{}).Status(ctx)
 	if err != nil || v.KeepsUp || len(v.Troubles) != 1 || v.Troubles[0].Kind != "blobs" ||
 		!strings.HasSuffix(v.Troubles[0].Text, "/root/.waybill/blobs, s3://bucket") {
 		t.Errorf("%+v, %v", v.Troubles, err)
@@ -125,11 +125,11 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	s.Service.Idle = func() bool { return true }
+	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Idle: func() bool { return true }})
 	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "step2", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
-	v, err := s.Service.Status(t.Context())
+	v, err := service.Status(t.Context())
 	if err != nil || len(v.Processes) != 0 || len(v.Troubles) != 1 || v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor" {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -150,8 +150,8 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
 	}
-	s.Service.Idle = func() bool { return true }
-	v, err := s.Service.Status(t.Context())
+	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Idle: func() bool { return true }})
+	v, err := service.Status(t.Context())
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
 		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of processes that have ended" {
 		t.Errorf("%+v, %v", v.Troubles, err)

@@ -243,7 +243,7 @@ func reportTroubles(reports []queue.Report) (all []Trouble) {
 // allReports returns the reports of this process and of all instances.
 func (s *Service) allReports(now queue.Status) []queue.Report {
 	all := []queue.Report{s.ledger.Report()}
-	if s.Idle != nil && s.Idle() {
+	if s.idle != nil && s.idle() {
 		return all
 	}
 	for _, i := range now.Instances {

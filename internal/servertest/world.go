@@ -82,7 +82,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &World{Ledger: l, Blobs: blobs, Service: server.NewService(l, blobs, server.Offers{}), Script: newScript(l)}
+	w := &World{Ledger: l, Blobs: blobs, Service: server.NewService(l, blobs, server.ServiceOptions{}), Script: newScript(l)}
 	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup

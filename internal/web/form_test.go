@@ -31,14 +31,14 @@ func serveActions(t *testing.T) (*site, queue.Instance) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.Offers{
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{
 		Schedules: func() map[string]config.Schedule { return configuration.Schedules },
 		Handlers: func() server.Handlers {
 			return server.Handlers{"noop": func(json.RawMessage) (action.Action, error) {
 				return action.Action{Kind: "action", Name: "noop", Handler: "noop", Lane: "noop", Delivery: action.AtLeastOnce, Policy: action.Policy{Retries: 2}}, nil
 			}}
 		},
-	})
+	}})
 	s := listen(t, w, web.New(w.Service))
 	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	if err := w.Ledger.Join(t.Context(), host); err != nil {

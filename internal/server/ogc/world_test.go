@@ -133,7 +133,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := server.NewService(l, blobs, server.Offers{Processes: func() map[string]config.Process { return configuration.Processes }})
+	service := server.NewService(l, blobs, server.ServiceOptions{Offers: server.Offers{Processes: func() map[string]config.Process { return configuration.Processes }}})
 	api := ogc.New(ogc.Config{Service: service, Pages: web.New(service), Version: "test", Guard: guard})
 	face := server.New(service, server.Options{Token: token, Pages: api, Version: "test"})
 	w := &world{t: t, ledger: l, service: service, server: httptest.NewServer(face.Handler()), held: &held{release: make(chan struct{})}}

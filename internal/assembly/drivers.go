@@ -1,0 +1,56 @@
+package assembly
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
+)
+
+// openLedger connects to the database of a session, which only openDriver chooses. The planner gets its blob store and its log
+// from the caller, before anything ends.
+func (s *Session) openLedger(ctx context.Context, planner queue.Successors) (*ledger.Ledger, error) {
+	driver, err := s.openDriver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.New(driver, ledger.Options{Successors: planner, PriorityStep: s.Live.Now().PriorityStep}), nil
+}
+
+func (s *Session) openDriver(ctx context.Context) (ledger.Driver, error) {
+	if s.Kind == shared {
+		cfg := s.Live.Now().Ledger
+		return postgres.OpenWith(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log, Metrics: s.metrics})
+	}
+	return sqlite.Open(ctx, s.URL)
+}
+
+// keeper is a ledger that, whenever it is maintained, also lets go of what is no longer retained.
+type keeper struct {
+	*ledger.Ledger
+	blobs     blob.Store
+	retention time.Duration // 0: everything is kept
+}
+
+// Maintain makes ahead what the next weeks need, and deletes what is too old.
+func (k keeper) Maintain(ctx context.Context) error {
+	if err := k.Ledger.Maintain(ctx); err != nil {
+		return err
+	}
+	return k.Retain(ctx, k.retention, k.blobs)
+}
+
+// Sample measures, and counts the partitions where there are any.
+func (k keeper) Sample(ctx context.Context) (queue.Sample, error) {
+	sample, err := k.Ledger.Sample(ctx)
+	if err != nil || k.Embedded() {
+		return sample, err
+	}
+	partitions, err := k.Partitions(ctx, k.retention)
+	sample.Partitions = &partitions
+	return sample, err
+}

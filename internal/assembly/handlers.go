@@ -1,0 +1,139 @@
+package assembly
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/caboose"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/argo"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/cirrus"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/shell"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/config/probe"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// handlerSet is what the roles need of a configuration, made before it is in force.
+type handlerSet struct {
+	table    conductor.Table
+	clusters map[string]*kube.Cluster  // by handler: where its workflows are
+	buckets  map[string]caboose.Bucket // by handler: where its workflows put artifacts
+	cirrus   map[string]caboose.Cirrus // by handler: where Cirrus does its work
+}
+
+// noopWorkers is how many attempts of noop an instance makes at a time, unless server.yaml configures the handler.
+const noopWorkers = 20
+
+// duties are the roles of this instance that need handlers.
+type duties struct {
+	builtIn  map[string]conductor.Handler // the handlers that no file describes; nil: the instance does not have the role conductor
+	observes bool                         // it has the role caboose, for the workflows of all handlers
+}
+
+// concern reports whether the instance has to set up a handler. The others may lack here what they need.
+func (d duties) concern(h config.Handler, serving config.Conductor) bool {
+	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == config.TypeArgo || h.Type == config.TypeCirrus)
+}
+
+// buildHandlers makes what the roles need of a configuration.
+func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
+	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
+		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
+	maps.Copy(e.table.Handlers, d.builtIn)
+	// Every token that may order actions may order this one, however long it sleeps: it must not take all workers.
+	e.table.Limits[config.TypeNoop] = conductor.Limits{Workers: noopWorkers}
+	archive := evidence.Archive{Blobs: s.blobs, Log: log}
+	e.table.Handlers[config.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
+	for name, h := range cfg.Handlers {
+		if !d.concern(h, cfg.Conductors[s.serving]) {
+			continue
+		}
+		e.table.Limits[name] = conductor.Limits{Limits: h.Limits, Workers: h.Workers, Refusing: h.Refuses}
+		switch h.Type {
+		case config.TypeShell:
+			e.table.Handlers[name] = shell.New(h, archive)
+		case config.TypeWebhook:
+			e.table.Handlers[name] = webhook.New(h, archive)
+		case config.TypeArgo:
+			cluster, err := probe.Cluster(h)
+			if err != nil {
+				return nil, err
+			}
+			if h.Argo.Resume {
+				e.table.Handlers[name] = argo.NewResumer(cluster, s.blobs, h)
+				continue
+			}
+			e.clusters[name] = cluster
+			if h.Argo.Artifacts != "" {
+				store, err := blob.Open(ctx, h.Argo.Artifacts)
+				if err != nil {
+					return nil, fmt.Errorf("handler %s: artifacts: %w", name, err)
+				}
+				e.buckets[name] = caboose.Bucket{Name: h.Argo.Bucket(), Store: store}
+			}
+			e.table.Handlers[name] = argo.New(argo.Config{Cluster: cluster, InstanceID: h.Argo.InstanceID, NoFinalizer: !h.Argo.Finalizer,
+				Processes: cfg.ArgoProcesses(name)})
+		case config.TypeCirrus:
+			account, err := probe.Account(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			e.cirrus[name] = caboose.Cirrus{Account: account, Events: h.Cirrus.EventsQueueURL}
+			e.table.Handlers[name] = cirrus.New(cirrus.Config{Account: account, Queue: h.Cirrus.SqsURL, Observed: h.Cirrus.EventsQueueURL != "",
+				Processes: cfg.CirrusProcesses(name), Blobs: s.blobs, Ledger: s.Ledger})
+		case config.TypeNoop:
+			e.table.Handlers[name] = noop.Handler{}
+		}
+	}
+	maps.DeleteFunc(e.table.Handlers, func(name string, _ conductor.Handler) bool { return !cfg.Conductors[s.serving].Serves(name) })
+	return e, nil
+}
+
+// offers are what people can have done.
+func (s *Session) offers() server.Offers {
+	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
+		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }}
+}
+
+// orderable are the handlers that people may order actions of now: the configured ones, and noop.
+func (s *Session) orderable() server.Handlers {
+	c := s.Live.Now()
+	table := server.Handlers{config.TypeNoop: prepared(config.Handler{
+		Name: config.TypeNoop, Type: config.TypeNoop, Policy: c.Defaults, Delivery: action.AtLeastOnce})}
+	for name, h := range c.Handlers {
+		table[name] = prepared(h)
+	}
+	return table
+}
+
+// prepared makes actions of a handler, once its type has checked what no schema says.
+func prepared(h config.Handler) func(json.RawMessage) (action.Action, error) {
+	check := map[string]func(json.RawMessage) fault.Problems{config.TypeNoop: noop.Check, config.TypeCirrus: cirrus.Check}[h.Type]
+	return func(parameters json.RawMessage) (action.Action, error) {
+		a, err := h.Prepare(parameters)
+		if err == nil && check != nil {
+			err = check(parameters).Err()
+		}
+		return a, err
+	}
+}
+
+// ticking is what a conductor goes by.
+func ticking(schedules map[string]config.Schedule) []conductor.Schedule {
+	var all []conductor.Schedule
+	for _, s := range schedules {
+		all = append(all, conductor.Schedule{Name: s.Name, Window: s.Window, Action: s.Action})
+	}
+	return all
+}

@@ -1,0 +1,148 @@
+package assembly
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+)
+
+// ProjectFile describes a project's pipeline.
+const ProjectFile = "waybill.yaml"
+
+// HomeName is the home's folder beside waybill.yaml.
+const HomeName = ".waybill"
+
+// homeIgnore keeps the home out of every commit, but for the two files that people write.
+const homeIgnore = "*\n!known_hosts\n!server.yaml\n"
+
+// Home is the folder that holds the embedded log and all that goes with it.
+type Home struct {
+	Dir   string
+	found bool // it was looked for, and not named
+}
+
+func (h Home) file(name string) string { return filepath.Join(h.Dir, name) }
+
+func (h Home) database() string { return h.file("waybill.db") }
+func (h Home) Token() string    { return h.file("token") }
+func (h Home) address() string  { return h.file("address") } // of the server that runs on it
+func (h Home) blobs() string    { return h.file("blobs") }
+func (h Home) Builds() string   { return h.file("builds") }
+
+// HomeOf finds the home for a folder: --home, WAYBILL_HOME, else .waybill beside the waybill.yaml found from there
+// upwards, else .waybill in the folder itself. It creates nothing.
+func (p Place) HomeOf(dir string) Home {
+	if p.Flags.Home != "" {
+		return Home{Dir: p.Path(p.Flags.Home)}
+	}
+	if named := p.Environment("WAYBILL_HOME"); named != "" {
+		return Home{Dir: p.Path(named)}
+	}
+	if project, ok := findUpwards(dir, ProjectFile); ok {
+		return Home{filepath.Join(filepath.Dir(project), HomeName), true}
+	}
+	return Home{filepath.Join(dir, HomeName), true}
+}
+
+// findUpwards looks for a file in dir and the folders above it.
+func findUpwards(dir, name string) (path string, ok bool) {
+	for {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path, true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", false
+		}
+		dir = parent
+	}
+}
+
+// create makes the home when it is not there: for its owner alone, and ignored by git.
+func (h Home) create() error {
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+		return h.unusable(err)
+	}
+	ignore := h.file(".gitignore")
+	if _, err := os.Stat(ignore); err == nil {
+		return h.writable()
+	}
+	if err := os.WriteFile(ignore, []byte(homeIgnore), 0o600); err != nil {
+		return h.unusable(err)
+	}
+	return nil
+}
+
+// writable finds out before anything is begun whether files can be made in the home.
+func (h Home) writable() error {
+	probe, err := os.CreateTemp(h.Dir, ".probe-*")
+	if err != nil {
+		return h.unusable(err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// identity returns an id that stays with the home, wherever it is moved to. The first call makes it; of processes that do
+// so at the same moment one is first, and its id counts.
+func (h Home) identity() (string, error) {
+	text, err := os.ReadFile(h.file("id"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return strings.TrimSpace(string(text)), err
+	}
+	file, err := os.CreateTemp(h.Dir, ".id-*")
+	if err != nil {
+		return "", h.unusable(err)
+	}
+	defer os.Remove(file.Name())
+	_, writeErr := fmt.Fprintln(file, rand.Text())
+	if err := errors.Join(writeErr, file.Sync(), file.Close()); err != nil {
+		return "", h.unusable(err)
+	}
+	if err := os.Link(file.Name(), h.file("id")); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", h.unusable(err)
+	}
+	text, err = os.ReadFile(h.file("id"))
+	return strings.TrimSpace(string(text)), err
+}
+
+func (h Home) unusable(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, Plain(err)).
+			WithHint("give this account the folder, or name another one with --home")
+	}
+	return fault.New(fault.Unavailable, "use the home %s: %w", h.Dir, Plain(err)).WithHint("name another folder with --home")
+}
+
+// Plain is what is wrong with a file, without the operation and the path.
+func Plain(err error) error {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return at.Err
+	}
+	return err
+}
+
+// exists reports whether there is a log in the home.
+func (h Home) exists() bool {
+	_, err := os.Stat(h.database())
+	return err == nil
+}
+
+// held reports whether a process runs the embedded log.
+func (h Home) held() bool { return lifecycle.IsHeld(h.Dir) }
+
+// needLog is the error when somebody asks about a log that is not there.
+func needLog(path string) error {
+	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "log %s not found: nothing has been shipped here yet", path).
+		WithHint("waybill ship, or name another log with --home, --store or --server")
+}

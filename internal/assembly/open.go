@@ -1,0 +1,307 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/callback"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Session is a way to ask and to act: a log of this machine or a shared one, or a server.
+type Session struct {
+	Operations
+	place   Place
+	Home    Home
+	dir     string // of the project, or where it would be
+	Kind    Kind
+	Ledger  *ledger.Ledger  // nil with --server
+	metrics *obs.Ledger     // of the log; nil with --server
+	blobs   blob.Store      // nil with --server
+	service *server.Service // the Operations on a log; nil with --server
+	Live    *config.Live    // the configuration in force; nil with --server
+	source  []byte          // of it, as the file was at the start; nil: there was none
+	serving string          // which of the configuration's conductors this process is
+	URL     string          // of the ledger or the server, for messages
+	log     *slog.Logger    // what this process logs; nil: nothing
+	API     *server.Server  // once the role api was made
+
+	// Of a process that runs roles, which go on through reloads of the configuration.
+	ledgerID        string
+	handlers        atomic.Pointer[handlerSet]                                       // what they need of the configuration in force
+	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error) // makes another one; nil: no role needs any
+	serves          []func(conductor.Table)                                          // who is told of it
+}
+
+// Kind says who can do the work.
+type Kind uint8
+
+const (
+	Embedded Kind = iota + 1 // the log in the home: whoever holds its lock
+	shared                   // PostgreSQL: processes of `waybill serve`
+	Remote                   // a server
+)
+
+// Mode is what a session is for.
+type Mode uint8
+
+const (
+	Existing Mode = iota // work on the log that exists
+	Create               // make the home and the log when they are missing
+	Serve                // as Create, and serve others: their reads have connections of their own, and a time limit
+)
+
+// Open makes a session for a folder, by --server, --store, the configuration, or the home.
+func (p Place) Open(ctx context.Context, dir string, m Mode) (*Session, error) {
+	s, err := p.locate(dir)
+	if err != nil || s.Kind == Remote {
+		return s, err
+	}
+	if s.Kind == Embedded && m == Existing {
+		if err := needLog(s.URL); err != nil {
+			return nil, err
+		}
+	}
+	if m != Existing {
+		if err := s.Home.create(); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.connect(ctx, m); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
+func (p Place) OpenScratch(ctx context.Context, dir string) (*Session, func(), error) {
+	h := p.HomeOf(dir)
+	if p.Flags.Server != "" || h.exists() || p.storedElsewhere(h) {
+		s, err := p.Open(ctx, dir, Existing)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
+	}
+	folder, err := os.MkdirTemp("", "waybill-plan-")
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "make a temporary folder: %w", err)
+	}
+	s := &Session{place: p, Home: Home{Dir: folder}, Kind: Embedded, URL: Home{Dir: folder}.database(), Live: config.NewLive(config.Default())}
+	if err := s.connect(ctx, Create); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, nil, err
+	}
+	s.Home = h
+	return s, func() { s.Close(); _ = os.RemoveAll(folder) }, nil
+}
+
+// storedElsewhere reports whether the log is not the home's own file.
+func (p Place) storedElsewhere(h Home) bool {
+	cfg, _, err := p.Config(h)
+	return err != nil || cfg.Ledger.URL != ""
+}
+
+// locate finds out where the log of a folder is, and opens nothing.
+func (p Place) locate(dir string) (*Session, error) {
+	h := p.HomeOf(dir)
+	if address := p.Flags.Server; address != "" {
+		client := server.NewClient(address, p.ClientToken(h, address), p.User())
+		return &Session{Operations: client, place: p, Home: h, Kind: Remote, URL: address}, nil
+	}
+	cfg, source, err := p.Config(h)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{place: p, Home: h, dir: p.ProjectDir(dir), Live: config.NewLive(cfg), source: source, serving: config.DefaultConductor, Kind: Embedded, URL: h.database(), log: p.Log}
+	switch {
+	case isPostgres(cfg.Ledger.URL):
+		s.Kind, s.URL = shared, cfg.Ledger.URL
+	case cfg.Ledger.URL != "":
+		s.URL = p.Path(strings.TrimPrefix(cfg.Ledger.URL, "sqlite:"))
+	}
+	return s, nil
+}
+
+// connect opens the ledger and the blobs, and makes the one Service of this process over them.
+func (s *Session) connect(ctx context.Context, m Mode) error {
+	s.metrics = obs.NewLedger()
+	planner := &callback.Planner{Book: func() callback.Book { return s.Live.Now() }}
+	l, err := s.openLedger(ctx, planner)
+	if err != nil {
+		return err
+	}
+	blobs := s.blobURL()
+	store, err := blob.Open(ctx, blobs)
+	if err != nil {
+		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
+	}
+	planner.Blobs, planner.Jobs = store, l
+	options := server.ServiceOptions{
+		Offers: s.offers(), Retention: s.Live.Now().Ledger.Retention, LargestUpload: s.Live.Now().Server.LargestUpload,
+		Inspect: s.inspectHost, Current: s.currentRelease, ReadLog: s.readServiceLog,
+	}
+	if s.Kind == Embedded {
+		options.Idle = func() bool { return !s.Home.held() }
+	}
+	reads := l
+	if m == Serve {
+		reads = l.ForReaders()
+	}
+	s.service = server.NewService(reads, store, options)
+	s.Ledger, s.blobs, s.Operations = l, store, s.service
+	return nil
+}
+
+// inspectHost asks how a service on a host of this machine does.
+func (s *Session) inspectHost(ctx context.Context, host pipeline.Host, service string) (step.State, bool, error) {
+	return step.Look(ctx, s.Home.Dir, host, service)
+}
+
+// currentRelease reads which release a host of this machine has switched to.
+func (s *Session) currentRelease(host pipeline.Host, service string) (string, bool, error) {
+	return step.Current(s.Home.Dir, host, service)
+}
+
+// readServiceLog reads what a service on a host of this machine has printed.
+func (s *Session) readServiceLog(host pipeline.Host, service string, most int64) (step.ServiceLog, bool, error) {
+	return step.ReadLog(s.Home.Dir, host, service, most)
+}
+
+// blobURL returns where this process keeps blobs.
+func (s *Session) blobURL() string {
+	if url := s.Live.Now().Blob.URL; url != "" {
+		return url
+	}
+	return s.Home.blobs()
+}
+
+// PrivateBlobs returns where this process keeps blobs when that is its home although others may share the ledger; else "".
+func (s *Session) PrivateBlobs() string {
+	if s.Kind == shared && s.Live.Now().Blob.URL == "" {
+		return s.blobURL()
+	}
+	return ""
+}
+
+func (s *Session) Close() {
+	if s.Ledger != nil {
+		_ = s.Ledger.Close() // what was committed stays; there is nobody left to tell
+	}
+}
+
+// ClientToken is WAYBILL_TOKEN, else the home's token when the server is the home's own: to another one it would give every
+// right over this home.
+func (p Place) ClientToken(h Home, server string) string {
+	if token := p.Environment("WAYBILL_TOKEN"); token != "" {
+		return token
+	}
+	if !p.isOwnServer(h, server) {
+		return "" // what needs a token says so
+	}
+	content, err := os.ReadFile(h.Token())
+	if err != nil {
+		return "" // reading needs none on this machine; a change says what is missing
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// isOwnServer reports whether an address is where the home's server listens: as it has noted in the home, or as the home's
+// configuration says.
+func (p Place) isOwnServer(h Home, address string) bool {
+	asked, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	var known []string
+	if noted, err := os.ReadFile(h.address()); err == nil {
+		known = append(known, strings.TrimSpace(string(noted)))
+	}
+	if cfg, _, err := p.Config(h); err == nil {
+		known = append(known, "http://"+cfg.Server.Listen)
+		if cfg.Server.URL != nil {
+			known = append(known, cfg.Server.URL.String())
+		}
+	}
+	return slices.ContainsFunc(known, func(text string) bool {
+		own, err := url.Parse(text)
+		return err == nil && asked.Scheme == own.Scheme && reaches(asked.Host, own.Host)
+	})
+}
+
+// reaches reports whether a client that asks for one host and port gets to a server that listens on the other one.
+func reaches(asked, listens string) bool {
+	if asked == listens {
+		return true
+	}
+	askedHost, askedPort, err := net.SplitHostPort(asked)
+	host, port, listenErr := net.SplitHostPort(listens)
+	if err != nil || listenErr != nil || askedPort != port {
+		return false
+	}
+	every, here := net.ParseIP(host), net.ParseIP(askedHost)
+	return (host == "" || every.IsUnspecified()) && here.IsLoopback()
+}
+
+// IsIdle reports whether no process works on the log, as far as is known.
+func (s *Session) IsIdle(ctx context.Context) bool {
+	if s.Kind == Embedded && !s.Home.held() {
+		return true
+	}
+	processes, err := s.Instances(ctx)
+	if err != nil {
+		return false // whatever else is asked reports it
+	}
+	works := map[string]bool{}
+	for _, p := range processes {
+		for _, role := range p.Roles {
+			works[role] = works[role] || p.State == "alive"
+		}
+	}
+	return !works[RoleConductor] || !works[RoleDeployer]
+}
+
+// ServeAs has this process be one of the configuration's conductors; "" is the default one.
+func (s *Session) ServeAs(name string) error {
+	if name == "" {
+		return nil
+	}
+	known := s.Live.Now().Conductors
+	if _, ok := known[name]; !ok {
+		wrong := fault.New(fault.Invalid, "server.yaml has no conductor %q", name)
+		if near := fault.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+			return wrong.WithHint("--conductor %s", near)
+		}
+		return wrong.WithHint("conductors: {%s: {handlers: [...]}}", name)
+	}
+	s.serving = name
+	return nil
+}
+
+// WithoutPassword is a ledger's address as it may be printed; that of a file is its path.
+func WithoutPassword(address string) string {
+	if u, err := url.Parse(address); err == nil && isPostgres(address) {
+		if query := u.Query(); query.Has("password") { // the driver takes it there as well
+			query.Set("password", "xxxxx")
+			u.RawQuery = query.Encode()
+		}
+		return u.Redacted()
+	}
+	return address
+}

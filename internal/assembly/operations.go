@@ -1,0 +1,64 @@
+package assembly
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Operations is what commands ask for. A *server.Service answers from the log
+// itself, a *server.Client from a server elsewhere; no command knows which. It is as
+// wide as the two, because it is what makes them the same.
+type Operations interface {
+	Pipelines(ctx context.Context) ([]server.PipelineView, error)
+	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
+	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
+	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
+	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
+	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
+	ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
+	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
+
+	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
+	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
+	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
+	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
+	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
+
+	Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
+	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
+	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
+	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
+	Command(ctx context.Context, ref server.Ref, c server.Command) error
+
+	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
+	Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
+	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
+	Action(ctx context.Context, id action.ID) (server.ActionView, error)
+	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
+	Schedules(ctx context.Context) ([]server.ScheduleView, error)
+	AddAction(ctx context.Context, o server.NewAction) (server.AddedAction, error)
+	SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error)
+	CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error)
+	ReplayActions(ctx context.Context, o server.ReplayOrder) (queue.Replayed, error)
+	RetryAction(ctx context.Context, id action.ID, by string) (server.AddedAction, error)
+	ListProcesses(ctx context.Context) ([]server.ProcessOffering, error)
+	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
+	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
+	Status(ctx context.Context) (server.StatusView, error)
+	Instances(ctx context.Context) ([]server.InstanceView, error)
+	Limits(ctx context.Context) ([]queue.Limiter, error)
+	Limit(ctx context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error)
+}
+
+var (
+	_ Operations = (*server.Service)(nil)
+	_ Operations = (*server.Client)(nil)
+)

@@ -1,0 +1,135 @@
+package assembly
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Place is where a command line looks for its log: a folder, the flags, and the environment. Nothing is open yet.
+type Place struct {
+	Dir         string              // the working directory
+	Environment func(string) string // such as os.Getenv
+	Flags       Flags
+	Log         *slog.Logger // of a process that serves; nil: nothing is logged
+	Version     string       // of this program, as instances report it
+}
+
+// Flags are the flags that name a log.
+type Flags struct {
+	Home   string // the folder that holds the embedded log; "": found
+	Config string // server.yaml; "": the home's
+	Store  string // the ledger's URL; "": the configuration's, else waybill.db in the home
+	Server string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
+}
+
+// Path returns a path that a person wrote as an absolute one, counting from the working directory.
+func (p Place) Path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(p.Dir, name)
+}
+
+// Shorten returns a path as seen from the working directory when that is shorter.
+func (p Place) Shorten(path string) string {
+	if !filepath.IsAbs(path) {
+		return path
+	}
+	relative, err := filepath.Rel(p.Dir, path)
+	if err != nil || len(relative) > len(path) {
+		return path
+	}
+	return relative
+}
+
+// User returns the name of the person who acts, for the log.
+func (p Place) User() string {
+	for _, name := range []string{"USER", "LOGNAME"} {
+		if value := p.Environment(name); value != "" {
+			return value
+		}
+	}
+	if account, err := user.Current(); err == nil {
+		return account.Username
+	}
+	return "unknown"
+}
+
+// ProjectDir returns the folder of the waybill.yaml found from dir upwards, or dir itself.
+func (p Place) ProjectDir(dir string) string {
+	if found, ok := findUpwards(dir, ProjectFile); ok {
+		return filepath.Dir(found)
+	}
+	return dir
+}
+
+// Config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it. source
+// is what the file says; nil: there is none.
+func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
+	path, required := p.ConfigPath(h)
+	cfg = config.Default()
+	if h.found {
+		if err := p.Trust(filepath.Join(filepath.Dir(h.Dir), ProjectFile), h.Dir); err != nil {
+			return cfg, nil, err
+		}
+		if !required {
+			if err := p.Trust(path); err != nil {
+				return cfg, nil, err
+			}
+		}
+	}
+	source, err = os.ReadFile(path)
+	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	switch {
+	case err != nil && (required || !absent):
+		return cfg, nil, fault.New(fault.Invalid, "read the configuration %s: %w", p.Shorten(path), Plain(err))
+	case err != nil:
+		source = nil
+	default:
+		if cfg, err = config.Read(path, source); err != nil {
+			return cfg, nil, err
+		}
+	}
+	return cfg, source, p.override(&cfg)
+}
+
+// override puts what flags say over what the file says.
+func (p Place) override(cfg *config.Config) error {
+	if p.Flags.Store != "" {
+		cfg.Ledger.URL = p.Flags.Store
+	}
+	return checkStore(cfg.Ledger.URL)
+}
+
+// ConfigPath is where the configuration is read from; required is false for the home's, which need not be there.
+func (p Place) ConfigPath(h Home) (path string, required bool) {
+	for _, named := range []string{p.Flags.Config, p.Environment("WAYBILL_CONFIG")} {
+		if named != "" {
+			return p.Path(named), true
+		}
+	}
+	return p.Path(h.file("server.yaml")), false
+}
+
+// isPostgres reports whether a ledger URL is one of PostgreSQL.
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// checkStore refuses a ledger URL of a database that Waybill does not know.
+func checkStore(url string) error {
+	if isPostgres(url) || !strings.Contains(url, "://") {
+		return nil
+	}
+	return fault.New(fault.Invalid, "the store %q is not known", url).
+		WithHint("postgres://user@host/database; without --store the log is waybill.db in the home")
+}

@@ -1,0 +1,136 @@
+package assembly
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/loop"
+)
+
+// Stop ends the services of a pipeline's local hosts, of the definition in force. It returns the hosts, as stage/group/host.
+func (s *Session) Stop(ctx context.Context, name string) ([]string, error) {
+	v, err := s.Version(ctx, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	stops, err := step.Stops(ctx, s.Home.Dir, &v.Definition, s.place.User())
+	if err != nil {
+		return nil, fmt.Errorf("stop %s: %w", name, err)
+	}
+	if len(stops) == 0 {
+		return nil, nil
+	}
+	stopped, err := s.doStops(ctx, stops)
+	if err != nil {
+		return nil, fmt.Errorf("stop %s: %w", name, err)
+	}
+	return stopped, nil
+}
+
+// doStops stores the actions and sees to it that they are done: by the process that holds the log, else here. It returns
+// the hosts that were stopped, as stage/group/host.
+func (s *Session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, errStopsSlow)
+	defer cancel()
+	follow := func(ctx context.Context) error {
+		stored, err := s.Ledger.Enqueue(ctx, stops...)
+		if err != nil {
+			return err
+		}
+		for i := range stops {
+			if err := s.awaitStop(ctx, stored[i].ID); err != nil {
+				return err
+			}
+			_, below, _ := strings.Cut(strings.TrimPrefix(stops[i].Name, "stop "), "/")
+			stopped = append(stopped, below)
+		}
+		return nil
+	}
+	if s.Kind == Embedded {
+		lock, err := lifecycle.Lock(s.Home.Dir)
+		if holder, held := errors.AsType[*lifecycle.Held](err); held {
+			if err := s.awaitStopper(ctx, holder); err != nil {
+				return nil, err
+			}
+			err = follow(ctx)
+			return stopped, err
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = lock.Unlock() }() // this process ends
+	}
+	err = s.runStops(ctx, follow)
+	return stopped, err
+}
+
+// runStops runs a conductor that only ends services, until follow returns.
+func (s *Session) runStops(ctx context.Context, follow func(context.Context) error) error {
+	if err := s.Ledger.TakeOver(ctx); err != nil {
+		return err
+	}
+	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention}, conductor.Config{
+		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute,
+		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.Home.Dir, Log: s.Ledger}},
+	})
+	return lifecycle.Run(ctx, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
+}
+
+// stopPatience bounds the wait for the ends of services. A stop that no conductor took is void after two minutes.
+const stopPatience = 3 * time.Minute
+
+// errStopsSlow ends the wait for the ends of services.
+var errStopsSlow = fault.New(fault.Unavailable, "the services were not ended within %s", stopPatience).
+	WithHint("waybill action list --kind stop")
+
+// stopperPatience is how long a process that has just taken the log has until its conductor must be there.
+const stopperPatience = 3 * time.Second
+
+// awaitStopper waits until the process that holds the log can end services; one without a conductor never can.
+func (s *Session) awaitStopper(ctx context.Context, holder *lifecycle.Held) error {
+	begin := time.Now()
+	for {
+		alive, err := s.Ledger.Instances(ctx)
+		if err != nil {
+			return err
+		}
+		for _, i := range alive {
+			if !i.Draining && slices.Contains(i.Handlers, step.StopHandler) {
+				return nil
+			}
+		}
+		if time.Since(begin) > stopperPatience {
+			return fault.New(fault.Unavailable, "no conductor runs in the process that holds the log (pid %d), so no process can end services", holder.PID).
+				WithHint("start that process with the role conductor, or end it, and stop the pipeline again")
+		}
+		loop.Pause(ctx, stopperPatience/10)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stopWorkers is how many services are ended at a time.
+const stopWorkers = 8
+
+// awaitStop waits for the end of an action, which must be a good one.
+func (s *Session) awaitStop(ctx context.Context, id action.ID) error {
+	var last action.Event
+	if err := s.FollowAction(ctx, id, -1, func(e action.Event) error { last = e; return nil }, func() error { return nil }); err != nil {
+		return err
+	}
+	if last.Status != action.Successful {
+		return fault.New(fault.Failed, "action %s ended %s: %s", id, last.Status, cmp.Or(last.Error, last.Code)).WithHint("waybill action show %s", id)
+	}
+	return nil
+}

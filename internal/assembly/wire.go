@@ -1,0 +1,280 @@
+package assembly
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/web"
+)
+
+// The roles that a process may have.
+const (
+	RoleAPI       = "api"
+	RoleConductor = "conductor"
+	RoleDeployer  = "deployer"
+	RoleCaboose   = "caboose"
+)
+
+// RoleOptions is how roles run in one process.
+type RoleOptions struct {
+	Drain    time.Duration // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Log      *slog.Logger  // nil: nothing is logged
+	Registry *prometheus.Registry
+	Listen   string               // of the API; "": the configuration's
+	ledger   *obs.Ledger          // its metrics
+	Tracing  trace.TracerProvider // where spans go; nil: nowhere
+	Reload   <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
+}
+
+// registerer is where metrics go; an absent registry leaves them unregistered.
+func (o RoleOptions) registerer() prometheus.Registerer {
+	if o.Registry == nil {
+		return nil
+	}
+	return o.Registry
+}
+
+// ServingRoles makes the named roles of a process that serves, and those that each such process has: one that reloads the
+// configuration, one that ends the process once its schema is outdated, and one for metrics and health.
+func (s *Session) ServingRoles(ctx context.Context, o RoleOptions, names ...string) ([]lifecycle.Role, error) {
+	o.Drain = s.Live.Now().Conductors[s.serving].Drain
+	roles, err := s.Roles(ctx, o, names...)
+	if err != nil {
+		return nil, err
+	}
+	roles = append(roles, s.reloading(o)) // after the roles: they registered what a reload changes
+	if slices.ContainsFunc(names, func(role string) bool { return role != RoleAPI }) {
+		roles = append(roles, s.outdating())
+	}
+	if !slices.Contains(names, RoleAPI) { // the API serves metrics and health itself
+		operations, err := s.operationsRole(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		roles = append(roles, operations)
+	}
+	return roles, nil
+}
+
+// Roles makes the named roles on a session's log. The order is that of starting: those that others rely on first.
+func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]lifecycle.Role, error) {
+	if err := s.Ledger.TakeOver(ctx); err != nil {
+		return nil, err
+	}
+	id, err := s.Ledger.ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.ledgerID = id.String()
+	o.ledger = s.metrics
+	o.ledger.Register(o.registerer())
+	if err := s.prepare(ctx, o, names); err != nil {
+		return nil, err
+	}
+	var roles []lifecycle.Role
+	if s.Kind == shared {
+		roles = append(roles, lifecycle.Role{Name: "blobs", Run: func(ctx context.Context) error { return s.reportBlobs(ctx, o.Log) }})
+	}
+	for _, name := range names {
+		switch name {
+		case RoleConductor:
+			if s.Kind == shared {
+				here, err := s.hostHome()
+				if err != nil {
+					return nil, err
+				}
+				s.Ledger.UpdateReport(func(r *queue.Report) { r.Home = &here })
+			}
+			c := s.conductor(o)
+			s.serves = append(s.serves, c.Serve)
+			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
+		case RoleDeployer:
+			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Log: o.Log, Metrics: obs.NewDeployer(o.registerer())})
+			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
+		case RoleCaboose:
+			metrics := obs.NewCaboose(o.registerer())
+			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
+		case RoleAPI:
+			if err := s.listen(ctx, o); err != nil {
+				return nil, err
+			}
+			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "presence", Run: s.present(name, o.Log)})
+		default:
+			return nil, fault.New(fault.Internal, "role %q not found", name)
+		}
+	}
+	return roles, nil
+}
+
+// How long the blob store may take to give its id, and how long until it is asked again.
+const (
+	identityWait  = 10 * time.Second
+	identityPause = 30 * time.Second
+)
+
+// reportBlobs reports where this process keeps blobs, so that the status finds processes that cannot read each other's. A
+// store that does not answer is asked again: the process starts without it. It returns when ctx ends.
+func (s *Session) reportBlobs(ctx context.Context, log *slog.Logger) error {
+	id, err := s.blobIdentity(ctx)
+	for ; err != nil && ctx.Err() == nil; id, err = s.blobIdentity(ctx) {
+		if log != nil {
+			log.Warn("the blob store does not answer", obs.Error(err))
+		}
+		loop.Pause(ctx, identityPause)
+	}
+	if err == nil {
+		s.Ledger.UpdateReport(func(r *queue.Report) { r.Blobs = &queue.BlobStore{ID: id, URL: s.blobURL()} })
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (s *Session) blobIdentity(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, identityWait, fmt.Errorf("the blob store did not answer within %s", identityWait))
+	defer cancel()
+	return blob.Identity(ctx, s.blobs)
+}
+
+// present keeps a role registered that claims nothing, so that the status shows it.
+func (s *Session) present(role string, log *slog.Logger) func(context.Context) error {
+	identity := s.instance()
+	identity.Roles = []string{role}
+	return func(ctx context.Context) error { return queue.Present(ctx, s.Ledger, identity, log) }
+}
+
+// conductor runs actions with every handler that exists.
+func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
+	now := s.handlers.Load()
+	log := keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention}
+	c := conductor.New(log, conductor.Config{
+		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.Live.Now().Conductors[s.serving].Workers, Drain: o.Drain,
+		TurnRows: s.Live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.Live.Now().Conductors[s.serving].NotifyWait,
+		Log: o.Log, Metrics: obs.NewConductor(o.registerer()), Ledger: o.ledger, Tracing: o.Tracing, LedgerID: s.ledgerID,
+	})
+	c.Serve(now.table)
+	return c
+}
+
+// builtIn are the handlers that no file describes, by the name that actions carry.
+func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
+	config := step.Config{Home: s.Home.Dir, Dir: s.dir, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log}
+	if s.Kind == shared { // others have homes of their own, and hosts in them
+		here, err := s.hostHome()
+		if err != nil {
+			return nil, err
+		}
+		config.Homes, config.Here = s.Ledger, here
+	}
+	steps, err := step.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("make the handler of steps: %w", err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
+	}
+	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: []string{program}, Ledger: s.Ledger, Blobs: s.blobs, Log: log})
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}
+	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
+		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, Log: s.Ledger}
+	}
+	return handlers, nil
+}
+
+// hostHome is this process's home, as others on the same ledger know it.
+func (s *Session) hostHome() (queue.HostHome, error) {
+	id, err := s.Home.identity()
+	if err != nil {
+		return queue.HostHome{}, fmt.Errorf("name the home: %w", err)
+	}
+	place, err := step.Place(s.Home.Dir)
+	return queue.HostHome{ID: id, Place: place}, err
+}
+
+// listen makes the API and takes its port, so that a port in use is an error before anything runs.
+func (s *Session) listen(ctx context.Context, o RoleOptions) (err error) {
+	s.API, err = s.server(o, server.Options{Listen: o.Listen, Pages: s.pages(), Tracing: o.Tracing, Builds: s.Home.Builds()})
+	if err != nil {
+		return err
+	}
+	return s.API.Listen(ctx)
+}
+
+// server makes an HTTP server of this instance; it listens where the configuration says, unless more says otherwise.
+func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, error) {
+	token, err := server.HomeToken(s.Home.Token())
+	if err != nil {
+		return nil, err
+	}
+	if more.Listen == "" {
+		more.Listen = s.Live.Now().Server.Listen
+	}
+	more.URL, more.Token, more.Version, more.Gatherer, more.Log = s.Live.Now().Server.URL, token, s.place.Version, o.Registry, o.Log
+	return server.New(s.service, more), nil
+}
+
+// operationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
+// --listen a port that is taken gives way to a free one of the same host.
+func (s *Session) operationsRole(ctx context.Context, o RoleOptions) (lifecycle.Role, error) {
+	made, err := s.server(o, server.Options{Listen: o.Listen, OperationsOnly: true})
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
+	err = made.Listen(ctx)
+	if host, _, unsplit := net.SplitHostPort(s.Live.Now().Server.Listen); fault.Is(err, fault.Unavailable) && o.Listen == "" && unsplit == nil {
+		if made, err = s.server(o, server.Options{Listen: net.JoinHostPort(host, "0"), OperationsOnly: true}); err == nil {
+			err = made.Listen(ctx)
+		}
+	}
+	if err != nil {
+		return lifecycle.Role{}, err
+	}
+	o.Log.Info("metrics and health are served", obs.KeyURL, made.URL())
+	return lifecycle.Role{Name: "operations", Run: made.Run}, nil
+}
+
+// serveAPI runs the API, and notes its address in the home meanwhile: commands send the home's token there.
+func (s *Session) serveAPI(ctx context.Context) error {
+	if err := os.WriteFile(s.Home.address(), []byte(s.API.URL()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("note the API's address: %w", err)
+	}
+	defer func() { _ = os.Remove(s.Home.address()) }() // another process of the same home may have taken it away
+	return s.API.Run(ctx)
+}
+
+// pages is everything that people see, and the job API.
+func (s *Session) pages() http.Handler {
+	return ogc.New(ogc.Config{Service: s.service, Pages: web.New(s.service), Version: s.place.Version})
+}
+
+// instance names this process for people.
+func (s *Session) instance() queue.Instance {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return queue.Instance{Name: fmt.Sprintf("%s/%d", name, os.Getpid()), Version: s.place.Version,
+		Heartbeat: s.Live.Now().Ledger.Heartbeat}
+}

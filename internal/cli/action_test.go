@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// notify is the tests' action in a status.
+func notify(t *testing.T, status action.Status) queue.ActionState {
+	t.Helper()
+	return queue.ActionState{
+		Action: action.Action{ID: anAction(t), Name: "notify", Handler: "notify", Lane: "notify", Policy: action.Policy{Retries: 2}},
+		Thread: action.Thread{Status: status}, EnqueuedAt: noon(),
+	}
+}
+
+func TestListActionsOfADeployment(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, newOutput(asText)
+	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: queue.ActionQuery{Handler: "step"}, Out: o.Printer, Now: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Deployments greeter 0  1", "Actions greeter 7 step")
+	o.want(t, "ACTION                                NAME    STATUS  ATTEMPT  CREATED   ERROR\n"+
+		someAction+"  notify  queued  -        just now\n", "")
+}
+
+func TestListActionsFlags(t *testing.T) {
+	t.Parallel()
+	flags := listActionsFlags{statuses: []string{"running", "retries_exhausted"}, parent: someAction, since: "24h", until: "2026-02-28T00:00:00Z"}
+	if err := flags.read(noon()); err != nil {
+		t.Fatal(err)
+	}
+	q := flags.query
+	if len(q.Statuses) != 2 || q.Statuses[1] != action.RetriesExhausted || q.Parent != anAction(t) || !q.RetryOf.IsZero() || !q.After.IsZero() ||
+		!q.Since.Equal(noon().Add(-24*time.Hour)) || !q.Until.Equal(time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("query %+v", q)
+	}
+	if err := flags.read(noon()); err != nil || len(flags.query.Statuses) != 2 {
+		t.Errorf("read twice, the flags name %v, %v", flags.query.Statuses, err)
+	}
+	for name, wrong := range map[string]listActionsFlags{"status": {statuses: []string{"lost"}}, "id": {after: "7"}, "since": {since: "yesterday"}, "until": {until: "x"}} {
+		if err := wrong.read(noon()); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+}
+
+func TestWatchActionEndsWithTheActionsEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status action.Status
+		code   fault.Code
+	}{{action.Successful, ""}, {action.Canceled, fault.Canceled}, {action.Failed, fault.Failed}, {action.RetriesExhausted, fault.Failed}} {
+		f, o := &fake{action: server.ActionView{ActionState: notify(t, c.status)}, events: []action.Event{
+			{Seq: 1, Status: action.Running, Source: "host-a/1", At: noon()}, {Seq: 2, Status: c.status, At: noon()}}}, newOutput(asText)
+		f.action.Output = []byte(`{"text":"sent"}`)
+		err := watchAction(t.Context(), f, anAction(t), o.Printer)
+		if fault.CodeOf(err) != c.code {
+			t.Errorf("%s: ended with %v, want %q", c.status, err, c.code)
+		}
+		lines := strings.Split(strings.TrimSpace(o.out.String()), "\n")
+		if len(lines) != 3 || !strings.HasSuffix(lines[1], "host-a/1") || !strings.Contains(lines[2], c.status.String()) {
+			t.Errorf("%s: printed %q", c.status, lines)
+		}
+		if sent := strings.HasSuffix(lines[2], "sent"); sent != (c.status == action.Successful) {
+			t.Errorf("%s: the last line is %q", c.status, lines[2])
+		}
+	}
+}
+
+func TestWatchActionPrintsEventsAsJSON(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Queued)}, events: []action.Event{{Seq: 1, Status: action.Running}, {Seq: 2, Status: action.Failed}}}, newOutput(asJSON)
+	if err := watchAction(t.Context(), f, anAction(t), o.Printer); !fault.Is(err, fault.Failed) {
+		t.Errorf("ended with %v", err)
+	}
+	if got := strings.Count(o.out.String(), "\n"); got != 2 || !strings.Contains(o.out.String(), `"status":"RUNNING"`) {
+		t.Errorf("printed %q, want a line for each event", o.out.String())
+	}
+}
+
+func TestAddAction(t *testing.T) {
+	t.Parallel()
+	stored := server.AddedAction{ActionState: notify(t, action.Queued), Created: true}
+	again := server.AddedAction{ActionState: notify(t, action.Running)}
+	over := server.AddedAction{ActionState: notify(t, action.Successful)}
+	for name, c := range map[string]struct {
+		made     server.AddedAction
+		out, err string
+	}{
+		"stored":    {stored, someAction + "\n", idleWarning},
+		"there":     {again, someAction + "\n", "waybill: it was there already: running\n" + idleWarning},
+		"and ended": {over, someAction + "\n", "waybill: it was there already: successful\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, o := &fake{added: c.made}, newOutput(asText)
+			order := server.NewAction{Handler: "notify", Parameters: []byte(`{"team":"web"}`), By: "ana"}
+			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.wantCalls(t, `AddAction notify {"team":"web"} ana`)
+			o.want(t, c.out, c.err)
+		})
+	}
+}
+
+func TestAddActionAsJSONAndWatched(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{added: server.AddedAction{ActionState: notify(t, action.Queued), Created: true}}, newOutput(asJSON)
+	if err := runAddAction(t.Context(), addActionOptions{Actions: f, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(o.out.String(), `"created": true`) || o.err.Len() > 0 {
+		t.Errorf("printed %q and %q", o.out.String(), o.err.String())
+	}
+	f.events, f.action = []action.Event{{Status: action.Canceled, At: noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
+	o = newOutput(asText)
+	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: anAction(t), By: "ana", Then: afterAdding{Actions: f, Watch: true, Idle: busy, Out: o.Printer}})
+	wantFault(t, err, fault.Canceled, "was canceled", "")
+	f.wantCalls(t, "AddAction", "RetryAction "+someAction+" ana", "Action "+someAction, "FollowAction "+someAction+" -1")
+	if first, _, _ := strings.Cut(o.out.String(), "\n"); first != someAction+"  notify  lane notify" {
+		t.Errorf("a watched action begins with %q", first)
+	}
+}
+
+func TestAddFlags(t *testing.T) {
+	t.Parallel()
+	good := func() addFlags {
+		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: server.NewAction{OnConflict: "return"}}
+	}
+	flags := good()
+	if err := flags.read(noon()); err != nil || *flags.order.Priority != 10 || !flags.order.At.Equal(noon().Add(2*time.Hour)) || string(flags.order.Parameters) != `{"team":"web"}` {
+		t.Errorf("%+v, %v", flags.order, err)
+	}
+	for text, wrong := range map[string]func(*addFlags){
+		"--priority 1001: want 0 to 1000": func(f *addFlags) { f.priority = 1001 },
+		"--priority -1: want 0 to 1000":   func(f *addFlags) { f.priority = -1 },
+		"--on-conflict ignore: want":      func(f *addFlags) { f.order.OnConflict = "ignore" },
+		"--at soon: want a time":          func(f *addFlags) { f.at = "soon" },
+		"-p team: want name=text":         func(f *addFlags) { f.parameters = []string{"team"} },
+	} {
+		flags := good()
+		wrong(&flags)
+		wantFault(t, flags.read(noon()), fault.Invalid, text, "")
+	}
+}
+
+func TestCancelAction(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[action.Status]string{action.Canceled: "canceled", action.Running: "asked to stop"} {
+		f, o := &fake{action: server.ActionView{ActionState: notify(t, status)}}, newOutput(asText)
+		if err := runCancelAction(t.Context(), cancelActionOptions{Actions: f, ID: anAction(t), Out: o.Printer}); err != nil {
+			t.Fatal(err)
+		}
+		f.wantCalls(t, "CancelAction "+someAction)
+		o.want(t, someAction+": "+want+"\n", "")
+	}
+}
+
+func TestSnoozeAction(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, newOutput(asText)
+	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", By: "ana", Out: o.Printer, Now: noon}
+	if err := runSnoozeAction(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "SnoozeAction "+someAction+" "+noon().Add(2*time.Hour).UTC().Format(time.RFC3339)+" ana")
+	o.want(t, someAction+": next attempt 14:00:00\n", "")
+	for until, text := range map[string]string{"": "snooze wants to know until when", "soon": "--until soon: want a time"} {
+		options.Until = until
+		wantFault(t, runSnoozeAction(t.Context(), options), fault.Invalid, text, "")
+	}
+	if len(f.calls) != 1 {
+		t.Errorf("a wrong time was sent: %v", f.calls)
+	}
+}
+
+func TestLimitsCarriesOutEachCommandInOrder(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{limits: []queue.Limiter{{Key: "a", State: "open"}}}, newOutput(asText)
+	flags := limitsFlags{pause: "a", pauseFor: time.Minute, resume: "b", enable: "c", reset: "d"}
+	if err := runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands("ana"), Out: o.Printer, Now: noon}); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Limit a pause 1m0s ana", "Limit b resume 0s ana", "Limit c enable 0s ana", "Limit d reset 0s ana", "Limits")
+	o.want(t, "LANE  STATE  RATE  SLOTS  WINDOW  REASON\na     open   -     -      -       -\n", "")
+}
+
+func TestLimitsStopsAtTheFirstError(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{errs: map[string]error{"Limit": errAway}}, newOutput(asText)
+	flags := limitsFlags{pause: "a", resume: "b"}
+	wantFault(t, runLimits(t.Context(), limitsOptions{Lanes: f, Commands: flags.commands("ana"), Out: o.Printer, Now: noon}), fault.LedgerUnavailable, "", "")
+	f.wantCalls(t, "Limit a pause 0s ana")
+	if none := (limitsFlags{}).commands("ana"); none != nil {
+		t.Errorf("without flags it commands %v", none)
+	}
+}
+
+// replayed is an answer of the log to a part of a replay.
+func replayed(id, next action.ID, found, created int) queue.Replayed {
+	return queue.Replayed{ID: id, Next: next, Found: found, Created: created}
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	id, none := anAction(t), action.ID{}
+	for name, c := range map[string]struct {
+		dry      bool
+		replays  []queue.Replayed
+		out, err string
+		calls    int
+	}{
+		"nothing": {false, []queue.Replayed{replayed(id, none, 0, 0)}, "no actions in that range\n", "", 1},
+		"dry run": {true, []queue.Replayed{replayed(id, none, 3, 0)}, "would replay 3 actions\n", "", 1},
+		"all": {false, []queue.Replayed{replayed(id, id, 500, 0), replayed(id, none, 1, 0), replayed(id, id, 500, 500), replayed(id, none, 1, 1)},
+			"replayed 501 actions\n", "replayed 500 of 501\nreplayed 501 of 501\n", 4},
+		"some": {false, []queue.Replayed{replayed(id, none, 3, 0), replayed(id, none, 3, 2)},
+			"replayed 2 actions\n1 action not replayed: done by an earlier replay, or a live action has the same key\n", "replayed 3 of 3\n", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, o := &fake{replays: c.replays}, newOutput(asText)
+			err := runReplay(t.Context(), replayOptions{Actions: f, Order: server.ReplayOrder{DryRun: c.dry}, Progress: true, Out: o.Printer})
+			if err != nil || len(f.calls) != c.calls {
+				t.Errorf("%v after %v", err, f.calls)
+			}
+			o.want(t, c.out, c.err)
+		})
+	}
+}
+
+func TestAnInterruptedReplayPrintsHowToResume(t *testing.T) {
+	t.Parallel()
+	id := anAction(t)
+	f, o := &fake{replays: []queue.Replayed{replayed(id, action.ID{}, 900, 0), replayed(id, id, 500, 500)}}, newOutput(asJSON)
+	order := server.ReplayOrder{Status: []string{"failed"}, Handler: "notify", Since: noon().UTC(), Until: noon().UTC().Add(time.Hour)}
+	wantFault(t, runReplay(t.Context(), replayOptions{Actions: f, Order: order, Progress: true, Out: o.Printer}), fault.LedgerUnavailable, "", "")
+	o.want(t, "", "waybill: 500 of 900 were looked at; resume with\n  waybill action replay --resume "+someAction+
+		" --status failed --handler notify --since "+noon().UTC().Format(time.RFC3339)+" --until "+noon().UTC().Add(time.Hour).Format(time.RFC3339)+"\n")
+}
+
+func TestReplayFlags(t *testing.T) {
+	t.Parallel()
+	flags := replayFlags{resume: someAction, since: "2h", order: server.ReplayOrder{Status: []string{"failed"}}}
+	if err := flags.read(noon()); err != nil || flags.order.ID != anAction(t) || !flags.order.Since.Equal(noon().Add(-2*time.Hour)) || !flags.order.Until.IsZero() {
+		t.Errorf("%+v, %v", flags.order, err)
+	}
+	none := replayFlags{}
+	wantFault(t, none.read(noon()), fault.Invalid, "which actions", "--status failed, or another end; it may be repeated")
+	for _, wrong := range []replayFlags{{resume: "x"}, {since: "x"}, {until: "x"}} {
+		wrong.order.Status = []string{"failed"}
+		if err := wrong.read(noon()); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}

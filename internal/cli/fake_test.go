@@ -1,0 +1,374 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/token"
+)
+
+// fake answers the operations of a log from its fields, and records the calls that matter to a test. An operation that it
+// does not have panics: the command was not to use it.
+type fake struct {
+	assembly.Operations
+
+	err   error            // of every operation that has no error of its own
+	errs  map[string]error // by operation
+	calls []string
+
+	actions     []queue.ActionState
+	action      server.ActionView
+	events      []action.Event
+	added       server.AddedAction
+	replays     []queue.Replayed // one for each call
+	limits      []queue.Limiter
+	schedules   []server.ScheduleView
+	deployments []journal.Deployment // newest first
+	views       map[string]server.DeploymentView
+	open        []pipeline.StepState
+	entries     []pipeline.Entry
+	pipelines   []server.PipelineView
+	version     journal.Version
+	versions    []journal.Version
+	revisions   []pipeline.RegisteredRevision // newest first
+	snapshot    server.SnapshotView
+	edit        server.EditView
+	plan        server.PlanView
+	processes   []server.ProcessOffering
+	status      server.StatusView
+	log         server.ServiceLogView
+	tokens      []token.Token
+	files       string // that were stored
+}
+
+// call records an operation with its arguments, and returns its error.
+func (f *fake) call(name string, arguments ...any) error {
+	words := []string{name}
+	for _, each := range arguments {
+		words = append(words, fmt.Sprint(each))
+	}
+	f.calls = append(f.calls, strings.TrimSpace(strings.Join(words, " ")))
+	if err := f.errs[name]; err != nil {
+		return err
+	}
+	return f.err
+}
+
+// wantCalls compares the recorded calls.
+func (f *fake) wantCalls(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, f.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func (f *fake) Actions(_ context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
+	return f.actions, f.call("Actions", q.Pipeline, q.Deployment, q.Handler)
+}
+
+func (f *fake) Action(_ context.Context, id action.ID) (server.ActionView, error) {
+	return f.action, f.call("Action", id)
+}
+
+func (f *fake) FollowAction(_ context.Context, id action.ID, after int, each func(action.Event) error, _ func() error) error {
+	if err := f.call("FollowAction", id, after); err != nil {
+		return err
+	}
+	for _, e := range f.events {
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fake) AddAction(_ context.Context, o server.NewAction) (server.AddedAction, error) {
+	return f.added, f.call("AddAction", o.Handler, string(o.Parameters), o.By)
+}
+
+func (f *fake) RetryAction(_ context.Context, id action.ID, by string) (server.AddedAction, error) {
+	return f.added, f.call("RetryAction", id, by)
+}
+
+func (f *fake) CancelAction(_ context.Context, id action.ID) (queue.ActionState, error) {
+	return f.action.ActionState, f.call("CancelAction", id)
+}
+
+func (f *fake) SnoozeAction(_ context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
+	state := f.action.ActionState
+	state.Thread.RunAt = until
+	return state, f.call("SnoozeAction", id, until.UTC().Format(time.RFC3339), by)
+}
+
+func (f *fake) ReplayActions(_ context.Context, o server.ReplayOrder) (queue.Replayed, error) {
+	if err := f.call("ReplayActions", o.ID, o.After, o.DryRun); err != nil {
+		return queue.Replayed{}, err
+	}
+	if len(f.replays) == 0 {
+		return queue.Replayed{}, fault.New(fault.LedgerUnavailable, "the ledger does not answer")
+	}
+	next := f.replays[0]
+	f.replays = f.replays[1:]
+	return next, nil
+}
+
+func (f *fake) Limits(context.Context) ([]queue.Limiter, error) { return f.limits, f.call("Limits") }
+
+func (f *fake) Limit(_ context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error) {
+	return queue.Limiter{}, f.call("Limit", lane, c.Kind, c.For, c.By)
+}
+
+func (f *fake) Schedules(context.Context) ([]server.ScheduleView, error) {
+	return f.schedules, f.call("Schedules")
+}
+
+// Deployments selects by pipeline, revision and status, as the log does.
+func (f *fake) Deployments(_ context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error) {
+	if err := f.call("Deployments", q.Pipeline, q.Revision, q.Status, q.Limit); err != nil {
+		return nil, err
+	}
+	var found []journal.Deployment
+	for _, d := range f.deployments {
+		if (q.Pipeline == "" || d.Pipeline == q.Pipeline) && (q.Revision == 0 || d.Revision == q.Revision) && (q.Status == "" || d.Status == q.Status) {
+			found = append(found, d)
+		}
+	}
+	if q.Limit > 0 && len(found) > q.Limit {
+		found = found[:q.Limit]
+	}
+	return found, nil
+}
+
+func (f *fake) Deployment(_ context.Context, ref server.Ref) (server.DeploymentView, error) {
+	v, ok := f.views[ref.String()]
+	if err := f.call("Deployment", ref); err != nil || ok {
+		return v, err
+	}
+	return v, fault.New(fault.NotFound, "deployment %s not found", ref)
+}
+
+func (f *fake) Deploy(_ context.Context, want server.NewDeployment) (journal.Deployment, error) {
+	return journal.Deployment{Pipeline: want.Pipeline, Number: 9, Label: want.Revision, Status: pipeline.StatusActive}, f.call("Deploy", want.Pipeline, want.Revision, want.Until, want.By)
+}
+
+func (f *fake) Command(_ context.Context, ref server.Ref, c server.Command) error {
+	return f.call("Command", ref, c.Kind, c.Target, c.By)
+}
+
+func (f *fake) Why(_ context.Context, ref server.Ref, target string) ([]pipeline.StepState, error) {
+	return f.open, f.call("Why", ref, target)
+}
+
+func (f *fake) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
+	var found []pipeline.Entry
+	for _, e := range f.entries {
+		if e.Seq > q.After {
+			found = append(found, e)
+		}
+	}
+	return found, f.call("Entries", q.Pipeline, q.Deployment, q.After)
+}
+
+func (f *fake) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
+	for _, e := range f.entries {
+		if e.Seq > q.After {
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (f *fake) Pipelines(context.Context) ([]server.PipelineView, error) {
+	return f.pipelines, f.call("Pipelines")
+}
+
+func (f *fake) Pipeline(_ context.Context, name string) (server.PipelineView, error) {
+	if err := f.call("Pipeline", name); err != nil {
+		return server.PipelineView{}, err
+	}
+	i := slices.IndexFunc(f.pipelines, func(p server.PipelineView) bool { return p.Name == name })
+	if i < 0 {
+		return server.PipelineView{}, fault.New(fault.NotFound, "pipeline %q not found", name)
+	}
+	return f.pipelines[i], nil
+}
+
+func (f *fake) Version(_ context.Context, name string, version int) (journal.Version, error) {
+	return f.version, f.call("Version", name, version)
+}
+
+func (f *fake) Versions(_ context.Context, name string) ([]journal.Version, error) {
+	return f.versions, f.call("Versions", name)
+}
+
+func (f *fake) Revisions(_ context.Context, name string, limit int) ([]pipeline.RegisteredRevision, error) {
+	found := f.revisions
+	if limit > 0 && len(found) > limit {
+		found = found[:limit]
+	}
+	return found, f.call("Revisions", name, limit)
+}
+
+func (f *fake) Revision(_ context.Context, name, label string) (pipeline.RegisteredRevision, error) {
+	if err := f.call("Revision", name, label); err != nil {
+		return pipeline.RegisteredRevision{}, err
+	}
+	i := slices.IndexFunc(f.revisions, func(r pipeline.RegisteredRevision) bool { return r.Label == label })
+	if i < 0 {
+		return pipeline.RegisteredRevision{}, fault.New(fault.NotFound, "revision %q not found", label)
+	}
+	return f.revisions[i], nil
+}
+
+func (f *fake) Snapshot(_ context.Context, name, label string) (server.SnapshotView, error) {
+	return f.snapshot, f.call("Snapshot", name, label)
+}
+
+func (f *fake) PutSnapshot(_ context.Context, name, label string, r io.Reader) (string, error) {
+	if err := f.call("PutSnapshot", name, label); err != nil {
+		return "", err
+	}
+	content, err := io.ReadAll(r)
+	f.files = string(content)
+	return "sha256/" + label, err
+}
+
+func (f *fake) Register(_ context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
+	d := journal.Deployment{Pipeline: r.Pipeline, Number: 1, Label: r.Label, Status: pipeline.StatusActive}
+	return journal.Registered{Revision: r, Created: true, Deployment: &d}, f.call("Register", r.Label, r.Snapshot, r.By, deploy, until)
+}
+
+func (f *fake) PlanEdit(_ context.Context, p server.Proposal) (server.EditView, error) {
+	return f.edit, f.call("PlanEdit", p.Definition.Pipeline)
+}
+
+func (f *fake) Apply(_ context.Context, p server.Proposal) (server.EditView, error) {
+	return f.edit, f.call("Apply", p.Definition.Pipeline, *p.IfVersion, p.Yes)
+}
+
+func (f *fake) Plan(_ context.Context, name string, proposal *server.Proposal) (server.PlanView, error) {
+	return f.plan, f.call("Plan", name, proposal != nil)
+}
+
+func (f *fake) ListProcesses(context.Context) ([]server.ProcessOffering, error) {
+	return f.processes, f.call("ListProcesses")
+}
+
+func (f *fake) ShowProcess(_ context.Context, id string) (server.ProcessOffering, error) {
+	return f.processes[0], f.call("ShowProcess", id)
+}
+
+func (f *fake) RunProcess(_ context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error) {
+	return f.added, f.call("RunProcess", id, string(inputs), by)
+}
+
+func (f *fake) Status(context.Context) (server.StatusView, error) { return f.status, f.call("Status") }
+
+func (f *fake) ServiceLog(_ context.Context, name, target string) (server.ServiceLogView, error) {
+	return f.log, f.call("ServiceLog", name, target)
+}
+
+func (f *fake) ListTokens(context.Context) ([]token.Token, error) {
+	return f.tokens, f.call("ListTokens")
+}
+
+func (f *fake) CreateToken(_ context.Context, token token.Token) error {
+	f.tokens = append(f.tokens, token)
+	return f.call("CreateToken", token.Name)
+}
+
+func (f *fake) RevokeToken(_ context.Context, name string) error { return f.call("RevokeToken", name) }
+
+// output is a Printer with what it has printed.
+type output struct {
+	show.Printer
+	out, err bytes.Buffer
+}
+
+// asText and asJSON are the two forms of output.
+const (
+	asText = false
+	asJSON = true
+)
+
+func newOutput(json bool) *output {
+	o := &output{}
+	o.Printer = show.Printer{Out: &o.out, Err: &o.err, JSON: json}
+	return o
+}
+
+// want compares what was printed on the two streams.
+func (o *output) want(t *testing.T, out, err string) {
+	t.Helper()
+	if diff := cmp.Diff(out, o.out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(err, o.err.String()); diff != "" {
+		t.Errorf("standard error (-want +got):\n%s", diff)
+	}
+}
+
+// wantValue compares what was printed as JSON with a value.
+func wantValue[T any](t *testing.T, o *output, want T) {
+	t.Helper()
+	var got T
+	if err := json.Unmarshal(o.out.Bytes(), &got); err != nil {
+		t.Fatalf("%v in %q", err, o.out.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("JSON (-want +got):\n%s", diff)
+	}
+}
+
+// wantFault checks the code, the text and the hint of an error; "" is any hint.
+func wantFault(t *testing.T, err error, code fault.Code, text, hint string) {
+	t.Helper()
+	if !fault.Is(err, code) || !strings.Contains(fmt.Sprint(err), text) {
+		t.Fatalf("got %v (%s), want %s: …%s…", err, fault.CodeOf(err), code, text)
+	}
+	if got := fault.HintOf(err); hint != "" && got != hint {
+		t.Errorf("hint %q, want %q", got, hint)
+	}
+}
+
+// noon is the time of the tests.
+func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local) }
+
+// busy and idle say whether a process works on the log.
+func busy(context.Context) bool { return false }
+func idle(context.Context) bool { return true }
+
+const idleWarning = "waybill: no process works on this log now: start waybill up, or run waybill ship\n"
+
+// anAction returns the id of the tests' action.
+func anAction(t *testing.T) action.ID {
+	t.Helper()
+	id, err := action.ParseID(someAction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// errAway is a failure that commands pass on.
+var errAway = fault.New(fault.LedgerUnavailable, "the ledger does not answer")

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// retryOffer offers to retry a failed deployment. It returns the error as the command ends with it: unchanged, or shown.
+type retryOffer func(ctx context.Context, ref server.Ref, failed error) (again bool, err error)
+
+// offerRetry returns the offer of this command line. Without a terminal it is declined.
+func (a *app) offerRetry(s *assembly.Session) retryOffer {
+	return func(ctx context.Context, ref server.Ref, failed error) (again bool, err error) {
+		if a.json() || !onTerminal(a.out) || !a.canAsk() {
+			return false, failed
+		}
+		a.report(failed)
+		if !a.ask(ctx, "retry it now?") {
+			return false, shown{failed}
+		}
+		if err := s.Command(ctx, ref, server.Command{Kind: "retry", By: a.User()}); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
+}
+
+// outcome prints how a deployment ended. again is true when the person at the terminal asked for a retry.
+func outcome(ctx context.Context, v server.DeploymentView, out show.Printer, retry retryOffer) (again bool, err error) {
+	switch v.State.Status {
+	case pipeline.StatusFinished:
+		out.Note("%s", show.Finished(v, out.Style, out.Columns))
+		return false, nil
+	case pipeline.StatusFailed:
+		return retry(ctx, show.RefOf(v.Deployment), show.Failed(v))
+	case pipeline.StatusActive:
+		out.Note("%s", show.Halfway(v, out.Style))
+		return false, nil
+	default:
+		return false, show.Stopped(v)
+	}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
+)
+
+func pipelineVersionsCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "versions [PIPELINE]",
+		Short:             "List the definitions that were applied",
+		Example:           examples("waybill pipeline versions greeter"),
+		Args:              arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: completePipelines(a),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				name, err := a.pipelineName(arguments)
+				if err != nil {
+					return err
+				}
+				return runListVersions(ctx, listVersionsOptions{Definitions: s, Name: name, Out: a.printer()})
+			})
+		},
+	}
+}
+
+type listVersionsOptions struct {
+	Definitions interface {
+		Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
+	}
+	Name string
+	Out  show.Printer
+}
+
+// runListVersions prints the definitions of a pipeline.
+func runListVersions(ctx context.Context, o listVersionsOptions) error {
+	versions, err := o.Definitions.Versions(ctx, o.Name)
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, versions, "no definition was applied", show.Versions)
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// The seam between a command and the log: a command has a struct of options, with an interface for exactly the operations
+// that it uses, and a function that does the work. RunE fills the options from a session; tests fill them with fakes. The
+// interfaces here are those that several commands share.
+type (
+	deploymentLister interface {
+		Deployments(context.Context, journal.DeploymentQuery) ([]journal.Deployment, error)
+	}
+	deploymentReader interface {
+		Deployment(context.Context, server.Ref) (server.DeploymentView, error)
+	}
+	deploymentCommander interface {
+		deploymentReader
+		Command(context.Context, server.Ref, server.Command) error
+	}
+	revisionLister interface {
+		Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
+	}
+	revisionReader interface {
+		Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
+	}
+	pipelineReader interface {
+		Pipeline(ctx context.Context, name string) (server.PipelineView, error)
+	}
+	versionReader interface {
+		Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
+	}
+	entryReader interface {
+		Entries(context.Context, journal.EntryQuery) ([]pipeline.Entry, error)
+		Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
+	}
+	limitLister interface {
+		Limits(context.Context) ([]queue.Limiter, error)
+	}
+	editor interface {
+		PlanEdit(context.Context, server.Proposal) (server.EditView, error)
+		Apply(context.Context, server.Proposal) (server.EditView, error)
+	}
+)
+
+// withSession opens the log that exists, or the server, for the time of one command.
+func (a *app) withSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
+	return a.inSession(c, a.Dir, assembly.Existing, do)
+}
+
+// createSession is withSession for a command that makes the log when it is missing.
+func (a *app) createSession(c *cobra.Command, do func(ctx context.Context, s *assembly.Session) error) error {
+	return a.inSession(c, a.Dir, assembly.Create, do)
+}
+
+func (a *app) inSession(c *cobra.Command, dir string, m assembly.Mode, do func(ctx context.Context, s *assembly.Session) error) error {
+	s, err := a.Open(c.Context(), dir, m)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(c.Context(), s)
+}
+
+// optional returns the argument with an index, or "".
+func optional(arguments []string, i int) string {
+	if i < len(arguments) {
+		return arguments[i]
+	}
+	return ""
+}
+
+// warnPrivateBlobs warns that other processes on the ledger do not find the blobs, which are at url; "" is no warning.
+func (a *app) warnPrivateBlobs(url string) {
+	if url != "" {
+		a.printer().Warn("waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml",
+			a.Shorten(url))
+	}
+}
+
+// warnIfIdle warns when no process does the work of the log.
+func warnIfIdle(ctx context.Context, out show.Printer, idle func(context.Context) bool) {
+	if idle(ctx) {
+		out.Warn("waybill: no process works on this log now: start waybill up, or run waybill ship")
+	}
+}

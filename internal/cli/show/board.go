@@ -1,0 +1,235 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// line is one row of a deployment's board: a build, an artifact or a host.
+type line struct {
+	stage  string // name of the stage
+	name   string // build, amd64, east/elm
+	state  server.RunState
+	word   string // finished, deploying, waits
+	detail string // what has been done so far and what there is to say
+	took   time.Duration
+}
+
+// boardLines shows every row of a deployment, in the order of its definition.
+func boardLines(v server.DeploymentView) []line {
+	var lines []line
+	for _, stage := range v.Stages {
+		if len(stage.Groups) == 0 {
+			lines = append(lines, buildLines(stage, v.Now)...)
+			continue
+		}
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				lines = append(lines, hostLine(stage, group, host, v.Now))
+			}
+		}
+	}
+	return lines
+}
+
+// buildLines are the build itself, until its artifacts are there, and then they.
+func buildLines(stage server.StageRun, now time.Time) []line {
+	var build time.Duration
+	var lines []line
+	for _, step := range stage.Steps {
+		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
+		switch {
+		case step.Event == pipeline.BuildCompleted && step.State == pipeline.StateComplete:
+			build = stepTook(step, now)
+			if len(stage.Steps) > 1 {
+				continue
+			}
+			l.took = build
+		case step.Event == pipeline.BuildCompleted:
+			l.took = stepTook(step, now)
+		case step.Artifact != nil:
+			l.detail = artifactText(step.Artifact.Size, step.Artifact.Digest)
+			l.took = build
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// artifactText is an artifact's size and the beginning of its digest.
+func artifactText(size int64, digest string) string {
+	return fmt.Sprintf("%s sha256:%s", server.Size(size), digest[:min(8, len(digest))])
+}
+
+// hostLine is one host with the steps of its chain.
+func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun, now time.Time) line {
+	l := line{stage: stage.Name, name: group.Name + "/" + host.Name, state: host.State, word: string(host.State)}
+	var parts []string
+	for _, step := range host.Steps {
+		switch step.State {
+		case pipeline.StateComplete:
+			parts = append(parts, doneText(step, now))
+		case pipeline.StateClaimed, pipeline.StateFailed:
+			l.word = step.Word
+			if remark := stepRemark(step, now); remark != "" {
+				parts = append(parts, remark)
+			}
+			if step.State == pipeline.StateClaimed {
+				l.took = stepTook(step, now)
+			}
+		case pipeline.StateExcluded:
+			parts = append(parts, step.Name+" left out")
+		}
+	}
+	if host.State == server.RunWaiting || host.State == server.RunSkipped {
+		parts = append(parts, host.Reason)
+	}
+	l.detail = strings.TrimSpace(strings.Join(parts, " "))
+	return l
+}
+
+// doneText is a finished step with how long it took: deployed 6.0s.
+func doneText(step server.StepRun, now time.Time) string {
+	text := step.Word + " " + server.Took(stepTook(step, now))
+	if remark := doneRemark(step); remark != "" {
+		text += " (" + remark + ")"
+	}
+	return text
+}
+
+// doneRemark is what a finished step said when it took several attempts; else all is as expected.
+func doneRemark(step server.StepRun) string {
+	switch {
+	case step.Attempt < 2:
+		return ""
+	case step.Output == "":
+		return attemptText(step)
+	default:
+		return OneLine(step.Output) + "; " + attemptText(step)
+	}
+}
+
+// attemptText is "attempt 2 of 3", or that it cost none.
+func attemptText(step server.StepRun) string {
+	if step.Spent == 0 && step.Attempt > 1 {
+		return fmt.Sprintf("attempt %d, none spent", step.Attempt)
+	}
+	if step.Attempts > 0 && step.Attempt <= step.Attempts {
+		return fmt.Sprintf("attempt %d of %d", step.Attempt, step.Attempts)
+	}
+	return fmt.Sprintf("attempt %d", step.Attempt)
+}
+
+// stepRemark is what there is to say about a step that is not done: its attempt, its last error, when it goes on.
+func stepRemark(step server.StepRun, now time.Time) string {
+	switch {
+	case step.State == pipeline.StateFailed:
+		return FirstOf(step.Error, step.Reason)
+	case step.Status == action.Backoff && step.Error != "":
+		return failedAttempt(step, step.Attempt, now)
+	case step.State == pipeline.StateClaimed:
+		return liveRemark(step)
+	case step.State == pipeline.StateWaiting:
+		return step.Reason
+	}
+	return ""
+}
+
+// liveRemark is the attempt at a step when it is not the first, and what it has met so far.
+func liveRemark(step server.StepRun) string {
+	var parts []string
+	if step.Attempt > 1 {
+		parts = append(parts, attemptText(step))
+	}
+	if step.Error != "" {
+		parts = append(parts, OneLine(step.Error))
+	}
+	return strings.Join(parts, ": ")
+}
+
+// endedAttempts is how many attempts of a live step have ended; 0 when it is not live.
+func endedAttempts(step server.StepRun) int {
+	switch {
+	case step.State != pipeline.StateClaimed:
+		return 0
+	case step.Status == action.Running:
+		return step.Attempt - 1
+	default:
+		return step.Attempt
+	}
+}
+
+// failedAttempt says why an attempt failed, and when the next one begins.
+func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
+	text := fmt.Sprintf("attempt %d failed: %s", attempt, OneLine(step.Error))
+	switch {
+	case step.Spent == 0:
+		text = fmt.Sprintf("attempt %d was cut off, none spent: %s", attempt, OneLine(step.Error))
+	case step.Spent < attempt:
+		text = fmt.Sprintf("attempt %d failed, %d of %d spent: %s", attempt, step.Spent, step.Attempts, OneLine(step.Error))
+	case step.Attempts > 0 && attempt <= step.Attempts:
+		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, OneLine(step.Error))
+	}
+	if step.RunAt.After(now) {
+		text += "; again in " + server.Took(step.RunAt.Sub(now))
+	}
+	return text
+}
+
+// stepTook is how long a step ran, or has run so far.
+func stepTook(step server.StepRun, now time.Time) time.Duration {
+	switch {
+	case step.StartedAt.IsZero():
+		return 0
+	case step.EndedAt.IsZero():
+		return now.Sub(step.StartedAt)
+	default:
+		return step.EndedAt.Sub(step.StartedAt)
+	}
+}
+
+// stepState is a build's step as a row's state.
+func stepState(step server.StepRun) server.RunState {
+	switch step.State {
+	case pipeline.StateComplete:
+		return server.RunFinished
+	case pipeline.StateClaimed:
+		return server.RunRunning
+	case pipeline.StateFailed:
+		return server.RunFailed
+	case pipeline.StateElided, pipeline.StateExcluded:
+		return server.RunSkipped
+	default:
+		return server.RunWaiting
+	}
+}
+
+// FirstOf is the first text that is not empty.
+func FirstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return OneLine(text)
+		}
+	}
+	return ""
+}
+
+// OneLine is a text in one line: its first one, marked when there is more, or with the last one behind a colon.
+func OneLine(text string) string {
+	text = strings.TrimSpace(text)
+	first, rest, more := strings.Cut(text, "\n")
+	first = strings.TrimSpace(first)
+	switch {
+	case !more:
+		return first
+	case strings.HasSuffix(first, ":"):
+		return first + " " + strings.TrimSpace(rest[strings.LastIndex(rest, "\n")+1:])
+	default:
+		return first + " …"
+	}
+}

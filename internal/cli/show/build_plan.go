@@ -1,0 +1,66 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// BuildPlan returns what `waybill run` would run, after what, and how.
+func BuildPlan(p *build.Plan) []string {
+	head := fmt.Sprintf("%s: %s in %s", p.File, Count(len(p.Steps), "step"), Count(len(p.Stages), "stage"))
+	if p.Environment != "" {
+		head += ", environment " + p.Environment
+	}
+	var t table
+	for _, s := range p.Steps {
+		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, s.Spec.Image, "waits for " + waitsFor(s.After), strings.Join(planRemarks(p, s), "   ")}
+		t.add(cells...)
+	}
+	lines := append([]string{head}, t.lines()...)
+	for _, s := range p.Steps {
+		lines = append(lines, "", fmt.Sprintf("%s   %s %s", s.Path(), s.Spec.Argv[0], s.Spec.Argv[1]))
+		for line := range strings.SplitSeq(s.Spec.Argv[2], "\n") {
+			lines = append(lines, "    "+line)
+		}
+	}
+	return lines
+}
+
+func waitsFor(ids []int) string {
+	if len(ids) == 0 {
+		return "nothing"
+	}
+	return strings.Trim(fmt.Sprint(ids), "[]")
+}
+
+// planRemarks returns the condition, the timeout and the artifacts of a step.
+func planRemarks(p *build.Plan, s build.PlanStep) []string {
+	var remarks []string
+	for _, stage := range p.Stages {
+		if stage.Name == s.Stage && stage.RunsIf != build.Success {
+			remarks = append(remarks, "runs if "+string(stage.RunsIf))
+		}
+	}
+	if s.Timeout > 0 {
+		remarks = append(remarks, "timeout "+shortDuration(s.Timeout))
+	}
+	for _, rule := range s.Artifacts {
+		remarks = append(remarks, "keeps "+rule.Path)
+	}
+	return remarks
+}
+
+// shortDuration is Go's form without empty units: 10m, not 10m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,254 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// tailLines is how many lines of a failed step are shown at the end.
+const tailLines = 10
+
+// buildBoard is what is known of a build while it runs. Its owner holds the lock.
+type buildBoard struct {
+	plan  *build.Plan
+	steps map[int]*buildRow
+	began time.Time
+}
+
+// buildRow is one step.
+type buildRow struct {
+	status       build.Status
+	reason       string
+	began, ended time.Time
+	entries      int64
+	tail         []string        // the last lines
+	open         map[bool][]byte // lines of stdout and stderr that have begun
+}
+
+func newBuildBoard(plan *build.Plan, began time.Time) *buildBoard {
+	b := &buildBoard{plan: plan, steps: map[int]*buildRow{}, began: began}
+	for id := range len(plan.Steps) + 1 {
+		b.steps[id] = &buildRow{status: build.Pending, open: map[bool][]byte{}}
+	}
+	return b
+}
+
+// status folds an update.
+func (b *buildBoard) status(step int, u results.Update) {
+	row := b.steps[step]
+	if row.began.IsZero() {
+		row.began = u.Timestamp
+	}
+	row.status, row.reason = u.Status, u.Reason
+	if u.Status.Ended() {
+		row.ended = u.Timestamp
+	}
+}
+
+// output folds entries and returns the lines that they complete, as a terminal would show them.
+func (b *buildBoard) output(step int, entries []build.Entry) []string {
+	row := b.steps[step]
+	var lines []string
+	for _, e := range entries {
+		row.entries++
+		row.open[e.Stderr] = append(row.open[e.Stderr], e.Text...)
+		if e.Partial {
+			continue
+		}
+		lines = append(lines, build.VisibleText(row.open[e.Stderr]))
+		row.open[e.Stderr] = row.open[e.Stderr][:0]
+	}
+	row.tail = append(row.tail, lines...)
+	if extra := len(row.tail) - tailLines; extra > 0 {
+		row.tail = slices.Delete(row.tail, 0, extra)
+	}
+	return lines
+}
+
+// rows is the tree: a line per step that has something to show.
+func (b *buildBoard) rows(s Style, now time.Time, spinner string) []string {
+	width := 0
+	for _, step := range b.plan.Steps {
+		width = max(width, len([]rune(step.Path())))
+	}
+	var rows []string
+	for _, step := range b.plan.Steps {
+		rows = append(rows, b.row(step, s, now, spinner, width))
+	}
+	return rows
+}
+
+// row is one step: ✓ test/vet  1.9s.
+func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner string, width int) string {
+	row := b.steps[step.ID]
+	name := fmt.Sprintf("%-*s", width, step.Path())
+	elapsed := "      "
+	switch {
+	case row.ended.IsZero() && !row.began.IsZero():
+		elapsed = fmt.Sprintf("%6s", server.Took(now.Sub(row.began)))
+	case !row.began.IsZero():
+		elapsed = fmt.Sprintf("%6s", server.Took(row.ended.Sub(row.began)))
+	}
+	text := " " + b.sign(row, s, spinner) + " " + name + "  " + elapsed + "   " + s.faint(b.remark(step, row))
+	return strings.TrimRight(text, " ")
+}
+
+func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
+	switch row.status {
+	case build.Completed:
+		return s.good("✓")
+	case build.Failed, build.TimedOut:
+		return s.bad("✗")
+	case build.Canceled, build.Skipped:
+		return s.faint("-")
+	case build.Pending:
+		return s.faint("◦")
+	}
+	return s.busy(spinner)
+}
+
+// remark says how a step ended, what it waits for, or what it printed last.
+func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
+	switch row.status {
+	case build.Completed:
+		return ""
+	case build.Failed, build.TimedOut:
+		return fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
+	case build.Canceled, build.Skipped:
+		return fmt.Sprintf("%s: %s", row.status, OneLine(row.reason))
+	case build.Pending:
+		return b.waits(step)
+	}
+	if len(row.tail) > 0 {
+		return row.tail[len(row.tail)-1]
+	}
+	return strings.ToLower(string(row.status))
+}
+
+// waits names the stages that a step still waits for.
+func (b *buildBoard) waits(step build.PlanStep) string {
+	var stages []string
+	for _, id := range step.After {
+		if earlier := b.plan.Step(id); !b.steps[id].status.Ended() && !slices.Contains(stages, earlier.Stage) {
+			stages = append(stages, earlier.Stage)
+		}
+	}
+	if len(stages) == 0 {
+		return "waits for its turn"
+	}
+	return "waits for " + strings.Join(stages, ", ")
+}
+
+// failure is the end of a failed step's log, and where the whole of it is.
+func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
+	row := b.steps[step.ID]
+	var out []string
+	for _, line := range row.tail {
+		out = append(out, "   "+s.faint("│")+" "+line)
+	}
+	if _, rest, more := strings.Cut(strings.TrimSpace(row.reason), "\n"); more {
+		for line := range strings.SplitSeq(rest, "\n") {
+			out = append(out, "   "+line)
+		}
+	}
+	if row.entries > int64(len(row.tail)) {
+		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, step.Path()))
+	}
+	return out
+}
+
+// summary is the tree at the end, failed steps with their last lines.
+func (b *buildBoard) summary(s Style, logCommand string) []string {
+	width := 0
+	for _, step := range b.plan.Steps {
+		width = max(width, len([]rune(step.Path())))
+	}
+	var out []string
+	for _, step := range b.plan.Steps {
+		out = append(out, b.row(step, s, time.Now(), " ", width))
+		if b.steps[step.ID].status.Broken() {
+			out = append(out, b.failure(step, s, logCommand)...)
+		}
+	}
+	return out
+}
+
+// buildView shows a build that this process runs.
+type buildView interface {
+	Begin()
+	End(result build.Status)
+	Status(step int, u results.Update)
+	Output(step int, entries []build.Entry)
+	Artifact(step int, a results.Artifact)
+}
+
+// BuildHead is what a view says about a build as a whole.
+type BuildHead struct {
+	ID      string
+	Label   string // of the source: shop @ 3f9c2ab
+	Results string // the folder of its results
+	Log     string // the command that prints a step's log, without the step
+	Plan    *build.Plan
+}
+
+// NewBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
+func NewBuildView(p Printer, head BuildHead) buildView {
+	base := &buildScene{Printer: p, head: head, board: newBuildBoard(head.Plan, time.Now())}
+	switch {
+	case p.JSON:
+		return &buildEvents{base}
+	case p.Screen != nil:
+		return newBuildTree(base, p.Screen)
+	}
+	return &buildStory{base}
+}
+
+// buildScene is what the views share.
+type buildScene struct {
+	Printer
+	head  BuildHead
+	mu    sync.Mutex
+	board *buildBoard
+}
+
+// opening is the lines above the tree.
+func (v *buildScene) opening() []string {
+	var lines []string
+	if images := v.head.Plan.Images(); len(images) > 0 {
+		lines = append(lines, "Steps run as processes on this computer. Images are ignored: "+strings.Join(images, ", "))
+	}
+	if len(v.head.Plan.Steps) == 0 {
+		return append(lines, v.nothing())
+	}
+	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
+		Count(len(v.head.Plan.Steps), "step"), v.head.Results))
+}
+
+// nothing says why no stage is left.
+func (v *buildScene) nothing() string {
+	if v.head.Plan.Environment == "" {
+		return "nothing to run: every stage wants an environment, and none is selected (--environment)"
+	}
+	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.head.Plan.Environment)
+}
+
+// closing is the last line.
+func (v *buildScene) closing(result build.Status) string {
+	word := string(result)
+	switch {
+	case result == build.Completed:
+		word = v.Style.good(word)
+	case result == build.Skipped:
+		word = v.Style.faint(word)
+	default:
+		word = v.Style.bad(word)
+	}
+	return fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began)))
+}

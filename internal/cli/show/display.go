@@ -1,0 +1,164 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Display shows the progress of a deployment.
+type Display interface {
+	// Known takes an entry from before the display began: it is not shown, but it dates the steps that run.
+	Known(e pipeline.Entry)
+	// Entry takes every later entry of the deployment, once, in order.
+	Entry(e pipeline.Entry) error
+	// View takes the present state of the deployment, again and again.
+	View(v server.DeploymentView) error
+	// Tick is called often, for what moves by itself.
+	Tick(now time.Time) error
+	// Away takes the error while the log cannot be read.
+	Away(err error) error
+	// Close leaves the output ready for other lines.
+	Close() error
+}
+
+// NewDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
+func NewDisplay(p Printer, v server.DeploymentView) Display {
+	switch {
+	case p.JSON:
+		return &entryDisplay{p}
+	case p.Screen != nil:
+		return &liveDisplay{Style: p.Style, screen: p.Screen, last: v, read: time.Now()}
+	}
+	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), told: map[action.ID]int{}}
+}
+
+// entryDisplay writes each entry as one line of JSON.
+type entryDisplay struct{ Printer }
+
+func (d *entryDisplay) Known(pipeline.Entry)             {}
+func (d *entryDisplay) Entry(e pipeline.Entry) error     { return d.Line(e) }
+func (d *entryDisplay) View(server.DeploymentView) error { return nil }
+func (d *entryDisplay) Tick(time.Time) error             { return nil }
+func (d *entryDisplay) Close() error                     { return nil }
+func (d *entryDisplay) Away(err error) error {
+	_, failed := fmt.Fprintf(d.Err, "waybill: waiting for the log: %v\n", err)
+	return failed
+}
+
+// lineDisplay prints a line for each change.
+type lineDisplay struct {
+	out   io.Writer
+	story *story
+	told  map[action.ID]int // attempts whose failure was told
+	patience
+	waiting string // the reason told last
+	isAway  bool
+}
+
+func (d *lineDisplay) print(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(d.out, text)
+	return err
+}
+
+func (d *lineDisplay) Known(e pipeline.Entry)       { d.story.tell(e) }
+func (d *lineDisplay) Entry(e pipeline.Entry) error { return d.print(d.story.tell(e)) }
+
+// View tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
+func (d *lineDisplay) View(v server.DeploymentView) error {
+	d.isAway = false
+	for step := range steps(v) {
+		ended := endedAttempts(step)
+		if step.Error == "" || d.told[step.Action] >= ended {
+			continue
+		}
+		d.told[step.Action] = ended
+		if err := d.print(d.story.row(step.Target, d.story.warn("again"), failedAttempt(step, ended, v.Now), 0)); err != nil {
+			return err
+		}
+	}
+	reason := d.patience.lasting(v)
+	if reason == "" || reason == d.waiting {
+		return nil
+	}
+	d.waiting = reason
+	return d.print("  waiting: " + reason)
+}
+
+func (d *lineDisplay) Tick(time.Time) error { return nil }
+func (d *lineDisplay) Close() error         { return nil }
+
+func (d *lineDisplay) Away(err error) error {
+	if d.isAway {
+		return nil
+	}
+	d.isAway = true
+	return d.print("  waiting for the log: " + OneLine(err.Error()))
+}
+
+// liveDisplay redraws the deployment's board in place.
+type liveDisplay struct {
+	Style
+	screen *Screen
+	last   server.DeploymentView
+	read   time.Time // when last was read, by this process's clock
+	reason string    // why the log cannot be read
+	wait   patience
+}
+
+func (d *liveDisplay) Known(pipeline.Entry)       {}
+func (d *liveDisplay) Entry(pipeline.Entry) error { return nil }
+
+func (d *liveDisplay) View(v server.DeploymentView) error {
+	d.last, d.read, d.reason = v, time.Now(), ""
+	return nil
+}
+
+func (d *liveDisplay) Away(err error) error {
+	d.reason = OneLine(err.Error())
+	return nil
+}
+
+// Tick draws a frame: what runs gets older although nothing was read.
+func (d *liveDisplay) Tick(now time.Time) error {
+	v := d.last
+	v.Now = v.Now.Add(now.Sub(d.read))
+	columns, rows := d.screen.Size()
+	l := layout{Style: d.Style, columns: columns}
+	frame := l.render(squeeze(boardLines(v), max(3, rows-3)))
+	return d.screen.draw(append(frame, l.fit(d.status(v, now))))
+}
+
+// status is the last line of a frame: how far it is, and what everything waits for.
+func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
+	text := fmt.Sprintf("%s %d of %d done  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, server.Took(v.Now.Sub(v.CreatedAt)))
+	switch reason := d.wait.lasting(v); {
+	case d.reason != "":
+		return text + "  " + d.warn("waiting for the log: "+d.reason)
+	case reason != "":
+		return text + "  " + d.warn("waiting: "+reason)
+	default:
+		return text
+	}
+}
+
+// Close draws the board once more, whole: it is what stays on the terminal.
+func (d *liveDisplay) Close() error {
+	columns, _ := d.screen.Size()
+	err := d.screen.draw(layout{Style: d.Style, columns: columns}.render(boardLines(d.last)))
+	d.screen.leave()
+	return err
+}
+
+// spinner is one of ten dots patterns, by the time.
+func spinner(now time.Time) string {
+	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+	return string(frames[int(now.UnixMilli()/100)%len(frames)])
+}

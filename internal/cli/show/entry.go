@@ -1,0 +1,47 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// Entry returns the line of an entry in the log. Its columns fit most targets and events.
+func Entry(e pipeline.Entry, s Style, now time.Time) string {
+	deployment := "-"
+	if e.Deployment > 0 {
+		deployment = fmt.Sprintf("#%d", e.Deployment)
+	}
+	event := fmt.Sprintf("%-31s", e.Event)
+	switch {
+	case e.Class == pipeline.Fact:
+		event = s.good(event)
+	case strings.HasSuffix(e.Event, "-failed"):
+		event = s.bad(event)
+	default:
+		event = s.faint(event)
+	}
+	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, Clock(now, e.At), deployment, e.Target, event, entryText(e))
+	return strings.TrimRight(line, " ")
+}
+
+// entryText returns an entry's detail in words.
+func entryText(e pipeline.Entry) string {
+	d := detailOf(e)
+	var parts []string
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	add(d.Event)
+	if d.Digest != "" {
+		add(artifactText(d.Size, d.Digest))
+	}
+	add(OneLine(d.Text))
+	add(OneLine(d.Error))
+	add(who(d))
+	return strings.Join(parts, "  ")
+}

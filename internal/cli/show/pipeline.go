@@ -1,0 +1,185 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Pipelines returns the rows of a list of pipelines.
+func Pipelines(all []server.PipelineView) []string {
+	var t table
+	t.add("PIPELINE", "DEFINITION", "STAGES", "ACTIVE", "LAST")
+	for _, p := range all {
+		t.add(p.Name, fmt.Sprint(p.Version), dash(stageNames(p)), fmt.Sprint(len(p.Active)), lastText(p))
+	}
+	return t.lines()
+}
+
+func stageNames(p server.PipelineView) string {
+	var names []string
+	for _, stage := range p.Stages {
+		names = append(names, stage.Name)
+	}
+	return strings.Join(names, ",")
+}
+
+func lastText(p server.PipelineView) string {
+	if p.Last == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s %s %s", RefOf(*p.Last), p.Last.Label, p.Last.Status)
+}
+
+// Pipeline returns what is at each stage of a pipeline, its active deployments, and the hosts that differ.
+func Pipeline(p server.PipelineView, s Style) []string {
+	var t table
+	for _, stage := range p.Stages {
+		t.add("  "+stage.Name, standingText(stage), insideText(stage))
+	}
+	lines := append([]string{fmt.Sprintf("%s  definition %d", s.bold(p.Name), p.Version)}, t.lines()...)
+	for _, d := range p.Active {
+		lines = append(lines, activeText(p.Name, d))
+	}
+	for _, h := range p.Hosts {
+		lines = append(lines, hostRemarks(p.Name, h, s)...)
+	}
+	if slices.ContainsFunc(p.Hosts, func(h server.HostView) bool { return h.Service != nil && h.Service.State == server.ServiceDown }) {
+		lines = append(lines, "waybill ship --again starts the services that are down")
+	}
+	for _, d := range p.Drift {
+		lines = append(lines, fmt.Sprintf("%s %s %s", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason))
+	}
+	if p.Last != nil && p.Last.Status == pipeline.StatusFailed {
+		lines = append(lines, fmt.Sprintf("%s %s: waybill deployment show %s", s.bad("failed:"), RefOf(*p.Last), RefOf(*p.Last)))
+	}
+	return lines
+}
+
+// activeText returns one active deployment, with its bound and its hold.
+func activeText(name string, d pipeline.DeploymentState) string {
+	text := fmt.Sprintf("active: %s, %d of %d done", server.Ref{Pipeline: name, Number: d.Deployment}, d.Done, d.Total)
+	if d.Until != "" {
+		text += ", until " + d.Until
+	}
+	if d.Held != "" {
+		text += ", held " + d.Held
+	}
+	return text
+}
+
+// hostRemarks returns the reasons to look at a host: an untested release, or a service that is down or was restarted.
+func hostRemarks(pipelineName string, h server.HostView, s Style) (remarks []string) {
+	name := strings.TrimPrefix(h.Target, pipelineName+"/")
+	if h.Runs != nil && h.Runs.Doubt != "" {
+		remarks = append(remarks, fmt.Sprintf("%s %s runs %s of #%d", s.warn(h.Runs.Doubt+":"), name, h.Runs.Label, h.Runs.Deployment))
+	}
+	if h.Service != nil && (h.Service.State != "up" || h.Service.Restarts > 0) {
+		remarks = append(remarks, fmt.Sprintf("%s %s is %s", s.warn("service:"), name, h.Service))
+	}
+	return remarks
+}
+
+// standingText returns the revision that has finished a stage: 88d0e17 (#2).
+func standingText(stage server.StageView) string {
+	if stage.Current == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s (#%d)", stage.Current.Label, stage.Current.Deployment)
+}
+
+// insideText returns the revisions inside a stage: <- 88d0e17 (#2), 2 of 4 hosts.
+func insideText(stage server.StageView) string {
+	var parts []string
+	for _, in := range stage.Inside {
+		text := fmt.Sprintf("<- %s (#%d)", in.Label, in.Deployment)
+		if in.Hosts > 0 {
+			text += fmt.Sprintf(", %d of %s", in.HostsDone, Count(in.Hosts, "host"))
+		}
+		if in.Status != pipeline.StatusActive {
+			text += ", " + string(in.Status)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "  ")
+}
+
+// Versions returns the rows of a list of definitions.
+func Versions(versions []journal.Version) []string {
+	var t table
+	t.add("DEFINITION", "APPLIED", "BY", "HOLDS")
+	for _, v := range versions {
+		t.add(fmt.Sprint(v.Version), v.At.Local().Format(time.DateTime), dash(v.By), Summary(v.Definition))
+	}
+	return t.lines()
+}
+
+// Summary returns a definition in a few words.
+func Summary(d pipeline.Definition) string {
+	hosts := 0
+	for range d.EachHost() {
+		hosts++
+	}
+	return fmt.Sprintf("pipeline %s, %s, %s", d.Pipeline, Count(len(d.Stages), "stage"), Count(hosts, "host"))
+}
+
+// Edit returns what an edit changes, and what that does to each deployment inside.
+func Edit(edit server.EditView, s Style) []string {
+	words := joinWords(edit.Words)
+	if edit.Version == 1 {
+		words = "a new pipeline, " + edit.Pipeline
+	}
+	lines := []string{fmt.Sprintf("%s: %s", s.bold(fmt.Sprintf("definition %d", edit.Version)), words)}
+	for _, effect := range edit.Effects {
+		ref := server.Ref{Pipeline: edit.Pipeline, Number: effect.Deployment}.String()
+		if effect.Failed && !effect.Touches() {
+			continue
+		}
+		if effect.Failed {
+			ref += " (failed)"
+		}
+		if effect.Loses() {
+			ref = s.warn(ref)
+		}
+		for i, text := range effectWords(effect) {
+			if i == 0 {
+				lines = append(lines, "  "+ref+"  "+text)
+			} else {
+				lines = append(lines, "    "+text)
+			}
+		}
+	}
+	return lines
+}
+
+// Revisions returns the rows of a list of revisions.
+func Revisions(found []pipeline.RegisteredRevision, now time.Time) []string {
+	var t table
+	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
+	for _, r := range found {
+		t.add(r.Label, r.State, dash(r.By), Ago(now, r.CreatedAt), r.Subject)
+	}
+	return t.lines()
+}
+
+// Revision returns a revision with its artifacts and its deployments.
+func Revision(r pipeline.RegisteredRevision, made []journal.Deployment) []string {
+	var t table
+	t.add("revision", r.Label)
+	t.add("commit", dash(r.Commit))
+	t.add("subject", dash(r.Subject))
+	t.add("state", r.State)
+	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format(time.DateTime), dash(r.By)))
+	for _, artifact := range r.Artifacts {
+		t.add("artifact "+artifact.Label, fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name))
+	}
+	for _, d := range made {
+		t.add("deployment", fmt.Sprintf("%s  %s", RefOf(d), d.Status))
+	}
+	return t.lines()
+}

@@ -1,0 +1,134 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// What ship does, as `waybill plan -o json` names it.
+const (
+	TodoShip     = "ship"     // make a deployment of the revision
+	TodoContinue = "continue" // take an active deployment further
+	TodoRetry    = "retry"    // offer to retry the failed deployment
+	TodoApply    = "apply"    // apply the definition alone
+	TodoNothing  = "nothing"
+)
+
+// PlanDocument is `waybill plan -o json`.
+type PlanDocument struct {
+	Pipeline   string              `json:"pipeline"`
+	Revision   string              `json:"revision,omitempty"`   // label of this folder
+	Deployment string              `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
+	Todo       string              `json:"todo"`                 // one of the constants above
+	Edit       *server.EditView    `json:"edit,omitempty"`
+	Steps      []pipeline.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
+	Total      action.Duration     `json:"total"` // of all steps; a lower bound when some are unmeasured
+
+	Differs []string `json:"-"` // what hosts lack although the revision has finished
+	Refused error    `json:"-"` // why ship would end with an error although there is nothing to do
+}
+
+// ShipPlan returns what ship would do.
+func ShipPlan(d PlanDocument, s Style) []string {
+	var lines []string
+	if d.Edit != nil && !d.Edit.Unchanged {
+		lines = Edit(*d.Edit, s)
+	}
+	switch d.Todo {
+	case TodoNothing:
+		lines = append(lines, nothingText(d))
+		for _, text := range d.Differs {
+			lines = append(lines, "but "+text)
+		}
+	case TodoContinue:
+		lines = append(lines, fmt.Sprintf("ship would resume %s: waybill deployment why %s lists what is open", d.Deployment, d.Deployment))
+	case TodoRetry:
+		lines = append(lines, fmt.Sprintf("ship would offer to retry %s, which failed: waybill deployment show %s", d.Deployment, d.Deployment))
+	}
+	if len(d.Steps) == 0 {
+		return lines
+	}
+	return append(append(lines, stepRows(d)...), totalText(d))
+}
+
+// stepRows returns the steps of a plan with their times.
+func stepRows(d PlanDocument) []string {
+	var t table
+	unmeasured := countUnmeasured(d.Steps)
+	t.add("   START", "     END", "WHERE", "STEP")
+	for _, step := range d.Steps {
+		start, end := server.Took(step.Start), server.Took(step.End)
+		if step.Unmeasured {
+			end = "-"
+		}
+		if unmeasured == len(d.Steps) {
+			start = "-"
+		}
+		t.add(fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end),
+			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
+	}
+	return t.lines()
+}
+
+func nothingText(d PlanDocument) string {
+	if d.Refused != nil {
+		return "nothing to do: " + OneLine(d.Refused.Error()) + "; waybill ship --again deploys it once more"
+	}
+	if d.Deployment != "" {
+		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)
+	}
+	return "nothing to do: the definition is the one in force"
+}
+
+// totalText returns the time of the whole plan and of each stage: ship would take 32s: build 6s, beta 7s, prod 19s. A
+// step that has never run has no measured time, since its time limit is not an expectation; the text says how many there are.
+func totalText(d PlanDocument) string {
+	subject := "ship"
+	if d.Revision != "" {
+		subject = "ship of " + d.Revision
+	}
+	took, parts := server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", ")
+	switch unmeasured := countUnmeasured(d.Steps); unmeasured {
+	case 0:
+		return fmt.Sprintf("%s would take %s: %s", subject, took, parts)
+	case len(d.Steps):
+		return fmt.Sprintf("%s would do %s; none of this has run here yet, so how long it takes is not known", subject, Count(unmeasured, "step"))
+	default:
+		return fmt.Sprintf("%s would take at least %s: %s\n(%d of %s never ran here and are not counted)",
+			subject, took, parts, unmeasured, Count(len(d.Steps), "step"))
+	}
+}
+
+func countUnmeasured(steps []pipeline.PlanStep) int {
+	n := 0
+	for _, s := range steps {
+		if s.Unmeasured {
+			n++
+		}
+	}
+	return n
+}
+
+// stageTimes returns each stage with the time from its first step's start to its last one's end.
+func stageTimes(d PlanDocument) []string {
+	type span struct{ start, End time.Duration }
+	spans, order := map[string]span{}, []string{}
+	for _, step := range d.Steps {
+		stage, _ := placeOf(d.Pipeline, step.Target)
+		s, known := spans[stage]
+		if !known {
+			order, s = append(order, stage), span{step.Start, step.End}
+		}
+		spans[stage] = span{min(s.start, step.Start), max(s.End, step.End)}
+	}
+	var parts []string
+	for _, stage := range order {
+		parts = append(parts, stage+" "+server.Took(spans[stage].End-spans[stage].start))
+	}
+	return parts
+}

@@ -1,0 +1,103 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Header returns the line that names the deployment shown below it.
+func Header(v server.DeploymentView, s Style) string {
+	return fmt.Sprintf("%s  revision %s  definition %d", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version)
+}
+
+// RefOf returns the name of a deployment.
+func RefOf(d journal.Deployment) server.Ref {
+	return server.Ref{Pipeline: d.Pipeline, Number: d.Number}
+}
+
+// InProgress returns the line for a deployment that an earlier command left active.
+func InProgress(v server.DeploymentView) string {
+	next := "resuming it"
+	if v.State.Held != "" {
+		next = "held " + v.State.Held + "; waiting for: " + v.State.Resume
+	}
+	return fmt.Sprintf("%s is in progress: %d of %d done; %s", RefOf(v.Deployment), v.State.Done, v.State.Total, next)
+}
+
+// Stopped returns the error for a deployment that is superseded or canceled.
+func Stopped(v server.DeploymentView) error {
+	how := "was canceled"
+	switch {
+	case v.State.Status == pipeline.StatusSuperseded && v.State.By != 0:
+		how = "was superseded by " + server.Ref{Pipeline: v.Pipeline, Number: v.State.By}.String()
+	case v.State.Status == pipeline.StatusSuperseded:
+		how = "was superseded"
+	}
+	switch {
+	case v.State.Reason == "":
+	case v.State.Status == pipeline.StatusCanceled:
+		how += " " + v.State.Reason // who asked for the cancel, and why: by ana: wrong branch
+	default:
+		how += ": " + v.State.Reason
+	}
+	return fault.New(fault.Canceled, "%s (%s) %s", RefOf(v.Deployment), v.Label, how).
+		WithHint("waybill ship --again, to deploy %s all the same", v.Label)
+}
+
+// Failed returns the error for a deployment that failed: what failed, why, and what to do.
+func Failed(v server.DeploymentView) error {
+	ref := RefOf(v.Deployment)
+	return fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("fix it and ship again, or: waybill deployment retry %s", ref)
+}
+
+// failureText returns one failure, or a list of several.
+func failureText(v server.DeploymentView) string {
+	if len(v.Failures) == 0 {
+		return FirstOf(v.State.Reason, "no reason is recorded")
+	}
+	var lines []string
+	for _, f := range v.Failures {
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", server.StepName(f.Event), f.Target, strings.ReplaceAll(strings.TrimSpace(f.Why), "\n", "\n    ")))
+	}
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return "\n  " + strings.Join(lines, "\n  ")
+}
+
+// Finished returns the last line of a deployment that finished, with the number of hosts that it reached.
+func Finished(v server.DeploymentView, s Style, columns int) string {
+	ran, stages, total := 0, 0, 0
+	for _, stage := range v.Stages {
+		before := ran
+		for host := range Hosts(stage) {
+			total++
+			if host.State == server.RunFinished {
+				ran++
+			}
+		}
+		if ran > before {
+			stages++
+		}
+	}
+	hosts := Count(ran, "host")
+	if ran < total {
+		hosts = fmt.Sprintf("%d of %s", ran, Count(total, "host"))
+	}
+	text := fmt.Sprintf("finished: %s runs on %s in %s", v.Label, hosts, Count(stages, "stage"))
+	if ran == 0 {
+		text = "finished: " + v.Label
+	}
+	l := layout{Style: s, columns: columns}
+	return l.withDuration(strings.Replace(text, "finished", l.good("finished"), 1), v.State.EndedAt.Sub(v.CreatedAt))
+}
+
+// Halfway returns the last line of a deployment that has reached its bound.
+func Halfway(v server.DeploymentView, s Style) string {
+	return fmt.Sprintf("%s %s in %s; it goes no further until it is resumed: waybill deployment resume %s", s.good("finished:"), v.Label, v.State.Until, RefOf(v.Deployment))
+}

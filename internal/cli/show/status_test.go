@@ -1,0 +1,27 @@
+package show
+
+import (
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// The first line of status does not say that there is nothing to do when a line below it asks for something.
+func TestStatusHeadline(t *testing.T) {
+	t.Parallel()
+	problem, warning := server.Trouble{}, server.Trouble{Warning: true}
+	for _, test := range []struct {
+		keepsUp  bool
+		troubles []server.Trouble
+		want     string
+	}{
+		{true, nil, "keeping up: nothing to do"},
+		{true, []server.Trouble{warning, warning}, "keeping up: no live action, 2 warnings"},
+		{false, []server.Trouble{problem}, "not keeping up: no live action, 1 problem"},
+		{false, []server.Trouble{problem, problem, warning}, "not keeping up: no live action, 2 problems, 1 warning"},
+	} {
+		if got := headline(server.StatusView{KeepsUp: test.keepsUp, Troubles: test.troubles}); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.troubles, got, test.want)
+		}
+	}
+}

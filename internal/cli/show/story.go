@@ -1,0 +1,188 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// story tells a deployment's log line by line, for outputs that are no terminal.
+type story struct {
+	layout
+	pipeline              string
+	stageWidth, nameWidth int
+	began                 map[pipeline.StepKey]time.Time // claims, for durations
+	done                  map[string][]string            // per host: what is over, for its last line
+}
+
+// newStory sizes the columns for a deployment.
+func newStory(v server.DeploymentView, s Style) *story {
+	t := &story{layout: layout{Style: s}, pipeline: v.Pipeline,
+		began: map[pipeline.StepKey]time.Time{}, done: map[string][]string{}}
+	for _, row := range boardLines(v) {
+		t.stageWidth = max(t.stageWidth, len(row.stage))
+		t.nameWidth = max(t.nameWidth, len(row.name))
+	}
+	return t
+}
+
+// wordPair is a step while it runs and when it is done.
+type wordPair struct{ doing, done string }
+
+// words of a step's event: deploying, deployed. An own step goes by its name.
+func words(event string) wordPair {
+	switch event {
+	case pipeline.BuildCompleted:
+		return wordPair{"building", "built"}
+	case pipeline.HostReplicated:
+		return wordPair{"replicating", "replicated"}
+	case pipeline.HostDeployed:
+		return wordPair{"deploying", "deployed"}
+	case pipeline.HostTested:
+		return wordPair{"testing", "tested"}
+	}
+	name := strings.TrimPrefix(event, "host-")
+	return wordPair{"running " + name, name}
+}
+
+// entryDetail is what the details of entries may hold for people.
+type entryDetail struct {
+	Event   string `json:"event"` // of the step that a note is about
+	Text    string `json:"text"`
+	Error   string `json:"error"`
+	Reason  string `json:"reason"`
+	By      string `json:"by"`
+	Until   string `json:"until"`
+	Digest  string `json:"digest"`
+	Size    int64  `json:"size"`
+	Attempt int    `json:"attempt"`
+	Spent   int    `json:"spent"`
+}
+
+func detailOf(e pipeline.Entry) entryDetail {
+	var d entryDetail
+	_ = json.Unmarshal(e.Detail, &d) // what does not fit has nothing to say here
+	return d
+}
+
+// tell is the line of an entry; "" when there is nothing to tell.
+func (t *story) tell(e pipeline.Entry) string {
+	if e.Class == pipeline.Fact {
+		return t.tellFact(e, detailOf(e))
+	}
+	return t.tellNote(e, detailOf(e))
+}
+
+// tellFact is the line of something completed.
+func (t *story) tellFact(e pipeline.Entry, d entryDetail) string {
+	switch e.Event {
+	case pipeline.HostFinished:
+		return t.row(e.Target, t.good("finished"), strings.Join(t.done[e.Target], " "), 0)
+	case pipeline.PipelineStarted, pipeline.PipelineFinished, pipeline.StageStarted, pipeline.StageFinished,
+		pipeline.GroupStarted, pipeline.GroupFinished, pipeline.HostStarted:
+		return ""
+	}
+	if label, ok := artifactLabel(e.Event); ok {
+		text := ""
+		if d.Digest != "" {
+			text = artifactText(d.Size, d.Digest)
+		}
+		return t.row(e.Target+"/"+label, t.good("received"), text, 0)
+	}
+	key := pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
+	spent := time.Duration(0)
+	if began, ok := t.began[key]; ok {
+		spent = e.At.Sub(began)
+	}
+	word := words(e.Event).done
+	t.done[e.Target] = append(t.done[e.Target], word+" "+server.Took(spent))
+	return t.row(e.Target, word, remarkOf(d), spent)
+}
+
+// remarkOf is what a completed step said, with its attempt when it was not the first.
+func remarkOf(d entryDetail) string {
+	parts := make([]string, 0, 2)
+	if d.Text != "" {
+		parts = append(parts, d.Text)
+	}
+	switch {
+	case d.Attempt > 1 && d.Spent == 0:
+		parts = append(parts, fmt.Sprintf("(attempt %d, none spent)", d.Attempt))
+	case d.Attempt > 1:
+		parts = append(parts, fmt.Sprintf("(attempt %d)", d.Attempt))
+	}
+	return strings.Join(parts, " ")
+}
+
+// tellNote is the line of an annotation.
+func (t *story) tellNote(e pipeline.Entry, d entryDetail) string {
+	switch e.Event {
+	case pipeline.StepClaimed:
+		t.began[pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: d.Event}] = e.At
+		return t.row(e.Target, t.busy(words(d.Event).doing), "", 0)
+	case pipeline.StepReported:
+		return t.row(e.Target, t.busy(words(d.Event).doing), OneLine(d.Error), 0)
+	case pipeline.StepFailed:
+		return t.row(e.Target, t.bad("failed"), words(d.Event).doing+": "+FirstOf(d.Error, d.Reason, "no reason given"), 0)
+	case pipeline.StepCanceled:
+		return t.row(e.Target, t.warn("canceled"), words(d.Event).doing, 0)
+	case pipeline.HostFailureTolerated:
+		return t.row(e.Target, t.warn("tolerated"), FirstOf(d.Reason, "this host is left as it is"), 0)
+	case pipeline.StepExcluded, pipeline.StepSkipped:
+		return t.row(e.Target, t.warn("left out"), FirstOf(d.Reason, d.Event), 0)
+	case pipeline.RetryRequested:
+		return t.row(e.Target, "retried", who(d), 0)
+	case pipeline.HoldSet:
+		return t.row(e.Target, t.warn("held"), who(d), 0)
+	case pipeline.HoldCleared:
+		return t.row(e.Target, "resumed", who(d), 0)
+	case pipeline.UntilSet:
+		if d.Until == "" {
+			return t.row(e.Target, "resumed", who(d), 0)
+		}
+		return t.row(e.Target, t.warn("until "+d.Until), who(d), 0)
+	}
+	return ""
+}
+
+// who asked for something, and why.
+func who(d entryDetail) string {
+	text := ""
+	if d.By != "" {
+		text = "by " + d.By
+	}
+	if d.Reason != "" {
+		text += fmt.Sprintf(": %q", d.Reason)
+	}
+	return strings.TrimPrefix(text, ": ")
+}
+
+// row is one line in the columns of the deployment's board.
+func (t *story) row(target, word, detail string, d time.Duration) string {
+	stage, name := placeOf(t.pipeline, target)
+	text := fmt.Sprintf("  %-*s  %-*s  %s", t.stageWidth, stage, t.nameWidth, name, word)
+	if detail != "" {
+		text += "  " + detail
+	}
+	return t.withDuration(text, d)
+}
+
+// placeOf splits a target into its stage and what lies below.
+func placeOf(pipelineName, target string) (stage, name string) {
+	rest := strings.TrimPrefix(strings.TrimPrefix(target, pipelineName), "/")
+	stage, name, _ = strings.Cut(rest, "/")
+	return stage, name
+}
+
+// artifactLabel is the label in the event of an artifact's arrival.
+func artifactLabel(event string) (label string, ok bool) {
+	rest, ok := strings.CutPrefix(event, "build-stage-received-")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(rest, "-artifact")
+}

@@ -1,0 +1,93 @@
+package show
+
+import (
+	"iter"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// steps walks every step of a deployment that takes work, in the order of its definition.
+func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
+	return func(yield func(server.StepRun) bool) {
+		for _, stage := range v.Stages {
+			for _, step := range stage.Steps {
+				if !yield(step) {
+					return
+				}
+			}
+			for host := range Hosts(stage) {
+				for _, step := range host.Steps {
+					if !yield(step) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Hosts walks the hosts of a stage.
+func Hosts(stage server.StageRun) iter.Seq[server.HostRun] {
+	return func(yield func(server.HostRun) bool) {
+		for _, group := range stage.Groups {
+			for _, host := range group.Hosts {
+				if !yield(host) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lasts is how long a reason must hold before it is shown: between two passes of the deployer there is one for a moment.
+const lasts = time.Second
+
+// patience finds reasons to wait that last.
+type patience struct {
+	reason string
+	since  time.Time
+}
+
+// lasting returns the reason once it has been the same for a while, by the ledger's time.
+func (p *patience) lasting(v server.DeploymentView) string {
+	reason := waitingFor(v)
+	if reason != p.reason {
+		p.reason, p.since = reason, v.Now
+	}
+	if v.Now.Sub(p.since) < lasts {
+		return ""
+	}
+	return reason
+}
+
+// waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live. It
+// returns "" while something runs.
+func waitingFor(v server.DeploymentView) string {
+	if v.State.Status != pipeline.StatusActive || v.State.Live > 0 {
+		return ""
+	}
+	if v.State.Held != "" {
+		return "held " + v.State.Held + " (" + v.State.Resume + ")"
+	}
+	for _, stage := range v.Stages {
+		if stage.State == server.RunFinished || stage.State == server.RunSkipped {
+			continue
+		}
+		if stage.Reason != "" {
+			return stage.Reason
+		}
+		for host := range Hosts(stage) {
+			if host.State == server.RunWaiting && host.Reason != "" {
+				return host.Reason
+			}
+		}
+		for _, step := range stage.Steps {
+			if step.State == pipeline.StateWaiting && step.Reason != "" {
+				return step.Reason
+			}
+		}
+	}
+	return ""
+}
