@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// shelf returns a shelf with the ended build 1, whose step test/unit printed two lines.
+func shelf(t *testing.T) buildShelf {
+	t.Helper()
+	root := results.RootAt(t.TempDir())
+	store, err := results.Create(root.Dir("1"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := &build.Plan{File: ".wharf-ci.yml", Stages: []build.PlanStage{{Name: "test"}}, Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
+	if err := store.Describe(results.Build{ID: "1", Plan: plan, Source: "/srv/shop", StartedAt: noon().Add(-time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	log, err := store.Log(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(build.Entry{At: noon(), Text: []byte("ok \x1b[31mshop\x1b[0m\x1b]0;title\x07")}, build.Entry{At: noon(), Text: []byte("PASS")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []int{1, 2, 0} { // the end of step 0 is that of the build
+		for _, status := range []build.Status{build.Running, build.Completed} {
+			if _, err := store.Update(step, results.Update{Status: status, Timestamp: noon()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buildShelf{roots: []results.Root{root}, path: func(name string) string { return name }}
+}
+
+func TestListBuilds(t *testing.T) {
+	t.Parallel()
+	o := newOutput(asText)
+	if err := runListBuilds(listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: noon}); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   OF\n1      Completed  2      1 minute ago  1m00s  shop\n", "")
+	for json, want := range map[bool]string{asText: "no builds yet\n", asJSON: "[]\n"} {
+		o := newOutput(json)
+		if err := runListBuilds(listBuildsOptions{Out: o.Printer, Now: noon}); err != nil {
+			t.Fatal(err)
+		}
+		o.want(t, want, "")
+	}
+}
+
+func TestShowBuild(t *testing.T) {
+	t.Parallel()
+	o := newOutput(asText)
+	if err := runShowBuild(showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.out.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") || !strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
+		t.Errorf("printed %q", got)
+	}
+	o = newOutput(asJSON)
+	if err := runShowBuild(showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil || !strings.Contains(o.out.String(), `"artifacts": []`) {
+		t.Errorf("%v, printed %s", err, o.out.String())
+	}
+	err := runShowBuild(showBuildOptions{Builds: shelf(t), Name: "9", Out: o.Printer, Now: noon})
+	wantFault(t, err, fault.NotFound, "build 9 not found on this computer", "waybill build list")
+}
+
+func TestBuildsAreFoundByFolderToo(t *testing.T) {
+	t.Parallel()
+	s := shelf(t)
+	for _, name := range []string{"1", s.roots[0].Dir("1")} {
+		if _, err := s.open(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := s.stepNames("1"); len(got) != 2 || got[0] != "test/unit" {
+		t.Errorf("steps %q", got)
+	}
+	if got := s.stepNames("9"); got != nil {
+		t.Errorf("a build that is not there has the steps %q", got)
+	}
+}
+
+func TestBuildLog(t *testing.T) {
+	t.Parallel()
+	s := shelf(t)
+	for name, c := range map[string]struct {
+		step         string
+		raw, colours bool
+		want         string
+	}{
+		"every step": {"", false, false, "test/unit | ok shop\ntest/unit | PASS\n"},
+		"one step":   {"test/unit", false, false, "ok shop\nPASS\n"},
+		"terminal":   {"test/unit", false, true, "ok \x1b[31mshop\x1b[0m\nPASS\n"},
+		"raw":        {"test/unit", true, false, "ok \x1b[31mshop\x1b[0m\x1b]0;title\x07\nPASS\n"},
+		"quiet step": {"test/vet", false, false, ""},
+	} {
+		o := newOutput(asText)
+		if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: c.step, Raw: c.raw, Colours: c.colours, Bytes: o.Out, Out: o.Printer}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := o.out.String(); got != c.want {
+			t.Errorf("%s: printed %q, want %q", name, got, c.want)
+		}
+	}
+	o := newOutput(asText)
+	if err := runBuildLog(t.Context(), buildLogOptions{Builds: s, Build: "1", Step: "test/unti", Bytes: o.Out, Out: o.Printer}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a step that is not there: %v", err)
+	}
+}
+
+// logServer is a server with the log of one build.
+type logServer struct{ calls []string }
+
+func (l *logServer) BuildLines(_ context.Context, id, step string, _ bool, each func(server.BuildLine) error) error {
+	l.calls = append(l.calls, "lines "+id+" "+step)
+	for _, line := range []server.BuildLine{{Step: "test/unit", Text: "one, ", Partial: true}, {Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *logServer) BuildLog(_ context.Context, id, step string, _ bool) (io.ReadCloser, error) {
+	l.calls = append(l.calls, "bytes "+id+" "+step)
+	return io.NopCloser(strings.NewReader("\x1b]raw")), nil
+}
+
+func TestBuildLogOfAServer(t *testing.T) {
+	t.Parallel()
+	l, o := &logServer{}, newOutput(asText)
+	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Bytes: o.Out, Out: o.Printer}); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "test/unit | one, two\ntest/vet | three\n", "")
+	o = newOutput(asText)
+	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Step: "test/unit", Raw: true, Bytes: o.Out, Out: o.Printer}); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "\x1b]raw", "")
+	if got := strings.Join(l.calls, ", "); got != "lines 7 , bytes 7 test/unit" {
+		t.Errorf("calls %q", got)
+	}
+}
+
+func TestALongLineIsPrintedInPieces(t *testing.T) {
+	t.Parallel()
+	o := newOutput(asText)
+	p := logPrinter{out: o.Printer, bytes: o.Out, visible: func(text []byte) string { return string(text) }, named: true}
+	piece := strings.Repeat("x", pieceSize)
+	for _, line := range []server.BuildLine{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}} {
+		if err := p.print(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := o.out.String(), "a/b | "+piece+"end\na/b | next\n"; got != want {
+		t.Errorf("printed %d bytes, want %d: the name stands once before a line", len(got), len(want))
+	}
+}
+
+func TestRefuseElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		flags  assembly.Flags
+		served bool
+		flag   string
+	}{
+		{assembly.Flags{}, false, ""},
+		{assembly.Flags{Server: "http://x"}, false, "--server"},
+		{assembly.Flags{Server: "http://x"}, true, ""},
+		{assembly.Flags{Store: "postgres://x"}, true, "--store"},
+	} {
+		err := refuseElsewhere(c.flags, "builds are read here", c.served)
+		if c.flag == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", c.flags, err)
+			}
+			continue
+		}
+		wantFault(t, err, fault.Invalid, c.flag+" has no effect here: builds are read here", "run the command there, or leave "+c.flag+" out")
+	}
+}
+
+func TestRunFlags(t *testing.T) {
+	t.Parallel()
+	good := runFlags{runner: runnerAuto, maxParallel: 1, timeout: time.Minute}
+	if err := good.check(); err != nil {
+		t.Error(err)
+	}
+	for text, wrong := range map[string]func(*runFlags){
+		`the runner "docker" is not yet supported`:        func(f *runFlags) { f.runner = "docker" },
+		"--max-parallel 0: at least one step must run":    func(f *runFlags) { f.maxParallel = 0 },
+		"--timeout 0s: want more than zero":               func(f *runFlags) { f.timeout = 0 },
+		`--build-id "a/b" cannot be the name of a folder`: func(f *runFlags) { f.buildID = "a/b" },
+		`--build-id ".." cannot be the name of a folder`:  func(f *runFlags) { f.buildID = ".." },
+	} {
+		f := good
+		wrong(&f)
+		wantFault(t, f.check(), fault.Invalid, text, "")
+	}
+}
+
+func TestVariablesOfABuildHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	c := runFlags{environment: "stage", stages: []string{"test"}}.choice(map[string]string{"GIT_COMMIT": "abc"}, "7", []string{"WHARF_VAR_TEAM=web=2", "HOME=/root"})
+	if c.Environment != "stage" || len(c.Stages) != 1 || len(c.Variables) != 4 {
+		t.Errorf("choice %+v", c)
+	}
+}
+
+func TestOutcomeOfABuild(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[build.Status]fault.Code{build.Completed: "", build.Skipped: "", build.Canceled: fault.Canceled, build.Failed: fault.Failed, build.TimedOut: fault.Failed} {
+		if err := outcomeOf("7", status); fault.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %q", status, err, want)
+		}
+	}
+}

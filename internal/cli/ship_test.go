@@ -1,0 +1,399 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// deployed is a deployment of the tests' pipeline.
+func deployed(number, revision int64, status pipeline.Status) ledger.Deployment {
+	return ledger.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: noon().Add(-time.Hour), EndedAt: noon().Add(-time.Minute)}
+}
+
+// seen is the view of a deployment, by its name.
+func seen(all ...ledger.Deployment) map[string]server.DeploymentView {
+	views := map[string]server.DeploymentView{}
+	for _, d := range all {
+		views[show.RefOf(d).String()] = server.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: noon()}
+	}
+	return views
+}
+
+// shipping returns the options of a ship of revision r1 on a fake log, and what it prints.
+func shipping(f *fake, json bool) (shipOptions, *output) {
+	o := newOutput(json)
+	return shipOptions{
+		Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f,
+		Flags: shipFlags{detach: true}, Pipeline: "greeter", Proposal: server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
+		By: "ana", Warn: func() {}, Label: "r1", Commit: git.Commit{Hash: "c1", Subject: "Greet", At: noon()},
+		Precedes: func(context.Context, string, string) bool { return false },
+		Pack:     func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "files"); return err },
+		Idle:     busy, Ask: func(context.Context, string) bool { return false },
+		Retry: func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed },
+		Out:   o.Printer, Now: noon,
+	}, o
+}
+
+func TestShipRegistersARevisionThatIsNew(t *testing.T) {
+	t.Parallel()
+	f := &fake{edit: server.EditView{Pipeline: "greeter", Version: 1}, views: seen(deployed(1, 1, pipeline.StatusActive))}
+	options, o := shipping(f, asText)
+	options.Idle = idle
+	warned := 0
+	options.Warn = func() { warned++ }
+	if err := runShip(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "Apply greeter 0 true", "PutSnapshot greeter r1",
+		"Register r1 sha256/r1 ana true", "Deployment greeter#1")
+	o.want(t, "greeter#1  revision r1  registered\n", idleWarning)
+	if f.files != "files" || warned != 1 {
+		t.Errorf("stored %q, warned %d times", f.files, warned)
+	}
+}
+
+func TestShipRegistersWithItsBound(t *testing.T) {
+	t.Parallel()
+	at := deployed(1, 1, pipeline.StatusActive)
+	f := &fake{edit: server.EditView{Unchanged: true}, views: seen(at)}
+	options, o := shipping(f, asJSON)
+	options.Flags.until = "beta"
+	if err := runShip(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Revision greeter r1", "Revisions greeter 50", "PlanEdit greeter", "PutSnapshot greeter r1", "Register r1 sha256/r1 ana true beta",
+		"Deployment greeter#1", "Command greeter#1 until beta ana", "Deployment greeter#1")
+	wantValue(t, o, at)
+}
+
+func TestShipRefusesAnOlderRevision(t *testing.T) {
+	t.Parallel()
+	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, edit: server.EditView{Unchanged: true}, views: seen(deployed(1, 1, pipeline.StatusActive))}
+	options, _ := shipping(f, asText)
+	asked := 0
+	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
+	wantFault(t, runShip(t.Context(), options), fault.Refused, "r1 is older than r3, which is registered in greeter", "waybill ship --older, if the older one is what should run")
+	if asked != 1 {
+		t.Errorf("git was asked %d times about one commit", asked)
+	}
+	options.Precedes = func(context.Context, string, string) bool { asked++; return false }
+	if err := runShip(t.Context(), options); err != nil || asked != 2 {
+		t.Errorf("%v, asked %d times", err, asked)
+	}
+	options.Precedes = func(context.Context, string, string) bool { return true }
+	options.Flags.older = true
+	if err := runShip(t.Context(), options); err != nil {
+		t.Errorf("--older: %v", err)
+	}
+}
+
+func TestShipOfARegisteredRevision(t *testing.T) {
+	t.Parallel()
+	r1 := ledger.Revision{Pipeline: "greeter", Seq: 1, Label: "r1"}
+	r2 := ledger.Revision{Pipeline: "greeter", Seq: 2, Label: "r2"}
+	for name, c := range map[string]struct {
+		flags       shipFlags
+		deployments []ledger.Deployment
+		drift       []server.Drift
+		out         string
+		code        fault.Code
+		text        string // of the error
+		last        string // the last call
+	}{
+		"never deployed": {deployments: nil, out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
+		"active": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusActive)},
+			out: "greeter#2 is in progress: 0 of 0 done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
+		"finished": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)},
+			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n", last: "Pipeline greeter"},
+		"finished with drift": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
+			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\nbut prod/all/elm has no release yet: waybill ship --again deploys to it once more\n", last: "Pipeline greeter"},
+		"finished, again": {flags: shipFlags{again: true}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)},
+			out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
+		"replaced": {deployments: []ledger.Deployment{deployed(3, 2, pipeline.StatusFinished), deployed(2, 1, pipeline.StatusFinished)},
+			code: fault.Canceled, text: "r1 finished as greeter#2; greeter#3 has replaced it by r2 since", last: "Deployments greeter 0  50"},
+		"canceled": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusCanceled)},
+			code: fault.Canceled, text: "greeter#2 (r1) was canceled", last: "Deployment greeter#2"},
+		"failed": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{revisions: []ledger.Revision{r2, r1}, deployments: c.deployments, snapshot: server.SnapshotView{Stored: true},
+				pipelines: []server.PipelineView{{Name: "greeter", Drift: c.drift}}, views: seen(append(c.deployments, deployed(9, 1, pipeline.StatusActive))...)}
+			options, o := shipping(f, asText)
+			c.flags.detach = true
+			options.Flags = c.flags
+			err := runShip(t.Context(), options)
+			if c.code != "" {
+				wantFault(t, err, c.code, c.text, "")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			o.want(t, c.out, "")
+			if last := f.calls[len(f.calls)-1]; last != c.last {
+				t.Errorf("the last call is %q, want %q of %q", last, c.last, f.calls)
+			}
+		})
+	}
+}
+
+func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
+	t.Parallel()
+	finished := deployed(2, 1, pipeline.StatusFinished)
+	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []ledger.Deployment{finished}, views: seen(finished, deployed(9, 1, pipeline.StatusFinished)),
+		pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/prod/all/elm", Service: &server.Services{State: server.ServiceDown}}}}}}
+	options, o := shipping(f, asText)
+	options.Flags.detach = false
+	var question string
+	options.Ask = func(_ context.Context, q string) bool { question = q; return true }
+	if err := runShip(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	if question != "deploy it again now?" || !strings.Contains(o.out.String(), "but the service on prod/all/elm is down: waybill ship --again starts it\n") || !strings.HasSuffix(o.out.String(), "  59m00s\n") {
+		t.Errorf("asked %q, printed %q", question, o.out.String())
+	}
+	if !strings.Contains(strings.Join(f.calls, "\n"), "Deploy greeter r1  ana") {
+		t.Errorf("calls %q", f.calls)
+	}
+}
+
+func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
+	t.Parallel()
+	active := deployed(2, 1, pipeline.StatusActive)
+	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
+		snapshot: server.SnapshotView{Key: "sha256/r1"}, deployments: []ledger.Deployment{active}, views: seen(active)}
+	options, o := shipping(f, asText)
+	if err := runShip(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	if f.files != "files" || !strings.HasPrefix(o.out.String(), "stored the files of r1 again: the blob store did not have them\n") {
+		t.Errorf("stored %q, printed %q", f.files, o.out.String())
+	}
+}
+
+func TestStoreSnapshotReportsTheSideThatFailed(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("a file vanished")
+	for name, c := range map[string]struct {
+		store *fake
+		pack  func(context.Context, io.Writer) error
+		want  error
+	}{
+		"packing":  {&fake{}, func(context.Context, io.Writer) error { return broken }, broken},
+		"storing":  {&fake{err: errAway}, func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("files")); return err }, errAway},
+		"the both": {&fake{err: errAway}, func(context.Context, io.Writer) error { return broken }, broken},
+	} {
+		if _, err := storeSnapshot(t.Context(), c.store, "greeter", "r1", c.pack); !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), "store the files of r1: ") {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// fakeWorker is the worker of a log that another process holds at first.
+type fakeWorker struct {
+	held     int // how many attempts to lock fail
+	err      error
+	locked   chan struct{}
+	unlocked int
+}
+
+func (w *fakeWorker) Lock() (func() error, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	if w.held > 0 {
+		w.held--
+		return nil, &lifecycle.Held{PID: 42}
+	}
+	if w.locked != nil {
+		close(w.locked)
+	}
+	return func() error { w.unlocked++; return nil }, nil
+}
+
+func (w *fakeWorker) Roles(context.Context) ([]lifecycle.Role, error) {
+	return []lifecycle.Role{{Name: "deployer", Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}}, nil
+}
+
+// ending is a fake whose deployment has ended when it is read for the second time.
+type ending struct {
+	*fake
+	reads int
+	after server.DeploymentView
+	from  int // the read that finds the end
+}
+
+func (e *ending) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
+	if e.reads++; e.reads >= e.from {
+		return e.after, nil
+	}
+	return e.fake.Deployment(ctx, ref)
+}
+
+func TestShipDoesTheWorkItself(t *testing.T) {
+	t.Parallel()
+	active, finished := deployed(2, 1, pipeline.StatusActive), deployed(2, 1, pipeline.StatusFinished)
+	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []ledger.Deployment{active}, views: seen(active)}
+	log := &ending{fake: f, from: 5, after: seen(finished)["greeter#2"]}
+	options, o := shipping(f, asText)
+	worker := &fakeWorker{}
+	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
+	if err := runShip(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	if worker.unlocked != 1 {
+		t.Errorf("unlocked %d times", worker.unlocked)
+	}
+	if want := "greeter#2 is in progress: 0 of 0 done; resuming it\ngreeter#2  revision r1  definition 1\nfinished: r1"; !strings.HasPrefix(o.out.String(), want) {
+		t.Errorf("printed %q", o.out.String())
+	}
+}
+
+func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
+	t.Parallel()
+	active, finished := deployed(2, 1, pipeline.StatusActive), deployed(2, 1, pipeline.StatusFinished)
+	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []ledger.Deployment{active}, views: seen(active)}
+	locked := make(chan struct{})
+	log := &lockedEnding{fake: f, locked: locked, after: seen(finished)["greeter#2"]}
+	options, o := shipping(f, asText)
+	worker := &fakeWorker{held: 1, locked: locked}
+	options.Flags.detach, options.Deployments, options.Worker = false, log, worker
+	if err := runShip(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"pid 42 holds the log; watching\n", "the process that held the log is gone; continuing here\n", "finished: r1"} {
+		if !strings.Contains(o.out.String(), line) {
+			t.Errorf("printed %q, want %q in it", o.out.String(), line)
+		}
+	}
+	if worker.unlocked != 1 {
+		t.Errorf("unlocked %d times", worker.unlocked)
+	}
+}
+
+// lockedEnding is a fake whose deployment has ended once this process has the lock.
+type lockedEnding struct {
+	*fake
+	locked <-chan struct{}
+	after  server.DeploymentView
+	seen   bool
+}
+
+func (e *lockedEnding) Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
+	select {
+	case <-e.locked:
+		if e.seen {
+			return e.after, nil
+		}
+		e.seen = true // the roles begin first
+	default:
+	}
+	return e.fake.Deployment(ctx, ref)
+}
+
+func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	active := deployed(2, 1, pipeline.StatusActive)
+	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []ledger.Deployment{active}, views: seen(active)}
+	options, _ := shipping(f, asText)
+	broken := errors.New("read-only file system")
+	options.Flags.detach, options.Worker = false, &fakeWorker{err: broken}
+	if err := runShip(t.Context(), options); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestShipReportsWhatASignalLeaves(t *testing.T) {
+	t.Parallel()
+	ref := server.Ref{Pipeline: "greeter", Number: 2}
+	held := server.DeploymentView{State: pipeline.DeploymentState{Held: "by ana", Resume: "waybill deployment resume greeter#2"}}
+	for name, c := range map[string]struct {
+		view  server.DeploymentView
+		works bool
+		want  string
+	}{
+		"held":    {held, true, "waybill: terminated; greeter#2 stays active and held by ana: waybill deployment resume greeter#2\n"},
+		"worked":  {server.DeploymentView{}, true, "waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
+		"watched": {server.DeploymentView{}, false, "waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
+	} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		stop(fault.Wrap(fault.Interrupted, lifecycle.ErrTerminated))
+		options, o := shipping(&fake{}, asText)
+		s := &shipment{shipOptions: options, works: c.works}
+		if err := s.reportInterrupted(ctx, ref, c.view, context.Cause(ctx)); !errors.Is(err, lifecycle.ErrTerminated) {
+			t.Errorf("%s: %v", name, err)
+		}
+		o.want(t, "", strings.ReplaceAll(c.want, "terminated", lifecycle.ErrTerminated.Error()))
+	}
+	options, o := shipping(&fake{}, asText)
+	if err := (&shipment{shipOptions: options}).reportInterrupted(t.Context(), ref, held, errAway); !errors.Is(err, errAway) || o.err.Len() > 0 {
+		t.Errorf("without a signal: %v, %q", err, o.err.String())
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[pipeline.Status]struct {
+		code fault.Code
+		out  string
+	}{
+		pipeline.StatusFinished:   {"", "finished: r1"},
+		pipeline.StatusActive:     {"", "finished: r1 in ; it goes no further"},
+		pipeline.StatusCanceled:   {fault.Canceled, ""},
+		pipeline.StatusSuperseded: {fault.Canceled, ""},
+		pipeline.StatusFailed:     {fault.Failed, ""},
+	} {
+		o := newOutput(asText)
+		declined := func(_ context.Context, _ server.Ref, failed error) (bool, error) { return false, failed }
+		again, err := outcome(t.Context(), seen(deployed(2, 1, status))["greeter#2"], o.Printer, declined)
+		if again || fault.CodeOf(err) != want.code || !strings.HasPrefix(o.out.String(), want.out) {
+			t.Errorf("%s: %v, %v, printed %q", status, again, err, o.out.String())
+		}
+	}
+	accepted := func(context.Context, server.Ref, error) (bool, error) { return true, nil }
+	if again, err := outcome(t.Context(), seen(deployed(2, 1, pipeline.StatusFailed))["greeter#2"], newOutput(asText).Printer, accepted); !again || err != nil {
+		t.Errorf("a retry that was accepted: %v, %v", again, err)
+	}
+}
+
+func TestCheckUntil(t *testing.T) {
+	t.Parallel()
+	d := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta"}, {Name: "prod"}}}
+	for _, until := range []string{"", "beta", "prod"} {
+		if err := checkUntil(d, until); err != nil {
+			t.Errorf("%q: %v", until, err)
+		}
+	}
+	wantFault(t, checkUntil(d, "pord"), fault.Invalid, `stage "pord" not found in greeter`, "stages: beta, prod")
+}
+
+func TestReached(t *testing.T) {
+	t.Parallel()
+	v := server.DeploymentView{State: pipeline.DeploymentState{Until: "beta"}, Stages: []server.StageRun{{Name: "beta", Run: server.Run{State: server.RunRunning}}, {Name: "prod", Run: server.Run{State: server.RunFinished}}}}
+	if reached(v) {
+		t.Error("reached while beta runs")
+	}
+	v.Stages[0].State = server.RunFinished
+	if !reached(v) {
+		t.Error("not reached when beta has finished")
+	}
+	v.State.Until = ""
+	if reached(v) {
+		t.Error("a deployment without a bound has reached it")
+	}
+}
