@@ -12,7 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -21,8 +21,8 @@ var greeter2 = server.Ref{Pipeline: "greeter", Number: 2}
 
 func TestListDeployments(t *testing.T) {
 	t.Parallel()
-	f, o := &fake{deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFailed), deployed(1, 1, pipeline.StatusFinished)}}, newOutput(asText)
-	query := ledger.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFailed, Limit: 20}
+	f, o := &fake{deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed), deployed(1, 1, pipeline.StatusFinished)}}, newOutput(asText)
+	query := journal.DeploymentQuery{Pipeline: "greeter", Status: pipeline.StatusFailed, Limit: 20}
 	if err := runListDeployments(t.Context(), listDeploymentsOptions{Deployments: f, Query: query, Out: o.Printer, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +150,11 @@ func (w *watched) Deployment(ctx context.Context, ref server.Ref) (server.Deploy
 	return w.ending.Deployment(ctx, ref)
 }
 
-func (w *watched) Entries(ctx context.Context, q ledger.EntryQuery) ([]pipeline.Entry, error) {
+func (w *watched) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	return w.fake.Entries(ctx, q)
 }
 
-func (w *watched) Follow(ctx context.Context, q ledger.EntryQuery, each func(pipeline.Entry) error) error {
+func (w *watched) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	return w.fake.Follow(ctx, q, each)
 }
 
@@ -231,7 +231,7 @@ func TestAWatcherEndsWithItsContext(t *testing.T) {
 func TestLogPrintsEntries(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{entries: logged()}, newOutput(asText)
-	if err := runLog(t.Context(), logOptions{Log: f, Query: ledger.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: noon}); err != nil {
+	if err := runLog(t.Context(), logOptions{Log: f, Query: journal.EntryQuery{Pipeline: "greeter"}, Out: o.Printer, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "     4  12:00:04  #2    greeter/build             build-completed\n") {
@@ -258,16 +258,16 @@ func TestAnEmptyLogIsExplained(t *testing.T) {
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "elm"}}}}}}}
 	f := &fake{pipelines: []server.PipelineView{{Name: "greeter", Definition: &definition}, {Name: "bare"}}}
 	for _, c := range []struct {
-		query      ledger.EntryQuery
+		query      journal.EntryQuery
 		code       fault.Code
 		text, hint string
 	}{
-		{ledger.EntryQuery{Pipeline: "greeter"}, "", "", ""},
-		{ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/elm"}, fault.NotFound, "nothing is recorded for greeter/elm", "waybill log greeter --target prod/all/elm"},
-		{ledger.EntryQuery{Pipeline: "greeter", Target: "greeter/zzzzzzzz"}, fault.NotFound, "nothing is recorded", "waybill log greeter"},
-		{ledger.EntryQuery{Pipeline: "bare", Target: "bare/x"}, fault.NotFound, "nothing is recorded", "waybill log bare"},
-		{ledger.EntryQuery{Pipeline: "other"}, fault.NotFound, `pipeline "other" not found`, ""},
-		{ledger.EntryQuery{Pipeline: "greeter", Deployment: 7}, fault.NotFound, "deployment greeter#7 not found", ""},
+		{journal.EntryQuery{Pipeline: "greeter"}, "", "", ""},
+		{journal.EntryQuery{Pipeline: "greeter", Target: "greeter/elm"}, fault.NotFound, "nothing is recorded for greeter/elm", "waybill log greeter --target prod/all/elm"},
+		{journal.EntryQuery{Pipeline: "greeter", Target: "greeter/zzzzzzzz"}, fault.NotFound, "nothing is recorded", "waybill log greeter"},
+		{journal.EntryQuery{Pipeline: "bare", Target: "bare/x"}, fault.NotFound, "nothing is recorded", "waybill log bare"},
+		{journal.EntryQuery{Pipeline: "other"}, fault.NotFound, `pipeline "other" not found`, ""},
+		{journal.EntryQuery{Pipeline: "greeter", Deployment: 7}, fault.NotFound, "deployment greeter#7 not found", ""},
 	} {
 		err := runLog(t.Context(), logOptions{Log: f, Query: c.query, Out: newOutput(asText).Printer, Now: noon})
 		if c.code == "" {
@@ -298,7 +298,7 @@ func TestServiceLogOffersTheLikelyHost(t *testing.T) {
 	t.Parallel()
 	missing := fault.New(fault.NotFound, "host greeter/oak not found")
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
-	f := &fake{errs: map[string]error{"ServiceLog": missing}, version: ledger.Version{Definition: definition}}
+	f := &fake{errs: map[string]error{"ServiceLog": missing}, version: journal.Version{Definition: definition}}
 	for host, hint := range map[string]string{"oak": "waybill service log greeter beta/all/oak", "zzzzzzzzz": ""} {
 		err := runServiceLog(t.Context(), serviceLogOptions{Log: f, Pipeline: "greeter", Host: host, Raw: io.Discard, Out: newOutput(asText).Printer})
 		if !fault.Is(err, fault.NotFound) || fault.HintOf(err) != hint {
@@ -318,7 +318,7 @@ func planning(f *fake, o *output) planOptions {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	r1, r2 := ledger.Revision{Pipeline: "greeter", Seq: 1, Label: "r1"}, ledger.Revision{Pipeline: "greeter", Seq: 2, Label: "r2"}
+	r1, r2 := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 1, Label: "r1"}, pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "r2"}
 	steps := server.PlanView{Steps: []pipeline.PlanStep{{StepKey: pipeline.StepKey{Target: "greeter", Event: pipeline.PipelineStarted}}, {StepKey: pipeline.StepKey{Target: "greeter/build", Event: pipeline.BuildCompleted}, End: time.Second, Work: true}}}
 	for name, c := range map[string]struct {
 		fake fake
@@ -328,11 +328,11 @@ func TestPlan(t *testing.T) {
 		ends fault.Code
 	}{
 		"a new revision":      {fake{edit: server.EditView{Unchanged: true}, plan: steps}, false, show.TodoShip, 1, fault.Pending},
-		"an active one":       {fake{edit: server.EditView{Unchanged: true}, revisions: []ledger.Revision{r1}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusActive)}}, false, show.TodoContinue, 0, fault.Pending},
-		"a failed one":        {fake{edit: server.EditView{Unchanged: true}, revisions: []ledger.Revision{r1}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFailed)}}, false, show.TodoRetry, 0, fault.Pending},
-		"a finished one":      {fake{edit: server.EditView{Unchanged: true}, revisions: []ledger.Revision{r1}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)}, pipelines: []server.PipelineView{{Name: "greeter"}}}, false, show.TodoNothing, 0, ""},
-		"finished and edited": {fake{edit: server.EditView{Version: 2}, revisions: []ledger.Revision{r1}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)}, pipelines: []server.PipelineView{{Name: "greeter"}}}, false, show.TodoApply, 0, fault.Pending},
-		"an older one":        {fake{edit: server.EditView{Version: 2}, revisions: []ledger.Revision{r2, r1}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)}, pipelines: []server.PipelineView{{Name: "greeter"}}}, false, show.TodoNothing, 0, ""},
+		"an active one":       {fake{edit: server.EditView{Unchanged: true}, revisions: []pipeline.RegisteredRevision{r1}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusActive)}}, false, show.TodoContinue, 0, fault.Pending},
+		"a failed one":        {fake{edit: server.EditView{Unchanged: true}, revisions: []pipeline.RegisteredRevision{r1}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed)}}, false, show.TodoRetry, 0, fault.Pending},
+		"a finished one":      {fake{edit: server.EditView{Unchanged: true}, revisions: []pipeline.RegisteredRevision{r1}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)}, pipelines: []server.PipelineView{{Name: "greeter"}}}, false, show.TodoNothing, 0, ""},
+		"finished and edited": {fake{edit: server.EditView{Version: 2}, revisions: []pipeline.RegisteredRevision{r1}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)}, pipelines: []server.PipelineView{{Name: "greeter"}}}, false, show.TodoApply, 0, fault.Pending},
+		"an older one":        {fake{edit: server.EditView{Version: 2}, revisions: []pipeline.RegisteredRevision{r2, r1}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)}, pipelines: []server.PipelineView{{Name: "greeter"}}}, false, show.TodoNothing, 0, ""},
 		"an edit":             {fake{edit: server.EditView{Version: 2}, plan: steps}, true, show.TodoApply, 1, fault.Pending},
 		"no edit":             {fake{edit: server.EditView{Unchanged: true}}, true, show.TodoNothing, 0, ""},
 	} {

@@ -12,19 +12,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // deployed is a deployment of the tests' pipeline.
-func deployed(number, revision int64, status pipeline.Status) ledger.Deployment {
-	return ledger.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: noon().Add(-time.Hour), EndedAt: noon().Add(-time.Minute)}
+func deployed(number, revision int64, status pipeline.Status) journal.Deployment {
+	return journal.Deployment{Pipeline: "greeter", Number: number, Revision: revision, Label: fmt.Sprintf("r%d", revision), Status: status, CreatedAt: noon().Add(-time.Hour), EndedAt: noon().Add(-time.Minute)}
 }
 
 // seen is the view of a deployment, by its name.
-func seen(all ...ledger.Deployment) map[string]server.DeploymentView {
+func seen(all ...journal.Deployment) map[string]server.DeploymentView {
 	views := map[string]server.DeploymentView{}
 	for _, d := range all {
 		views[show.RefOf(d).String()] = server.DeploymentView{Deployment: d, State: pipeline.DeploymentState{Status: d.Status, Version: 1, EndedAt: d.EndedAt}, Now: noon()}
@@ -81,7 +81,7 @@ func TestShipRegistersWithItsBound(t *testing.T) {
 
 func TestShipRefusesAnOlderRevision(t *testing.T) {
 	t.Parallel()
-	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, edit: server.EditView{Unchanged: true}, views: seen(deployed(1, 1, pipeline.StatusActive))}
+	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Label: "r3", Commit: "c3"}, {Pipeline: "greeter", Label: "r2", Commit: "c3"}}, edit: server.EditView{Unchanged: true}, views: seen(deployed(1, 1, pipeline.StatusActive))}
 	options, _ := shipping(f, asText)
 	asked := 0
 	options.Precedes = func(_ context.Context, older, newer string) bool { asked++; return older == "c1" && newer == "c3" }
@@ -102,11 +102,11 @@ func TestShipRefusesAnOlderRevision(t *testing.T) {
 
 func TestShipOfARegisteredRevision(t *testing.T) {
 	t.Parallel()
-	r1 := ledger.Revision{Pipeline: "greeter", Seq: 1, Label: "r1"}
-	r2 := ledger.Revision{Pipeline: "greeter", Seq: 2, Label: "r2"}
+	r1 := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 1, Label: "r1"}
+	r2 := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "r2"}
 	for name, c := range map[string]struct {
 		flags       shipFlags
-		deployments []ledger.Deployment
+		deployments []journal.Deployment
 		drift       []server.Drift
 		out         string
 		code        fault.Code
@@ -114,22 +114,22 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 		last        string // the last call
 	}{
 		"never deployed": {deployments: nil, out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
-		"active": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusActive)},
+		"active": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusActive)},
 			out: "greeter#2 is in progress: 0 of 0 done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
-		"finished": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)},
+		"finished": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n", last: "Pipeline greeter"},
-		"finished with drift": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
+		"finished with drift": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\nbut prod/all/elm has no release yet: waybill ship --again deploys to it once more\n", last: "Pipeline greeter"},
-		"finished, again": {flags: shipFlags{again: true}, deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFinished)},
+		"finished, again": {flags: shipFlags{again: true}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)},
 			out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
-		"replaced": {deployments: []ledger.Deployment{deployed(3, 2, pipeline.StatusFinished), deployed(2, 1, pipeline.StatusFinished)},
+		"replaced": {deployments: []journal.Deployment{deployed(3, 2, pipeline.StatusFinished), deployed(2, 1, pipeline.StatusFinished)},
 			code: fault.Canceled, text: "r1 finished as greeter#2; greeter#3 has replaced it by r2 since", last: "Deployments greeter 0  50"},
-		"canceled": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusCanceled)},
+		"canceled": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusCanceled)},
 			code: fault.Canceled, text: "greeter#2 (r1) was canceled", last: "Deployment greeter#2"},
-		"failed": {deployments: []ledger.Deployment{deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
+		"failed": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{revisions: []ledger.Revision{r2, r1}, deployments: c.deployments, snapshot: server.SnapshotView{Stored: true},
+			f := &fake{revisions: []pipeline.RegisteredRevision{r2, r1}, deployments: c.deployments, snapshot: server.SnapshotView{Stored: true},
 				pipelines: []server.PipelineView{{Name: "greeter", Drift: c.drift}}, views: seen(append(c.deployments, deployed(9, 1, pipeline.StatusActive))...)}
 			options, o := shipping(f, asText)
 			c.flags.detach = true
@@ -151,8 +151,8 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 	t.Parallel()
 	finished := deployed(2, 1, pipeline.StatusFinished)
-	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []ledger.Deployment{finished}, views: seen(finished, deployed(9, 1, pipeline.StatusFinished)),
+	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []journal.Deployment{finished}, views: seen(finished, deployed(9, 1, pipeline.StatusFinished)),
 		pipelines: []server.PipelineView{{Name: "greeter", Hosts: []server.HostView{{Target: "greeter/prod/all/elm", Service: &server.Services{State: server.ServiceDown}}}}}}
 	options, o := shipping(f, asText)
 	options.Flags.detach = false
@@ -172,8 +172,8 @@ func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {
 func TestShipStoresFilesThatTheBlobStoreLost(t *testing.T) {
 	t.Parallel()
 	active := deployed(2, 1, pipeline.StatusActive)
-	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
-		snapshot: server.SnapshotView{Key: "sha256/r1"}, deployments: []ledger.Deployment{active}, views: seen(active)}
+	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
+		snapshot: server.SnapshotView{Key: "sha256/r1"}, deployments: []journal.Deployment{active}, views: seen(active)}
 	options, o := shipping(f, asText)
 	if err := runShip(t.Context(), options); err != nil {
 		t.Fatal(err)
@@ -245,8 +245,8 @@ func (e *ending) Deployment(ctx context.Context, ref server.Ref) (server.Deploym
 func TestShipDoesTheWorkItself(t *testing.T) {
 	t.Parallel()
 	active, finished := deployed(2, 1, pipeline.StatusActive), deployed(2, 1, pipeline.StatusFinished)
-	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []ledger.Deployment{active}, views: seen(active)}
+	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []journal.Deployment{active}, views: seen(active)}
 	log := &ending{fake: f, from: 5, after: seen(finished)["greeter#2"]}
 	options, o := shipping(f, asText)
 	worker := &fakeWorker{}
@@ -265,8 +265,8 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 func TestShipTakesOverFromAProcessThatEnds(t *testing.T) {
 	t.Parallel()
 	active, finished := deployed(2, 1, pipeline.StatusActive), deployed(2, 1, pipeline.StatusFinished)
-	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []ledger.Deployment{active}, views: seen(active)}
+	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []journal.Deployment{active}, views: seen(active)}
 	locked := make(chan struct{})
 	log := &lockedEnding{fake: f, locked: locked, after: seen(finished)["greeter#2"]}
 	options, o := shipping(f, asText)
@@ -308,8 +308,8 @@ func (e *lockedEnding) Deployment(ctx context.Context, ref server.Ref) (server.D
 func TestShipReportsALockThatCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	active := deployed(2, 1, pipeline.StatusActive)
-	f := &fake{revisions: []ledger.Revision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
-		deployments: []ledger.Deployment{active}, views: seen(active)}
+	f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true}, snapshot: server.SnapshotView{Stored: true},
+		deployments: []journal.Deployment{active}, views: seen(active)}
 	options, _ := shipping(f, asText)
 	broken := errors.New("read-only file system")
 	options.Flags.detach, options.Worker = false, &fakeWorker{err: broken}
