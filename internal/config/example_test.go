@@ -34,9 +34,9 @@ func ExampleHandler_Prepare() {
 	}
 	a, err := c.Handlers["greet"].Prepare([]byte(`{"name": "you"}`))
 	fmt.Println(a.Handler, string(a.Parameters), err)
-	_, err = c.Handlers["greet"].Prepare([]byte(`{"nmae": "you"}`))
+	_, err = c.Handlers["greet"].Prepare([]byte(`{"nam": "you"}`))
 	fmt.Println(err)
 	// Output:
 	// greet {"name": "you"} <nil>
-	// unknown parameter "nmae" (did you mean "name"?)
+	// unknown parameter "nam" (did you mean "name"?)
 }

@@ -30,14 +30,7 @@ func (r *handlerReader) request(n *document.Node) *webhook.Request {
 	}
 	path := r.path + ".request"
 	q := &webhook.Request{Method: http.MethodPost}
-	q.URL = r.template(n.Get("url"), path, "url")
-	if q.URL != nil {
-		if err := q.URL.CheckAddress(); err != nil {
-			r.Add(n.Get("url"), "value-invalid", path+".url", "%s", strings.TrimPrefix(err.Error(), "url: "))
-		} else if !q.URL.HostKnown() {
-			r.Add(n.Get("url"), "template", path+".url", "the host may depend on parameters and env only")
-		}
-	}
+	q.URL = r.url(n.Get("url"), path)
 	q.Body = r.template(n.Get("body"), path, "body")
 	if m := n.Get("method"); fits(m, document.Text) {
 		if q.Method = strings.ToUpper(m.Text); !token.MatchString(q.Method) || q.Method == http.MethodConnect {
@@ -69,7 +62,21 @@ func (r *handlerReader) request(n *document.Node) *webhook.Request {
 	return q
 }
 
-// template compiles a text of the request; nil when there is none, or a wrong one.
+// url compiles the address of the request; nil if it is missing or cannot be compiled.
+func (r *handlerReader) url(n *document.Node, path string) *webhook.Template {
+	t := r.template(n, path, "url")
+	if t == nil {
+		return nil
+	}
+	if err := t.CheckAddress(); err != nil {
+		r.Add(n, "value-invalid", path+".url", "%s", strings.TrimPrefix(err.Error(), "url: "))
+	} else if !t.HostKnown() {
+		r.Add(n, "template", path+".url", "the host may depend on parameters and env only")
+	}
+	return t
+}
+
+// template compiles a text of the request; nil if it is missing or cannot be compiled.
 func (r *handlerReader) template(n *document.Node, path, field string) *webhook.Template {
 	if !fits(n, document.Text) {
 		return nil
