@@ -99,7 +99,7 @@ func (s *scratch) claimOnce(ctx context.Context, host queue.Instance) (Round, er
 
 func (s *scratch) claimTimed(ctx context.Context, host queue.Instance) (Round, error) {
 	start := time.Now()
-	turned, err := s.Turn(ctx, host, nil, []queue.Want{{Lane: "noop", N: 100}})
+	turned, err := s.CompleteAndClaim(ctx, host, nil, []queue.Want{{Lane: "noop", N: 100}})
 	round := measured(len(turned.Claimed), start)
 	if err == nil && len(turned.Claimed) != 100 {
 		err = fmt.Errorf("claimed %d, want 100", len(turned.Claimed))

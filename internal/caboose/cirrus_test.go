@@ -100,7 +100,7 @@ func (w *world) claimed() action.ID {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	turned, err := w.Turn(w.t.Context(), host, nil, []queue.Want{{Lane: "cirrus", N: 1, HandOff: true}})
+	turned, err := w.CompleteAndClaim(w.t.Context(), host, nil, []queue.Want{{Lane: "cirrus", N: 1, HandOff: true}})
 	if err != nil || len(turned.Claimed) != 1 {
 		w.t.Fatal(turned, err)
 	}
@@ -109,7 +109,7 @@ func (w *world) claimed() action.ID {
 
 func (w *world) accepted(id action.ID, ref string) {
 	w.t.Helper()
-	_, err := w.Turn(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done, Ref: ref}}}, nil)
+	_, err := w.CompleteAndClaim(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done, Ref: ref}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

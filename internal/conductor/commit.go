@@ -29,7 +29,7 @@ type answer struct {
 // records these without claiming, so that one bad completion delays no other.
 func (a *answer) commit(work context.Context, c *Conductor, wants []queue.Want) {
 	began := time.Now()
-	a.turned, a.err = c.ledger.Turn(work, a.owner, a.completions, wants)
+	a.turned, a.err = c.ledger.CompleteAndClaim(work, a.owner, a.completions, wants)
 	c.metrics.TurnSeconds.Observe(time.Since(began).Seconds())
 	switch {
 	case a.err == nil:
@@ -47,7 +47,7 @@ func (a *answer) commit(work context.Context, c *Conductor, wants []queue.Want) 
 // record records completions that were refused together. It halves them until the completion at
 // fault is alone, so that it ends only its own action, with an error that people see.
 func (a *answer) record(work context.Context, c *Conductor, completions []queue.Completion) error {
-	turned, err := c.ledger.Turn(work, a.owner, completions, nil)
+	turned, err := c.ledger.CompleteAndClaim(work, a.owner, completions, nil)
 	switch {
 	case err == nil:
 		a.recorded(c, turned, completions)

@@ -33,7 +33,7 @@ type Ledger interface {
 
 // Queue provides ready actions and records outcomes.
 type Queue interface {
-	Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error)
+	CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error)
 	Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error)
 	Claims(ctx context.Context, owner action.ID) ([]queue.Claimed, error)
 	Due(ctx context.Context) (next time.Time, err error)

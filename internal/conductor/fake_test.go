@@ -160,7 +160,7 @@ func (f *fake) kill(id action.ID) {
 	f.poke(store.TopicReady)
 }
 
-func (f *fake) Turn(_ context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
+func (f *fake) CompleteAndClaim(_ context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
 	if f.turning != nil {
 		f.turning(completions)
 	}

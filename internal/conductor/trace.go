@@ -51,14 +51,14 @@ type traced struct {
 }
 
 // Turn makes a turn within a span that has the numbers of rows as attributes.
-func (t traced) Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
+func (t traced) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
 	ctx, span := t.tracer.Start(ctx, "turn", trace.WithNewRoot())
 	defer span.End()
 	wanted := 0
 	for _, w := range wants {
 		wanted += w.N
 	}
-	turned, err := t.Ledger.Turn(ctx, owner, completions, wants)
+	turned, err := t.Ledger.CompleteAndClaim(ctx, owner, completions, wants)
 	span.SetAttributes(obs.SpanCompleted.Int(len(completions)), obs.SpanWanted.Int(wanted), obs.SpanClaimed.Int(len(turned.Claimed)),
 		obs.SpanLate.Int(len(turned.Late)))
 	if err != nil {

@@ -165,9 +165,9 @@ func (m *mortal) write(do func() error) error {
 	return errDead
 }
 
-func (m *mortal) Turn(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (done queue.Turned, err error) {
+func (m *mortal) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (done queue.Turned, err error) {
 	err = m.write(func() error {
-		done, err = m.Ledger.Turn(ctx, owner, completions, wants)
+		done, err = m.Ledger.CompleteAndClaim(ctx, owner, completions, wants)
 		return err
 	})
 	if m.isDead() {

@@ -62,9 +62,9 @@ func (g *gate) pass(ctx context.Context) {
 	}
 }
 
-func (g *gate) Turn(ctx context.Context, owner queue.Instance, c []queue.Completion, w []queue.Want) (queue.Turned, error) {
+func (g *gate) CompleteAndClaim(ctx context.Context, owner queue.Instance, c []queue.Completion, w []queue.Want) (queue.Turned, error) {
 	g.pass(ctx)
-	return g.Ledger.Turn(ctx, owner, c, w)
+	return g.Ledger.CompleteAndClaim(ctx, owner, c, w)
 }
 
 func (g *gate) Pulse(ctx context.Context, i queue.Instance, renew bool) (queue.Pulse, error) {

@@ -9,11 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Turn records completions, then claims what is wanted, in one transaction.
+// CompleteAndClaim records completions, then claims what is wanted, in one transaction.
 // An error with the code ledger_unavailable may pass by itself; any other one
 // is the fault of a completion in the batch. It waits for the ledger only: an
 // end is deferred while what follows it is still being planned.
-func (q *Queue) Turn(ctx context.Context, owner Instance, completions []Completion, wants []Want) (done Turned, err error) {
+func (q *Queue) CompleteAndClaim(ctx context.Context, owner Instance, completions []Completion, wants []Want) (done Turned, err error) {
 	planned, err := q.foreseeTurn(ctx, owner, completions)
 	if err != nil {
 		return done, err
@@ -180,7 +180,7 @@ func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transitio
 	return action.Next(f.action, f.thread, in, t.Now())
 }
 
-// Claims lists the live claims of an owner: after a Turn whose answer was lost, they say what it did.
+// Claims lists the live claims of an owner: after a turn whose answer was lost, they say what it did.
 func (q *Queue) Claims(ctx context.Context, owner action.ID) (claims []Claimed, err error) {
 	err = q.read(ctx, "read claims", func(tx rows) error {
 		claims = nil

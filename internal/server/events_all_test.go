@@ -178,11 +178,11 @@ func TestExchangesAreLinkedAndRead(t *testing.T) {
 	if err := s.Ledger.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "work", N: 1}})
+	turned, err := s.Ledger.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "work", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatal(turned, err)
 	}
-	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
+	if _, err := s.Ledger.CompleteAndClaim(t.Context(), host, []queue.Completion{{ID: id, Attempt: 1, Outcome: action.Outcome{Kind: action.Done, Ref: key}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, answer, _ := s.ask(t, "GET", "/api/v1/actions/"+id.String(), "")

@@ -146,7 +146,7 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Policy: action.DefaultPolicy()}); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "mail", N: 1}})
+	turned, err := s.Ledger.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "mail", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
 	}

@@ -36,7 +36,7 @@ func alone(t *testing.T) *servertest.World {
 // work claims the ready job, and ends its attempt unless the outcome is zero.
 func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
 	t.Helper()
-	turned, err := s.Ledger.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
+	turned, err := s.Ledger.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatal(turned, err)
 	}
@@ -44,7 +44,7 @@ func (s *site) work(t *testing.T, host queue.Instance, o action.Outcome) {
 		return
 	}
 	done := queue.Completion{ID: turned.Claimed[0].ID, Attempt: 1, Outcome: o}
-	if _, err := s.Ledger.Turn(t.Context(), host, []queue.Completion{done}, nil); err != nil {
+	if _, err := s.Ledger.CompleteAndClaim(t.Context(), host, []queue.Completion{done}, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -110,12 +110,12 @@ func (d *day) handOff(ctx context.Context, config config.Config) error {
 		if err != nil {
 			return err
 		}
-		turned, err := d.ledger.Turn(ctx, host, nil, []queue.Want{{Lane: "flows", N: 1, HandOff: true}})
+		turned, err := d.ledger.CompleteAndClaim(ctx, host, nil, []queue.Want{{Lane: "flows", N: 1, HandOff: true}})
 		if err != nil || len(turned.Claimed) != 1 {
 			return errors.Join(err, fmt.Errorf("%d jobs were claimed, want one", len(turned.Claimed)))
 		}
 		accepted := queue.Completion{ID: made[0].ID, Attempt: 1, HandOff: true, Outcome: action.Outcome{Kind: action.Done}}
-		if _, err := d.ledger.Turn(ctx, host, []queue.Completion{accepted}, nil); err != nil {
+		if _, err := d.ledger.CompleteAndClaim(ctx, host, []queue.Completion{accepted}, nil); err != nil {
 			return err
 		}
 		d.jobs[made[0].ID] = i%2 == 1

@@ -117,7 +117,7 @@ func badOutcomeFailsItsActionAlone(t *testing.T, s setup) {
 		}
 		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o})
 	}
-	_, err := s.Turn(s.ctx, host, completions, nil)
+	_, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
 	check(t, err)
 	state, err := s.Action(s.ctx, bad)
 	check(t, err)
@@ -157,7 +157,7 @@ func turnIsAllOrNothing(t *testing.T, s setup) {
 	before, err := s.Head(s.ctx, testPipeline)
 	check(t, err)
 
-	if _, err := ledger.New(failing{s.driver}, ledger.Options{}).Turn(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
+	if _, err := ledger.New(failing{s.driver}, ledger.Options{}).CompleteAndClaim(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
 		t.Fatalf("got %v", err)
 	}
 	after, err := s.Head(s.ctx, testPipeline)
@@ -165,7 +165,7 @@ func turnIsAllOrNothing(t *testing.T, s setup) {
 	if after != before || s.statusOf(t, c.ID) != action.Running || s.statusOf(t, waiting) != action.Pending {
 		t.Errorf("a failed turn left head %+v, %s and %s", after, s.statusOf(t, c.ID), s.statusOf(t, waiting))
 	}
-	turned, err := s.Turn(s.ctx, host, completion, wants)
+	turned, err := s.CompleteAndClaim(s.ctx, host, completion, wants)
 	check(t, err)
 	if s.statusOf(t, c.ID) != action.Successful || len(turned.Claimed) != 1 {
 		t.Errorf("the same turn again: %+v", turned)
@@ -263,7 +263,7 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 func (s setup) work(t *testing.T, host queue.Instance, stop <-chan struct{}) {
 	var completions []queue.Completion
 	for {
-		turned, err := s.Turn(s.ctx, host, completions, []queue.Want{{Lane: "step", N: 3}})
+		turned, err := s.CompleteAndClaim(s.ctx, host, completions, []queue.Want{{Lane: "step", N: 3}})
 		if err != nil {
 			t.Errorf("turn: %v", err)
 			return

@@ -68,7 +68,7 @@ func goodAnswersAreCached(t *testing.T, s setup) {
 // claimOne takes a job, and gives back all others.
 func (s setup) claimOne(t *testing.T, i queue.Instance, id action.ID) queue.Claimed {
 	t.Helper()
-	turned, err := s.Turn(s.ctx, i, nil, []queue.Want{{Lane: "noop", N: 100}})
+	turned, err := s.CompleteAndClaim(s.ctx, i, nil, []queue.Want{{Lane: "noop", N: 100}})
 	check(t, err)
 	var found queue.Claimed
 	for _, c := range turned.Claimed {
@@ -344,7 +344,7 @@ func (s setup) inEveryPhase(t *testing.T) map[action.ID]queue.Phase {
 	handed := job("a")
 	handed.Lane, handed.Handler = "flow", "flow"
 	throttled := s.enqueue(t, handed)
-	turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "flow", N: 1, HandOff: true}})
+	turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "flow", N: 1, HandOff: true}})
 	check(t, err)
 	s.end(t, host, turned.Claimed[0], action.Outcome{Kind: action.Throttle, Error: "over quota"})
 	want[throttled] = queue.Accepted

@@ -190,7 +190,7 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	for _, c := range s.claim(t, host, "noop", 2) {
 		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
 	}
-	turned, err := s.Turn(s.ctx, host, completions, nil)
+	turned, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
 	check(t, err)
 	if diff := cmp.Diff(queue.Turned{Deferred: queue.Deferred{IDs: []action.ID{held}, Why: "the blob store is away"}}, turned); diff != "" {
 		t.Errorf("turned (-want +got):\n%s", diff)
@@ -215,7 +215,7 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	p.mu.Lock()
 	p.away = false
 	p.mu.Unlock()
-	turned, err = s.Turn(s.ctx, host, completions, nil)
+	turned, err = s.CompleteAndClaim(s.ctx, host, completions, nil)
 	check(t, err)
 	if diff := cmp.Diff(queue.Turned{Late: []action.ID{other}}, turned); diff != "" {
 		t.Errorf("turned again (-want +got):\n%s", diff)
@@ -282,7 +282,7 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 		ends int
 		run  func() error
 	}{
-		{"a turn", 3, func() error { _, err := l.Turn(s.ctx, host, completions, nil); return err }},
+		{"a turn", 3, func() error { _, err := l.CompleteAndClaim(s.ctx, host, completions, nil); return err }},
 		{"an observation", 1, func() error {
 			_, err := l.Observe(s.ctx, queue.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
 			return err
@@ -445,7 +445,7 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 	for {
 		_, err := s.Due(s.ctx)
 		check(t, err)
-		turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 1}})
+		turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 1}})
 		check(t, err)
 		if len(turned.Claimed) == 1 {
 			break
@@ -485,7 +485,7 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 		over := make(chan error, 1)
 		go func() {
 			var err error
-			turned, err = s.Turn(s.ctx, host, ends, []queue.Want{{Lane: "noop", N: 1}})
+			turned, err = s.CompleteAndClaim(s.ctx, host, ends, []queue.Want{{Lane: "noop", N: 1}})
 			over <- err
 		}()
 		select {

@@ -17,7 +17,7 @@ import (
 // handOff claims one action of the lane to be handed off.
 func (s setup) handOff(t *testing.T, i queue.Instance, lane string) queue.Claimed {
 	t.Helper()
-	turned, err := s.Turn(s.ctx, i, nil, []queue.Want{{Lane: lane, N: 1, HandOff: true}})
+	turned, err := s.CompleteAndClaim(s.ctx, i, nil, []queue.Want{{Lane: lane, N: 1, HandOff: true}})
 	check(t, err)
 	if len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d of lane %s, want 1", len(turned.Claimed), lane)
@@ -28,7 +28,7 @@ func (s setup) handOff(t *testing.T, i queue.Instance, lane string) queue.Claime
 // settle completes the claim of a hand-off.
 func (s setup) settle(t *testing.T, i queue.Instance, c queue.Claimed, o action.Outcome) queue.Turned {
 	t.Helper()
-	turned, err := s.Turn(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
+	turned, err := s.CompleteAndClaim(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
 	check(t, err)
 	return turned
 }
@@ -73,7 +73,7 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	id, local := s.enqueue(t, away), s.enqueue(t, job("local"))
 	before, err := s.Action(s.ctx, id)
 	check(t, err)
-	turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "argo", N: 5, HandOff: true}, {Lane: "noop", N: 5}})
+	turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "argo", N: 5, HandOff: true}, {Lane: "noop", N: 5}})
 	check(t, err)
 	if len(turned.Claimed) != 2 {
 		t.Fatalf("claimed %+v", turned.Claimed)

@@ -163,7 +163,7 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	s.enqueue(t, inLane("noop/small"))
 	check(t, s.Heartbeat(s.ctx, host)) // storing may take longer than the lease
 	wants := []queue.Want{{Lane: "noop/big", N: 1000}, {Lane: "noop/small", N: 1000}}
-	turned, err := s.Turn(s.ctx, host, nil, wants)
+	turned, err := s.CompleteAndClaim(s.ctx, host, nil, wants)
 	check(t, err)
 	bytes, lanes := 0, map[string]int{}
 	for _, c := range turned.Claimed {
@@ -175,7 +175,7 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	}
 	got := lanes["noop/big"]
 	for turned.Full {
-		turned, err = s.Turn(s.ctx, host, nil, wants)
+		turned, err = s.CompleteAndClaim(s.ctx, host, nil, wants)
 		check(t, err)
 		got += len(turned.Claimed)
 	}
@@ -251,7 +251,7 @@ func blockedLanesAreNotClaimedOf(t *testing.T, s setup) {
 	}, "a/slowed")
 	claimed := func(wants ...queue.Want) (lanes []string) {
 		t.Helper()
-		turned, err := s.Turn(s.ctx, host, nil, wants)
+		turned, err := s.CompleteAndClaim(s.ctx, host, nil, wants)
 		check(t, err)
 		for _, c := range turned.Claimed {
 			lanes = append(lanes, c.Lane)

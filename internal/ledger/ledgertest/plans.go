@@ -255,7 +255,7 @@ func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 				completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done()})
 			}
 		}
-		_, err = s.Turn(s.ctx, host, completions, nil)
+		_, err = s.CompleteAndClaim(s.ctx, host, completions, nil)
 		check(t, err)
 	}
 	notes := make([]pipeline.Entry, some)

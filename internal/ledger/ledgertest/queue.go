@@ -60,7 +60,7 @@ func claimsAreExclusive(t *testing.T, s setup) {
 		host := s.join(t, fmt.Sprintf("host-%d", n))
 		all.Go(func() {
 			for {
-				turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 7}})
+				turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 7}})
 				if err != nil {
 					t.Errorf("%s: %v", host.Name, err)
 					return
@@ -130,7 +130,7 @@ func (s setup) endTwice(t *testing.T, i queue.Instance, c queue.Claimed) queue.T
 	once := queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c}
 	again := once
 	again.Outcome = action.Outcome{Kind: action.Fatal}
-	turned, err := s.Turn(s.ctx, i, []queue.Completion{once, again}, nil)
+	turned, err := s.CompleteAndClaim(s.ctx, i, []queue.Completion{once, again}, nil)
 	check(t, err)
 	return turned
 }
@@ -160,7 +160,7 @@ func successNeedsNoLook(t *testing.T, s setup) {
 			if i == 0 {
 				completion.Claimed = &c
 			}
-			turned, err := s.Turn(s.ctx, host, []queue.Completion{completion}, nil)
+			turned, err := s.CompleteAndClaim(s.ctx, host, []queue.Completion{completion}, nil)
 			check(t, err)
 			if len(turned.Late) > 0 {
 				t.Errorf("%s: completion %d is late", name, i)
@@ -432,7 +432,7 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 		}
 		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
 	}
-	turned, err := s.Turn(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 2}})
+	turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 2}})
 	check(t, err)
 	if len(turned.Claimed) != 1 || turned.Claimed[0].Name != "near" {
 		t.Errorf("claimed %+v, want only what is due", turned.Claimed)

@@ -178,7 +178,7 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 		for _, c := range s.claim(t, host, "noop", min(500, jobs-ended)) {
 			completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}})
 		}
-		_, err := s.Turn(s.ctx, host, completions, nil)
+		_, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
 		check(t, err)
 		ended += len(completions)
 	}

@@ -201,7 +201,7 @@ func (s setup) startSteps(t *testing.T, lease journal.Lease, steps ...action.Act
 // claim takes up to n actions of a lane, and wants to get exactly that many.
 func (s setup) claim(t *testing.T, i queue.Instance, lane string, n int) []queue.Claimed {
 	t.Helper()
-	done, err := s.Turn(s.ctx, i, nil, []queue.Want{{Lane: lane, N: n}})
+	done, err := s.CompleteAndClaim(s.ctx, i, nil, []queue.Want{{Lane: lane, N: n}})
 	check(t, err)
 	if len(done.Claimed) != n {
 		t.Fatalf("claimed %d of lane %s, want %d", len(done.Claimed), lane, n)
@@ -220,7 +220,7 @@ func (s setup) pulse(t *testing.T, i queue.Instance) queue.Pulse {
 // end completes a claim.
 func (s setup) end(t *testing.T, i queue.Instance, c queue.Claimed, o action.Outcome) queue.Turned {
 	t.Helper()
-	done, err := s.Turn(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, Claimed: &c}}, nil)
+	done, err := s.CompleteAndClaim(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, Claimed: &c}}, nil)
 	check(t, err)
 	return done
 }

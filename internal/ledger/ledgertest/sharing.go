@@ -123,7 +123,7 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 	s.claim(t, a, "noop", 1)
 	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
 	s.enqueue(t, job("y"))
-	if turned, err := s.Turn(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
+	if turned, err := s.CompleteAndClaim(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
 		t.Errorf("a dead instance claimed %+v, %v", turned.Claimed, err)
 	}
 	if claims := s.outlived(t, s.hurried(t, "host-b")); len(claims) != 1 || claims[0].Reason != queue.LostLease {
@@ -199,7 +199,7 @@ func instancesDieWithTheirConnection(t *testing.T, s setup) {
 	a := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
 	check(t, other.Join(s.ctx, a))
 	s.enqueue(t, job("x"))
-	_, err := other.Turn(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}})
+	_, err := other.CompleteAndClaim(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}})
 	check(t, err)
 	check(t, other.Close()) // as the system closes what a killed process had open
 	for {

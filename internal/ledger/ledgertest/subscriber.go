@@ -102,7 +102,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 		t.Errorf("at the beginning (-want +got):\n%s", diff)
 	}
 	restarted := ledger.New(&counting{Driver: s.driver}, ledger.Options{Successors: &teller{}}) // all that is known is in the database
-	turned, err := restarted.Turn(s.ctx, host, []queue.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
+	turned, err := restarted.CompleteAndClaim(s.ctx, host, []queue.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
 	if err != nil || len(turned.Late)+len(turned.Deferred.IDs) > 0 {
 		t.Fatalf("%+v, %v", turned, err)
 	}
@@ -190,7 +190,7 @@ func subscribersMeetEnds(t *testing.T, s setup) {
 		}
 		done := queue.Completion{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: json.RawMessage(`7`)}, Claimed: &c}
 		for {
-			turned, err := s.Turn(s.ctx, host, []queue.Completion{done}, nil)
+			turned, err := s.CompleteAndClaim(s.ctx, host, []queue.Completion{done}, nil)
 			check(t, err)
 			if len(turned.Deferred.IDs) == 0 {
 				break

@@ -55,7 +55,7 @@ func TestADumpIsRestoredAndCompleted(t *testing.T) {
 	completed := 0
 	var last action.ID
 	for {
-		turned, err := restored.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 100}})
+		turned, err := restored.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 100}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestADumpIsRestoredAndCompleted(t *testing.T) {
 		for _, c := range turned.Claimed {
 			ends, last = append(ends, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done}}), c.ID
 		}
-		if _, err := restored.Turn(t.Context(), host, ends, nil); err != nil {
+		if _, err := restored.CompleteAndClaim(t.Context(), host, ends, nil); err != nil {
 			t.Fatal(err)
 		}
 		completed += len(ends)

@@ -162,7 +162,7 @@ func claimBuffers(t *testing.T, l *ledger.Ledger, url string, host queue.Instanc
 	}
 	const claims = 5
 	for range claims {
-		turned, err := l.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: n}})
+		turned, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: n}})
 		if err != nil || len(turned.Claimed) != n {
 			t.Fatalf("claimed %d: %v", len(turned.Claimed), err)
 		}

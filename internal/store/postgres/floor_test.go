@@ -98,13 +98,13 @@ func TestClaimsAndLanesKeepToFloors(t *testing.T) {
 	}
 	floors(time.Now().Add(time.Hour))
 	wantLanes(t, l, host, "noop/high", "other")
-	turned, err := l.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}, {Lane: "noop/high", N: 1}})
+	turned, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}, {Lane: "noop/high", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 || turned.Claimed[0].Lane != "noop/high" {
 		t.Fatalf("claimed %+v, %v, want the one above the floor", turned.Claimed, err)
 	}
 	floors(time.Now())
 	wantLanes(t, l, host, "noop", "other")
-	turned, err = l.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
+	turned, err = l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %+v, %v, want the urgent one", turned.Claimed, err)
 	}

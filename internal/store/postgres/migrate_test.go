@@ -58,7 +58,7 @@ func TestMigrationKeepsEveryRow(t *testing.T) {
 	if err := l.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := l.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 2}})
+	turned, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestReadersDelayNoQueue(t *testing.T) {
 		if _, err := l.Pulse(ctx, host, true); err != nil {
 			t.Fatal(err)
 		}
-		turned, err := l.Turn(ctx, host, nil, []queue.Want{{Lane: "noop", N: 1}})
+		turned, err := l.CompleteAndClaim(ctx, host, nil, []queue.Want{{Lane: "noop", N: 1}})
 		if err != nil || len(turned.Claimed) != 1 {
 			t.Fatalf("claimed %d: %v", len(turned.Claimed), err)
 		}
@@ -112,9 +112,9 @@ func TestDeadInstancesLoseTheirConnections(t *testing.T) {
 		}
 		alive = len(instances) > 1
 	}
-	turned, err := other.Turn(t.Context(), watcher, nil, []queue.Want{{Lane: "noop", N: 1}})
+	turned, err := other.CompleteAndClaim(t.Context(), watcher, nil, []queue.Want{{Lane: "noop", N: 1}})
 	for err == nil && len(turned.Claimed) == 0 { // a connection that was told to end takes a moment
-		turned, err = other.Turn(t.Context(), watcher, nil, []queue.Want{{Lane: "noop", N: 1}})
+		turned, err = other.CompleteAndClaim(t.Context(), watcher, nil, []queue.Want{{Lane: "noop", N: 1}})
 	}
 	if err != nil {
 		t.Error(err)

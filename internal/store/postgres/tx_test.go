@@ -179,7 +179,7 @@ func TestFewRoundTrips(t *testing.T) {
 		return err
 	}
 	claim := func() error {
-		_, err := l.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
+		_, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 1}})
 		return err
 	}
 	for _, c := range []struct {

@@ -50,7 +50,7 @@ func TestMigrationKeepsEveryRow(t *testing.T) {
 	}
 	host := queue.Instance{ID: states[1].ID, Name: "host-b"}
 	must(t, l.Join(t.Context(), host))
-	turned, err := l.Turn(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 2}})
+	turned, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "noop", N: 2}})
 	must(t, err)
 	if len(turned.Claimed) != 1 || turned.Claimed[0].ID != states[0].ID || turned.Claimed[0].Thread.Attempt != 2 {
 		t.Errorf("claimed after the migration: %+v", turned.Claimed)

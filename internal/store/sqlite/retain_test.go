@@ -65,7 +65,7 @@ func fill(t *testing.T, l *ledger.Ledger, n int) {
 	if err := l.Join(t.Context(), owner); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := l.Turn(t.Context(), owner, nil, []queue.Want{{Lane: "noop", N: n}})
+	turned, err := l.CompleteAndClaim(t.Context(), owner, nil, []queue.Want{{Lane: "noop", N: n}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func fill(t *testing.T, l *ledger.Ledger, n int) {
 	for _, c := range turned.Claimed {
 		ends = append(ends, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done}})
 	}
-	if _, err := l.Turn(t.Context(), owner, ends, nil); err != nil {
+	if _, err := l.CompleteAndClaim(t.Context(), owner, ends, nil); err != nil {
 		t.Fatal(err)
 	}
 }

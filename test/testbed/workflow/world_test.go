@@ -159,11 +159,11 @@ func (w *world) handOver(id action.ID) action.ID {
 	if err := w.Join(w.t.Context(), host); err != nil {
 		w.t.Fatal(err)
 	}
-	turned, err := w.Turn(w.t.Context(), host, nil, []queue.Want{{Lane: "argo", N: 1, HandOff: true}})
+	turned, err := w.CompleteAndClaim(w.t.Context(), host, nil, []queue.Want{{Lane: "argo", N: 1, HandOff: true}})
 	if err != nil || len(turned.Claimed) != 1 {
 		w.t.Fatal(turned, err)
 	}
-	_, err = w.Turn(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: turned.Claimed[0].Thread.Attempt, HandOff: true,
+	_, err = w.CompleteAndClaim(w.t.Context(), host, []queue.Completion{{ID: id, Attempt: turned.Claimed[0].Thread.Attempt, HandOff: true,
 		Outcome: action.Outcome{Kind: action.Done}}}, nil)
 	if err != nil {
 		w.t.Fatal(err)

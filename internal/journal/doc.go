@@ -1,0 +1,28 @@
+// Package journal keeps the deployment log: pipelines with all versions of their definitions, revisions with their artifacts,
+// deployments, and the entries that say what has happened to them. It decides nothing: package pipeline does, under the locks
+// that this package takes. What it does is described in docs/design/deployments.md.
+//
+// # States
+//
+// An entry is a fact (recorded once, never altered), a note (counted) or a change. A revision is open, sealed or rejected. A
+// deployment is active until it has finished, failed, was superseded or canceled; a retry makes it active again. Roll-ups
+// repeat what entries say, so that a question costs one read.
+//
+// # Who owns the truth
+//
+// The entries do. The engine's state, the roll-ups and the remembered definitions can be computed from them again.
+//
+// # Invariants
+//
+//   - Everything that changes a pipeline runs under the lock of its head row. A decider runs under that lock as well, so the
+//     positions that it has counted are those that are written, without a gap.
+//   - Heads are locked in the order of their ids, in one statement, and before any thread of the queue.
+//   - A pass needs the lease of its pipeline. Its epoch grows with each change of hands, and an older one is refused.
+//   - A step of a deployment is an action whose unique key is (deployment, target, event). The end of that action calls
+//     OnEnd in its own transaction, which finds the head that a pass has locked, if the pass itself has caused the end.
+//
+// # Why not the obvious way
+//
+// The status of a deployment could be a column that each component updates. It would then have to be repaired after every
+// crash; entries are only appended, and the next decision is computed from them.
+package journal

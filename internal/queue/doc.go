@@ -1,0 +1,32 @@
+// Package queue keeps actions: pieces of work with a side effect, what became of them, and who works on them now. It works
+// alone, on a store and its driver. What it does is described in docs/design/queue.md.
+//
+// # States
+//
+// An action never changes. Its thread says where it is: PENDING, RUNNING, BACKOFF or QUEUED elsewhere, until it ends; then
+// the thread is deleted and its last state is kept. Every change of a thread's status is an event. Package action decides the
+// transitions (action.Next); this package writes them down.
+//
+// # Who owns the truth
+//
+// The database does. A process remembers what it has seen of other instances' leases and which deadlines it has looked at,
+// only to save reads: forgetting all of it changes no answer.
+//
+// # Invariants
+//
+//   - One function ends actions (txn.finish). It deletes the thread, writes the last state and the event, stores what
+//     follows, and has the end recorded elsewhere (Options.OnEnd), all in one transaction.
+//   - The fence of an end, its owner, attempt and event number, is a condition of the DELETE. So a plain success reads
+//     nothing first, and an end that comes too late changes nothing.
+//   - What OnEnd locks is locked before any thread, and threads are locked in the order of their ids. Transactions that
+//     lock in any other order could wait for each other.
+//   - Successors are planned before the transaction, since planning may fetch documents. An end whose plan is missing or no
+//     longer fits is deferred: left out, and tried again by its caller.
+//   - Times of this process are corrected to the database's clock before they are stored (store.Tx.Corrected).
+//
+// # Why not the obvious way
+//
+// Handlers' results could be written one by one as they arrive. They are written by turns instead: one transaction records
+// many ends and claims what follows, so the cost of a commit is shared. Limits could be counted by rows that each claim
+// updates; instances take tokens and slots in blocks instead, so claims of a lane share no row.
+package queue
