@@ -31,7 +31,7 @@ type DeploymentQuery struct {
 // Heads lists every pipeline's head, by name.
 func (j *Journal) Heads(ctx context.Context) ([]Head, error) { return j.heads(ctx, nil) }
 
-// Head is one of them; fault.NotFound when there is none.
+// Head reads one pipeline's head. Errors: fault.NotFound.
 func (j *Journal) Head(ctx context.Context, name string) (Head, error) {
 	heads, err := j.heads(ctx, []string{name})
 	if err == nil && len(heads) == 0 {
@@ -136,7 +136,7 @@ func (j *Journal) Deployments(ctx context.Context, q DeploymentQuery) (some []De
 
 // Deployment reads one by number.
 func (j *Journal) Deployment(ctx context.Context, name string, number int64) (Deployment, error) {
-	none := fault.New(fault.NotFound, "there is no deployment %s#%d", name, number)
+	none := fault.New(fault.NotFound, "deployment %s#%d not found", name, number)
 	if number <= 0 {
 		return Deployment{}, none
 	}

@@ -34,7 +34,7 @@ type Change struct {
 // Decider is a function that runs under the head lock. It may be called again when the transaction is retried.
 type Decider func(Locked) (Change, error)
 
-// Lease says that an instance passes a pipeline until somebody with a later epoch does.
+// Lease is an instance's right to pass a pipeline, until another instance takes it with a later epoch.
 type Lease struct {
 	Pipeline string
 	Instance action.ID
@@ -42,7 +42,7 @@ type Lease struct {
 }
 
 // Lease takes the pipeline for the instance when its holder is not alive; ok is false while another holds it.
-// On the embedded log it is always granted: whoever runs roles there is alone.
+// On the embedded log it is always granted, since one process at a time runs roles there.
 func (j *Journal) Lease(ctx context.Context, name string, instance action.ID) (lease Lease, ok bool, err error) {
 	err = j.write(ctx, "lease pipeline "+name, func(t *txn) error {
 		ok = false

@@ -21,7 +21,7 @@ const (
 // Kinds of deployments.
 const (
 	Forward = "forward" // made when a revision is registered
-	Manual  = "manual"  // asked for by somebody
+	Manual  = "manual"  // a person asked for it
 )
 
 // Registered says what Register found or made.
@@ -105,7 +105,7 @@ type NewDeployment struct {
 	Revision int64  // rev_seq
 	Kind     string // Forward or Manual
 	Until    string // name of the stage to go no further than; "": to the end
-	By       string // who asked for it
+	By       string // the person or program that asked for it
 }
 
 // Deploy makes one more deployment of a registered revision.

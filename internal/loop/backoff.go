@@ -1,4 +1,4 @@
-// Package loop holds what loops that run for months share: how long to wait after a failure, and who wakes them.
+// Package loop holds what loops that run for months share: the delay after a failure, jitter, and wake-ups.
 package loop
 
 import (

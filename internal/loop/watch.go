@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Waiter is who tells when something about a topic may have changed; store.Waiter is one.
+// Waiter waits until something about a topic may have changed; store.Waiter is one.
 type Waiter interface {
 	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 }

@@ -20,7 +20,7 @@ type Table uint8
 
 // The tables.
 const (
-	Actions    Table = iota + 1 // all of them
+	Actions    Table = iota + 1 // live and ended actions
 	Threads                     // what is live
 	Ends                        // what has ended
 	Dismissals                  // ended jobs that a client deleted

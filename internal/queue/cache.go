@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// CacheScope is what a key of the cache stands for.
+// CacheScope says what a key of the cache identifies.
 type CacheScope string
 
 // The scopes.
@@ -21,18 +21,18 @@ const (
 	IdempotencyScope CacheScope = "idempotency" // one request of one principal, for IdempotencyAge
 )
 
-// IdempotencyAge is how long an Idempotency-Key stands for its first request.
+// IdempotencyAge is how long a repeat with an Idempotency-Key gets the answer of the first request.
 const IdempotencyAge = 24 * time.Hour
 
 // CacheEntry says which action answers for a key.
 type CacheEntry struct {
 	Key          action.ID  `json:"key"`
 	Scope        CacheScope `json:"-"`
-	Name         string     `json:"process"` // its id; of an idempotency key: who sent it
+	Name         string     `json:"process"` // its id; of an idempotency key: the principal that sent it
 	Version      int        `json:"version"` // of the process; of an idempotency key: 1 when its request made the action, else 0
 	Body         []byte     `json:"-"`       // hash of an idempotent request's body
 	ActionID     action.ID  `json:"jobId"`
-	InvalidAfter time.Time  `json:"invalidAfter,omitzero"` // an ended job is no answer from here on; zero: for ever
+	InvalidAfter time.Time  `json:"invalidAfter,omitzero"` // the end of the time in which an ended job answers; zero: it answers forever
 	CreatedAt    time.Time  `json:"createdAt"`             // since when it is this action
 }
 
@@ -43,14 +43,14 @@ type CacheQuery struct {
 	Limit int       // 0: all
 }
 
-// Idempotency names one request: who sends it again gets what it made the first time.
+// Idempotency identifies one request: a repeat gets what the first one made.
 type Idempotency struct {
 	Principal string
 	Key       string
 	Body      [sha256.Size]byte // of everything that makes the request what it is
 }
 
-// entryKey is the row's: one principal's keys are no other's.
+// entryKey returns the key of the row. Two principals may use the same key.
 func (i Idempotency) entryKey() action.ID {
 	h := sha256.New()
 	h.Write([]byte(i.Principal))
@@ -90,7 +90,7 @@ func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
 }
 
 // recall points keys to the entries' actions where nothing answers for them any more, or always, and returns what
-// stands under each key then.
+// each key has then.
 func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntry, error) {
 	slices.SortFunc(entries, func(a, b CacheEntry) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	pointed, err := t.PointCache(entries, always)
@@ -198,7 +198,7 @@ func (q *Queue) ExpireCache(ctx context.Context, key action.ID, at time.Time) (e
 	return entry, err
 }
 
-// Dismiss records that somebody deleted an ended job. The action keeps its end; equal payloads get a new job from now
+// Dismiss records that a client deleted an ended job. The action keeps its end; equal payloads get a new job from now
 // on. The second time changes nothing. fault.NotReady while the action lives.
 func (q *Queue) Dismiss(ctx context.Context, id action.ID, by string) error {
 	return q.write(ctx, "dismiss job "+id.String(), func(t *txn) error {

@@ -43,7 +43,7 @@ func (t *txn) mayCancel(id action.ID) error {
 	return nil
 }
 
-// CancelAsked lists the owner's claimed actions that somebody asked to cancel, or whose deadline did.
+// CancelAsked lists the owner's claimed actions that are to be canceled, by a request or because their deadline passed.
 func (q *Queue) CancelAsked(ctx context.Context, owner action.ID) (ids []action.ID, err error) {
 	err = q.read(ctx, "read cancel requests", func(tx rows) error {
 		ids, err = tx.Select(CancelAsked, owner, sweep)

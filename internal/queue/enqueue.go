@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// farthest is how far ahead RunAt may lie.
+// farthest is the largest delay of RunAt.
 const farthest = 366 * 24 * time.Hour
 
 // Enqueued says what became of one action of Enqueue.
@@ -23,7 +23,7 @@ type Enqueued struct {
 	Created bool // false: a live action with the same unique key, a job that answers for the same payload, or this very action is there; ID is its
 }
 
-// Enqueue stores actions, each PENDING, in one transaction, which a few of them share with those of other callers.
+// Enqueue stores actions, each PENDING, in one transaction. Callers with a few actions share a transaction.
 func (q *Queue) Enqueue(ctx context.Context, actions ...action.Action) (made []Enqueued, err error) {
 	if len(actions) == 1 && actions[0].Subscriber != nil {
 		err = q.subscribing(ctx, actions[0], func(a action.Action, planned plans) error {
@@ -167,7 +167,7 @@ func refuseTexts(a action.Action) error {
 	return nil
 }
 
-// newThread is where an action stands that was just stored. Its id may be older: its deadline counts from now.
+// newThread returns the thread of an action that was just stored. Its id may be older: its deadline counts from now.
 func newThread(a action.Action, now time.Time) action.Thread {
 	t := action.Thread{Status: action.Pending, RunAt: a.RunAt}
 	if a.Policy.Deadline > 0 {

@@ -11,7 +11,7 @@ import (
 
 // move is what becomes of a live action in this transaction.
 type move struct {
-	action *action.Action // nobody changes it
+	action *action.Action // read only
 	action.Transition
 	before  []action.Event // that Event follows in the same transaction
 	endedAt time.Time      // when it ended; zero: now
@@ -94,10 +94,10 @@ func (t *txn) settle(moves []move) error {
 	return err
 }
 
-// finish is the one way to the end: whoever ends an action deletes its thread,
+// finish is the one way to the end. It deletes the threads of actions,
 // writes the last state and the event and, for a deployment's step, appends the
 // entry, and stores what was planned to follow, all in this transaction. The heads of the steps' pipelines are locked.
-// With an owner the threads need not be: those end that stand as its claim left
+// With an owner the threads need not be locked: those end that are as its claim left
 // them. It returns the ones that ended.
 func (t *txn) finish(owner action.ID, moves []move) ([]*move, error) {
 	if len(moves) == 0 {
@@ -120,7 +120,7 @@ func (t *txn) finish(owner action.ID, moves []move) ([]*move, error) {
 	if len(ids) < len(ended) {
 		ended = only(ended, ids)
 	}
-	if err := t.tell(ended); err != nil {
+	if err := t.writeFollowers(ended); err != nil {
 		return nil, err
 	}
 	return ended, t.recordEnds(ended)
@@ -138,19 +138,19 @@ func (t *txn) recordEnds(ended []*move) error {
 	return t.record(all)
 }
 
-// tell writes the events before the ends, and stores what follows these.
-func (t *txn) tell(ended []*move) error {
+// writeFollowers writes the events before the ends, and stores what follows these.
+func (t *txn) writeFollowers(ended []*move) error {
 	var before []action.Event
 	var follows []Successor
-	var told []action.ID // jobs whose subscribers are called by what follows
+	var called []action.ID // jobs whose subscribers are called by what follows
 	for _, m := range ended {
 		before, follows = append(before, m.before...), append(follows, m.follows...)
 		if len(m.subscribers) > 0 {
-			told = append(told, m.action.ID)
+			called = append(called, m.action.ID)
 		}
 	}
-	if len(told) > 0 {
-		if err := t.DeleteSubscribers(told); err != nil {
+	if len(called) > 0 {
+		if err := t.DeleteSubscribers(called); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,8 @@ func only(moves []*move, ids []action.ID) []*move {
 	return slices.DeleteFunc(moves, func(m *move) bool { return !named[m.action.ID] })
 }
 
-// touchAsked wakes who can end work that somebody wants to end: the owner of its claim, or whoever stops handed-off work.
+// touchAsked wakes the instance that can stop an action which is to stop: the owner of its claim, or any that serves the
+// handler of handed-off work.
 func (t *txn) touchAsked(thread action.Thread) {
 	if !thread.CancelAt.IsZero() {
 		t.Touch(store.TopicCancel)

@@ -10,7 +10,7 @@ import (
 )
 
 // Planner says which actions follow other ones. What it plans is stored in the
-// transaction that makes the other one begin or end, whoever ends it.
+// transaction in which the other one begins or ends.
 type Successors interface {
 	// Begins is what follows when an action runs, to which later requests have added subscribers. It is asked inside of transactions, each time: it only computes, and
 	// gives the same ids for the same action.
@@ -31,7 +31,7 @@ type Successor struct {
 	Fault  string         // why the action is FAILED at its birth; "": it is to be done
 }
 
-// codeLinked is the code of an action that stands for a job which was there already.
+// codeLinked is the code of an action that refers to an existing job.
 const codeLinked = "linked"
 
 // begins is what follows when a move makes its action run.
@@ -108,7 +108,7 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 	return err
 }
 
-// link stores the actions that stand for jobs which were there already; their output names the job.
+// link stores the actions that refer to existing jobs; their output names the job.
 func (t *txn) link(born []move, links []Successor) ([]move, error) {
 	if len(links) == 0 {
 		return born, nil

@@ -15,13 +15,13 @@ const (
 	groupsOnce = 2   // such transactions at a time; the embedded log has one writer
 )
 
-// gathering has callers of Enqueue share transactions: whoever comes while enough are under way waits for one of them to
-// end, and goes with all others that wait. Nobody waits for company.
+// gathering lets callers of Enqueue share transactions. A caller that arrives while the maximum is running joins the next
+// group. An idle queue stores at once.
 type gathering struct {
 	mu      sync.Mutex
 	waiting []*enqueueCall
 	running int
-	closed  bool // everybody goes alone, and is refused
+	closed  bool // calls go alone, and are refused
 	ended   sync.WaitGroup
 }
 
@@ -95,7 +95,7 @@ func (g *gathering) take() []*enqueueCall {
 	return some
 }
 
-// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that the others are
+// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that the rest are
 // not refused with it.
 func (q *Queue) storeGroup(group []*enqueueCall) {
 	var all []action.Action

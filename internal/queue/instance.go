@@ -35,7 +35,7 @@ func (q *Queue) Join(ctx context.Context, i Instance) error {
 	})
 }
 
-// Guarded reports whether others can tell that this process lives. While they cannot, its claims may become theirs.
+// Guarded reports whether other instances can see that this process lives. While they cannot, they may rescue its claims.
 func (q *Queue) Guarded() bool { return q.driver.Guarded() }
 
 // Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are
@@ -178,7 +178,7 @@ func (c *core) leave(i Instance) {
 
 // silent are those that have not said for a lease of self that they live, by this process' own clock and without the
 // time in which it did not look. That their leases have passed is not enough: when the ledger was away all have, and
-// when the database's clock was put forward or back; whoever looks first must not be the end of the others.
+// when the database's clock was put forward or back; the instance that looks first must not remove all others.
 func (c *core) silent(self action.ID, rows []InstanceRow, now time.Time) (ids []action.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

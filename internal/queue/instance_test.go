@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// TestSilenceIsWatched: only who has not renewed its lease for as long as a lease while somebody watched is silent.
+// TestSilenceIsWatched: an instance is silent only if it was watched for as long as a lease and did not renew its own.
 func TestSilenceIsWatched(t *testing.T) {
 	t.Parallel()
 	self, other := action.DerivedID(time.Now(), "self"), action.DerivedID(time.Now(), "other")
@@ -18,16 +18,16 @@ func TestSilenceIsWatched(t *testing.T) {
 		renews time.Duration   // when the lease is renewed
 		want   bool
 	}{
-		"watched for a lease":            {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second}, want: true},
-		"watched for less":               {looks: []time.Duration{0, 5 * second, 10 * second, 14 * second}},
-		"renewed meanwhile":              {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second}, renews: 9 * second},
-		"renewed and then silent":        {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second, 25 * second}, renews: 9 * second, want: true},
-		"looked at twice":                {looks: []time.Duration{0, time.Hour}},
-		"nobody could look for a while":  {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second}},
-		"and then somebody did":          {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second, 40 * second}, want: true},
-		"a late look counts for a beat":  {looks: []time.Duration{0, 9 * second, 18 * second}},
-		"late looks that are enough":     {looks: []time.Duration{0, 9 * second, 18 * second, 27 * second}, want: true},
-		"nobody has looked for the last": {looks: nil},
+		"watched for a lease":           {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second}, want: true},
+		"watched for less":              {looks: []time.Duration{0, 5 * second, 10 * second, 14 * second}},
+		"renewed meanwhile":             {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second}, renews: 9 * second},
+		"renewed and then silent":       {looks: []time.Duration{0, 5 * second, 10 * second, 15 * second, 20 * second, 25 * second}, renews: 9 * second, want: true},
+		"looked at twice":               {looks: []time.Duration{0, time.Hour}},
+		"no look for a while":           {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second}},
+		"and then looks again":          {looks: []time.Duration{0, 5 * second, 10 * second, 25 * second, 30 * second, 35 * second, 40 * second}, want: true},
+		"a late look counts for a beat": {looks: []time.Duration{0, 9 * second, 18 * second}},
+		"late looks that are enough":    {looks: []time.Duration{0, 9 * second, 18 * second, 27 * second}, want: true},
+		"never looked at":               {looks: nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

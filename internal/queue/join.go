@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Registry is where instances stand; Queue is one.
+// Registry keeps instances; Queue is one.
 type Registry interface {
 	Join(ctx context.Context, i Instance) error
 	Leave(ctx context.Context, i Instance) error

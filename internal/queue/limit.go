@@ -77,7 +77,7 @@ type LimitCommand struct {
 	Kind   string // pause | resume | enable | reset
 	By     string
 	Reason string        // pause
-	For    time.Duration // pause: afterwards the target is probed; 0: until somebody resumes
+	For    time.Duration // pause: afterwards the target is probed; 0: until a person resumes
 }
 
 // LimitKinds lists the commands.
@@ -124,7 +124,7 @@ func (t *txn) limitable(lane string, c LimitCommand) error {
 	}
 	if c.Kind == "pause" {
 		if action.HandlerOf(lane) == "" {
-			return fault.New(fault.Invalid, "%q is no lane: want a handler, or handler/target", lane)
+			return fault.New(fault.Invalid, "%q is not a valid lane: want a handler, or handler/target", lane)
 		}
 		return nil
 	}
@@ -154,7 +154,7 @@ func commanded(b action.Bucket, c LimitCommand, now time.Time) action.Bucket {
 		if c.For > 0 {
 			until = now.Add(c.For)
 		}
-		return b.Pause(cmp.Or(c.By, "somebody"), c.Reason, until, now)
+		return b.Pause(cmp.Or(c.By, "a person"), c.Reason, until, now)
 	case "resume":
 		return b.Resume(now)
 	case "enable":
@@ -190,5 +190,5 @@ func (q *Queue) forgetLimits(ctx context.Context) error {
 	})
 }
 
-// forgetAfter is how long nobody has asked for a limiter that is forgotten.
+// forgetAfter is how long a limiter has not been used before it is forgotten.
 const forgetAfter = time.Hour

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// ActionState is an action with where it stands: its live thread, or its end.
+// ActionState is an action with its live thread, or with its end.
 type ActionState struct {
 	action.Action
 	Thread     action.Thread   `json:"thread"`
@@ -42,11 +42,11 @@ type Completion struct {
 type Want struct {
 	Lane    string
 	N       int
-	HandOff bool // a claim changes no status: whoever observes the work says when it begins
+	HandOff bool // a claim changes no status: the observer of the work reports when it begins
 	Metered bool // the caller was granted tokens, so a slowed lane is claimed from as well
 }
 
-// MaxClaimBytes bounds the parameters of the actions that one Turn claims; the last of them may exceed it.
+// MaxClaimBytes bounds the parameters of the actions that one turn claims; the last action may exceed it.
 const MaxClaimBytes = 8 << 20
 
 // Turned is what a Turn did.
@@ -65,8 +65,8 @@ type Instance struct {
 	Roles    []string // conductor, deployer, …
 	Handlers []string // that it serves now
 	Draining bool     // it takes on nothing new
-	Report   Report   // what its process has to tell
-	// Heartbeat is how often it says that it lives; its lease is three of them. 0: HeartbeatEvery.
+	Report   Report   // what its process reports about itself
+	// Heartbeat is the time between two heartbeats; the lease is three times as long. 0: HeartbeatEvery.
 	Heartbeat time.Duration
 }
 
@@ -81,7 +81,7 @@ func (i Instance) Beat() time.Duration {
 // lease is for how long it is taken to live after it has said so.
 func (i Instance) lease() time.Duration { return 3 * i.Beat() }
 
-// CancelMode says how an action is ended by somebody else.
+// CancelMode says how a caller ends an action.
 type CancelMode uint8
 
 const (

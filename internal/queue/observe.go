@@ -11,12 +11,12 @@ import (
 // Observation is what an observer saw of work that was handed off.
 type Observation struct {
 	ID       action.ID
-	Source   string         // who saw it
+	Source   string         // the observer
 	Began    bool           // it runs, or ran
 	BeganAt  time.Time      // what the source's clock said; zero: unknown
 	Progress int            // per cent of what runs; 0: unknown
 	Ref      string         // where it runs; an outcome names its own
-	Outcome  action.Outcome // how it ended, or that it waits; the zero one: it goes on
+	Outcome  action.Outcome // how it ended, or that it waits; zero: it runs on
 	EndedAt  time.Time      // what the source's clock said; zero: unknown
 }
 
@@ -127,7 +127,7 @@ func (o Observation) inputs() []action.Input {
 	return inputs
 }
 
-// unknown lists the ids that are no action's, live or ended.
+// unknown lists the ids without an action, live or ended.
 func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	var rest []action.ID
 	for _, id := range ids {
@@ -152,7 +152,7 @@ func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	return unknown, err
 }
 
-// Stops takes handed-off actions of the handlers that somebody asked to stop,
+// Stops takes handed-off actions of the handlers that are to be stopped by a request,
 // or whose deadline did. No other instance takes them within action.StopLease.
 func (q *Queue) Stops(ctx context.Context, owner Instance, handlers []string) (stops []Claimed, err error) {
 	var asked []action.ID

@@ -4,7 +4,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Phase is where a job stands in the words of OGC API – Processes, part 1, schema statusCode.
+// Phase is a job's status in the words of OGC API – Processes, part 1, schema statusCode.
 type Phase string
 
 // The phases.

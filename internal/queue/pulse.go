@@ -26,8 +26,8 @@ type Beat struct {
 	Shared []InstanceRow // the instances, each with its id and the end of its lease
 }
 
-// Pulse asks for everything that an instance waits for, and wakes who waits for what is there; with renew it is a
-// heartbeat as well. While it is asked regularly, nobody else in this process has to look. fault.StaleClaim says that
+// Pulse asks for everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a
+// heartbeat as well. While it is called regularly, no other loop of this process has to look. fault.StaleClaim says that
 // the instance was declared dead.
 func (q *Queue) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, error) {
 	if renew && q.db.Embedded() {

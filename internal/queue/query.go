@@ -17,8 +17,8 @@ const MaxNames = 20
 type ActionQuery struct {
 	Kind       string
 	Name       string
-	Names      []string      // any of them
-	Phases     []Phase       // any of them
+	Names      []string      // any of these
+	Phases     []Phase       // any of these
 	Shortest   time.Duration // runs or ran at least that long; 0: any time, or none
 	Longest    time.Duration // runs or ran at most that long
 	Handler    string
@@ -26,7 +26,7 @@ type ActionQuery struct {
 	CreatedBy  string
 	Parent     action.ID
 	RetryOf    action.ID
-	Statuses   []action.Status // any of them
+	Statuses   []action.Status // any of these
 	Since      time.Time       // created then or later
 	Until      time.Time       // created before
 	Pipeline   string
@@ -38,7 +38,7 @@ type ActionQuery struct {
 	Limit      int       // 0: all
 }
 
-// checked returns the query with each status, phase and name once, since every one of them makes the statement longer. A
+// checked returns the query with each status, phase and name once, since each makes the statement longer. A
 // status or a phase that is not known and more than MaxNames names are fault.Invalid.
 func (q ActionQuery) checked() (ActionQuery, error) {
 	q.Statuses, q.Phases, q.Names = once(q.Statuses), once(q.Phases), once(q.Names)
@@ -97,7 +97,7 @@ func (q *Queue) Action(ctx context.Context, id action.ID) (state ActionState, er
 func actionState(tx rows, id action.ID) (ActionState, error) {
 	some, err := tx.ActionStates([]action.ID{id}, ActionQuery{})
 	if err == nil && len(some) == 0 {
-		err = fault.New(fault.NoSuchAction, "there is no action %s", id)
+		err = fault.New(fault.NoSuchAction, "action %s not found", id)
 	}
 	if err != nil {
 		return ActionState{}, err

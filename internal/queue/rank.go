@@ -7,7 +7,7 @@ import (
 )
 
 // priorityStep is how much later a row goes for each point of its priority.
-// The key never changes, so whoever waits is overtaken for a bounded time only.
+// The key never changes, so a waiting action is overtaken for a bounded time only.
 const priorityStep = time.Second
 
 // row places a thread in the queue.

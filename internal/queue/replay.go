@@ -12,14 +12,14 @@ import (
 const replayed = 500
 
 // Replay asks for actions that have ended to be done once more, each by a new action. The new one's id comes from the
-// replay's and the old one's, so that whoever was interrupted asks again with the same ID and nothing is done twice.
+// replay's and the old one's, so an interrupted caller asks again with the same ID and nothing is done twice.
 type Replay struct {
 	ID       action.ID       // of the replay; zero: a new one
 	Handler  string          // "": of all handlers
 	Statuses []action.Status // ends; at least one
 	Since    time.Time       // created then or later; zero: any time
 	Until    time.Time       // created before; never later than the replay itself
-	After    action.ID       // where to go on
+	After    action.ID       // where to continue
 	DryRun   bool            // only count
 	By       string
 }
@@ -29,7 +29,7 @@ type Replayed struct {
 	ID      action.ID `json:"id"`
 	Found   int       `json:"found"`         // actions of the range that this step saw
 	Created int       `json:"created"`       // those that were not there yet; of a dry run none
-	Next    action.ID `json:"next,omitzero"` // go on after this one; zero: that was all
+	Next    action.ID `json:"next,omitzero"` // continue after this one; zero: that was all
 }
 
 // Replay takes one step, the oldest actions first. A range that has a deployment's step in it is fault.OwnedByDeployment,

@@ -98,7 +98,7 @@ func lossOf(thread action.Thread, self action.ID, dead func(action.ID) bool, now
 	return 0, false
 }
 
-// stillDead tells the dead from the living, as of this transaction.
+// stillDead returns a function that reports whether an instance is dead, as of this transaction.
 func (t *txn) stillDead(self action.ID) (func(action.ID) bool, error) {
 	if t.core.db.Embedded() {
 		return func(id action.ID) bool { return id != self }, nil

@@ -14,9 +14,9 @@ import (
 // their start and hourly, but none for times further back than those that they catch up with.
 var ErrNoPartition = errors.New("no partition")
 
-// Partitions is how the time ahead and the time past stand in a database that keeps them apart.
+// Partitions is the state of a database's partitions by time.
 type Partitions struct {
-	Ahead  int      `json:"ahead"` // that stand ready beyond the one of now
+	Ahead  int      `json:"ahead"` // partitions that are ready beyond the current one
 	Pinned []Pinned `json:"pinned,omitempty"`
 }
 
@@ -125,7 +125,7 @@ func weekStart(name string) (time.Time, bool) {
 	if n, err := fmt.Sscanf(name, "%4dw%2d", &year, &week); n != 2 || err != nil {
 		return time.Time{}, false
 	}
-	fourth := time.Date(year, 1, 4, 0, 0, 0, 0, time.UTC) // lies in week 1
+	fourth := time.Date(year, 1, 4, 0, 0, 0, 0, time.UTC) // is in week 1
 	monday := fourth.AddDate(0, 0, 7*(week-1)-(int(fourth.Weekday())+6)%7)
 	y, w := monday.ISOWeek()
 	return monday, y == year && w == week && name == fmt.Sprintf("%04dw%02d", y, w)

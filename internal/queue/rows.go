@@ -15,7 +15,7 @@ type Driver interface {
 	// Pulse returns what an instance may have to do, in one statement at most; with a lease it renews the instance
 	// first, where leases count.
 	Pulse(ctx context.Context, i Instance, lease time.Duration) (Beat, error)
-	// Guard binds an instance's life to this process, where the database can tell that a process is gone.
+	// Guard binds an instance's life to this process, where the database can see that a process has ended.
 	Guard(ctx context.Context, id action.ID) (key int64, err error)
 	// Guarded reports whether what Guard bound holds; true where nothing was bound.
 	Guarded() bool
@@ -34,14 +34,14 @@ type Driver interface {
 type Rows interface {
 	// Actions, their threads and their events.
 
-	// InsertThreads stores live rows. The transaction runs again when another one has just stored an id or a unique key of them.
+	// InsertThreads stores live rows. The transaction runs again when another one has just stored the same id or unique key.
 	InsertThreads(rows []ThreadRow) error
 	InsertActions(actions []action.Action) error
 	InsertEvents(events []action.Event) error
 	UpdateThreads(rows []ThreadRow) error
 	// EndThreads deletes the live rows, stores the last states and appends the events of the ends. It returns the ids
 	// of those that ended. With an owner, rows end that it has claimed by the attempt of their ending and that have no
-	// newer event than that claim, and the others stay as they are; without one, an id that is not live is an error.
+	// newer event than that claim, and the rest stay as they are; without one, an id that is not live is an error.
 	EndThreads(owner action.ID, rows []Ending) ([]action.ID, error)
 
 	// Actions reads the immutable rows of those ids that exist.
@@ -88,7 +88,7 @@ type Rows interface {
 	DeleteInstance(id action.ID) error
 	// Instances reads all that have a row.
 	Instances() ([]InstanceRow, error)
-	// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the
+	// BuryInstances removes dead instances, and returns why each is dead: no process holds its guard now nor did at the
 	// last look, at least a second ago, and self has held its own for a lease without a break or ever since it joined;
 	// or they are silent, and their lease has passed and that of self has not.
 	BuryInstances(self action.ID, silent []action.ID) (map[action.ID]LossReason, error)
@@ -108,7 +108,7 @@ type Rows interface {
 
 	// The limiters of lanes, and the slots that instances hold of them.
 
-	// LockLimiters makes those that are missing, locks and reads all of them in the order of keys, which are sorted.
+	// LockLimiters makes the missing limiters, then locks and reads all in the order of keys, which are sorted.
 	LockLimiters(keys []string) ([]LimiterRow, error)
 	// Limiters reads without a lock, by key: all, or those that are slowed, paused or disabled.
 	Limiters(troubled bool) ([]LimiterRow, error)
@@ -117,14 +117,14 @@ type Rows interface {
 	DeleteLimiters(keys []string) error
 	// SlotLeases reads the slots of living instances; keys nil: of all. On the embedded log self, when it is not zero, is the one that lives.
 	SlotLeases(keys []string, self action.ID) ([]SlotLeaseRow, error)
-	// PutSlotLeases writes what instances hold; nothing is no row. It ends with its instance.
+	// PutSlotLeases writes what instances hold, and deletes the row of one that holds nothing. A row ends with its instance.
 	PutSlotLeases(rows []SlotLeaseRow) error
 }
 
-// CacheRows is which jobs answer for equal requests, who waits for them, and which jobs were dismissed.
+// CacheRows is which jobs answer for equal requests, their later subscribers, and which jobs were dismissed.
 type CacheRows interface {
-	// PointCache points the keys of entries to their actions where there is no entry or its action is an answer no
-	// more; with always, wherever there is one. It locks all of them, and returns the keys that it pointed anew. Entries
+	// PointCache points the keys of entries to their actions where there is no entry or its action no longer answers; with
+	// always, wherever an entry exists. It locks all entries, and returns the keys that it has pointed elsewhere. Entries
 	// come in the order of their keys, each once.
 	PointCache(entries []CacheEntry, always bool) ([]action.ID, error)
 	// CacheEntries reads by key where keys is not nil, of both scopes, else by query.
@@ -133,11 +133,11 @@ type CacheRows interface {
 	SetInvalidAfter(e CacheEntry) error
 	// InsertSubscriber adds a subscriber to a live job.
 	InsertSubscriber(job action.ID, s Subscriber) error
-	// Subscribers reads who was added to jobs, in the order of their ids.
+	// Subscribers reads the subscribers that were added to jobs, in the order of their ids.
 	Subscribers(jobs []action.ID) (map[action.ID][]Subscriber, error)
 	// DeleteSubscribers removes all that were added to jobs.
 	DeleteSubscribers(jobs []action.ID) error
-	// InsertDismissal stores who dismissed an action now, unless somebody has.
+	// InsertDismissal stores that a principal dismissed an action now, unless one has before.
 	InsertDismissal(id action.ID, by string) error
 }
 
@@ -175,9 +175,9 @@ type Choice uint8
 const (
 	DeadClaims    Choice = iota + 1 // claimed by an instance that is not alive; embedded: by any but owner
 	OverdueClaims                   // claimed by owner, and the attempt's lease has passed
-	CancelAsked                     // claimed by owner, who was asked to stop
+	CancelAsked                     // claimed by owner, and asked to stop
 	ClaimsOf                        // claimed by owner
-	StopAsked                       // handed off, to be stopped, and nobody does just now
+	StopAsked                       // handed off, to be stopped, and no instance is stopping it now
 )
 
 // ThreadRow is a live row with what it is claimed by.

@@ -9,7 +9,7 @@ import (
 )
 
 // Snooze lets an action that waits, for its first attempt or the next, wait until another time: a later one, or an
-// earlier one; one that has passed is now. Errors: fault.NotReady when somebody works on it, fault.Terminal when it has
+// earlier one; a past time is now. Errors: fault.NotReady while a worker runs it, fault.Terminal when it has
 // ended, fault.OwnedByDeployment for a deployment's step, fault.Invalid for a time that it would not live to see.
 func (q *Queue) Snooze(ctx context.Context, id action.ID, until time.Time, by string) error {
 	return q.write(ctx, "snooze action "+id.String(), func(t *txn) error {

@@ -18,7 +18,7 @@ import (
 type Backlog struct {
 	Handler  string                `json:"handler"`
 	Counts   map[action.Status]int `json:"counts"`            // live actions by status; none: no key
-	Ready    int                   `json:"ready"`             // of them, those that may be claimed now
+	Ready    int                   `json:"ready"`             // actions that may be claimed now
 	Oldest   time.Time             `json:"oldest,omitzero"`   // since when the one that waits longest is ready
 	OldestID action.ID             `json:"oldestId,omitzero"` // which one; only in a Status
 	// Free is Oldest without the lanes that are slowed, paused or disabled, whose actions wait on purpose; only in a Status.
@@ -33,7 +33,7 @@ func (b Backlog) Live() (n int) {
 	return n
 }
 
-// Status is where all actions stand, and who works on them.
+// Status counts all actions by handler and status, with the instances that work on them.
 type Status struct {
 	Now       time.Time
 	Instances []InstanceRow
@@ -46,7 +46,7 @@ type Status struct {
 // rescuesFor is how far back Status counts rescues.
 const rescuesFor = time.Hour
 
-// Status reads where all actions stand. It reads every live row once, and no history but what was rescued lately.
+// Status counts all actions. It reads every live row once, and of the history only recent rescues.
 func (q *Queue) Status(ctx context.Context) (s Status, err error) {
 	err = q.list(ctx, "read the status", func(tx rows) error {
 		s = Status{Now: tx.Now()}
@@ -109,7 +109,7 @@ type Sample struct {
 	Now        time.Time
 	Backlogs   []Backlog
 	Strain     store.Strain
-	Partitions *Partitions // nil: there are none, or nobody counted them
+	Partitions *Partitions // nil: the database has none, or they were not counted
 }
 
 // Sample measures. It reads every live row once.
@@ -131,7 +131,7 @@ type BacklogRow struct {
 	Status  action.Status
 	Ready   bool
 	Count   int
-	Oldest  time.Time // the earliest time that one of them is due
+	Oldest  time.Time // the earliest due time
 }
 
 // backlogs counts live rows by handler, in the order of names.
@@ -160,7 +160,7 @@ func backlogs(tx rows) ([]Backlog, error) {
 	return all, err
 }
 
-// Report is what a process has to tell people that no row says. It stands beside each of its instances.
+// Report is what a process reports about itself and no other row says. It is stored with each of its instances.
 type Report struct {
 	Reload      *Reload           `json:"reload,omitempty"`
 	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why

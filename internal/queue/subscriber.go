@@ -21,7 +21,7 @@ type Subscriber struct {
 	action.Subscriber
 }
 
-// mostSubscribers is how many may be added to one job: its end plans the calls of all of them.
+// mostSubscribers is how many may be added to one job, since its end plans the calls of all.
 const mostSubscribers = 100
 
 // errJustEnded says that a job has ended since its request looked for it, so that the call to the subscriber is not planned.
@@ -75,7 +75,7 @@ func (q *Queue) foreseeAnswer(ctx context.Context, a *action.Action) (plans, err
 
 // endBefore is the end of a job that has ended already, for a subscriber that comes after it.
 func endBefore(s ActionState, late Subscriber) End {
-	s.Action.Subscriber = nil // was told
+	s.Action.Subscriber = nil // was called
 	return End{Action: s.Action, Thread: s.Thread, At: s.FinishedAt, Code: s.Code, Error: s.Error, Output: s.Output, OutputRef: s.OutputRef,
 		Subscribers: []Subscriber{late}, Past: true}
 }
@@ -115,13 +115,14 @@ func (t *txn) subscribe(job action.ID, s Subscriber) error {
 	}
 	actions, err := t.Actions([]action.ID{job})
 	for _, a := range actions {
-		a.Subscriber = nil // was told
+		a.Subscriber = nil // was called
 		err = t.enqueueSuccessors(t.core.options.Successors.Begins(a, thread.StartedAt, []Subscriber{s}))
 	}
 	return err
 }
 
-// subscribers reads who was added to those of the actions that the payload cache may have answered with, and are locked.
+// subscribers reads the subscribers that were added to actions which the payload cache may have answered with. Their threads
+// are locked.
 func (t *txn) subscribers(actions []*action.Action) (map[action.ID][]Subscriber, error) {
 	var jobs []action.ID
 	for _, a := range actions {
@@ -135,7 +136,7 @@ func (t *txn) subscribers(actions []*action.Action) (map[action.ID][]Subscriber,
 	return t.Subscribers(jobs)
 }
 
-// lockEnds locks the threads of ends, in the order of their ids, when one of them may get subscribers.
+// lockEnds locks the threads of ends, in the order of their ids, when one action may get subscribers.
 func (t *txn) lockEnds(ends []move) error {
 	if !slices.ContainsFunc(ends, func(m move) bool { return !m.action.CacheKey.IsZero() }) || t.core.options.Successors == nil {
 		return nil

@@ -66,7 +66,7 @@ func (q *Queue) foreseeTurn(ctx context.Context, owner Instance, completions []C
 	return q.planSoon(ctx, ends), err
 }
 
-// complete records the ends of attempts that are still the owner's, and names the others.
+// complete records the ends of attempts that are still the owner's, and reports the rest as late.
 func (t *txn) complete(owner Instance, completions []Completion, done *Turned) error {
 	actions, err := t.completed(completions)
 	if err != nil || len(completions) == 0 {
@@ -103,7 +103,7 @@ func (t *txn) completed(completions []Completion) (map[action.ID]*action.Action,
 	return actions, err
 }
 
-// completePlain ends what has succeeded, from what its claim returned: while the claim stands nothing has changed
+// completePlain ends what has succeeded, from what its claim returned: while the claim holds nothing has changed
 // what success means. It returns the other completions, with those whose threads are not as the claim left them.
 func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Completion, err error) {
 	var moves []move
@@ -168,7 +168,7 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 }
 
 // endAttempt is what an outcome does. One that the state machine refuses is a
-// bug of its handler and fails the action, since it would be refused for ever.
+// bug of its handler and fails the action, since it would be refused forever.
 func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transition, error) {
 	c.Outcome.At = t.Corrected(c.Outcome.At)
 	in := action.Input{Kind: action.Ended, Owner: true, HandOff: c.HandOff, Outcome: c.Outcome, Source: owner.Name}
