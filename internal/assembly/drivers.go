@@ -11,9 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
-// openLedger connects to the database of a session, which only openDriver chooses. The planner gets its blob store and its log
-// from the caller, before anything ends.
-func (s *Session) openLedger(ctx context.Context, planner queue.Successors) (*ledger.Ledger, error) {
+// openLedger connects to the database of a session. Only openDriver decides which driver that is.
+func (s *Session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	driver, err := s.openDriver(ctx)
 	if err != nil {
 		return nil, err
@@ -29,14 +28,14 @@ func (s *Session) openDriver(ctx context.Context) (ledger.Driver, error) {
 	return sqlite.Open(ctx, s.URL)
 }
 
-// keeper is a ledger that, whenever it is maintained, also lets go of what is no longer retained.
+// keeper is a ledger whose maintenance also deletes what is older than the retention.
 type keeper struct {
 	*ledger.Ledger
 	blobs     blob.Store
 	retention time.Duration // 0: everything is kept
 }
 
-// Maintain makes ahead what the next weeks need, and deletes what is too old.
+// Maintain creates the partitions of the next weeks, and deletes what is too old.
 func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err
@@ -44,7 +43,7 @@ func (k keeper) Maintain(ctx context.Context) error {
 	return k.Retain(ctx, k.retention, k.blobs)
 }
 
-// Sample measures, and counts the partitions where there are any.
+// Sample measures the ledger, and counts its partitions on PostgreSQL.
 func (k keeper) Sample(ctx context.Context) (queue.Sample, error) {
 	sample, err := k.Ledger.Sample(ctx)
 	if err != nil || k.Embedded() {

@@ -41,17 +41,17 @@ type duties struct {
 	observes bool                         // it has the role caboose, for the workflows of all handlers
 }
 
-// concern reports whether the instance has to set up a handler. The others may lack here what they need.
+// concern reports whether the instance has to set up a handler. What other handlers need may be missing on this machine.
 func (d duties) concern(h config.Handler, serving config.Conductor) bool {
 	return d.builtIn != nil && serving.Serves(h.Name) || d.observes && (h.Type == config.TypeArgo || h.Type == config.TypeCirrus)
 }
 
-// buildHandlers makes what the roles need of a configuration.
+// buildHandlers builds what the roles need of a configuration.
 func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d duties, log *slog.Logger) (*handlerSet, error) {
 	e := &handlerSet{table: conductor.Table{Handlers: map[string]conductor.Handler{}, Limits: map[string]conductor.Limits{}, Schedules: ticking(cfg.Schedules)},
 		clusters: map[string]*kube.Cluster{}, buckets: map[string]caboose.Bucket{}, cirrus: map[string]caboose.Cirrus{}}
 	maps.Copy(e.table.Handlers, d.builtIn)
-	// Every token that may order actions may order this one, however long it sleeps: it must not take all workers.
+	// Every token that may add actions may add this one, however long it sleeps: it must not take all workers.
 	e.table.Limits[config.TypeNoop] = conductor.Limits{Workers: noopWorkers}
 	archive := evidence.Archive{Blobs: s.blobs, Log: log}
 	e.table.Handlers[config.SubscriberHandler] = webhook.New(cfg.Subscriber(), archive)
@@ -100,13 +100,13 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 	return e, nil
 }
 
-// offers are what people can have done.
+// offers returns what people can add: handlers, processes and schedules of the configuration in force.
 func (s *Session) offers() server.Offers {
 	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
 		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }}
 }
 
-// orderable are the handlers that people may order actions of now: the configured ones, and noop.
+// orderable returns the handlers that people may add actions for now: the configured ones, and noop.
 func (s *Session) orderable() server.Handlers {
 	c := s.Live.Now()
 	table := server.Handlers{config.TypeNoop: prepared(config.Handler{
@@ -117,7 +117,7 @@ func (s *Session) orderable() server.Handlers {
 	return table
 }
 
-// prepared makes actions of a handler, once its type has checked what no schema says.
+// prepared returns a function that makes actions of a handler, after its type has checked what no schema says.
 func prepared(h config.Handler) func(json.RawMessage) (action.Action, error) {
 	check := map[string]func(json.RawMessage) fault.Problems{config.TypeNoop: noop.Check, config.TypeCirrus: cirrus.Check}[h.Type]
 	return func(parameters json.RawMessage) (action.Action, error) {
@@ -129,7 +129,7 @@ func prepared(h config.Handler) func(json.RawMessage) (action.Action, error) {
 	}
 }
 
-// ticking is what a conductor goes by.
+// ticking returns the schedules as a conductor needs them.
 func ticking(schedules map[string]config.Schedule) []conductor.Schedule {
 	var all []conductor.Schedule
 	for _, s := range schedules {

@@ -19,7 +19,7 @@ const ProjectFile = "waybill.yaml"
 // HomeName is the home's folder beside waybill.yaml.
 const HomeName = ".waybill"
 
-// homeIgnore keeps the home out of every commit, but for the two files that people write.
+// homeIgnore keeps the home out of every commit, except the two files that people write.
 const homeIgnore = "*\n!known_hosts\n!server.yaml\n"
 
 // Home is the folder that holds the embedded log and all that goes with it.
@@ -91,7 +91,7 @@ func (h Home) writable() error {
 }
 
 // identity returns an id that stays with the home, wherever it is moved to. The first call makes it; of processes that do
-// so at the same moment one is first, and its id counts.
+// so at the same moment, the first one's id counts.
 func (h Home) identity() (string, error) {
 	text, err := os.ReadFile(h.file("id"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func (h Home) unusable(err error) error {
 	return fault.New(fault.Unavailable, "use the home %s: %w", h.Dir, Plain(err)).WithHint("name another folder with --home")
 }
 
-// Plain is what is wrong with a file, without the operation and the path.
+// Plain returns what is wrong with a file, without the operation and the path.
 func Plain(err error) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
@@ -138,7 +138,7 @@ func (h Home) exists() bool {
 // held reports whether a process runs the embedded log.
 func (h Home) held() bool { return lifecycle.IsHeld(h.Dir) }
 
-// needLog is the error when somebody asks about a log that is not there.
+// needLog returns an error when the log does not exist: a command that reads does not create one.
 func needLog(path string) error {
 	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Session is a way to ask and to act: a log of this machine or a shared one, or a server.
+// Session is an open log, of this machine or a shared one, or a server.
 type Session struct {
 	Operations
 	place   Place
@@ -36,24 +36,24 @@ type Session struct {
 	blobs   blob.Store      // nil with --server
 	service *server.Service // the Operations on a log; nil with --server
 	Live    *config.Live    // the configuration in force; nil with --server
-	source  []byte          // of it, as the file was at the start; nil: there was none
+	source  []byte          // the configuration file as read at startup; nil if there was none
 	serving string          // which of the configuration's conductors this process is
 	URL     string          // of the ledger or the server, for messages
 	log     *slog.Logger    // what this process logs; nil: nothing
 	API     *server.Server  // once the role api was made
 
-	// Of a process that runs roles, which go on through reloads of the configuration.
+	// The fields below are those of a process that runs roles. The roles continue through reloads of the configuration.
 	ledgerID        string
-	handlers        atomic.Pointer[handlerSet]                                       // what they need of the configuration in force
-	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error) // makes another one; nil: no role needs any
-	serves          []func(conductor.Table)                                          // who is told of it
+	handlers        atomic.Pointer[handlerSet]                                       // built from the configuration in force
+	rebuildHandlers func(context.Context, *config.Config) (commit func(), err error) // builds the set for a new configuration; nil: no role needs handlers
+	serves          []func(conductor.Table)                                          // take the new set
 }
 
-// Kind says who can do the work.
+// Kind says which processes can do the work of a log.
 type Kind uint8
 
 const (
-	Embedded Kind = iota + 1 // the log in the home: whoever holds its lock
+	Embedded Kind = iota + 1 // the log in the home: the process that holds its lock
 	shared                   // PostgreSQL: processes of `waybill serve`
 	Remote                   // a server
 )
@@ -89,7 +89,7 @@ func (p Place) Open(ctx context.Context, dir string, m Mode) (*Session, error) {
 	return s, nil
 }
 
-// OpenScratch opens the log that is there; where there is none, an empty one that is thrown away afterwards.
+// OpenScratch opens the log of a folder, or an empty one that is deleted afterwards when the folder has no log.
 func (p Place) OpenScratch(ctx context.Context, dir string) (*Session, func(), error) {
 	h := p.HomeOf(dir)
 	if p.Flags.Server != "" || h.exists() || p.storedElsewhere(h) {
@@ -118,7 +118,7 @@ func (p Place) storedElsewhere(h Home) bool {
 	return err != nil || cfg.Ledger.URL != ""
 }
 
-// locate finds out where the log of a folder is, and opens nothing.
+// locate finds the log of a folder, and opens nothing.
 func (p Place) locate(dir string) (*Session, error) {
 	h := p.HomeOf(dir)
 	if address := p.Flags.Server; address != "" {
@@ -169,7 +169,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	return nil
 }
 
-// inspectHost asks how a service on a host of this machine does.
+// inspectHost returns the state of a service on a host of this machine.
 func (s *Session) inspectHost(ctx context.Context, host pipeline.Host, service string) (step.State, bool, error) {
 	return step.Look(ctx, s.Home.Dir, host, service)
 }
@@ -202,7 +202,7 @@ func (s *Session) PrivateBlobs() string {
 
 func (s *Session) Close() {
 	if s.Ledger != nil {
-		_ = s.Ledger.Close() // what was committed stays; there is nobody left to tell
+		_ = s.Ledger.Close() // what was committed stays, and the command has ended
 	}
 }
 
@@ -266,7 +266,7 @@ func (s *Session) IsIdle(ctx context.Context) bool {
 	}
 	processes, err := s.Instances(ctx)
 	if err != nil {
-		return false // whatever else is asked reports it
+		return false // the command's own question reports it
 	}
 	works := map[string]bool{}
 	for _, p := range processes {
@@ -277,7 +277,7 @@ func (s *Session) IsIdle(ctx context.Context) bool {
 	return !works[RoleConductor] || !works[RoleDeployer]
 }
 
-// ServeAs has this process be one of the configuration's conductors; "" is the default one.
+// ServeAs makes this process one of the configuration's conductors; "" is the default one.
 func (s *Session) ServeAs(name string) error {
 	if name == "" {
 		return nil
@@ -294,7 +294,7 @@ func (s *Session) ServeAs(name string) error {
 	return nil
 }
 
-// WithoutPassword is a ledger's address as it may be printed; that of a file is its path.
+// WithoutPassword returns a ledger's address as it may be printed.
 func WithoutPassword(address string) string {
 	if u, err := url.Parse(address); err == nil && isPostgres(address) {
 		if query := u.Query(); query.Has("password") { // the driver takes it there as well

@@ -31,7 +31,7 @@ type Flags struct {
 	Server string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
 }
 
-// Path returns a path that a person wrote as an absolute one, counting from the working directory.
+// Path returns a path that a person wrote as an absolute path: a relative one begins at the working directory.
 func (p Place) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -73,7 +73,7 @@ func (p Place) ProjectDir(dir string) string {
 }
 
 // Config reads --config, WAYBILL_CONFIG, or the home's server.yaml when it is there, then puts --store over it. source
-// is what the file says; nil: there is none.
+// is what the file says; nil if there is none.
 func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 	path, required := p.ConfigPath(h)
 	cfg = config.Default()
@@ -102,7 +102,7 @@ func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 	return cfg, source, p.override(&cfg)
 }
 
-// override puts what flags say over what the file says.
+// override puts the values of flags over those of the file.
 func (p Place) override(cfg *config.Config) error {
 	if p.Flags.Store != "" {
 		cfg.Ledger.URL = p.Flags.Store
@@ -125,7 +125,7 @@ func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// checkStore refuses a ledger URL of a database that Waybill does not know.
+// checkStore returns an error for the URL of a database that Waybill does not know.
 func checkStore(url string) error {
 	if isPostgres(url) || !strings.Contains(url, "://") {
 		return nil

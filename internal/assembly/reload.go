@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// prepare makes what the named roles need of the configuration in force, and sees to it that a reload does the same.
+// prepare builds what the named roles need of the configuration in force, and arranges that a reload does the same.
 func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) error {
 	d := duties{observes: slices.Contains(names, RoleCaboose)}
 	switch {
@@ -24,7 +24,7 @@ func (s *Session) prepare(ctx context.Context, o RoleOptions, names []string) er
 			return err
 		}
 	case !d.observes:
-		return nil // the others go by the file alone
+		return nil // the other roles need no handlers
 	}
 	s.rebuildHandlers = func(ctx context.Context, cfg *config.Config) (commit func(), err error) {
 		next, err := s.buildHandlers(ctx, cfg, d, o.Log)
@@ -65,8 +65,8 @@ func (s *Session) reloading(o RoleOptions) lifecycle.Role {
 	return lifecycle.Role{Name: "config", Run: reloader.Run}
 }
 
-// runCaboose looks after the workflows of every handler that hands work to a cluster. When there are others after a
-// reload, another caboose takes over: what the first one leaves is done by whoever comes next.
+// runCaboose observes the workflows of every handler that hands work to a cluster. When the handlers differ after a
+// reload, it starts another caboose, which does what the first one left.
 func (s *Session) runCaboose(ctx context.Context, o RoleOptions, metrics *obs.Caboose) error {
 	for ctx.Err() == nil {
 		cfg := s.Live.Now()
@@ -106,7 +106,7 @@ func (s *Session) until(ctx context.Context, wanted func(*config.Config) bool) {
 	}
 }
 
-// watched is what a caboose goes by.
+// watched returns the part of the configuration that a caboose depends on.
 func watched(cfg *config.Config) (parts struct {
 	caboose  config.Caboose
 	clusters map[string]config.Argo

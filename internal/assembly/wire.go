@@ -39,7 +39,7 @@ const (
 
 // RoleOptions is how roles run in one process.
 type RoleOptions struct {
-	Drain    time.Duration // how long running attempts may go on at shutdown; 0: they are handed back at once
+	Drain    time.Duration // how long running attempts may continue at shutdown; 0: they are handed back at once
 	Log      *slog.Logger  // nil: nothing is logged
 	Registry *prometheus.Registry
 	Listen   string               // of the API; "": the configuration's
@@ -48,7 +48,7 @@ type RoleOptions struct {
 	Reload   <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
 }
 
-// registerer is where metrics go; an absent registry leaves them unregistered.
+// registerer returns where metrics are registered; nil without a registry.
 func (o RoleOptions) registerer() prometheus.Registerer {
 	if o.Registry == nil {
 		return nil
@@ -157,14 +157,14 @@ func (s *Session) blobIdentity(ctx context.Context) (string, error) {
 	return blob.Identity(ctx, s.blobs)
 }
 
-// present keeps a role registered that claims nothing, so that the status shows it.
+// present returns a function that keeps a role registered which claims nothing, so that the status shows it.
 func (s *Session) present(role string, log *slog.Logger) func(context.Context) error {
 	identity := s.instance()
 	identity.Roles = []string{role}
 	return func(ctx context.Context) error { return queue.Present(ctx, s.Ledger, identity, log) }
 }
 
-// conductor runs actions with every handler that exists.
+// conductor returns a conductor for the handlers of the configuration in force.
 func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 	now := s.handlers.Load()
 	log := keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention}
@@ -177,7 +177,7 @@ func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 	return c
 }
 
-// builtIn are the handlers that no file describes, by the name that actions carry.
+// builtIn returns the handlers that no file describes, by the name that actions carry.
 func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
 	config := step.Config{Home: s.Home.Dir, Dir: s.dir, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log}
 	if s.Kind == shared { // others have homes of their own, and hosts in them
@@ -203,7 +203,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	return handlers, nil
 }
 
-// hostHome is this process's home, as others on the same ledger know it.
+// hostHome returns this process's home as other processes on the ledger know it.
 func (s *Session) hostHome() (queue.HostHome, error) {
 	id, err := s.Home.identity()
 	if err != nil {
@@ -264,12 +264,12 @@ func (s *Session) serveAPI(ctx context.Context) error {
 	return s.API.Run(ctx)
 }
 
-// pages is everything that people see, and the job API.
+// pages returns the handler of the web pages and the job API.
 func (s *Session) pages() http.Handler {
 	return ogc.New(ogc.Config{Service: s.service, Pages: web.New(s.service), Version: s.place.Version})
 }
 
-// instance names this process for people.
+// instance returns what this process is called in the log.
 func (s *Session) instance() queue.Instance {
 	name, err := os.Hostname()
 	if err != nil {

@@ -170,7 +170,7 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 		}
 	}
 	if got, want := o.out.String(), "a/b | "+piece+"end\na/b | next\n"; got != want {
-		t.Errorf("printed %d bytes, want %d: the name stands once before a line", len(got), len(want))
+		t.Errorf("printed %d bytes, want %d: the name is printed once before a line", len(got), len(want))
 	}
 }
 

@@ -46,7 +46,7 @@ does not answer, and 0 when there are only warnings.`,
 	return c
 }
 
-// configStarter is what to write when there is no server.yaml yet.
+// configStarter is the hint for a server.yaml that does not exist yet.
 const configStarter = `do without, for waybill ship and waybill up need none; or describe a handler in it, such as:
 
     handlers:
@@ -92,7 +92,7 @@ func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	return err
 }
 
-// configFault is the error for problems that have been shown: when all that is wrong is that something does not answer,
+// configFault returns the error for problems that have been shown. When all of the problems are things that do not answer,
 // the file is not at fault.
 func configFault(problems fault.Problems) error {
 	err := problems.Err()

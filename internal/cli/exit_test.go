@@ -18,11 +18,11 @@ import (
 type exits struct {
 	arguments string // that are well-formed
 	noLog     int    // in a home without a log
-	noServer  int    // with --server, where nobody answers
+	noServer  int    // with --server, at an address that does not answer
 	badConfig int    // with --config, a file with faults
 }
 
-// What kinds of commands do. A project is a folder with a waybill.yaml, and there is none.
+// What kinds of commands do. A project is a folder with a waybill.yaml, which the test does not have.
 var (
 	reads    = exits{"", fault.ExitUnavailable, fault.ExitUnavailable, fault.ExitUsage}
 	local    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}          // neither log, server nor configuration
@@ -90,7 +90,7 @@ func TestExitStatuses(t *testing.T) {
 		try(want.badConfig, "--config", "bad.yaml")
 	}
 	for name := range left {
-		t.Errorf("there is no waybill %s", name)
+		t.Errorf("the command waybill %s does not exist", name)
 	}
 }
 

@@ -1,9 +1,8 @@
-// Package cli is the command line: it reads flags, wires the roles together, and shows people what is going on.
+// Package cli is the command line: it reads flags, and prints what the operations answer.
 //
-// A command is a file. Each asks the operations of package server, in this
-// process or over HTTP, and prints what they answer: as text for people, or with
-// `-o json` in a form that stays. Commands return errors and print none; Main
-// prints the one error, and its code gives the exit status.
+// A command is a file. RunE opens the log or the server, fills a struct of options with the few operations that the command
+// uses, and calls a function, run…, that does the work and prints: text for people, or with `-o json` a form that stays.
+// Commands return errors; Main prints the one error, and its code gives the exit status.
 package cli
 
 import (
@@ -20,7 +19,7 @@ import (
 // Main runs one command line and returns its exit status.
 func Main(arguments []string) int {
 	if status, ok := supervise(arguments); ok {
-		return status // it stands between a build and its step, and handles signals itself
+		return status // this process runs between a build and its step, and handles signals itself
 	}
 	ctx, stop := lifecycle.Signals(context.Background())
 	defer stop()
@@ -52,7 +51,7 @@ func interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.Interrupted)
 }
 
-// endedWith reports whether err says no more than that a context ended.
+// endedWith reports whether err is only the end of a context.
 func endedWith(err error) bool {
 	return errors.Is(err, context.Canceled) || fault.Is(err, fault.Interrupted)
 }

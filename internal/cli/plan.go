@@ -15,9 +15,9 @@ import (
 
 const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, with
 times measured in earlier deployments; a step that never ran has no time, since its time limit
-is no expectation. When waybill.yaml differs from the definition in force, it also shows what
+is not an expectation. When waybill.yaml differs from the definition in force, it also shows what
 the edit changes and what it adds, leaves out or drains in each deployment that is active, or
-that has failed and may be retried. Changes nothing, and makes no log where there is none.
+that has failed and may be retried. Changes nothing, and makes no log.
 
 Exit status 5 when something would be done, 0 when there is nothing to do.`
 

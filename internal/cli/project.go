@@ -24,7 +24,7 @@ type project struct {
 	warnings   fault.Problems
 }
 
-// starter is what to write when there is no waybill.yaml yet.
+// starter is the hint for a waybill.yaml that does not exist yet.
 const starter = `write one, such as:
 
     pipeline: hello
@@ -73,7 +73,7 @@ func (a *app) readProject(path string) (project, error) {
 	return p, nil
 }
 
-// checkBuilds reads the build files that the stages name: their faults are told before anything is written.
+// checkBuilds reads the build files that the stages name: it returns their faults before anything is written.
 func (a *app) checkBuilds(ctx context.Context, p project) error {
 	for _, stage := range p.definition.Stages {
 		if stage.Build == nil || stage.Build.External {
@@ -105,7 +105,7 @@ func (a *app) checkIgnored(ctx context.Context, p project) error {
 	return nil
 }
 
-// tree labels what the project's folder holds now. The home and the secrets of services are no part of it.
+// tree labels the present content of the project's folder, without the home and the secrets of services.
 func (p project) tree(ctx context.Context, h assembly.Home) (git.Tree, error) {
 	exclude := []string{h.Dir, filepath.Join(p.dir, assembly.HomeName)}
 	for _, name := range p.secretFiles() {

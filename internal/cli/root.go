@@ -31,7 +31,7 @@ configuration is wrong; 3 a needed part is not there; 4 canceled, superseded or
 refused; 5 plan only: something would be done; 130 ended by Ctrl-C,
 SIGTERM or a closed terminal.`
 
-// rootCommand is `waybill` with everything below it.
+// rootCommand returns `waybill` with every command below it.
 func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "waybill",
@@ -59,7 +59,7 @@ func rootCommand(a *app) *cobra.Command {
 	return root
 }
 
-// addCommands hangs every command under the root, in its group of the help.
+// addCommands adds every command to the root, in its group of the help.
 func addCommands(a *app, root *cobra.Command) {
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -72,7 +72,7 @@ func addCommands(a *app, root *cobra.Command) {
 	add(groupServe, upCommand(a), serveCommand(a), tokenCommand(a), configCommand(a), backupCommand(a), restoreCommand(a), completionCommand(a), versionCommand(a))
 }
 
-// addGlobals declares the flags that are everywhere.
+// addGlobals declares the flags that every command has.
 func addGlobals(a *app, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.Flags.Home, "home", "", "folder of the log (default: WAYBILL_HOME, else .waybill beside waybill.yaml)")
@@ -98,12 +98,12 @@ func showHelp(c *cobra.Command, arguments []string) error {
 		c.CommandPath()+" %s", c.CommandPath()+" --help")
 }
 
-// usageFault turns a flag's error into one of ours.
+// usageFault returns a flag's error with the code of wrong usage.
 func usageFault(c *cobra.Command, err error) error {
 	return fault.Wrap(fault.Invalid, err).WithHint("%s --help", c.CommandPath())
 }
 
-// arguments wants between least and most of them; the names are for the message.
+// arguments checks that there are between least and most arguments. The names are for the message.
 func arguments(least, most int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		switch {
@@ -116,7 +116,7 @@ func arguments(least, most int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// group is a command that is only a name for those below it.
+// group returns a command that only groups others.
 func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: showHelp}
 	c.AddCommand(commands...)

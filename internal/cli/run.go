@@ -31,7 +31,7 @@ each in a copy of the folder of its own, as processes on this computer.
 Everything that is printed and made stays in the results folder: see waybill build log
 and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
 
-// runFlags are what `waybill run` may be told.
+// runFlags are the flags of `waybill run`.
 type runFlags struct {
 	file, environment, resultsDir, buildID, runner, workspace string
 	stages, env                                               []string
@@ -79,7 +79,7 @@ const (
 	runnerProcess = "process"
 )
 
-// check refuses values that mean nothing.
+// check returns an error for values that mean nothing.
 func (f runFlags) check() error {
 	switch {
 	case f.runner != runnerAuto && f.runner != runnerProcess:
@@ -113,7 +113,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	if err != nil {
 		return err
 	}
-	plan, problems := build.MakePlan(file, flags.choice(facts, id, a.environ()))
+	plan, problems := build.MakePlan(file, flags.choice(facts, id, os.Environ()))
 	if err := problems.Err(); err != nil {
 		return err
 	}
@@ -147,10 +147,7 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string) b
 	}
 }
 
-// environ is this process's environment, as far as the app lets it be seen.
-func (a *app) environ() []string { return os.Environ() }
-
-// readBuildFile reads and parses the build's file, which faults name as shown; all of them are reported at once.
+// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in them.
 func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
@@ -174,7 +171,7 @@ func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
 	return file, nil
 }
 
-// noBuildFile says what is missing, and whether it has another name.
+// noBuildFile returns the error for a missing build file, with the name of a similar one.
 func (a *app) noBuildFile(root, name string) error {
 	missing := fault.New(fault.Invalid, "%s not found in %s", name, root)
 	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
@@ -279,7 +276,7 @@ func newProcessRunner(flags runFlags) (*command.Runner, error) {
 	return &command.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env}, nil
 }
 
-// outcomeOf is the exit status of a build, whose end has been shown.
+// outcomeOf returns the error for the end of a build, which has been printed.
 func outcomeOf(id string, result build.Status) error {
 	switch result {
 	case build.Completed, build.Skipped:

@@ -57,7 +57,7 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 	return s, nil
 }
 
-// snapshotName is the revision that a deployment builds, as its handler tells it, else the snapshot's path.
+// snapshotName returns the revision that a deployment builds, which its handler passes in, else the snapshot's path.
 func (a *app) snapshotName(path string) string {
 	name, revision := a.Environment("WHARF_VAR_REPO_NAME"), a.Environment("WHARF_VAR_WAYBILL_REVISION")
 	if name == "" || revision == "" {
@@ -66,7 +66,7 @@ func (a *app) snapshotName(path string) string {
 	return name + " " + revision
 }
 
-// shown is how the name of a file in the source is told: from the working directory, or as it stands in a snapshot.
+// shown returns the name of a file in the source as messages have it: from the working directory, or as in the snapshot.
 func (s *buildSource) shown(a *app, name string) string {
 	if s.unpacked {
 		return name
@@ -87,7 +87,7 @@ func (s *buildSource) close() {
 	_ = workspace.Remove(s.scratch) // what stays is removed by the next build
 }
 
-// facts are the variables that git answers for; none where there is no repository.
+// facts returns the variables that git answers for; none outside a repository.
 func (s *buildSource) facts(ctx context.Context) map[string]string {
 	s.label = filepath.Base(s.name)
 	if s.unpacked {

@@ -10,7 +10,7 @@ import (
 )
 
 // superviseName is the word by which a build step's supervisor is started: waybill supervise GRACE ARGV….
-// It is no command for people, and nothing of the command line is set up for it.
+// People do not run it, and nothing of the command line is set up for it.
 const superviseName = "supervise"
 
 // supervise runs a build step when the command line says so; ok is false when it says something else.

@@ -25,7 +25,7 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 	take := func(r *http.Request) (status, text string) {
 		mu.Lock()
 		defer mu.Unlock()
-		body, _ := io.ReadAll(r.Body) // a client that went away is no fault of the target
+		body, _ := io.ReadAll(r.Body) // a client that went away is not the target's fault
 		file, err := os.OpenFile(asked, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
 			fmt.Fprintf(file, "%s %s %s\n", r.Method, r.URL, body)

@@ -39,13 +39,13 @@ func TestStories(t *testing.T) {
 	for _, story := range stories {
 		t.Run(strings.TrimSuffix(filepath.Base(story), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			tell(t, story)
+			play(t, story)
 		})
 	}
 }
 
-// tell runs one story. A program in it that does not end is ended, and fails it.
-func tell(t *testing.T, story string) {
+// play runs one story. A program in it that does not end is ended, and fails it.
+func play(t *testing.T, story string) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
 		Files:               []string{story},
@@ -81,7 +81,7 @@ func setUp(env *testscript.Env) error {
 	return nil
 }
 
-// freePort is a port on loopback that nobody listens on just now.
+// freePort is a port on loopback that is free at present.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +133,7 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// edit FILE OLD NEW replaces a text that stands in the file.
+// edit FILE OLD NEW replaces a text of the file.
 func edit(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: edit file old new")

@@ -27,10 +27,10 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 			return runShowAction(ctx, showActionOptions{Actions: f, ID: id, Out: o.Printer, Now: noon})
 		},
 		"action watch": func(ctx context.Context, f *fake, o *output) error { return watchAction(ctx, f, id, o.Printer) },
-		"action add": func(ctx context.Context, f *fake, o *output) error {
+		"action add": func(ctx context.Context, f *fake, _ *output) error {
 			return runAddAction(ctx, addActionOptions{Actions: f})
 		},
-		"action retry": func(ctx context.Context, f *fake, o *output) error {
+		"action retry": func(ctx context.Context, f *fake, _ *output) error {
 			return runRetryAction(ctx, retryActionOptions{Actions: f, ID: id})
 		},
 		"action cancel": func(ctx context.Context, f *fake, o *output) error {
@@ -94,7 +94,7 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 		"process show": func(ctx context.Context, f *fake, o *output) error {
 			return runShowProcess(ctx, showProcessOptions{Processes: f, ID: "mirror", Out: o.Printer})
 		},
-		"process run": func(ctx context.Context, f *fake, o *output) error {
+		"process run": func(ctx context.Context, f *fake, _ *output) error {
 			return runExecute(ctx, executeOptions{Processes: f, ID: "mirror"})
 		},
 		"revision list": func(ctx context.Context, f *fake, o *output) error {

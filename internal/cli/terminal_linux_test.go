@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
-// openTerminal makes a terminal: whoever closes ours hangs up on theirs.
+// openTerminal returns the two ends of a terminal. Closing ours hangs up on theirs.
 func openTerminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

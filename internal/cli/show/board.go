@@ -16,11 +16,11 @@ type line struct {
 	name   string // build, amd64, east/elm
 	state  server.RunState
 	word   string // finished, deploying, waits
-	detail string // what has been done so far and what there is to say
+	detail string // the finished steps and a remark
 	took   time.Duration
 }
 
-// boardLines shows every row of a deployment, in the order of its definition.
+// boardLines returns every row of a deployment, in the order of its definition.
 func boardLines(v server.DeploymentView) []line {
 	var lines []line
 	for _, stage := range v.Stages {
@@ -37,7 +37,7 @@ func boardLines(v server.DeploymentView) []line {
 	return lines
 }
 
-// buildLines are the build itself, until its artifacts are there, and then they.
+// buildLines returns the row of the build until it has artifacts, then a row for each artifact.
 func buildLines(stage server.StageRun, now time.Time) []line {
 	var build time.Duration
 	var lines []line
@@ -61,12 +61,12 @@ func buildLines(stage server.StageRun, now time.Time) []line {
 	return lines
 }
 
-// artifactText is an artifact's size and the beginning of its digest.
+// artifactText returns an artifact's size and the beginning of its digest.
 func artifactText(size int64, digest string) string {
 	return fmt.Sprintf("%s sha256:%s", server.Size(size), digest[:min(8, len(digest))])
 }
 
-// hostLine is one host with the steps of its chain.
+// hostLine returns one host with the steps of its chain.
 func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun, now time.Time) line {
 	l := line{stage: stage.Name, name: group.Name + "/" + host.Name, state: host.State, word: string(host.State)}
 	var parts []string
@@ -93,7 +93,7 @@ func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun,
 	return l
 }
 
-// doneText is a finished step with how long it took: deployed 6.0s.
+// doneText returns a finished step with how long it took: deployed 6.0s.
 func doneText(step server.StepRun, now time.Time) string {
 	text := step.Word + " " + server.Took(stepTook(step, now))
 	if remark := doneRemark(step); remark != "" {
@@ -102,7 +102,7 @@ func doneText(step server.StepRun, now time.Time) string {
 	return text
 }
 
-// doneRemark is what a finished step said when it took several attempts; else all is as expected.
+// doneRemark returns what a finished step printed when it took several attempts, else "".
 func doneRemark(step server.StepRun) string {
 	switch {
 	case step.Attempt < 2:
@@ -114,7 +114,7 @@ func doneRemark(step server.StepRun) string {
 	}
 }
 
-// attemptText is "attempt 2 of 3", or that it cost none.
+// attemptText returns "attempt 2 of 3", or that the attempt cost none.
 func attemptText(step server.StepRun) string {
 	if step.Spent == 0 && step.Attempt > 1 {
 		return fmt.Sprintf("attempt %d, none spent", step.Attempt)
@@ -125,7 +125,7 @@ func attemptText(step server.StepRun) string {
 	return fmt.Sprintf("attempt %d", step.Attempt)
 }
 
-// stepRemark is what there is to say about a step that is not done: its attempt, its last error, when it goes on.
+// stepRemark returns the remark about a step that is not done: its attempt, its last error, when it resumes.
 func stepRemark(step server.StepRun, now time.Time) string {
 	switch {
 	case step.State == pipeline.StateFailed:
@@ -140,7 +140,7 @@ func stepRemark(step server.StepRun, now time.Time) string {
 	return ""
 }
 
-// liveRemark is the attempt at a step when it is not the first, and what it has met so far.
+// liveRemark returns the attempt at a step when it is not the first, and its last error.
 func liveRemark(step server.StepRun) string {
 	var parts []string
 	if step.Attempt > 1 {
@@ -152,7 +152,7 @@ func liveRemark(step server.StepRun) string {
 	return strings.Join(parts, ": ")
 }
 
-// endedAttempts is how many attempts of a live step have ended; 0 when it is not live.
+// endedAttempts returns how many attempts of a live step have ended; 0 when it is not live.
 func endedAttempts(step server.StepRun) int {
 	switch {
 	case step.State != pipeline.StateClaimed:
@@ -164,7 +164,7 @@ func endedAttempts(step server.StepRun) int {
 	}
 }
 
-// failedAttempt says why an attempt failed, and when the next one begins.
+// failedAttempt returns why an attempt failed, and when the next one begins.
 func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
 	text := fmt.Sprintf("attempt %d failed: %s", attempt, OneLine(step.Error))
 	switch {
@@ -181,7 +181,7 @@ func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
 	return text
 }
 
-// stepTook is how long a step ran, or has run so far.
+// stepTook returns how long a step ran, or has run so far.
 func stepTook(step server.StepRun, now time.Time) time.Duration {
 	switch {
 	case step.StartedAt.IsZero():
@@ -193,7 +193,7 @@ func stepTook(step server.StepRun, now time.Time) time.Duration {
 	}
 }
 
-// stepState is a build's step as a row's state.
+// stepState returns the row's state for a build's step.
 func stepState(step server.StepRun) server.RunState {
 	switch step.State {
 	case pipeline.StateComplete:
@@ -209,7 +209,7 @@ func stepState(step server.StepRun) server.RunState {
 	}
 }
 
-// FirstOf is the first text that is not empty.
+// FirstOf returns the first text that is not empty, in one line.
 func FirstOf(texts ...string) string {
 	for _, text := range texts {
 		if text != "" {
@@ -219,7 +219,8 @@ func FirstOf(texts ...string) string {
 	return ""
 }
 
-// OneLine is a text in one line: its first one, marked when there is more, or with the last one behind a colon.
+// OneLine returns the first line of a text, marked when there are more lines. After a first line that ends with a colon it
+// adds the last one.
 func OneLine(text string) string {
 	text = strings.TrimSpace(text)
 	first, rest, more := strings.Cut(text, "\n")

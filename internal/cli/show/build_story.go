@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// buildStory tells a build line by line, for outputs that are no terminal.
+// buildStory prints a build line by line, for outputs that are not a terminal.
 type buildStory struct{ *buildScene }
 
 func (v *buildStory) Begin() {

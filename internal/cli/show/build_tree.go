@@ -49,7 +49,7 @@ func (v *buildTree) animate() {
 	}
 }
 
-// frame is the tree, cut to the screen: what moves stays, what is over or waits is counted.
+// frame returns the tree, cut to the screen: steps that run stay, steps that have ended or wait are counted.
 func (v *buildTree) frame(now time.Time, spinner string) []string {
 	columns, height := v.screen.Size()
 	rows := v.board.rows(v.Style, now, spinner)
@@ -63,7 +63,7 @@ func (v *buildTree) frame(now time.Time, spinner string) []string {
 	return rows
 }
 
-// busiest keeps as many rows as fit: running and failed steps first, then the others in their order.
+// busiest keeps as many rows as fit: running and failed steps first, then other steps in their order.
 func (v *buildTree) busiest(rows []string, room int) []string {
 	keep := map[int]bool{}
 	for _, wanted := range []func(build.Status) bool{

@@ -180,8 +180,8 @@ func (b *buildBoard) summary(s Style, logCommand string) []string {
 	return out
 }
 
-// buildView shows a build that this process runs.
-type buildView interface {
+// BuildView shows a build that this process runs.
+type BuildView interface {
 	Begin()
 	End(result build.Status)
 	Status(step int, u results.Update)
@@ -199,7 +199,7 @@ type BuildHead struct {
 }
 
 // NewBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
-func NewBuildView(p Printer, head BuildHead) buildView {
+func NewBuildView(p Printer, head BuildHead) BuildView {
 	base := &buildScene{Printer: p, head: head, board: newBuildBoard(head.Plan, time.Now())}
 	switch {
 	case p.JSON:

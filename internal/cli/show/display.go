@@ -34,7 +34,7 @@ func NewDisplay(p Printer, v server.DeploymentView) Display {
 	case p.Screen != nil:
 		return &liveDisplay{Style: p.Style, screen: p.Screen, last: v, read: time.Now()}
 	}
-	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), told: map[action.ID]int{}}
+	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), printed: map[action.ID]int{}}
 }
 
 // entryDisplay writes each entry as one line of JSON.
@@ -52,11 +52,11 @@ func (d *entryDisplay) Away(err error) error {
 
 // lineDisplay prints a line for each change.
 type lineDisplay struct {
-	out   io.Writer
-	story *story
-	told  map[action.ID]int // attempts whose failure was told
+	out     io.Writer
+	story   *story
+	printed map[action.ID]int // attempts whose failure was printed
 	patience
-	waiting string // the reason told last
+	waiting string // the reason printed last
 	isAway  bool
 }
 
@@ -68,18 +68,18 @@ func (d *lineDisplay) print(text string) error {
 	return err
 }
 
-func (d *lineDisplay) Known(e pipeline.Entry)       { d.story.tell(e) }
-func (d *lineDisplay) Entry(e pipeline.Entry) error { return d.print(d.story.tell(e)) }
+func (d *lineDisplay) Known(e pipeline.Entry)       { d.story.line(e) }
+func (d *lineDisplay) Entry(e pipeline.Entry) error { return d.print(d.story.line(e)) }
 
-// View tells what leaves no entry: attempts that failed and are tried again, and what everything waits for.
+// View prints what leaves no entry: failed attempts that are repeated, and the reason why nothing runs.
 func (d *lineDisplay) View(v server.DeploymentView) error {
 	d.isAway = false
 	for step := range steps(v) {
 		ended := endedAttempts(step)
-		if step.Error == "" || d.told[step.Action] >= ended {
+		if step.Error == "" || d.printed[step.Action] >= ended {
 			continue
 		}
-		d.told[step.Action] = ended
+		d.printed[step.Action] = ended
 		if err := d.print(d.story.row(step.Target, d.story.warn("again"), failedAttempt(step, ended, v.Now), 0)); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (d *liveDisplay) Tick(now time.Time) error {
 	return d.screen.draw(append(frame, l.fit(d.status(v, now))))
 }
 
-// status is the last line of a frame: how far it is, and what everything waits for.
+// status returns the last line of a frame: how far the deployment is, and the reason why nothing runs.
 func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
 	text := fmt.Sprintf("%s %d of %d done  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, server.Took(v.Now.Sub(v.CreatedAt)))
 	switch reason := d.wait.lasting(v); {
@@ -157,7 +157,7 @@ func (d *liveDisplay) Close() error {
 	return err
 }
 
-// spinner is one of ten dots patterns, by the time.
+// spinner returns one of ten patterns of dots, by the time.
 func spinner(now time.Time) string {
 	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 	return string(frames[int(now.UnixMilli()/100)%len(frames)])

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// joinWords is a difference in words; one that has none touches nothing that runs.
+// joinWords returns a difference in words. A difference without words changes nothing that runs.
 func joinWords(words []string) string {
 	if len(words) == 0 {
 		return "no change to what runs"
@@ -15,7 +15,7 @@ func joinWords(words []string) string {
 	return strings.Join(words, "; ")
 }
 
-// effectWords says what an edit does to one deployment: in the scheduler's words, else as counts of steps.
+// effectWords returns what an edit does to one deployment: in the engine's words, else as counts of steps.
 func effectWords(e pipeline.Effect) []string {
 	if len(e.Words) > 0 {
 		return e.Words

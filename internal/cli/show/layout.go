@@ -15,10 +15,10 @@ type layout struct {
 	columns int // of the output; 0: as wide as the text
 }
 
-// durationColumn is where the durations of rows end when there is room: as in the README's transcript.
+// durationColumn is the column where durations end when there is room.
 const durationColumn = 69
 
-// render aligns the rows in columns; the stage's name stands in its first row only.
+// render aligns the rows in columns. Only the first row of a stage has its name.
 func (l layout) render(lines []line) []string {
 	stageWidth, nameWidth, wordWidth := 0, 0, 0
 	for _, row := range lines {
@@ -57,7 +57,7 @@ func (l layout) word(row line) string {
 	}
 }
 
-// withDuration puts a duration at the right, and cuts what stands before it when the output is too narrow for both.
+// withDuration puts a duration at the right, and cuts the text before it when the output is too narrow for both.
 func (l layout) withDuration(text string, d time.Duration) string {
 	end := durationColumn
 	if l.columns > 0 {
@@ -83,7 +83,7 @@ func (l layout) fit(text string) string {
 }
 
 // squeeze makes a board fit a number of rows. Stages that are over or have not begun become one row each; if that is
-// not enough, hosts that need nobody's eyes are counted instead of shown.
+// not enough, quiet hosts are counted instead of shown.
 func squeeze(lines []line, rows int) []line {
 	if len(lines) <= rows {
 		return lines
@@ -128,7 +128,7 @@ func allIn(lines []line, states ...server.RunState) bool {
 	return true
 }
 
-// truncate keeps the rows that matter most (failed, running, waiting, over) in their order, and counts the others.
+// truncate keeps the rows that matter most (failed, running, waiting, over) in their order, and counts the rest.
 func truncate(lines []line, rows int) []line {
 	keep := make([]bool, len(lines))
 	left := rows - 1
@@ -151,7 +151,7 @@ func truncate(lines []line, rows int) []line {
 	return append(kept, line{name: "…", word: "and", detail: countStates(counts)})
 }
 
-// countStates is "12 waiting, 80 finished".
+// countStates returns "12 waiting, 80 finished".
 func countStates(counts map[server.RunState]int) string {
 	var parts []string
 	for _, state := range []server.RunState{server.RunFailed, server.RunTolerated, server.RunRunning, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped} {

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// The first line of status does not say that there is nothing to do when a line below it asks for something.
+// The first line of status does not claim that nothing is to be done when a line below it asks for something.
 func TestStatusHeadline(t *testing.T) {
 	t.Parallel()
 	problem, warning := server.Trouble{}, server.Trouble{Warning: true}

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// story tells a deployment's log line by line, for outputs that are no terminal.
+// story turns a deployment's log into lines, for outputs that are not a terminal.
 type story struct {
 	layout
 	pipeline              string
@@ -19,7 +19,7 @@ type story struct {
 	done                  map[string][]string            // per host: what is over, for its last line
 }
 
-// newStory sizes the columns for a deployment.
+// newStory returns a story whose columns fit a deployment.
 func newStory(v server.DeploymentView, s Style) *story {
 	t := &story{layout: layout{Style: s}, pipeline: v.Pipeline,
 		began: map[pipeline.StepKey]time.Time{}, done: map[string][]string{}}
@@ -33,7 +33,7 @@ func newStory(v server.DeploymentView, s Style) *story {
 // wordPair is a step while it runs and when it is done.
 type wordPair struct{ doing, done string }
 
-// words of a step's event: deploying, deployed. An own step goes by its name.
+// words returns the words for a step's event: deploying, deployed. A step of the definition's own has its name.
 func words(event string) wordPair {
 	switch event {
 	case pipeline.BuildCompleted:
@@ -69,16 +69,16 @@ func detailOf(e pipeline.Entry) entryDetail {
 	return d
 }
 
-// tell is the line of an entry; "" when there is nothing to tell.
-func (t *story) tell(e pipeline.Entry) string {
+// line returns the line of an entry, or "".
+func (t *story) line(e pipeline.Entry) string {
 	if e.Class == pipeline.Fact {
-		return t.tellFact(e, detailOf(e))
+		return t.factLine(e, detailOf(e))
 	}
-	return t.tellNote(e, detailOf(e))
+	return t.noteLine(e, detailOf(e))
 }
 
-// tellFact is the line of something completed.
-func (t *story) tellFact(e pipeline.Entry, d entryDetail) string {
+// factLine returns the line of something completed.
+func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 	switch e.Event {
 	case pipeline.HostFinished:
 		return t.row(e.Target, t.good("finished"), strings.Join(t.done[e.Target], " "), 0)
@@ -103,7 +103,7 @@ func (t *story) tellFact(e pipeline.Entry, d entryDetail) string {
 	return t.row(e.Target, word, remarkOf(d), spent)
 }
 
-// remarkOf is what a completed step said, with its attempt when it was not the first.
+// remarkOf returns what a completed step printed, with its attempt when it was not the first.
 func remarkOf(d entryDetail) string {
 	parts := make([]string, 0, 2)
 	if d.Text != "" {
@@ -118,8 +118,8 @@ func remarkOf(d entryDetail) string {
 	return strings.Join(parts, " ")
 }
 
-// tellNote is the line of an annotation.
-func (t *story) tellNote(e pipeline.Entry, d entryDetail) string {
+// noteLine returns the line of a note.
+func (t *story) noteLine(e pipeline.Entry, d entryDetail) string {
 	switch e.Event {
 	case pipeline.StepClaimed:
 		t.began[pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: d.Event}] = e.At
@@ -149,7 +149,7 @@ func (t *story) tellNote(e pipeline.Entry, d entryDetail) string {
 	return ""
 }
 
-// who asked for something, and why.
+// who returns the person behind an entry, and the reason.
 func who(d entryDetail) string {
 	text := ""
 	if d.By != "" {
@@ -161,7 +161,7 @@ func who(d entryDetail) string {
 	return strings.TrimPrefix(text, ": ")
 }
 
-// row is one line in the columns of the deployment's board.
+// row returns one line in the columns of the deployment's board.
 func (t *story) row(target, word, detail string, d time.Duration) string {
 	stage, name := placeOf(t.pipeline, target)
 	text := fmt.Sprintf("  %-*s  %-*s  %s", t.stageWidth, stage, t.nameWidth, name, word)
@@ -171,14 +171,14 @@ func (t *story) row(target, word, detail string, d time.Duration) string {
 	return t.withDuration(text, d)
 }
 
-// placeOf splits a target into its stage and what lies below.
+// placeOf splits a target into its stage and the rest.
 func placeOf(pipelineName, target string) (stage, name string) {
 	rest := strings.TrimPrefix(strings.TrimPrefix(target, pipelineName), "/")
 	stage, name, _ = strings.Cut(rest, "/")
 	return stage, name
 }
 
-// artifactLabel is the label in the event of an artifact's arrival.
+// artifactLabel returns the label in the event of an artifact's arrival.
 func artifactLabel(event string) (label string, ok bool) {
 	rest, ok := strings.CutPrefix(event, "build-stage-received-")
 	if !ok {

@@ -35,7 +35,7 @@ func TestStoryTellsEachChangeInOneLine(t *testing.T) {
 	s := newStory(greeterView(), Style{})
 	var lines []string
 	for _, e := range entries {
-		if text := s.tell(e); text != "" {
+		if text := s.line(e); text != "" {
 			lines = append(lines, text)
 		}
 	}
