@@ -12,7 +12,7 @@ import (
 )
 
 // openLedger connects to the database of a session. Only openDriver decides which driver that is.
-func (s *Session) openLedger(ctx context.Context) (*ledger.Ledger, error) {
+func (s *Session) openLedger(ctx context.Context, planner queue.Successors) (*ledger.Ledger, error) {
 	driver, err := s.openDriver(ctx)
 	if err != nil {
 		return nil, err
