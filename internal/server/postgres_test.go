@@ -24,7 +24,7 @@ func TestStatusNamesTheHomeThatHostsWaitFor(t *testing.T) {
 		}
 	}
 	v, err := w.Service.Status(ctx)
-	want := "no conductor has the home m1:/srv/a, which holds local://elm, local://oak: their steps wait for it"
+	want := "no conductor has the home m1:/srv/a with local://elm, local://oak: their steps wait for it"
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != want || !v.Troubles[0].Warning {
 		t.Errorf("%+v, %v", v.Troubles, err)
 	}
