@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 func done() action.Outcome { return action.Outcome{Kind: action.Done} }
@@ -29,9 +28,9 @@ func done() action.Outcome { return action.Outcome{Kind: action.Done} }
 func (s setup) lastDetail(t *testing.T) (pipeline.Entry, pipeline.StepDetail) {
 	t.Helper()
 	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
-	check(t, err)
+	storetest.Check(t, err)
 	var detail pipeline.StepDetail
-	check(t, json.Unmarshal(entries[0].Detail, &detail))
+	storetest.Check(t, json.Unmarshal(entries[0].Detail, &detail))
 	return entries[0], detail
 }
 
@@ -60,10 +59,13 @@ func failedStepIsNoted(t *testing.T, s setup) {
 			t.Errorf("%s: detail (-want +got):\n%s", outcome, diff)
 		}
 	}
-	standing := s.standing(t, oak)
-	if standing.Failed != 1 {
-		t.Errorf("last failed: %d, want 1", standing.Failed)
-	}
+	storetest.Check(t, s.read(func(tx rows) error {
+		standings, err := tx.Standings(testPipeline, oak)
+		if len(standings) != 1 || standings[0].Failed != 1 {
+			t.Errorf("standings %+v, want one whose last failed is 1", standings)
+		}
+		return err
+	}))
 }
 
 func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
@@ -81,18 +83,18 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 				{Deployment: 1, Target: elm, Event: pipeline.HostDeployed}, {Deployment: 1, Target: oak, Event: "host-gone"}},
 			Cancel: []pipeline.StepKey{{Deployment: 1, Target: fir, Event: pipeline.HostDeployed}}}, nil
 	})
-	check(t, err)
+	storetest.Check(t, err)
 	entry, detail := s.lastDetail(t)
 	if entry.Event != pipeline.StepCanceled || entry.Target != oak || detail.Event != pipeline.HostDeployed || entry.Seq != head.Seq {
 		t.Errorf("last entry %+v %+v, head %d", entry, detail, head.Seq)
 	}
 	before, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, After: head.Seq - 2, Limit: 1})
-	check(t, err)
+	storetest.Check(t, err)
 	if before[0].Event != pipeline.StageFailed {
 		t.Errorf("before it stands %+v", before[0])
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff([]action.ID{canceled.ID}, asked); diff != "" {
 		t.Errorf("asked to cancel (-want +got):\n%s", diff)
 	}
@@ -103,29 +105,6 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 	s.end(t, host, canceled, done())
 	if got := s.statusOf(t, canceled.ID); got != action.Successful {
 		t.Errorf("an attempt that succeeded before it was canceled is %s", got)
-	}
-}
-
-func badOutcomeFailsItsActionAlone(t *testing.T, s setup) {
-	host := s.join(t, "host-a")
-	bad, good := s.enqueue(t, job("bad")), s.enqueue(t, job("good"))
-	var completions []queue.Completion
-	for _, c := range s.claim(t, host, "noop", 2) {
-		o := done()
-		if c.ID == bad {
-			o = action.Outcome{Kind: action.RetryAfter} // names no time
-		}
-		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o})
-	}
-	_, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
-	check(t, err)
-	state, err := s.Action(s.ctx, bad)
-	check(t, err)
-	if state.Thread.Status != action.Failed || state.Code != string(fault.BackoffWithoutTime) || state.Error == "" {
-		t.Errorf("the bad one: %+v", state)
-	}
-	if got := s.statusOf(t, good); got != action.Successful {
-		t.Errorf("the good one is %s", got)
 	}
 }
 
@@ -155,50 +134,21 @@ func turnIsAllOrNothing(t *testing.T, s setup) {
 	completion := []queue.Completion{{ID: c.ID, Attempt: 1, Outcome: done()}}
 	wants := []queue.Want{{Lane: "noop", N: 1}}
 	before, err := s.Head(s.ctx, testPipeline)
-	check(t, err)
+	storetest.Check(t, err)
 
 	if _, err := ledger.New(failing{s.driver}, ledger.Options{}).CompleteAndClaim(s.ctx, host, completion, wants); !errors.Is(err, errCut) {
 		t.Fatalf("got %v", err)
 	}
 	after, err := s.Head(s.ctx, testPipeline)
-	check(t, err)
+	storetest.Check(t, err)
 	if after != before || s.statusOf(t, c.ID) != action.Running || s.statusOf(t, waiting) != action.Pending {
 		t.Errorf("a failed turn left head %+v, %s and %s", after, s.statusOf(t, c.ID), s.statusOf(t, waiting))
 	}
 	turned, err := s.CompleteAndClaim(s.ctx, host, completion, wants)
-	check(t, err)
+	storetest.Check(t, err)
 	if s.statusOf(t, c.ID) != action.Successful || len(turned.Claimed) != 1 {
 		t.Errorf("the same turn again: %+v", turned)
 	}
-}
-
-func cancelEndsOrAsks(t *testing.T, s setup) {
-	s.define(t)
-	s.register(t, "3f2c9a1")
-	host := s.join(t, "host-a")
-	idle := s.enqueue(t, job("idle"))
-	check(t, s.Cancel(s.ctx, idle, queue.CancelNow))
-	if got := s.statusOf(t, idle); got != action.Canceled {
-		t.Errorf("an unclaimed action is %s", got)
-	}
-	wantCode(t, s.Cancel(s.ctx, idle, queue.CancelNow), fault.Terminal)
-	wantCode(t, s.Cancel(s.ctx, host.ID, queue.CancelNow), fault.NoSuchAction)
-
-	running := s.enqueue(t, job("running"))
-	c := s.claim(t, host, "noop", 1)[0]
-	check(t, s.Cancel(s.ctx, running, queue.CancelNow))
-	asked, err := s.CancelAsked(s.ctx, host.ID)
-	check(t, err)
-	if diff := cmp.Diff([]action.ID{running}, asked); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
-	}
-	s.end(t, host, c, action.Outcome{Kind: action.Stopped})
-	if got := s.statusOf(t, running); got != action.Canceled {
-		t.Errorf("the stopped one is %s", got)
-	}
-	s.startSteps(t, s.lease(t, host), stepOf(1, oak, pipeline.HostDeployed))
-	step := s.claim(t, host, "step/"+oak, 1)[0]
-	wantCode(t, s.Cancel(s.ctx, step.ID, queue.CancelNow), fault.OwnedByDeployment)
 }
 
 // endsAgainstPassesDoNotDeadlock: passes start and stop steps of two pipelines while turns end them and people append.
@@ -241,7 +191,7 @@ func endsAgainstPassesDoNotDeadlock(t *testing.T, s setup) {
 	all.Wait()
 	s.finishAll(t, host)
 	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline})
-	check(t, err)
+	storetest.Check(t, err)
 	claimed, over := 0, 0
 	for i, e := range entries {
 		if e.Seq != int64(i+1) {
@@ -290,175 +240,6 @@ func (s setup) finishAll(t *testing.T, host queue.Instance) {
 	s.work(t, host, stopped)
 }
 
-// illegalTransitionsAreRefused: the database lets a thread change its status exactly where package action may want that.
-func illegalTransitionsAreRefused(t *testing.T, s setup) {
-	id := s.enqueue(t, job("a"))
-	for _, c := range []struct {
-		from  action.Status // to be reached from the one before
-		legal []action.Status
-	}{
-		{action.Pending, []action.Status{action.Queued, action.Running, action.Backoff}},
-		{action.Queued, []action.Status{action.Running, action.Backoff}},
-		{action.Backoff, []action.Status{action.Queued, action.Running}},
-		{action.Running, []action.Status{action.Backoff}},
-		{action.Backoff, []action.Status{action.Queued, action.Running}},
-	} {
-		check(t, s.setStatus(id, c.from, nil))
-		for to := action.Pending; to <= action.RetriesExhausted; to++ {
-			err := s.setStatus(id, to, errTaken)
-			if legal := to == c.from || slices.Contains(c.legal, to); legal != errors.Is(err, errTaken) {
-				t.Errorf("from %s to %s: %v", c.from, to, err)
-			}
-		}
-	}
-	if _, err := s.Due(s.ctx); err != nil { // it may be claimed
-		t.Fatal(err)
-	}
-	host := s.join(t, "host-a")
-	c := s.claim(t, host, "noop", 1)[0]
-	for _, statement := range []string{
-		"UPDATE thread SET seq = 0", "UPDATE thread SET attempt = 0", "UPDATE thread SET spent = spent - 1",
-		"UPDATE thread SET id = (SELECT id FROM instance)",
-		"UPDATE thread SET ready = (1 = 1)",                 // while it is claimed
-		"UPDATE thread SET claimed_by = NULL, lease = NULL", // while it runs
-		"UPDATE thread SET claimed_by = id",                 // by the same attempt
-		"UPDATE thread SET claimed_by = NULL, status = 4",
-		"DELETE FROM thread",
-	} {
-		if err := s.database.Exec(statement); err == nil {
-			t.Errorf("%s was not refused", statement)
-		}
-	}
-	s.end(t, host, c, done())
-	err := s.write(func(tx rows) error {
-		th := c.Thread
-		th.Status = action.Failed
-		_, err := tx.EndThreads(action.ID{}, []queue.Ending{{Thread: th, Event: action.Event{ActionID: c.ID, Seq: th.Seq + 1, Status: th.Status, At: tx.Now()}}})
-		return err
-	})
-	if err == nil {
-		t.Error("an action ended twice")
-	}
-}
-
-var errTaken = errors.New("it is taken back")
-
-// setStatus writes the status of a live action behind package action's back; with an error that is taken back.
-func (s setup) setStatus(id action.ID, to action.Status, back error) error {
-	return s.write(func(tx rows) error {
-		threads, err := tx.LockThreads([]action.ID{id})
-		if err != nil {
-			return err
-		}
-		thread := threads[id]
-		thread.Status = to
-		if err := tx.UpdateThreads([]queue.ThreadRow{{ID: id, Thread: thread, Rank: thread.RunAt}}); err != nil {
-			return err
-		}
-		return back
-	})
-}
-
-func actionsAreSelected(t *testing.T, s setup) {
-	s.define(t)
-	s.register(t, "3f2c9a1")
-	host := s.join(t, "host-a")
-	lease := s.lease(t, host)
-	names := map[action.ID]string{}
-	at := time.Now().Add(-time.Hour)
-	for i, name := range []string{"one", "two", "three"} {
-		a := job(name)
-		a.ID, a.CreatedBy = action.DerivedID(at.Add(time.Duration(i)*time.Second), name), "ana"
-		if name == "three" {
-			a.ParentID = action.DerivedID(at.Add(time.Second), "two")
-			a.RetryOf = a.ParentID
-		}
-		names[s.enqueue(t, a)] = name
-	}
-	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
-	step := s.claim(t, host, "step/"+oak, 1)[0]
-	names[step.ID] = "step"
-	for _, c := range s.claim(t, host, "noop", 1) {
-		s.end(t, host, c, done()) // the oldest
-	}
-	two := action.DerivedID(at.Add(time.Second), "two")
-	for name, c := range map[string]struct {
-		query queue.ActionQuery
-		want  string
-	}{
-		"all, newest first":   {queue.ActionQuery{}, "step three two one"},
-		"a limit":             {queue.ActionQuery{Limit: 2}, "step three"},
-		"older ones":          {queue.ActionQuery{After: two}, "one"},
-		"of a handler":        {queue.ActionQuery{Handler: "noop"}, "three two one"},
-		"live":                {queue.ActionQuery{LiveOnly: true}, "step three two"},
-		"pending":             {queue.ActionQuery{Statuses: []action.Status{action.Pending}}, "three two"},
-		"successful":          {queue.ActionQuery{Statuses: []action.Status{action.Successful}}, "one"},
-		"of a deployment":     {queue.ActionQuery{Pipeline: testPipeline, Deployment: 1}, "step"},
-		"of a target":         {queue.ActionQuery{Pipeline: testPipeline, Target: oak, LiveOnly: true}, "step"},
-		"of two statuses":     {queue.ActionQuery{Statuses: []action.Status{action.Pending, action.Successful}}, "three two one"},
-		"the oldest first":    {queue.ActionQuery{Oldest: true, Handler: "noop", Limit: 2}, "one two"},
-		"newer ones":          {queue.ActionQuery{Oldest: true, After: two}, "three step"},
-		"since a time":        {queue.ActionQuery{Since: at.Add(time.Second), Kind: "job"}, "three two"},
-		"before a time":       {queue.ActionQuery{Until: at.Add(time.Second)}, "one"},
-		"of a lane":           {queue.ActionQuery{Lane: "step/" + oak}, "step"},
-		"of a name":           {queue.ActionQuery{Kind: "job", Name: "two", CreatedBy: "ana"}, "two"},
-		"of a parent":         {queue.ActionQuery{Parent: two}, "three"},
-		"that repeat one":     {queue.ActionQuery{RetryOf: two}, "three"},
-		"of nobody":           {queue.ActionQuery{CreatedBy: "bob"}, ""},
-		"of no such target":   {queue.ActionQuery{Pipeline: testPipeline, Target: "x"}, ""},
-		"live of the handler": {queue.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
-	} {
-		states, err := s.Actions(s.ctx, c.query)
-		check(t, err)
-		var got []string
-		for _, state := range states {
-			got = append(got, names[state.ID])
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: got %v, want %s", name, got, c.want)
-		}
-	}
-}
-
-// repeatedValuesCountOnce: a list of filters makes no statement longer than its different values do, and they are few.
-func repeatedValuesCountOnce(t *testing.T, s setup) {
-	host := s.join(t, "host-a")
-	s.enqueue(t, job("one"))
-	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
-	const many = 1000
-	statuses := slices.Repeat([]action.Status{action.Successful}, many)
-	for name, q := range map[string]queue.ActionQuery{
-		"statuses": {Statuses: statuses},
-		"phases":   {Kind: action.KindJob, Phases: slices.Repeat([]queue.Phase{queue.Successful}, many)},
-		"names":    {Kind: action.KindJob, Names: slices.Repeat([]string{"one"}, many)},
-	} {
-		if found, err := s.Actions(s.ctx, q); err != nil || len(found) != 1 {
-			t.Errorf("repeated %s: %d actions, %v", name, len(found), err)
-		}
-	}
-	for _, dry := range []bool{true, false} {
-		if done, err := s.Replay(s.ctx, queue.Replay{Statuses: statuses, DryRun: dry}); err != nil || done.Found != 1 {
-			t.Errorf("replay with repeated statuses (dry: %v): %+v, %v", dry, done, err)
-		}
-	}
-	names := make([]string, queue.MaxNames+1)
-	for i := range names {
-		names[i] = strconv.Itoa(i)
-	}
-	for name, q := range map[string]queue.ActionQuery{
-		"too many names":    {Names: names},
-		"an unknown status": {Statuses: []action.Status{99}},
-		"an unknown phase":  {Phases: []queue.Phase{"done"}},
-	} {
-		if _, err := s.Actions(s.ctx, q); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := s.Actions(s.ctx, queue.ActionQuery{Names: names[1:]}); err != nil {
-		t.Errorf("as many names as a query may have: %v", err)
-	}
-}
-
 func anyTextIsStored(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
@@ -475,7 +256,7 @@ func anyTextIsStored(t *testing.T, s setup) {
 		c := s.claim(t, host, "step/"+oak, 1)[0]
 		s.end(t, host, c, action.Outcome{Kind: action.Done, Output: json.RawMessage(output)})
 		state, err := s.Action(s.ctx, c.ID)
-		check(t, err)
+		storetest.Check(t, err)
 		if state.Thread.Status != action.Successful || !json.Valid(state.Output) {
 			t.Errorf("%q is stored as %q, %s", output, state.Output, state.Thread.Status)
 		}
@@ -518,35 +299,140 @@ func whatIsNoTextIsRefused(t *testing.T, s setup) {
 	}
 }
 
-// deepDocumentsAreTexts: JSON that is too deep for one of the databases is refused as parameters and kept as a text as an
-// output, here and there.
-func deepDocumentsAreTexts(t *testing.T, s setup) {
-	nested := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+func passStartsAndTurnFinishes(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
 	host := s.join(t, "host-a")
-	for levels, whole := range map[int]bool{500: true, 501: false, 1_100: false, 9_000: false} {
-		a := job("deep")
-		a.Parameters = json.RawMessage(nested(levels))
-		if _, err := s.Enqueue(s.ctx, a); whole && err != nil || !whole && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "500 levels")) {
-			t.Errorf("parameters of %d levels: %v", levels, err)
+	lease := s.lease(t, host)
+	target := testPipeline + "/beta/all/oak"
+	s.append(t, fact(1, target, pipeline.HostStarted))
+	s.startSteps(t, lease, stepOf(1, target, pipeline.HostDeployed))
+
+	c := s.claim(t, host, "step/"+target, 1)[0]
+	if c.Step == nil || c.Step.Event != pipeline.HostDeployed || c.Thread.Status != action.Running || c.Thread.Attempt != 1 {
+		t.Errorf("claimed: %+v", c)
+	}
+	s.end(t, host, c, action.Outcome{Kind: action.Done, Output: json.RawMessage(`{"text": "already runs 3f2c9a1"}`)})
+	if got := s.statusOf(t, c.ID); got != action.Successful {
+		t.Errorf("it ended %s", got)
+	}
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
+	storetest.Check(t, err)
+	last := entries[0]
+	if last.Class != pipeline.Fact || last.Event != pipeline.HostDeployed || last.Target != target || last.Deployment != 1 || last.Revision != 1 {
+		t.Errorf("last entry: %+v", last)
+	}
+	var detail map[string]any
+	storetest.Check(t, json.Unmarshal(last.Detail, &detail))
+	want := map[string]any{"text": "already runs 3f2c9a1", "action": c.ID.String(), "attempt": 1.0, "spent": 0.0}
+	if diff := cmp.Diff(want, detail); diff != "" {
+		t.Errorf("detail (-want +got):\n%s", diff)
+	}
+	state, err := s.Action(s.ctx, c.ID)
+	storetest.Check(t, err)
+	if state.Thread.Status != action.Successful || state.FinishedAt.IsZero() {
+		t.Errorf("state: %+v", state)
+	}
+	events, err := s.Events(s.ctx, c.ID)
+	storetest.Check(t, err)
+	var story []action.Status
+	for i, e := range events {
+		if e.Seq != i {
+			t.Errorf("event %d has seq %d", i, e.Seq)
 		}
-		if !whole {
-			s.enqueue(t, job("plain"))
-		}
-		c := s.claim(t, host, "noop", 1)[0]
-		s.end(t, host, c, action.Outcome{Kind: action.Done, Output: json.RawMessage(nested(levels))})
-		state, err := s.Action(s.ctx, c.ID)
-		check(t, err)
-		want := nested(levels)
-		if !whole {
-			want = `"` + want + `"`
-		}
-		if state.Thread.Status != action.Successful || string(state.Output) != want {
-			t.Errorf("an output of %d levels is %.40s…, %s", levels, state.Output, state.Thread.Status)
+		story = append(story, e.Status)
+	}
+	if diff := cmp.Diff([]action.Status{action.Pending, action.Running, action.Successful}, story); diff != "" {
+		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+func deploymentsOwnTheirSteps(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
+	states, err := s.Actions(s.ctx, queue.ActionQuery{Handler: "step"})
+	storetest.Check(t, err)
+	step := states[0]
+	refused := func(err error, instead string) {
+		t.Helper()
+		storetest.WantCode(t, err, fault.OwnedByDeployment)
+		if hint := fault.HintOf(err); hint != instead {
+			t.Errorf("hint %q, want %q", hint, instead)
 		}
 	}
-	large := job("large")
-	large.Parameters = json.RawMessage(`"` + strings.Repeat("x", 8<<20) + `"`)
-	if _, err := s.Enqueue(s.ctx, large); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "8 MiB") {
-		t.Errorf("parameters of 8 MiB: %.200v", err)
+	refused(s.Snooze(s.ctx, step.ID, time.Now().Add(time.Hour), "ana"), "waybill deployment hold greeter#1")
+	refused(s.Cancel(s.ctx, step.ID, queue.CancelNow), "waybill deployment cancel greeter#1")
+	thief := job("thief")
+	thief.UniqueKey = step.UniqueKey
+	_, err = s.EnqueueWith(s.ctx, thief, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
+	refused(err, "waybill deployment cancel greeter#1")
+	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
+	for _, dry := range []bool{true, false} {
+		_, err = s.Replay(s.ctx, queue.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry})
+		refused(err, "waybill deployment retry greeter#1")
 	}
+}
+
+// observersMayRepeat: in one transaction for many, whatever is known already changes nothing.
+func observersMayRepeat(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	host := s.join(t, "host-a")
+	lease := s.lease(t, host)
+	runs, ends, fails := s.accepted(t, host, job("runs")), s.accepted(t, host, job("ends")), s.accepted(t, host, job("fails"))
+	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
+	step := s.handOff(t, host, "step/"+oak)
+	s.settle(t, host, step, done())
+	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	seen := []queue.Observation{
+		{ID: runs, Source: "caboose", Began: true, BeganAt: began, Ref: "flows/runs"},
+		{ID: ends, Source: "caboose", Began: true, BeganAt: began, EndedAt: began.Add(time.Minute),
+			Outcome: action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`), Ref: "archive"}},
+		{ID: fails, Source: "caboose", Outcome: action.Outcome{Kind: action.Fatal, Error: "exit 1"}},
+		{ID: step.ID, Source: "caboose", Began: true, Outcome: done()},
+		{ID: host.ID, Source: "caboose", Began: true},
+	}
+	var wantEnded []action.ID
+	for round := range 3 {
+		got, err := s.Observe(s.ctx, seen...)
+		storetest.Check(t, err)
+		if diff := cmp.Diff([]action.ID{host.ID}, got.Unknown); diff != "" {
+			t.Errorf("round %d: unknown (-want +got):\n%s", round, diff)
+		}
+		if round == 0 {
+			wantEnded = []action.ID{ends, fails, step.ID}
+		}
+		if diff := cmp.Diff(wantEnded, got.Ended); diff != "" {
+			t.Errorf("round %d: ended (-want +got):\n%s", round, diff)
+		}
+		wantEnded = nil
+	}
+	s.wantHistory(t, runs, action.Queued, action.Running)
+	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
+	s.wantHistory(t, fails, action.Queued, action.Failed)
+	s.wantHistory(t, step.ID, action.Queued, action.Running, action.Successful)
+	state, err := s.Action(s.ctx, runs)
+	storetest.Check(t, err)
+	if state.Ref != "flows/runs" {
+		t.Errorf("what runs is at %q", state.Ref)
+	}
+	events, err := s.Events(s.ctx, ends)
+	storetest.Check(t, err)
+	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {
+		t.Errorf("events %+v", events)
+	}
+	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
+	storetest.Check(t, err)
+	if e := entries[0]; e.Event != pipeline.HostDeployed || e.Class != pipeline.Fact {
+		t.Errorf("the step's end gave %+v", e)
+	}
+	// an observer may put back what it saw wait, and an end that differs comes too late
+	_, err = s.Observe(s.ctx, queue.Observation{ID: runs, Source: "caboose", Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
+		queue.Observation{ID: ends, Outcome: action.Outcome{Kind: action.Fatal}})
+	storetest.Check(t, err)
+	s.wantHistory(t, runs, action.Queued, action.Running, action.Backoff)
+	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
 }

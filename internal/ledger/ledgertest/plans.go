@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // plansUseIndexes: the claim and the questions never read a whole table that grows, with the planner as it is.
@@ -156,7 +157,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 	everyStatementIsPlanned(t, planned)
 	for name, statements := range planned {
 		plans, err := s.explain(statements)
-		check(t, err)
+		storetest.Check(t, err)
 		if len(plans) == 0 {
 			t.Errorf("%s: no plan", name)
 		}
@@ -248,7 +249,7 @@ func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 			}
 		}
 		_, err := s.Enqueue(s.ctx, jobs...)
-		check(t, err)
+		storetest.Check(t, err)
 		var completions []queue.Completion
 		if round > 0 {
 			for _, c := range s.claim(t, host, "noop", some) {
@@ -256,7 +257,7 @@ func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 			}
 		}
 		_, err = s.CompleteAndClaim(s.ctx, host, completions, nil)
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	notes := make([]pipeline.Entry, some)
 	for i := range notes {
@@ -264,7 +265,7 @@ func (s setup) fill(t *testing.T, host queue.Instance) journal.Head {
 	}
 	head := s.append(t, notes...)
 	if !s.Embedded() {
-		check(t, s.database.Exec("ANALYZE"))
+		storetest.Check(t, s.database.Exec("ANALYZE"))
 	}
 	return head
 }

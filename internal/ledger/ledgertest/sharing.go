@@ -10,13 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
@@ -24,7 +23,7 @@ import (
 func waitersAreWoken(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
-	other, _ := s.another(t, ledger.Options{})
+	other, _ := s.another(t)
 	far := time.Now().Add(time.Minute)
 	for name, view := range map[string]*ledger.Ledger{"in this process": s.NewWaiter(), "in another process": other.NewWaiter()} {
 		// what was committed before the first wait may show or not; drain it
@@ -51,7 +50,7 @@ func waitersAreWoken(t *testing.T, s setup) {
 	}
 	view := s.NewWaiter()
 	s.append(t, note(1, oak, pipeline.HoldCleared))
-	check(t, view.Wait(s.ctx, store.TopicEntry, time.Time{})) // at once: it was not seen yet
+	storetest.Check(t, view.Wait(s.ctx, store.TopicEntry, time.Time{})) // at once: it was not seen yet
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	cancel(errCut)
 	if err := view.Wait(ctx, store.TopicCancel, far); !errors.Is(err, errCut) {
@@ -61,13 +60,13 @@ func waitersAreWoken(t *testing.T, s setup) {
 
 func tokensOpenUntilRevoked(t *testing.T, s setup) {
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	ci := token.Token{Hash: [32]byte{1}, Name: "ci", Scopes: []string{"read", "execute"}, ExpiresAt: now.Add(time.Hour)}
-	check(t, s.CreateToken(s.ctx, ci))
-	wantCode(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{2}, Name: "ci"}), fault.Conflict)
-	check(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{3}, Name: "api"}))
+	storetest.Check(t, s.CreateToken(s.ctx, ci))
+	storetest.WantCode(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{2}, Name: "ci"}), fault.Conflict)
+	storetest.Check(t, s.CreateToken(s.ctx, token.Token{Hash: [32]byte{3}, Name: "api"}))
 	got, err := s.TokenByHash(s.ctx, ci.Hash)
-	check(t, err)
+	storetest.Check(t, err)
 	if got.CreatedAt.IsZero() || !got.Valid(now) || got.Valid(now.Add(2*time.Hour)) {
 		t.Errorf("token: %+v", got)
 	}
@@ -76,11 +75,11 @@ func tokensOpenUntilRevoked(t *testing.T, s setup) {
 		t.Errorf("token (-want +got):\n%s", diff)
 	}
 	_, err = s.TokenByHash(s.ctx, [32]byte{9})
-	wantCode(t, err, fault.NotFound)
-	check(t, s.RevokeToken(s.ctx, "ci"))
-	wantCode(t, s.RevokeToken(s.ctx, "gone"), fault.NotFound)
+	storetest.WantCode(t, err, fault.NotFound)
+	storetest.Check(t, s.RevokeToken(s.ctx, "ci"))
+	storetest.WantCode(t, s.RevokeToken(s.ctx, "gone"), fault.NotFound)
 	list, err := s.ListTokens(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if len(list) != 2 || list[0].Name != "api" || list[1].Valid(now) || !list[0].Valid(now) {
 		t.Errorf("tokens: %+v", list)
 	}
@@ -88,138 +87,24 @@ func tokensOpenUntilRevoked(t *testing.T, s setup) {
 
 func sessionsLastUntilEndedOrExpired(t *testing.T, s setup) {
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	old := token.Session{Hash: [32]byte{1}, By: "ana", ExpiresAt: now.Add(-time.Second)}
-	check(t, s.StartSession(s.ctx, old))
+	storetest.Check(t, s.StartSession(s.ctx, old))
 	_, err = s.SessionByHash(s.ctx, old.Hash)
-	wantCode(t, err, fault.NotFound)
+	storetest.WantCode(t, err, fault.NotFound)
 	hash := [32]byte{7}
 	session := token.Session{Hash: [32]byte{2}, By: "ci", Token: hash[:], ExpiresAt: now.Add(time.Hour)}
-	check(t, s.StartSession(s.ctx, session))
+	storetest.Check(t, s.StartSession(s.ctx, session))
 	got, err := s.SessionByHash(s.ctx, session.Hash)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff(session, got); diff != "" {
 		t.Errorf("session (-want +got):\n%s", diff)
 	}
-	check(t, s.StartSession(s.ctx, old)) // its first row is gone, else this would be a second one
-	check(t, s.EndSession(s.ctx, session.Hash))
-	check(t, s.EndSession(s.ctx, session.Hash))
+	storetest.Check(t, s.StartSession(s.ctx, old)) // its first row is gone, else this would be a second one
+	storetest.Check(t, s.EndSession(s.ctx, session.Hash))
+	storetest.Check(t, s.EndSession(s.ctx, session.Hash))
 	_, err = s.SessionByHash(s.ctx, session.Hash)
-	wantCode(t, err, fault.NotFound)
-}
-
-func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
-	a := s.join(t, "host-a")
-	check(t, s.Heartbeat(s.ctx, a))
-	rows, err := s.Instances(s.ctx)
-	check(t, err)
-	if len(rows) != 1 || rows[0].ID != a.ID || rows[0].Name != "host-a" || !s.Embedded() && !rows[0].LeaseEnd.After(time.Now()) {
-		t.Errorf("instances: %+v", rows)
-	}
-	if s.Embedded() {
-		return // who holds the lock file is alone: it lives, whatever its row says
-	}
-	id := s.enqueue(t, job("x"))
-	s.claim(t, a, "noop", 1)
-	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
-	s.enqueue(t, job("y"))
-	if turned, err := s.CompleteAndClaim(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}}); err != nil || len(turned.Claimed) != 0 {
-		t.Errorf("a dead instance claimed %+v, %v", turned.Claimed, err)
-	}
-	if claims := s.outlived(t, s.hurried(t, "host-b")); len(claims) != 1 || claims[0].Reason != queue.LostLease {
-		t.Errorf("rescued %+v, want one, by its lease", claims)
-	}
-	if got := s.statusOf(t, id); got != action.Backoff {
-		t.Errorf("its claim is %s", got)
-	}
-	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
-	check(t, s.Join(s.ctx, a)) // it registers anew
-	check(t, s.Heartbeat(s.ctx, a))
-	check(t, s.Leave(s.ctx, a))
-	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
-}
-
-// hurried joins as an instance that takes others for dead soon.
-func (s setup) hurried(t *testing.T, name string) queue.Instance {
-	t.Helper()
-	i := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), name), Name: name, Handlers: []string{"noop"}, Heartbeat: 200 * time.Millisecond}
-	check(t, s.Join(s.ctx, i))
-	return i
-}
-
-// outlived has a living instance look after others until they are gone, and returns what it took from them.
-func (s setup) outlived(t *testing.T, i queue.Instance) (claims []queue.Rescued) {
-	t.Helper()
-	for {
-		check(t, s.Heartbeat(s.ctx, i))
-		r, err := s.Rescue(s.ctx, i.ID, nil)
-		check(t, err)
-		claims = append(claims, r...)
-		rows, err := s.Instances(s.ctx)
-		check(t, err)
-		if len(rows) == 1 {
-			return claims
-		}
-		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, time.Now().Add(10*time.Millisecond)))
-	}
-}
-
-// instancesOutliveTheLedgersAbsence: when it was away for longer than a lease, everybody's has passed.
-func instancesOutliveTheLedgersAbsence(t *testing.T, s setup) {
-	if s.Embedded() {
-		return // there are no leases
-	}
-	a, b := s.join(t, "host-a"), s.join(t, "host-b")
-	id := s.enqueue(t, job("x"))
-	s.claim(t, a, "noop", 1)
-	check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
-	nobody := func(when string) {
-		t.Helper()
-		if r, err := s.Rescue(s.ctx, b.ID, nil); err != nil || len(r) != 0 {
-			t.Errorf("%s host-b took %+v, %v", when, r, err)
-		}
-	}
-	nobody("before its own heartbeat")
-	check(t, s.Heartbeat(s.ctx, b))
-	nobody("before the heartbeat of host-a")
-	check(t, s.Heartbeat(s.ctx, a))
-	nobody("after it")
-	if got := s.statusOf(t, id); got != action.Running {
-		t.Errorf("the claim of host-a is %s", got)
-	}
-}
-
-// instancesDieWithTheirConnection: whoever loses it is given up although the lease has not passed.
-func instancesDieWithTheirConnection(t *testing.T, s setup) {
-	if s.Embedded() {
-		return // there are no connections
-	}
-	b := s.join(t, "host-b")
-	other, _ := s.another(t, ledger.Options{})
-	a := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a"}
-	check(t, other.Join(s.ctx, a))
-	s.enqueue(t, job("x"))
-	_, err := other.CompleteAndClaim(s.ctx, a, nil, []queue.Want{{Lane: "noop", N: 1}})
-	check(t, err)
-	check(t, other.Close()) // as the system closes what a killed process had open
-	for {
-		if err := s.Heartbeat(s.ctx, a); err != nil && !fault.Is(err, fault.StaleClaim) { // its lease does not end
-			t.Fatal(err)
-		}
-		r, err := s.Rescue(s.ctx, b.ID, nil)
-		check(t, err)
-		if len(r) == 1 {
-			if r[0].Reason != queue.LostLock {
-				t.Errorf("rescued %+v, want one by its lock", r)
-			}
-			break
-		}
-		if p := s.pulse(t, b); !p.Others || !p.Lost {
-			t.Fatalf("not rescued; %+v", p)
-		}
-		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, time.Now().Add(100*time.Millisecond)))
-	}
-	wantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
+	storetest.WantCode(t, err, fault.NotFound)
 }
 
 // cutConnectionsLoseNothing: whoever repeats what it has no answer for has it in the log once.
@@ -290,49 +175,5 @@ func (s setup) persist(t *testing.T, do func() error) {
 			t.Errorf("got %v (code %s), want one that may pass", err, code)
 			return
 		}
-	}
-}
-
-// newerSchemasAreNoticed: an instance learns with its next heartbeats that a newer Waybill has migrated the database.
-func newerSchemasAreNoticed(t *testing.T, s setup) {
-	pulsing := s.join(t, "host-a")
-	other, _ := s.another(t, ledger.Options{})
-	beating := queue.Instance{ID: action.DerivedID(time.Now(), t.Name(), "host-b"), Name: "host-b"}
-	check(t, other.Join(s.ctx, beating))
-	check(t, s.Ready(s.ctx))
-	s.pulse(t, pulsing)
-	select {
-	case <-s.Outdated():
-		t.Error("outdated before anything was migrated")
-	default:
-	}
-	check(t, s.database.Exec("UPDATE meta SET schema = 99"))
-	for l, beat := range map[*ledger.Ledger]func(){
-		s.Ledger: func() { s.pulse(t, pulsing) },
-		other:    func() { check(t, other.Heartbeat(s.ctx, beating)) },
-	} {
-		for noticed := false; !noticed; { // SQLite looks once a second
-			beat()
-			select {
-			case <-l.Outdated():
-				noticed = true
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}
-	if err := s.Ready(s.ctx); !errors.Is(err, store.ErrOutdated) {
-		t.Errorf("ready: %v", err)
-	}
-}
-
-// oneProcessRunsAloneOnAFile: what takes over an embedded log finds no instance of a process that was killed. A shared log
-// has others.
-func oneProcessRunsAloneOnAFile(t *testing.T, s setup) {
-	s.join(t, "killed")
-	check(t, s.TakeOver(s.ctx))
-	left, err := s.Instances(s.ctx)
-	check(t, err)
-	if gone := len(left) == 0; gone != s.Embedded() {
-		t.Errorf("%d instances are left", len(left))
 	}
 }

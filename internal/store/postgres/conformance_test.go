@@ -6,18 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/queue/queuetest"
+	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(t *testing.T) ledgertest.Database {
+	database := func(t *testing.T) storetest.Database {
 		url := pgtest.URL(t)
-		return ledgertest.Database{
-			Open: func(t *testing.T) ledger.Driver {
+		return storetest.Database{
+			Open: func(t *testing.T) store.Driver {
 				d, err := postgres.Open(t.Context(), url)
 				if err != nil {
 					t.Fatal(err)
@@ -46,5 +49,8 @@ func TestConformance(t *testing.T) {
 				return err
 			},
 		}
-	})
+	}
+	queuetest.Run(t, database)
+	journaltest.Run(t, database)
+	ledgertest.Run(t, database)
 }

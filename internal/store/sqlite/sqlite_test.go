@@ -5,20 +5,26 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
+	"github.com/waybill-dev/waybill/internal/queue/queuetest"
+	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(t *testing.T) ledgertest.Database {
+	database := func(t *testing.T) storetest.Database {
 		path := filepath.Join(t.TempDir(), "waybill.db")
-		return ledgertest.Database{
-			Open: func(t *testing.T) ledger.Driver { return open(t, path) },
+		return storetest.Database{
+			Open: func(t *testing.T) store.Driver { return open(t, path) },
 			Exec: func(statement string) error { return execute(t, path, statement) },
 		}
-	})
+	}
+	queuetest.Run(t, database)
+	journaltest.Run(t, database)
+	ledgertest.Run(t, database)
 }
 
 func open(t *testing.T, path string) *sqlite.Driver {

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // planner plans one follower for each end of a job, as tests want it.
@@ -65,7 +65,7 @@ func follower(e queue.End, name string) action.Action {
 // planning is a setup whose ends have followers.
 func (s *setup) planning(t *testing.T, p *planner) *planner {
 	t.Helper()
-	s.reopen(t, ledger.Options{Successors: p})
+	s.reopen(t, queue.Options{Successors: p})
 	return p
 }
 
@@ -73,7 +73,7 @@ func (s *setup) planning(t *testing.T, p *planner) *planner {
 func (s setup) followers(t *testing.T, parent action.ID) []queue.ActionState {
 	t.Helper()
 	states, err := s.Actions(s.ctx, queue.ActionQuery{Parent: parent})
-	check(t, err)
+	storetest.Check(t, err)
 	return states
 }
 
@@ -85,7 +85,7 @@ func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
 	c := s.claim(t, host, "noop", 1)[0]
 	s.end(t, host, c, action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`)})
 	state, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	followers := s.followers(t, id)
 	if len(followers) != 1 || followers[0].Thread.Status != action.Pending || !followers[0].ID.Time().Equal(id.Time()) {
 		t.Fatalf("followers: %+v", followers)
@@ -95,7 +95,7 @@ func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
 		t.Errorf("the follower says %s, the log %s", got, want)
 	}
 	events, err := s.Events(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	if last := events[len(events)-1]; !last.At.Equal(state.FinishedAt) {
 		t.Errorf("the event is of %s, the end of %s", last.At, state.FinishedAt)
 	}
@@ -120,18 +120,18 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 
 	observed := s.accepted(t, host, job("observed"))
 	_, err := s.Observe(s.ctx, queue.Observation{ID: observed, Source: "caboose", Began: true, Outcome: done()})
-	check(t, err)
+	storetest.Check(t, err)
 	want[observed] = action.Successful
 
 	canceled := s.enqueue(t, job("canceled"))
-	check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
 	want[canceled] = action.Canceled
 
 	stopped := s.accepted(t, host, job("stopped"))
-	check(t, s.Cancel(s.ctx, stopped, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, stopped, queue.CancelNow))
 	_, err = s.Stops(s.ctx, host, []string{"noop"})
-	check(t, err)
-	check(t, s.Stopped(s.ctx, host, stopped, done()))
+	storetest.Check(t, err)
+	storetest.Check(t, s.Stopped(s.ctx, host, stopped, done()))
 	want[stopped] = action.Canceled
 
 	late := job("late")
@@ -139,9 +139,9 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	timedOut := s.enqueue(t, late)
 	for s.statusOf(t, timedOut).Live() {
 		next, err := s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 		if s.statusOf(t, timedOut).Live() {
-			check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
+			storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
 		}
 	}
 	want[timedOut] = action.TimedOut
@@ -151,7 +151,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	lost := s.enqueue(t, once)
 	dead := s.join(t, "host-b")
 	s.claim(t, dead, "noop", 1)
-	check(t, s.Leave(s.ctx, dead))
+	storetest.Check(t, s.Leave(s.ctx, dead))
 	if _, err := s.Rescue(s.ctx, host.ID, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func unplannedEndsWait(t *testing.T, s setup) {
 		completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: done(), Claimed: &c})
 	}
 	turned, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff(queue.Turned{Deferred: queue.Deferred{IDs: []action.ID{held}, Why: "the blob store is away"}}, turned); diff != "" {
 		t.Errorf("turned (-want +got):\n%s", diff)
 	}
@@ -216,13 +216,13 @@ func unplannedEndsWait(t *testing.T, s setup) {
 	p.away = false
 	p.mu.Unlock()
 	turned, err = s.CompleteAndClaim(s.ctx, host, completions, nil)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff(queue.Turned{Late: []action.ID{other}}, turned); diff != "" {
 		t.Errorf("turned again (-want +got):\n%s", diff)
 	}
-	check(t, s.Cancel(s.ctx, queued, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, queued, queue.CancelNow))
 	_, err = s.Observe(s.ctx, news)
-	check(t, err)
+	storetest.Check(t, err)
 	s.wantHistory(t, seen, action.Queued, action.Running, action.Successful)
 	for _, id := range []action.ID{held, queued, seen} {
 		if n := len(s.followers(t, id)); n != 1 {
@@ -233,7 +233,7 @@ func unplannedEndsWait(t *testing.T, s setup) {
 
 // counting counts the transactions of a driver, and those that were thrown away.
 type counting struct {
-	ledger.Driver
+	Driver
 	writes, thrown int
 }
 
@@ -262,21 +262,21 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 	}
 	observed := s.accepted(t, host, job("observed"))
 	stopped := s.accepted(t, host, job("stopped"))
-	check(t, s.Cancel(s.ctx, stopped, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, stopped, queue.CancelNow))
 	canceled := s.enqueue(t, job("canceled"))
 	once := job("lost")
 	once.Delivery, once.Lane = action.AtMostOnce, "noop/lost"
 	s.enqueue(t, once)
 	dead := s.join(t, "host-b")
 	s.claim(t, dead, "noop/lost", 1)
-	check(t, s.Leave(s.ctx, dead))
+	storetest.Check(t, s.Leave(s.ctx, dead))
 	keyed := job("replaced")
 	keyed.UniqueKey = "key"
 	s.enqueue(t, keyed)
 
 	d := &counting{Driver: s.driver}
 	p := &planner{}
-	l := ledger.New(d, ledger.Options{Successors: p})
+	l := newAlone(d, queue.Options{Successors: p})
 	for _, c := range []struct {
 		name string
 		ends int
@@ -296,7 +296,7 @@ func endsArePlannedBeforehand(t *testing.T, s setup) {
 		{"a rescue", 1, func() error { _, err := l.Rescue(s.ctx, host.ID, nil); return err }},
 	} {
 		d.writes, d.thrown, p.asked = 0, 0, nil
-		check(t, c.run())
+		storetest.Check(t, c.run())
 		if c.name == "a rescue" {
 			d.writes = min(d.writes, 1) // the others bury the dead
 		}
@@ -315,21 +315,21 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 		late[i].Policy.Deadline = action.Duration(time.Millisecond)
 	}
 	made, err := s.Enqueue(s.ctx, late...)
-	check(t, err)
+	storetest.Check(t, err)
 	plain := job("plain")
 	plain.Kind, plain.Policy.Deadline = "action", action.Duration(2*time.Millisecond)
 	other := s.enqueue(t, plain)
 	var next time.Time
 	for s.statusOf(t, other).Live() {
 		next, err = s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 		if s.statusOf(t, other).Live() {
-			check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
+			storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
 		}
 	}
 	for now := time.Now(); next.Before(now.Add(time.Second)); now = time.Now() { // it does not look without end
 		next, err = s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	for _, m := range []action.ID{made[0].ID, made[1000].ID} {
 		if got := s.statusOf(t, m); got != action.Pending {
@@ -339,13 +339,13 @@ func deferredEndsDelayNoDeadline(t *testing.T, s setup) {
 	p.mu.Lock()
 	p.away = false
 	p.mu.Unlock()
-	restarted, _ := s.another(t, ledger.Options{Successors: p}) // another process need not wait
+	restarted, _ := s.another(t, queue.Options{Successors: p}) // another process need not wait
 	for range 2 {
 		_, err := restarted.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	live, err := s.Actions(s.ctx, queue.ActionQuery{Name: "0", LiveOnly: true})
-	check(t, err)
+	storetest.Check(t, err)
 	if last := s.statusOf(t, made[1000].ID); last != action.TimedOut || len(live) > 0 || len(s.followers(t, made[1000].ID)) != 1 {
 		t.Errorf("planned at last: the last is %s; live: %v", last, live)
 	}
@@ -402,7 +402,7 @@ func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 		t.Fatalf("chained: %+v", chained)
 	}
 	var output struct{ JobID action.ID }
-	check(t, json.Unmarshal(chained[1].Output, &output))
+	storetest.Check(t, json.Unmarshal(chained[1].Output, &output))
 	if output.JobID != chained[0].ID || chained[1].Code != "linked" {
 		t.Errorf("linked to %s (%s), want %s", output.JobID, chained[1].Code, chained[0].ID)
 	}
@@ -426,7 +426,7 @@ func chainsKeepTheirWidth(t *testing.T, s setup) {
 	next := s.followers(t, first)[0]
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Fatal})
 	retry := s.enqueue(t, next.Again(action.DerivedID(time.Now(), "retry"), "ana"))
-	check(t, s.Cancel(s.ctx, retry, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, retry, queue.CancelNow))
 	if diff := cmp.Diff(map[action.ID]int{first: 0, next.ID: 70_000, retry: 70_000}, ended); diff != "" {
 		t.Errorf("widths at the ends (-want +got):\n%s", diff)
 	}
@@ -444,22 +444,22 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Retry})
 	for {
 		_, err := s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 		turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 1}})
-		check(t, err)
+		storetest.Check(t, err)
 		if len(turned.Claimed) == 1 {
 			break
 		}
-		check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, time.Now().Add(10*time.Millisecond)))
+		storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, time.Now().Add(10*time.Millisecond)))
 	}
 	away := s.accepted(t, host, job("away"))
 	for range 2 {
 		_, err := s.Observe(s.ctx, queue.Observation{ID: away, Source: "caboose", Began: true})
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	whole := s.accepted(t, host, job("whole")) // its beginning and its end are seen at once
 	_, err := s.Observe(s.ctx, queue.Observation{ID: whole, Source: "caboose", Began: true, Outcome: done()})
-	check(t, err)
+	storetest.Check(t, err)
 	for name, id := range map[string]action.ID{"local": local, "away": away, "whole": whole} {
 		if n := len(s.followers(t, id)); n != 1 {
 			t.Errorf("%s: its beginning is told %d times", name, n)
@@ -490,7 +490,7 @@ func turnsDoNotWaitForSlowPlans(t *testing.T, s setup) {
 		}()
 		select {
 		case err := <-over:
-			check(t, err)
+			storetest.Check(t, err)
 		case <-time.After(time.Minute):
 			t.Fatal("the turn waits for a plan")
 		}
@@ -533,13 +533,13 @@ func severalOfABatchSubscribe(t *testing.T, s setup) {
 		batch = append(batch, a)
 	}
 	made, err := s.Enqueue(s.ctx, batch...)
-	check(t, err)
+	storetest.Check(t, err)
 	for _, m := range made {
 		if m.ID != id || m.Created {
 			t.Errorf("%+v, want job %s", m, id)
 		}
 	}
-	check(t, s.read(func(tx rows) error {
+	storetest.Check(t, s.read(func(tx rows) error {
 		there, err := tx.Subscribers([]action.ID{id})
 		if len(there[id]) != len(batch) {
 			t.Errorf("%d subscribers, want %d", len(there[id]), len(batch))
@@ -555,5 +555,5 @@ func withoutAPlannerNobodySubscribes(t *testing.T, s setup) {
 	s.enqueue(t, first)
 	first.Subscriber = &action.Subscriber{SuccessURI: "http://example.org"}
 	_, err := s.Enqueue(s.ctx, first)
-	wantCode(t, err, fault.Internal)
+	storetest.WantCode(t, err, fault.Internal)
 }

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"fmt"
@@ -10,24 +10,23 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 func equalKeysMayBeRefused(t *testing.T, s setup) {
 	a := job("x")
 	a.UniqueKey = "key"
 	first, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
-	check(t, err)
+	storetest.Check(t, err)
 	_, err = s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew})
-	wantCode(t, err, fault.DuplicateKey)
+	storetest.WantCode(t, err, fault.DuplicateKey)
 	again, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReturnExisting})
-	check(t, err)
+	storetest.Check(t, err)
 	if !first.Created || again.Created || again.ID != first.ID {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
-	check(t, s.Cancel(s.ctx, first.ID, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, first.ID, queue.CancelNow))
 	if after, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.RejectNew}); err != nil || !after.Created {
 		t.Errorf("an ended action holds its key: %+v, %v", after, err)
 	}
@@ -39,7 +38,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 	a.UniqueKey = "key"
 	first := s.enqueue(t, a)
 	second, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
-	check(t, err)
+	storetest.Check(t, err)
 	if !second.Created || s.statusOf(t, first) != action.Canceled {
 		t.Errorf("the waiting one is %s, the new one %+v", s.statusOf(t, first), second)
 	}
@@ -48,7 +47,7 @@ func equalKeysMayReplace(t *testing.T, s setup) {
 		t.Fatalf("claimed %s, want %s", c.ID, second.ID)
 	}
 	third, err := s.EnqueueWith(s.ctx, a, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
-	check(t, err)
+	storetest.Check(t, err)
 	if third.Created || third.ID != second.ID || s.statusOf(t, second.ID) != action.Running {
 		t.Errorf("one that is worked on was replaced: %+v", third)
 	}
@@ -87,7 +86,7 @@ func overtakingIsBounded(t *testing.T, s setup) {
 	const step, batch = time.Second, 20
 	host := s.join(t, "host-a")
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	var many []action.Action
 	for i := range 200 {
 		a := job(fmt.Sprint(i))
@@ -96,8 +95,8 @@ func overtakingIsBounded(t *testing.T, s setup) {
 		many = append(many, a)
 	}
 	_, err = s.Enqueue(s.ctx, many...)
-	check(t, err)
-	check(t, s.database.Exec("UPDATE thread SET ready = true")) // half an hour later
+	storetest.Check(t, err)
+	storetest.Check(t, s.database.Exec("UPDATE thread SET ready = true")) // half an hour later
 	var claimed []queue.Claimed
 	for range len(many) / batch {
 		claimed = append(claimed, s.claim(t, host, "noop", batch)...)
@@ -113,7 +112,7 @@ func overtakingIsBounded(t *testing.T, s setup) {
 }
 
 func priorityStepsAreTheHandlers(t *testing.T, s setup) {
-	s.reopen(t, ledger.Options{PriorityStep: func(handler string) time.Duration {
+	s.reopen(t, queue.Options{PriorityStep: func(handler string) time.Duration {
 		if handler == "noop" {
 			return time.Millisecond
 		}
@@ -121,7 +120,7 @@ func priorityStepsAreTheHandlers(t *testing.T, s setup) {
 	}})
 	host := s.join(t, "host-a")
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	for _, handler := range []string{"noop", "other"} {
 		late := job("due a second later")
 		late.Handler, late.Priority, late.RunAt = handler, new(0), now.Add(2*time.Minute+time.Second)
@@ -130,7 +129,7 @@ func priorityStepsAreTheHandlers(t *testing.T, s setup) {
 		s.enqueue(t, late)
 		s.enqueue(t, lax)
 	}
-	check(t, s.database.Exec("UPDATE thread SET ready = true")) // minutes later
+	storetest.Check(t, s.database.Exec("UPDATE thread SET ready = true")) // minutes later
 	for handler, want := range map[string]string{"noop": "of little urgency", "other": "due a second later"} {
 		if got := s.claim(t, host, handler, 1)[0].Name; got != want {
 			t.Errorf("%s: first went the one %s, want the one %s", handler, got, want)
@@ -142,24 +141,24 @@ func snoozedActionsWait(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	until := now.Add(time.Hour)
-	check(t, s.Snooze(s.ctx, id, until, "ana"))
+	storetest.Check(t, s.Snooze(s.ctx, id, until, "ana"))
 	state, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	if th := state.Thread; th.Status != action.Backoff || !th.RunAt.Equal(until) || th.Spent != 0 || state.Code != action.CodeSnoozed {
 		t.Errorf("snoozed: %+v %s", th, state.Code)
 	}
 	s.claim(t, host, "noop", 0)
-	check(t, s.Snooze(s.ctx, id, now.Add(-time.Hour), "ana")) // now
+	storetest.Check(t, s.Snooze(s.ctx, id, now.Add(-time.Hour), "ana")) // now
 	c := s.claim(t, host, "noop", 1)[0]
-	wantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.NotReady)
-	wantCode(t, s.Snooze(s.ctx, action.DerivedID(now, "nobody"), until, "ana"), fault.NoSuchAction)
+	storetest.WantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.NotReady)
+	storetest.WantCode(t, s.Snooze(s.ctx, action.DerivedID(now, "nobody"), until, "ana"), fault.NoSuchAction)
 	s.end(t, host, c, action.Outcome{Kind: action.Retry})
-	wantCode(t, s.Snooze(s.ctx, id, now.Add(400*24*time.Hour), "ana"), fault.Invalid)
-	wantCode(t, s.Snooze(s.ctx, id, now.Add(30*24*time.Hour), "ana"), fault.Invalid) // behind its deadline
-	check(t, s.Cancel(s.ctx, id, queue.CancelNow))
-	wantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.Terminal)
+	storetest.WantCode(t, s.Snooze(s.ctx, id, now.Add(400*24*time.Hour), "ana"), fault.Invalid)
+	storetest.WantCode(t, s.Snooze(s.ctx, id, now.Add(30*24*time.Hour), "ana"), fault.Invalid) // behind its deadline
+	storetest.Check(t, s.Cancel(s.ctx, id, queue.CancelNow))
+	storetest.WantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.Terminal)
 }
 
 func replaysAreMadeOnce(t *testing.T, s setup) {
@@ -172,14 +171,14 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 		many = append(many, a)
 	}
 	_, err := s.Enqueue(s.ctx, many...)
-	check(t, err)
+	storetest.Check(t, err)
 	for ended := 0; ended < jobs; {
 		var completions []queue.Completion
 		for _, c := range s.claim(t, host, "noop", min(500, jobs-ended)) {
 			completions = append(completions, queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Fatal}})
 		}
 		_, err := s.CompleteAndClaim(s.ctx, host, completions, nil)
-		check(t, err)
+		storetest.Check(t, err)
 		ended += len(completions)
 	}
 	lives := s.enqueue(t, job("lives"))
@@ -200,12 +199,12 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 		t.Errorf("resumed: found %d, created %d, want %d and %d", found, created, jobs, jobs-500)
 	}
 	made, err := s.Actions(s.ctx, queue.ActionQuery{LiveOnly: true, CreatedBy: "ana"})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(made) != jobs {
 		t.Fatalf("%d live, want %d", len(made), jobs)
 	}
 	old, err := s.Action(s.ctx, made[0].RetryOf)
-	check(t, err)
+	storetest.Check(t, err)
 	want := old.Again(made[0].ID, "ana")
 	want.RunAt, want.CreatedAt = made[0].RunAt, made[0].CreatedAt
 	if diff := cmp.Diff(want, made[0].Action); diff != "" {
@@ -215,7 +214,7 @@ func replaysAreMadeOnce(t *testing.T, s setup) {
 		t.Errorf("a live action is %s", got)
 	}
 	_, err = s.Replay(s.ctx, queue.Replay{Statuses: []action.Status{action.Running}})
-	wantCode(t, err, fault.Invalid)
+	storetest.WantCode(t, err, fault.Invalid)
 }
 
 // replay takes some steps of a replay, and leaves its id in it.
@@ -223,7 +222,7 @@ func (s setup) replay(t *testing.T, r *queue.Replay, steps int) (found, created 
 	t.Helper()
 	for range steps {
 		done, err := s.Replay(s.ctx, *r)
-		check(t, err)
+		storetest.Check(t, err)
 		r.ID, r.After = done.ID, done.Next
 		found, created = found+done.Found, created+done.Created
 		if done.Next.IsZero() {
@@ -231,90 +230,4 @@ func (s setup) replay(t *testing.T, r *queue.Replay, steps int) (found, created 
 		}
 	}
 	return found, created
-}
-
-func deploymentsOwnTheirSteps(t *testing.T, s setup) {
-	s.define(t)
-	s.register(t, "3f2c9a1")
-	host := s.join(t, "host-a")
-	lease := s.lease(t, host)
-	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
-	states, err := s.Actions(s.ctx, queue.ActionQuery{Handler: "step"})
-	check(t, err)
-	step := states[0]
-	refused := func(err error, instead string) {
-		t.Helper()
-		wantCode(t, err, fault.OwnedByDeployment)
-		if hint := fault.HintOf(err); hint != instead {
-			t.Errorf("hint %q, want %q", hint, instead)
-		}
-	}
-	refused(s.Snooze(s.ctx, step.ID, time.Now().Add(time.Hour), "ana"), "waybill deployment hold greeter#1")
-	refused(s.Cancel(s.ctx, step.ID, queue.CancelNow), "waybill deployment cancel greeter#1")
-	thief := job("thief")
-	thief.UniqueKey = step.UniqueKey
-	_, err = s.EnqueueWith(s.ctx, thief, queue.EnqueueOptions{OnConflict: queue.ReplaceWaiting})
-	refused(err, "waybill deployment cancel greeter#1")
-	s.end(t, host, s.claim(t, host, "step/"+oak, 1)[0], action.Outcome{Kind: action.Fatal})
-	for _, dry := range []bool{true, false} {
-		_, err = s.Replay(s.ctx, queue.Replay{Statuses: []action.Status{action.Failed}, DryRun: dry})
-		refused(err, "waybill deployment retry greeter#1")
-	}
-}
-
-func ticksMakeOneAction(t *testing.T, s setup) {
-	const callers = 8
-	now, err := s.Now(s.ctx)
-	check(t, err)
-	tick := now.Truncate(time.Minute)
-	a := job("nightly")
-	a.CreatedBy, a.Policy.Deadline = "schedule:nightly", action.Duration(time.Hour)
-	if last, past, err := s.LastTick(s.ctx, a); err != nil || !last.ID.IsZero() || !past.At.IsZero() {
-		t.Errorf("before the first: %+v, %v", past, err)
-	}
-	var all sync.WaitGroup
-	made := make([]queue.Enqueued, callers)
-	for i := range callers {
-		all.Go(func() {
-			var err error
-			if made[i], err = s.Tick(s.ctx, "nightly", tick.Add(-2*time.Hour), a); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	created := 0
-	for _, m := range made {
-		if m.ID != made[0].ID {
-			t.Errorf("ids differ: %s, %s", m.ID, made[0].ID)
-		}
-		if m.Created {
-			created++
-		}
-	}
-	if created != 1 {
-		t.Errorf("%d were created", created)
-	}
-	other := a
-	other.CreatedBy = "ana"
-	s.enqueue(t, other)
-	last, past, err := s.LastTick(s.ctx, a)
-	check(t, err)
-	if last.ID != made[0].ID || !past.At.Equal(tick.Add(-2*time.Hour)) || !past.Lives {
-		t.Errorf("last %s, %+v", last.ID, past)
-	}
-	if d := last.Thread.Deadline; d.Before(now) {
-		t.Errorf("a tick that is made up for late has its deadline at %s, before it was stored", d)
-	}
-	check(t, s.Cancel(s.ctx, last.ID, queue.CancelNow))
-	if again, err := s.Tick(s.ctx, "nightly", tick.Add(-2*time.Hour), a); err != nil || again.Created {
-		t.Errorf("an ended tick was made again: %+v, %v", again, err)
-	}
-	second, err := s.Tick(s.ctx, "nightly", tick.Add(-time.Hour), a)
-	check(t, err)
-	last, past, err = s.LastTick(s.ctx, a)
-	check(t, err)
-	if last.ID != second.ID || !past.Lives {
-		t.Errorf("then %s, %+v", last.ID, past)
-	}
 }

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 const lane = "noop/hooks.example.org"
@@ -20,7 +21,7 @@ const lane = "noop/hooks.example.org"
 func (s setup) grant(t *testing.T, i queue.Instance, a action.Ask) action.Grant {
 	t.Helper()
 	grants, err := s.Grant(s.ctx, i, []action.Ask{a})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(grants) == 0 || grants[0].Key != a.Key {
 		t.Fatalf("asked for %s, got %+v", a.Key, grants)
 	}
@@ -31,7 +32,7 @@ func (s setup) grant(t *testing.T, i queue.Instance, a action.Ask) action.Grant 
 func (s setup) limit(t *testing.T) (queue.Limiter, bool) {
 	t.Helper()
 	limits, err := s.Limits(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	for _, l := range limits {
 		if l.Key == lane {
 			return l, true
@@ -62,7 +63,7 @@ func tokensAreSharedOut(t *testing.T, s setup) {
 		t.Errorf("listed: %+v", limit)
 	}
 	many, err := s.Grant(s.ctx, a, []action.Ask{{Key: "noop/z", Limit: action.Limit{Rate: 5}, Tokens: 9}, {Key: "noop/b", Limit: action.Limit{Rate: 2}, Tokens: 9}})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(many) != 2 || many[0].Key != "noop/b" || many[0].Tokens != 2 || many[1].Key != "noop/z" || many[1].Tokens != 5 {
 		t.Errorf("two at once: %+v", many)
 	}
@@ -81,17 +82,17 @@ func refusalsSlowALane(t *testing.T, s setup) {
 	}
 	// others hear of it without asking
 	grants, err := s.Grant(s.ctx, a, nil)
-	check(t, err)
+	storetest.Check(t, err)
 	if len(grants) != 1 || grants[0].Key != lane || grants[0].Tokens != 0 || grants[0].Bucket.Slowed != 16 {
 		t.Errorf("told to who asked for nothing: %+v", grants)
 	}
 	grants, err = s.Grant(s.ctx, a, []action.Ask{{Key: "noop/other", Limit: action.Limit{Rate: 1}, Tokens: 1}})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(grants) != 2 || grants[1].Key != lane {
 		t.Errorf("told to who asked for another lane: %+v", grants)
 	}
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	pause := action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Tokens: 1, Results: action.Results{Bad: 1, Reason: "429", Pause: now.Add(48 * time.Hour)}}
 	paused := s.grant(t, a, pause)
 	if b := paused.Bucket; paused.Tokens != 0 || b.PausedBy != action.ByTarget || b.PauseUntil.Sub(now) > action.MaxPause+10*time.Second || !b.HalfOpen() {
@@ -164,12 +165,12 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 		if got := s.grant(t, b, ask).Slots; got != 0 {
 			t.Errorf("%d slots while another has the only one", got)
 		}
-		check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second' WHERE name = 'host-a'"))
+		storetest.Check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second' WHERE name = 'host-a'"))
 		_, err := s.Grant(s.ctx, a, []action.Ask{ask})
-		wantCode(t, err, fault.StaleClaim)
+		storetest.WantCode(t, err, fault.StaleClaim)
 		s.outlived(t, b)
 	}
-	check(t, s.Heartbeat(s.ctx, b))
+	storetest.Check(t, s.Heartbeat(s.ctx, b))
 	if got := s.grant(t, b, ask).Slots; got != 1 {
 		t.Errorf("%d slots after its holder died, want the one", got)
 	}
@@ -177,7 +178,7 @@ func deadInstancesGiveSlotsBack(t *testing.T, s setup) {
 		return
 	}
 	c := s.join(t, "host-c")
-	check(t, s.Leave(s.ctx, b))
+	storetest.Check(t, s.Leave(s.ctx, b))
 	if got := s.grant(t, c, ask).Slots; got != 1 {
 		t.Errorf("%d slots after its holder left, want the one", got)
 	}
@@ -191,7 +192,7 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 		instances = 1
 	}
 	begun, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	var (
 		all    sync.WaitGroup
 		mu     sync.Mutex
@@ -221,7 +222,7 @@ func limitsHoldUnderManyInstances(t *testing.T, s setup) {
 	}
 	all.Wait()
 	ended, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if most := int(rate*ended.Sub(begun).Seconds()) + rate + 1; tokens > most || tokens < rate {
 		t.Errorf("%d tokens in %s, want %d to %d", tokens, ended.Sub(begun), rate, most)
 	}
@@ -238,54 +239,54 @@ func peoplePauseAndDisableLanes(t *testing.T, s setup) {
 	a := s.join(t, "host-a")
 	view := s.NewWaiter()
 	_, err := s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "resume"})
-	wantCode(t, err, fault.NotFound)
+	storetest.WantCode(t, err, fault.NotFound)
 	_, err = s.Limit(s.ctx, "/x", queue.LimitCommand{Kind: "pause"})
-	wantCode(t, err, fault.Invalid)
+	storetest.WantCode(t, err, fault.Invalid)
 	limit, err := s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "pause", By: "ana", Reason: "maintenance"})
-	check(t, err)
+	storetest.Check(t, err)
 	if limit.PausedBy != "ana" || limit.State != "paused" || limit.Reason != "maintenance" || limit.Key != lane {
 		t.Errorf("paused: %+v", limit)
 	}
-	check(t, view.Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute))) // conductors are woken
+	storetest.Check(t, view.Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute))) // conductors are woken
 	if got := s.grant(t, a, action.Ask{Key: lane, Tokens: 5}); got.Tokens != 0 || got.Bucket.PausedBy != "ana" {
 		t.Errorf("asked while it is paused: %+v", got)
 	}
 	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "resume"})
-	check(t, err)
+	storetest.Check(t, err)
 	if limit.Troubled() || limit.Reason != "" {
 		t.Errorf("resumed: %+v", limit)
 	}
 	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "pause", By: "ana", For: time.Hour})
-	check(t, err)
+	storetest.Check(t, err)
 	if now, _ := s.Now(s.ctx); limit.PauseUntil.Before(now.Add(50*time.Minute)) || !limit.HalfOpen() {
 		t.Errorf("paused for an hour: %+v", limit)
 	}
 	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "pause", For: 1000 * 24 * time.Hour})
-	wantCode(t, err, fault.Invalid)
+	storetest.WantCode(t, err, fault.Invalid)
 	gone := s.grant(t, a, action.Ask{Key: lane, Results: action.Results{OK: 1, Reason: "410", Disable: true}})
 	if !gone.Bucket.Disabled() || gone.Tokens != 0 {
 		t.Errorf("gone for good: %+v", gone)
 	}
 	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "resume"})
-	check(t, err)
+	storetest.Check(t, err)
 	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "reset"})
-	check(t, err)
+	storetest.Check(t, err)
 	if kept, _ := s.limit(t); kept.State != "disabled" || kept.Reason != "410" || kept.Rate != 0 {
 		t.Errorf("disabled, resumed and reset: %+v", kept)
 	}
 	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "enable"})
-	check(t, err)
+	storetest.Check(t, err)
 	if limit.Troubled() {
 		t.Errorf("enabled: %+v", limit)
 	}
 	s.grant(t, a, action.Ask{Key: lane, Limit: action.Limit{Rate: 64}, Results: action.Results{Bad: 20, Over: 2 * time.Second, Reason: "503"}})
 	limit, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "reset"})
-	check(t, err)
+	storetest.Check(t, err)
 	if limit.Rate != 64 || limit.Configured != 64 || limit.Reason != "" {
 		t.Errorf("reset: %+v", limit)
 	}
 	_, err = s.Limit(s.ctx, lane, queue.LimitCommand{Kind: "stop"})
-	wantCode(t, err, fault.Invalid)
+	storetest.WantCode(t, err, fault.Invalid)
 }
 
 func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
@@ -294,7 +295,7 @@ func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 		t.Errorf("no limits: %+v", got)
 	}
 	limits, err := s.Limits(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff([]queue.Limiter(nil), limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
@@ -310,8 +311,8 @@ func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	if !s.Embedded() {
 		old = "UPDATE limiter SET refilled_at = refilled_at - interval '2 hours', window_at = NULL"
 	}
-	check(t, s.database.Exec(old))
-	check(t, s.Maintain(s.ctx))
+	storetest.Check(t, s.database.Exec(old))
+	storetest.Check(t, s.Maintain(s.ctx))
 	if limit, ok := s.limit(t); ok {
 		t.Errorf("nobody has used it for two hours, and it is kept: %+v", limit)
 	}

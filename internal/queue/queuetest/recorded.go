@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // readEvents reads from a position on, in pages, until it has some number of events, and wants the recorded order. Transactions of other
@@ -19,7 +20,7 @@ func (s setup) readEvents(t *testing.T, from queue.EventPosition, page, want int
 	patience := time.Now().Add(time.Minute)
 	for end = from; ; {
 		some, err := s.EventsAfter(s.ctx, end, page)
-		check(t, err)
+		storetest.Check(t, err)
 		for _, e := range some {
 			if !before(end, e.Position) {
 				t.Fatalf("%+v comes behind %+v", e.Position, end)
@@ -33,7 +34,7 @@ func (s setup) readEvents(t *testing.T, from queue.EventPosition, page, want int
 		if len(events) >= want || time.Now().After(patience) {
 			return events, end
 		}
-		check(t, s.Wait(s.ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)))
+		storetest.Check(t, s.Wait(s.ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)))
 	}
 }
 
@@ -51,9 +52,9 @@ func eventsOfAllActionsAreRead(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	s.enqueue(t, job("of before"))
 	from, err := s.EventsEnd(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	a, b := s.enqueue(t, job("a")), s.enqueue(t, job("b"))
 	old := job("c") // its id is as old as that of the action which it follows
 	old.ID, old.RunAt = action.DerivedID(now.Add(-time.Hour), "c"), now.Add(time.Hour)
@@ -85,14 +86,14 @@ func eventsOfAllActionsAreRead(t *testing.T, s setup) {
 // eventsOfOneMomentArePaged: more events than a page carry the same time, and each is read once.
 func eventsOfOneMomentArePaged(t *testing.T, s setup) {
 	from, err := s.EventsEnd(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	const many = 2500
 	jobs := make([]action.Action, many)
 	for i := range jobs {
 		jobs[i] = job(fmt.Sprintf("job %d", i))
 	}
 	_, err = s.Enqueue(s.ctx, jobs...)
-	check(t, err)
+	storetest.Check(t, err)
 	events, _ := s.readEvents(t, from, 1000, many)
 	seen := map[action.ID]int{}
 	for _, e := range events {
@@ -110,12 +111,12 @@ func lateEventsAreRead(t *testing.T, s setup) {
 	far.Handler = "argo"
 	handed := s.accepted(t, host, far)
 	from, err := s.EventsEnd(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	_, err = s.Observe(s.ctx, queue.Observation{ID: handed, Source: "caboose", Began: true, BeganAt: now.Add(-time.Hour), Outcome: done(),
 		EndedAt: now.Add(-30 * time.Minute)})
-	check(t, err)
+	storetest.Check(t, err)
 	var statuses []action.Status
 	events, _ := s.readEvents(t, from, 10, 2)
 	for _, e := range events {

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"crypto/sha256"
@@ -12,8 +12,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // payload is a job of a process whose payload's key is made of a text.
@@ -28,7 +28,7 @@ func payload(text string, version int) action.Action {
 func (s setup) ask(t *testing.T, a action.Action) queue.Enqueued {
 	t.Helper()
 	made, err := s.Enqueue(s.ctx, a)
-	check(t, err)
+	storetest.Check(t, err)
 	return made[0]
 }
 
@@ -69,7 +69,7 @@ func goodAnswersAreCached(t *testing.T, s setup) {
 func (s setup) claimOne(t *testing.T, i queue.Instance, id action.ID) queue.Claimed {
 	t.Helper()
 	turned, err := s.CompleteAndClaim(s.ctx, i, nil, []queue.Want{{Lane: "noop", N: 100}})
-	check(t, err)
+	storetest.Check(t, err)
 	var found queue.Claimed
 	for _, c := range turned.Claimed {
 		if c.ID == id {
@@ -89,7 +89,7 @@ func entriesExpireOnDemand(t *testing.T, s setup) {
 	first := s.ask(t, payload("a", 1))
 	key := payload("a", 1).CacheKey
 	entry, err := s.ExpireCache(s.ctx, key, time.Time{})
-	check(t, err)
+	storetest.Check(t, err)
 	if entry.ActionID != first.ID || entry.Name != "mirror" || entry.Version != 1 || entry.InvalidAfter.IsZero() {
 		t.Errorf("%+v", entry)
 	}
@@ -102,18 +102,18 @@ func entriesExpireOnDemand(t *testing.T, s setup) {
 		t.Error("an expired answer was given")
 	}
 	entry, err = s.CacheEntry(s.ctx, key)
-	check(t, err)
+	storetest.Check(t, err)
 	if entry.ActionID != second.ID || !entry.InvalidAfter.IsZero() {
 		t.Errorf("the new job's entry is %+v", entry)
 	}
 	s.end(t, host, s.claimOne(t, host, second.ID), done())
 	_, err = s.ExpireCache(s.ctx, key, time.Now().Add(time.Hour))
-	check(t, err)
+	storetest.Check(t, err)
 	if again := s.ask(t, payload("a", 1)); again.Created {
 		t.Error("an answer that is good for another hour was not given")
 	}
 	_, err = s.ExpireCache(s.ctx, payload("never asked", 1).CacheKey, time.Time{})
-	wantCode(t, err, fault.NotFound)
+	storetest.WantCode(t, err, fault.NotFound)
 }
 
 func retriesAnswerFromThenOn(t *testing.T, s setup) {
@@ -127,7 +127,7 @@ func retriesAnswerFromThenOn(t *testing.T, s setup) {
 		t.Errorf("the retry %+v of %s is not the answer", retry, first.ID)
 	}
 	made, err := s.Enqueue(s.ctx, payload("b", 1), payload("b", 1), payload("c", 1))
-	check(t, err)
+	storetest.Check(t, err)
 	if !made[0].Created || made[1].Created || made[0].ID != made[1].ID || !made[2].Created {
 		t.Errorf("equal payloads of one transaction: %+v", made)
 	}
@@ -136,22 +136,22 @@ func retriesAnswerFromThenOn(t *testing.T, s setup) {
 func dismissedJobsKeepTheirEnd(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	first := s.ask(t, payload("a", 1))
-	wantCode(t, s.Dismiss(s.ctx, first.ID, "ana"), fault.NotReady)
+	storetest.WantCode(t, s.Dismiss(s.ctx, first.ID, "ana"), fault.NotReady)
 	s.end(t, host, s.claimOne(t, host, first.ID), done())
-	check(t, s.Dismiss(s.ctx, first.ID, "ana"))
+	storetest.Check(t, s.Dismiss(s.ctx, first.ID, "ana"))
 	state, err := s.Action(s.ctx, first.ID)
-	check(t, err)
+	storetest.Check(t, err)
 	if state.Thread.Status != action.Successful || state.Dismissed.IsZero() {
 		t.Errorf("%s, dismissed at %s", state.Thread.Status, state.Dismissed)
 	}
-	check(t, s.Dismiss(s.ctx, first.ID, "bob"))
+	storetest.Check(t, s.Dismiss(s.ctx, first.ID, "bob"))
 	if again, err := s.Action(s.ctx, first.ID); err != nil || !again.Dismissed.Equal(state.Dismissed) {
 		t.Errorf("dismissed again at %s, %v", again.Dismissed, err)
 	}
 	if !s.ask(t, payload("a", 1)).Created {
 		t.Error("a dismissed job is no answer")
 	}
-	wantCode(t, s.Dismiss(s.ctx, host.ID, "ana"), fault.NoSuchAction)
+	storetest.WantCode(t, s.Dismiss(s.ctx, host.ID, "ana"), fault.NoSuchAction)
 }
 
 func entriesAreListedByKey(t *testing.T, s setup) {
@@ -162,11 +162,11 @@ func entriesAreListedByKey(t *testing.T, s setup) {
 	other.Name = "reproject"
 	s.ask(t, other)
 	all, err := s.CacheEntries(s.ctx, queue.CacheQuery{})
-	check(t, err)
+	storetest.Check(t, err)
 	mirrors, err := s.CacheEntries(s.ctx, queue.CacheQuery{Name: "mirror", Limit: 2})
-	check(t, err)
+	storetest.Check(t, err)
 	rest, err := s.CacheEntries(s.ctx, queue.CacheQuery{Name: "mirror", After: mirrors[1].Key})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(all) != 4 || len(mirrors) != 2 || len(rest) != 1 || mirrors[1].Key == rest[0].Key {
 		t.Errorf("%d in all, %d and %d of mirror", len(all), len(mirrors), len(rest))
 	}
@@ -174,9 +174,9 @@ func entriesAreListedByKey(t *testing.T, s setup) {
 
 func equalPayloadsRaceForOneJob(t *testing.T, s setup) {
 	const askers, rounds = 8, 10
-	ledgers := make([]*ledger.Ledger, askers)
+	ledgers := make([]*alone, askers)
 	for i := range ledgers {
-		ledgers[i], _ = s.another(t, ledger.Options{})
+		ledgers[i], _ = s.another(t, queue.Options{})
 	}
 	for round := range rounds {
 		made := make([]queue.Enqueued, askers)
@@ -219,28 +219,28 @@ func once(principal, key, body string) *queue.Idempotency {
 
 func repeatedRequestsMakeOneAction(t *testing.T, s setup) {
 	first, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
-	check(t, err)
+	storetest.Check(t, err)
 	again, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" || !first.Created {
 		t.Errorf("the repeat (-first +repeat):\n%s", diff)
 	}
 	_, err = s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
-	wantCode(t, err, fault.IdempotencyKeyReused)
+	storetest.WantCode(t, err, fault.IdempotencyKeyReused)
 	other, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("bob", "k", "y")})
-	check(t, err)
+	storetest.Check(t, err)
 	if !other.Created || other.ID == first.ID {
 		t.Errorf("another one's key: %+v", other)
 	}
 	// A request that found a job is answered so again, even after that job's payload has got another one.
 	s.ask(t, payload("p", 1))
 	found, err := s.EnqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
-	check(t, err)
+	storetest.Check(t, err)
 	retry := payload("p", 1)
 	retry.RetryOf = found.ID
 	s.ask(t, retry)
 	again, err = s.EnqueueWith(s.ctx, payload("p", 1), queue.EnqueueOptions{Idempotency: once("ana", "l", "x")})
-	check(t, err)
+	storetest.Check(t, err)
 	if found.Created || again != found {
 		t.Errorf("found %+v, then %+v", found, again)
 	}
@@ -256,15 +256,15 @@ func (s setup) ageCache(t *testing.T) {
 	if s.driver.Name() == "sqlite" {
 		age = fmt.Sprint((queue.IdempotencyAge + time.Second).Microseconds())
 	}
-	check(t, s.database.Exec("UPDATE cache_entry SET created_at = created_at - "+age))
+	storetest.Check(t, s.database.Exec("UPDATE cache_entry SET created_at = created_at - "+age))
 }
 
 func idempotencyKeysStandForADay(t *testing.T, s setup) {
 	first, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")})
-	check(t, err)
+	storetest.Check(t, err)
 	s.ageCache(t)
 	second, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "y")})
-	check(t, err)
+	storetest.Check(t, err)
 	if !second.Created || second.ID == first.ID {
 		t.Errorf("a day later: %+v", second)
 	}
@@ -274,15 +274,15 @@ func idempotencyKeysStandForADay(t *testing.T, s setup) {
 func oldIdempotencyKeysAreDeleted(t *testing.T, s setup) {
 	for i := range 3 {
 		_, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", fmt.Sprint("old ", i), "x")})
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	s.ageCache(t)
 	_, err := s.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "new", "x")})
-	check(t, err)
+	storetest.Check(t, err)
 	s.ask(t, payload("p", 1))
-	check(t, s.Retain(s.ctx, 0, &weeks{}))
+	storetest.Check(t, s.Retain(s.ctx, 0, &weeks{}))
 	count := 0
-	check(t, s.write(func(tx rows) error {
+	storetest.Check(t, s.write(func(tx rows) error {
 		for deleted := 1; deleted > 0; {
 			deleted, err = tx.ForgetRequests(tx.Now().Add(time.Hour), 1)
 			count += deleted
@@ -302,7 +302,7 @@ func repeatsRaceForOneAction(t *testing.T, s setup) {
 	made := make([]queue.Enqueued, askers)
 	var all sync.WaitGroup
 	for i := range made {
-		l, _ := s.another(t, ledger.Options{})
+		l, _ := s.another(t, queue.Options{})
 		all.Go(func() {
 			var err error
 			if made[i], err = l.EnqueueWith(s.ctx, job("a"), queue.EnqueueOptions{Idempotency: once("ana", "k", "x")}); err != nil {
@@ -337,15 +337,15 @@ func (s setup) inEveryPhase(t *testing.T) map[action.ID]queue.Phase {
 	end(queue.Failed, action.Outcome{Kind: action.BadInput, Error: "no"})
 	end(queue.Running, action.Outcome{Kind: action.Retry, Error: "later"})
 	gone := end(queue.Dismissed, done())
-	check(t, s.Dismiss(s.ctx, gone, "ana"))
+	storetest.Check(t, s.Dismiss(s.ctx, gone, "ana"))
 	canceled := s.enqueue(t, job("a"))
-	check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
 	want[canceled] = queue.Dismissed
 	handed := job("a")
 	handed.Lane, handed.Handler = "flow", "flow"
 	throttled := s.enqueue(t, handed)
 	turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "flow", N: 1, HandOff: true}})
-	check(t, err)
+	storetest.Check(t, err)
 	s.end(t, host, turned.Claimed[0], action.Outcome{Kind: action.Throttle, Error: "over quota"})
 	want[throttled] = queue.Accepted
 	running := s.enqueue(t, job("a"))
@@ -358,7 +358,7 @@ func (s setup) inEveryPhase(t *testing.T) map[action.ID]queue.Phase {
 func jobsAreSelectedByPhase(t *testing.T, s setup) {
 	want := s.inEveryPhase(t)
 	all, err := s.Actions(s.ctx, queue.ActionQuery{Kind: "job"})
-	check(t, err)
+	storetest.Check(t, err)
 	for _, state := range all {
 		if got := state.Phase(); got != want[state.ID] {
 			t.Errorf("%s is %s, want %s", state.Thread.Status, got, want[state.ID])
@@ -369,7 +369,7 @@ func jobsAreSelectedByPhase(t *testing.T, s setup) {
 	}
 	for _, phase := range queue.Phases() {
 		found, err := s.Actions(s.ctx, queue.ActionQuery{Kind: "job", Phases: []queue.Phase{phase}})
-		check(t, err)
+		storetest.Check(t, err)
 		count := 0
 		for _, p := range want {
 			if p == phase {
@@ -386,12 +386,12 @@ func jobsAreSelectedByPhase(t *testing.T, s setup) {
 		}
 	}
 	some, err := s.Actions(s.ctx, queue.ActionQuery{Names: []string{"a", "c"}, Phases: []queue.Phase{queue.Accepted, queue.Dismissed}})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(some) != 3 {
 		t.Errorf("%d of two names and two phases, want 3", len(some))
 	}
 	started, err := s.Actions(s.ctx, queue.ActionQuery{Longest: time.Hour})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(started) != 6 {
 		t.Errorf("%d were at work for at most an hour, want 6", len(started))
 	}

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"encoding/json"
@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // inLane is a job of a lane.
@@ -45,7 +45,7 @@ func lanesAreListedPageByPage(t *testing.T, s setup) {
 		"no handler":     {nil, "", 1, []string{}, ""},
 	} {
 		got, next, err := s.Lanes(s.ctx, c.handlers, c.after, c.limit)
-		check(t, err)
+		storetest.Check(t, err)
 		if diff := cmp.Diff(c.want, append([]string{}, got...)); diff != "" || next != c.next {
 			t.Errorf("%s: continue after %q, want %q; lanes (-want +got):\n%s", name, next, c.next, diff)
 		}
@@ -57,7 +57,7 @@ func (s setup) allLanes(t *testing.T, handlers ...string) (lanes []string, pages
 	t.Helper()
 	for after := ""; ; {
 		some, next, err := s.Lanes(s.ctx, handlers, after, 200)
-		check(t, err)
+		storetest.Check(t, err)
 		if lanes, pages = append(lanes, some...), pages+1; next == "" {
 			return lanes, pages
 		}
@@ -72,7 +72,7 @@ func (s setup) allLanes(t *testing.T, handlers ...string) (lanes []string, pages
 func (s setup) bucket(t *testing.T, to func(b action.Bucket, now time.Time) action.Bucket, keys ...string) {
 	t.Helper()
 	slices.Sort(keys)
-	check(t, s.write(func(tx rows) error {
+	storetest.Check(t, s.write(func(tx rows) error {
 		rows, err := tx.LockLimiters(keys)
 		for i := range rows {
 			rows[i].Bucket = to(rows[i].Bucket.With(action.Limit{}, tx.Now()), tx.Now())
@@ -131,7 +131,7 @@ func blockedLanesHideNoOther(t *testing.T, s setup) {
 		actions[i] = inLane(blocked[i])
 	}
 	_, err := s.Enqueue(s.ctx, actions...)
-	check(t, err)
+	storetest.Check(t, err)
 	for _, healthy := range []string{"noop", "noop/0500a", "noop/z", "other"} {
 		s.enqueue(t, inLane(healthy))
 	}
@@ -158,13 +158,13 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	}
 	for batch := range slices.Chunk(big, 20) { // what one transaction stores within its time on a busy machine
 		_, err := s.Enqueue(s.ctx, batch...)
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	s.enqueue(t, inLane("noop/small"))
-	check(t, s.Heartbeat(s.ctx, host)) // storing may take longer than the lease
+	storetest.Check(t, s.Heartbeat(s.ctx, host)) // storing may take longer than the lease
 	wants := []queue.Want{{Lane: "noop/big", N: 1000}, {Lane: "noop/small", N: 1000}}
 	turned, err := s.CompleteAndClaim(s.ctx, host, nil, wants)
-	check(t, err)
+	storetest.Check(t, err)
 	bytes, lanes := 0, map[string]int{}
 	for _, c := range turned.Claimed {
 		bytes += len(c.Parameters)
@@ -176,7 +176,7 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 	got := lanes["noop/big"]
 	for turned.Full {
 		turned, err = s.CompleteAndClaim(s.ctx, host, nil, wants)
-		check(t, err)
+		storetest.Check(t, err)
 		got += len(turned.Claimed)
 	}
 	if got != len(big) {
@@ -187,8 +187,8 @@ func claimsAreBoundedInBytes(t *testing.T, s setup) {
 // readyLanesAreNamed: who claims learns in which lanes more is ready, also from other processes that share a server.
 func readyLanesAreNamed(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
-	other, _ := s.another(t, ledger.Options{})
-	views := []*ledger.Ledger{s.NewWaiter(), other.NewWaiter()}
+	other, _ := s.another(t, queue.Options{})
+	views := []*alone{s.NewWaiter(), other.NewWaiter()}
 	if s.Embedded() { // processes that share a file look for themselves
 		views = views[:1]
 	}
@@ -197,7 +197,7 @@ func readyLanesAreNamed(t *testing.T, s setup) {
 		for _, view := range views {
 			for try := 0; ; try++ { // a connection that begins, or another process that is noticed, may hide a lane: it may be any
 				make()
-				check(t, view.Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute)))
+				storetest.Check(t, view.Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute)))
 				if lanes := view.ReadyLanes(); slices.Contains(lanes, lane) {
 					break
 				} else if try == 100 {
@@ -215,7 +215,7 @@ func readyLanesAreNamed(t *testing.T, s setup) {
 	named("noop/paused", func() {
 		for _, kind := range []string{"pause", "resume"} {
 			_, err := s.Limit(s.ctx, "noop/paused", queue.LimitCommand{Kind: kind, By: "ana"})
-			check(t, err)
+			storetest.Check(t, err)
 		}
 	})
 	many := make([]action.Action, 100)
@@ -223,8 +223,8 @@ func readyLanesAreNamed(t *testing.T, s setup) {
 		many[i] = inLane(fmt.Sprintf("noop/%03d", i))
 	}
 	_, err := s.Enqueue(s.ctx, many...)
-	check(t, err)
-	check(t, views[0].Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute)))
+	storetest.Check(t, err)
+	storetest.Check(t, views[0].Wait(s.ctx, store.TopicReady, time.Now().Add(time.Minute)))
 	if lanes := views[0].ReadyLanes(); lanes != nil {
 		t.Errorf("of 100 lanes these are named: %q", lanes)
 	}
@@ -252,7 +252,7 @@ func blockedLanesAreNotClaimedOf(t *testing.T, s setup) {
 	claimed := func(wants ...queue.Want) (lanes []string) {
 		t.Helper()
 		turned, err := s.CompleteAndClaim(s.ctx, host, nil, wants)
-		check(t, err)
+		storetest.Check(t, err)
 		for _, c := range turned.Claimed {
 			lanes = append(lanes, c.Lane)
 		}

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // teller plans a callback for each end of a job, and calls to all subscribers.
@@ -78,7 +78,7 @@ func (s setup) told(t *testing.T, job action.ID) map[string]int {
 
 // laterSubscribersAreTold: those of requests that the payload cache answers with a live job, each once, by whoever ends it.
 func laterSubscribersAreTold(t *testing.T, s setup) {
-	s.reopen(t, ledger.Options{Successors: &teller{}})
+	s.reopen(t, queue.Options{Successors: &teller{}})
 	host := s.join(t, "host-a")
 	job := s.ask(t, subscribed("p", "a")).ID
 	for _, name := range []string{"b", "c"} {
@@ -101,7 +101,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	if diff := cmp.Diff(want, s.told(t, job)); diff != "" {
 		t.Errorf("at the beginning (-want +got):\n%s", diff)
 	}
-	restarted := ledger.New(&counting{Driver: s.driver}, ledger.Options{Successors: &teller{}}) // all that is known is in the database
+	restarted := newAlone(&counting{Driver: s.driver}, queue.Options{Successors: &teller{}}) // all that is known is in the database
 	turned, err := restarted.CompleteAndClaim(s.ctx, host, []queue.Completion{{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: []byte(`7`)}, Claimed: &c}}, nil)
 	if err != nil || len(turned.Late)+len(turned.Deferred.IDs) > 0 {
 		t.Fatalf("%+v, %v", turned, err)
@@ -112,7 +112,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 	}
 	canceled := s.ask(t, payload("q", 1)).ID // its own request has no subscriber
 	s.ask(t, subscribed("q", "e"))
-	check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
 	if diff := cmp.Diff(map[string]int{"callback ": 1, "CANCELED  e": 1}, s.told(t, canceled)); diff != "" {
 		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
@@ -121,7 +121,7 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 // endedJobsTellAtOnce: the subscriber of a request that the payload cache answers with a job which has ended.
 func endedJobsTellAtOnce(t *testing.T, s setup) {
 	p := &teller{}
-	s.reopen(t, ledger.Options{Successors: p})
+	s.reopen(t, queue.Options{Successors: p})
 	host := s.join(t, "host-a")
 	job := s.ask(t, payload("p", 1)).ID
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Done, Output: []byte(`7`)})
@@ -149,7 +149,7 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 
 // subscribersOfAJobAreBounded: its end plans the calls of all of them.
 func subscribersOfAJobAreBounded(t *testing.T, s setup) {
-	s.reopen(t, ledger.Options{Successors: &teller{}})
+	s.reopen(t, queue.Options{Successors: &teller{}})
 	job := s.ask(t, payload("p", 1)).ID
 	for i := range 100 {
 		s.ask(t, subscribed("p", fmt.Sprint(i)))
@@ -164,7 +164,7 @@ func subscribersOfAJobAreBounded(t *testing.T, s setup) {
 
 // subscribersMeetEnds: however an end and the requests that it answers overlap, every subscriber is told once.
 func subscribersMeetEnds(t *testing.T, s setup) {
-	s.reopen(t, ledger.Options{Successors: &teller{}})
+	s.reopen(t, queue.Options{Successors: &teller{}})
 	host := s.join(t, "host-a")
 	for round := range 5 {
 		text := fmt.Sprintf("p%d", round)
@@ -191,7 +191,7 @@ func subscribersMeetEnds(t *testing.T, s setup) {
 		done := queue.Completion{ID: job, Attempt: c.Thread.Attempt, Outcome: action.Outcome{Kind: action.Done, Output: json.RawMessage(`7`)}, Claimed: &c}
 		for {
 			turned, err := s.CompleteAndClaim(s.ctx, host, []queue.Completion{done}, nil)
-			check(t, err)
+			storetest.Check(t, err)
 			if len(turned.Deferred.IDs) == 0 {
 				break
 			}

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 func claimIsWhatNextSays(t *testing.T, s setup) {
@@ -23,12 +24,12 @@ func claimIsWhatNextSays(t *testing.T, s setup) {
 	a := job("a")
 	id := s.enqueue(t, a)
 	before, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	c := s.claim(t, host, "noop", 1)[0]
 	events, err := s.Events(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, Source: host.Name}, events[1].At)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff(next.Thread, c.Thread); diff != "" {
 		t.Errorf("thread (-next +claimed):\n%s", diff)
 	}
@@ -39,7 +40,7 @@ func claimIsWhatNextSays(t *testing.T, s setup) {
 		t.Errorf("action (-stored +claimed):\n%s", diff)
 	}
 	claims, err := s.Claims(s.ctx, host.ID)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff([]queue.Claimed{c}, claims); diff != "" {
 		t.Errorf("claims (-claimed +read):\n%s", diff)
 	}
@@ -52,7 +53,7 @@ func claimsAreExclusive(t *testing.T, s setup) {
 		many[i] = job(fmt.Sprint(i))
 	}
 	_, err := s.Enqueue(s.ctx, many...)
-	check(t, err)
+	storetest.Check(t, err)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	taken := map[action.ID]string{}
@@ -131,7 +132,7 @@ func (s setup) endTwice(t *testing.T, i queue.Instance, c queue.Claimed) queue.T
 	again := once
 	again.Outcome = action.Outcome{Kind: action.Fatal}
 	turned, err := s.CompleteAndClaim(s.ctx, i, []queue.Completion{once, again}, nil)
-	check(t, err)
+	storetest.Check(t, err)
 	return turned
 }
 
@@ -155,13 +156,13 @@ func successNeedsNoLook(t *testing.T, s setup) {
 		var events [2][]action.Event
 		var ends [2]queue.ActionState
 		for i, c := range s.claim(t, host, "noop", 2) {
-			check(t, between(c.ID))
+			storetest.Check(t, between(c.ID))
 			completion := queue.Completion{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: output}
 			if i == 0 {
 				completion.Claimed = &c
 			}
 			turned, err := s.CompleteAndClaim(s.ctx, host, []queue.Completion{completion}, nil)
-			check(t, err)
+			storetest.Check(t, err)
 			if len(turned.Late) > 0 {
 				t.Errorf("%s: completion %d is late", name, i)
 			}
@@ -201,8 +202,6 @@ func (s setup) addEvent(id action.ID) error {
 }
 
 func deadClaimsAreRescued(t *testing.T, s setup) {
-	s.define(t)
-	s.register(t, "3f2c9a1")
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	once := job("once")
 	once.Delivery = action.AtMostOnce
@@ -214,7 +213,7 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 	if r, err := s.Rescue(s.ctx, b.ID, nil); !s.Embedded() && (len(r) != 0 || err != nil) {
 		t.Errorf("of a living instance %+v (%v) were rescued, want none", r, err)
 	}
-	check(t, s.Leave(s.ctx, a))
+	storetest.Check(t, s.Leave(s.ctx, a))
 	if p := s.pulse(t, b); !p.Lost {
 		t.Errorf("beside a dead instance's claims: %+v", p)
 	}
@@ -225,12 +224,12 @@ func deadClaimsAreRescued(t *testing.T, s setup) {
 		t.Errorf("when all is taken back: %+v", p)
 	}
 	again, err := s.Action(s.ctx, againID)
-	check(t, err)
+	storetest.Check(t, err)
 	if th := again.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 1 || again.Code != action.CodeLeaseLost || again.Error != "lease lost on host-a" {
 		t.Errorf("rescued: %+v %s %q", th, again.Code, again.Error)
 	}
 	unknown, err := s.Action(s.ctx, onceID)
-	check(t, err)
+	storetest.Check(t, err)
 	if unknown.Thread.Status != action.Failed || unknown.Code != action.CodeOutcomeUnknown {
 		t.Errorf("at most once: %s %s", unknown.Thread.Status, unknown.Code)
 	}
@@ -247,7 +246,7 @@ func (s setup) overdue(t *testing.T, host queue.Instance, a action.Action) queue
 	c := s.claim(t, host, "noop", 1)[0]
 	past := c.Thread
 	past.Lease = time.Now().Add(-time.Second)
-	check(t, s.write(func(tx rows) error {
+	storetest.Check(t, s.write(func(tx rows) error {
 		return tx.UpdateThreads([]queue.ThreadRow{{ID: c.ID, Thread: past, Rank: past.RunAt}})
 	}))
 	return c
@@ -274,7 +273,7 @@ func overdueClaimsSpendNothing(t *testing.T, s setup) {
 	}
 	for _, c := range waited {
 		state, err := s.Action(s.ctx, c.ID)
-		check(t, err)
+		storetest.Check(t, err)
 		if th := state.Thread; th.Status != action.Backoff || th.Spent != 0 || th.Lost != 0 || !th.ClaimedBy.IsZero() {
 			t.Errorf("%s, which never began: %+v; want it to wait, unspent", state.Action.Name, th)
 		}
@@ -302,7 +301,7 @@ func overdueAttemptsAreRescued(t *testing.T, s setup) {
 		t.Fatalf("%v, rescued (-want +got):\n%s", err, cmp.Diff(want, r))
 	}
 	state, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	if state.Thread.Status != action.Backoff || state.Thread.Spent != 1 || state.Code != action.CodeOverdue {
 		t.Errorf("rescued: %+v %s", state.Thread, state.Code)
 	}
@@ -350,7 +349,7 @@ func equalKeysMakeOneAction(t *testing.T, s setup) {
 		s.end(t, host, c, done())
 	}
 	after, err := s.Enqueue(s.ctx, a, derived)
-	check(t, err)
+	storetest.Check(t, err)
 	if !after[0].Created || after[0].ID == made[0][0].ID {
 		t.Errorf("an ended action holds its key: %+v", after[0])
 	}
@@ -358,7 +357,7 @@ func equalKeysMakeOneAction(t *testing.T, s setup) {
 		t.Error("an ended action was made anew under its own id")
 	}
 	_, err = s.Enqueue(s.ctx, action.Action{Kind: "job"})
-	wantCode(t, err, fault.Invalid)
+	storetest.WantCode(t, err, fault.Invalid)
 }
 
 // callersShareTransactions: many store actions at once; each has its own answer, and what is wrong with one is nobody else's.
@@ -389,7 +388,7 @@ func callersShareTransactions(t *testing.T, s setup) {
 			continue
 		}
 		state, err := s.Action(s.ctx, id)
-		check(t, err)
+		storetest.Check(t, err)
 		if state.Name != fmt.Sprint(i) {
 			t.Errorf("caller %d was told of the action of caller %s", i, state.Name)
 		}
@@ -410,7 +409,7 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 		t.Fatalf("nothing waits: got %v, %v", next, err)
 	}
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	at := func(name string, wait time.Duration) time.Time {
 		a := job(name)
 		a.RunAt, a.Policy.Deadline = now.Add(wait), 0
@@ -419,21 +418,21 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 	}
 	far := at("far", time.Hour)
 	next, err := s.Due(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if !next.Equal(far) {
 		t.Errorf("look again at %v, want %v", next, far)
 	}
 	at("near", 50*time.Millisecond)
 	for {
 		next, err := s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 		if next.Equal(far) {
 			break // near is ready by now
 		}
-		check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
+		storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
 	}
 	turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "noop", N: 2}})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(turned.Claimed) != 1 || turned.Claimed[0].Name != "near" {
 		t.Errorf("claimed %+v, want only what is due", turned.Claimed)
 	}
@@ -452,15 +451,15 @@ func defaultDeadlinesAreKept(t *testing.T, s setup) {
 	old := job("old")
 	old.ID = action.DerivedID(time.Now().Add(-time.Hour), t.Name())
 	made, err := s.Enqueue(s.ctx, append(many, never, old)...)
-	check(t, err)
+	storetest.Check(t, err)
 	aged, forever := made[len(many)+1].ID, made[len(many)].ID
 	state, err := s.Action(s.ctx, aged)
-	check(t, err)
+	storetest.Check(t, err)
 	if got := state.Thread.Deadline.Sub(state.EnqueuedAt).Abs(); got != week || state.EnqueuedAt.Sub(aged.Time()) < time.Hour {
 		t.Errorf("it ends %s after it was stored at %s, want a week", got, state.EnqueuedAt)
 	}
 	events, err := s.Events(s.ctx, aged)
-	check(t, err)
+	storetest.Check(t, err)
 	if !events[0].At.Equal(state.EnqueuedAt) {
 		t.Errorf("its history begins at %s, and it was stored at %s", events[0].At, state.EnqueuedAt)
 	}
@@ -468,13 +467,13 @@ func defaultDeadlinesAreKept(t *testing.T, s setup) {
 	if !s.Embedded() {
 		later = "deadline - interval '7 days'"
 	}
-	check(t, s.database.Exec("UPDATE thread SET deadline = "+later)) // a week later
+	storetest.Check(t, s.database.Exec("UPDATE thread SET deadline = "+later)) // a week later
 	for range 2 {
 		_, err := s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 	}
 	status, err := s.Status(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if len(status.Backlogs) != 1 || status.Backlogs[0].Live() != 1 || s.statusOf(t, forever) != action.Pending {
 		t.Errorf("a week later there live %+v, want the one without a deadline", status.Backlogs)
 	}
@@ -492,13 +491,13 @@ func deadlinesEndActions(t *testing.T, s setup) {
 	idle := s.enqueue(t, short)
 	for s.statusOf(t, idle) != action.TimedOut {
 		next, err := s.Due(s.ctx)
-		check(t, err)
+		storetest.Check(t, err)
 		if !next.IsZero() {
-			check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
+			storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
 		}
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)
-	check(t, err)
+	storetest.Check(t, err)
 	if diff := cmp.Diff([]action.ID{running}, asked); diff != "" {
 		t.Errorf("asked to stop (-want +got):\n%s", diff)
 	}

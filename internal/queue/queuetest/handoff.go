@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"slices"
@@ -8,62 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
-
-// handOff claims one action of the lane to be handed off.
-func (s setup) handOff(t *testing.T, i queue.Instance, lane string) queue.Claimed {
-	t.Helper()
-	turned, err := s.CompleteAndClaim(s.ctx, i, nil, []queue.Want{{Lane: lane, N: 1, HandOff: true}})
-	check(t, err)
-	if len(turned.Claimed) != 1 {
-		t.Fatalf("claimed %d of lane %s, want 1", len(turned.Claimed), lane)
-	}
-	return turned.Claimed[0]
-}
-
-// settle completes the claim of a hand-off.
-func (s setup) settle(t *testing.T, i queue.Instance, c queue.Claimed, o action.Outcome) queue.Turned {
-	t.Helper()
-	turned, err := s.CompleteAndClaim(s.ctx, i, []queue.Completion{{ID: c.ID, Attempt: c.Thread.Attempt, Outcome: o, HandOff: true}}, nil)
-	check(t, err)
-	return turned
-}
-
-// accepted is an action whose work goes on elsewhere.
-func (s setup) accepted(t *testing.T, i queue.Instance, a action.Action) action.ID {
-	t.Helper()
-	id := s.enqueue(t, a)
-	s.settle(t, i, s.handOff(t, i, a.Handler), done())
-	if got := s.statusOf(t, id); got != action.Queued {
-		t.Fatalf("accepted work is %s", got)
-	}
-	return id
-}
-
-// statuses is an action's history in short.
-func (s setup) statuses(t *testing.T, id action.ID) (statuses []action.Status) {
-	t.Helper()
-	events, err := s.Events(s.ctx, id)
-	check(t, err)
-	for i, e := range events {
-		if e.Seq != i {
-			t.Errorf("event %d has seq %d", i, e.Seq)
-		}
-		statuses = append(statuses, e.Status)
-	}
-	return statuses
-}
-
-func (s setup) wantHistory(t *testing.T, id action.ID, want ...action.Status) {
-	t.Helper()
-	if diff := cmp.Diff(append([]action.Status{action.Pending}, want...), s.statuses(t, id)); diff != "" {
-		t.Errorf("history (-want +got):\n%s", diff)
-	}
-}
 
 // handOffsAreClaimedInSilence: nothing is written before the work was accepted, and local work beside it starts as ever.
 func handOffsAreClaimedInSilence(t *testing.T, s setup) {
@@ -72,9 +20,9 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	away.Handler = "argo"
 	id, local := s.enqueue(t, away), s.enqueue(t, job("local"))
 	before, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	turned, err := s.CompleteAndClaim(s.ctx, host, nil, []queue.Want{{Lane: "argo", N: 5, HandOff: true}, {Lane: "noop", N: 5}})
-	check(t, err)
+	storetest.Check(t, err)
 	if len(turned.Claimed) != 2 {
 		t.Fatalf("claimed %+v", turned.Claimed)
 	}
@@ -82,7 +30,7 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	c := turned.Claimed[i]
 	next, err := action.Next(before.Action, before.Thread, action.Input{Kind: action.Claim, By: host.ID, HandOff: true},
 		c.Thread.Lease.Add(-time.Duration(c.Policy.AttemptTimeout)-action.LeaseGrace))
-	check(t, err)
+	storetest.Check(t, err)
 	if !c.Thread.StartedAt.IsZero() || turned.Claimed[1-i].Thread.StartedAt.IsZero() {
 		t.Errorf("started: handed off %s, local %s", c.Thread.StartedAt, turned.Claimed[1-i].Thread.StartedAt)
 	}
@@ -94,7 +42,7 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	s.settle(t, host, c, action.Outcome{Kind: action.Done, Ref: "flows/x"})
 	s.wantHistory(t, id, action.Queued)
 	state, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	if !state.Thread.ClaimedBy.IsZero() || state.Ref != "flows/x" {
 		t.Errorf("accepted: %+v, ref %q", state.Thread, state.Ref)
 	}
@@ -102,7 +50,7 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 		t.Errorf("accepted twice: %+v", turned)
 	}
 	if !s.Embedded() {
-		check(t, s.Leave(s.ctx, host))
+		storetest.Check(t, s.Leave(s.ctx, host))
 	}
 	b := s.join(t, "host-b")
 	if r, err := s.Rescue(s.ctx, b.ID, nil); err != nil || len(r) != 1 { // the local one
@@ -116,7 +64,7 @@ func lostHandOffsAreMadeAgain(t *testing.T, s setup) {
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	id := s.enqueue(t, job("x"))
 	s.handOff(t, a, "noop")
-	check(t, s.Leave(s.ctx, a))
+	storetest.Check(t, s.Leave(s.ctx, a))
 	if r, err := s.Rescue(s.ctx, b.ID, nil); len(r) != 1 && !s.Embedded() || err != nil {
 		t.Errorf("rescued %+v, %v", r, err)
 	}
@@ -128,67 +76,6 @@ func lostHandOffsAreMadeAgain(t *testing.T, s setup) {
 	s.wantHistory(t, id, action.Backoff, action.Queued)
 }
 
-// observersMayRepeat: in one transaction for many, whatever is known already changes nothing.
-func observersMayRepeat(t *testing.T, s setup) {
-	s.define(t)
-	s.register(t, "3f2c9a1")
-	host := s.join(t, "host-a")
-	lease := s.lease(t, host)
-	runs, ends, fails := s.accepted(t, host, job("runs")), s.accepted(t, host, job("ends")), s.accepted(t, host, job("fails"))
-	s.startSteps(t, lease, stepOf(1, oak, pipeline.HostDeployed))
-	step := s.handOff(t, host, "step/"+oak)
-	s.settle(t, host, step, done())
-	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	seen := []queue.Observation{
-		{ID: runs, Source: "caboose", Began: true, BeganAt: began, Ref: "flows/runs"},
-		{ID: ends, Source: "caboose", Began: true, BeganAt: began, EndedAt: began.Add(time.Minute),
-			Outcome: action.Outcome{Kind: action.Done, Output: []byte(`{"n": 1}`), Ref: "archive"}},
-		{ID: fails, Source: "caboose", Outcome: action.Outcome{Kind: action.Fatal, Error: "exit 1"}},
-		{ID: step.ID, Source: "caboose", Began: true, Outcome: done()},
-		{ID: host.ID, Source: "caboose", Began: true},
-	}
-	var wantEnded []action.ID
-	for round := range 3 {
-		got, err := s.Observe(s.ctx, seen...)
-		check(t, err)
-		if diff := cmp.Diff([]action.ID{host.ID}, got.Unknown); diff != "" {
-			t.Errorf("round %d: unknown (-want +got):\n%s", round, diff)
-		}
-		if round == 0 {
-			wantEnded = []action.ID{ends, fails, step.ID}
-		}
-		if diff := cmp.Diff(wantEnded, got.Ended); diff != "" {
-			t.Errorf("round %d: ended (-want +got):\n%s", round, diff)
-		}
-		wantEnded = nil
-	}
-	s.wantHistory(t, runs, action.Queued, action.Running)
-	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
-	s.wantHistory(t, fails, action.Queued, action.Failed)
-	s.wantHistory(t, step.ID, action.Queued, action.Running, action.Successful)
-	state, err := s.Action(s.ctx, runs)
-	check(t, err)
-	if state.Ref != "flows/runs" {
-		t.Errorf("what runs is at %q", state.Ref)
-	}
-	events, err := s.Events(s.ctx, ends)
-	check(t, err)
-	if !events[2].At.Equal(began) || !events[3].At.Equal(began.Add(time.Minute)) || events[3].Source != "caboose" || events[3].Ref != "archive" {
-		t.Errorf("events %+v", events)
-	}
-	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})
-	check(t, err)
-	if e := entries[0]; e.Event != pipeline.HostDeployed || e.Class != pipeline.Fact {
-		t.Errorf("the step's end gave %+v", e)
-	}
-	// an observer may put back what it saw wait, and an end that differs comes too late
-	_, err = s.Observe(s.ctx, queue.Observation{ID: runs, Source: "caboose", Outcome: action.Outcome{Kind: action.Retry, Error: "lost its node"}},
-		queue.Observation{ID: ends, Outcome: action.Outcome{Kind: action.Fatal}})
-	check(t, err)
-	s.wantHistory(t, runs, action.Queued, action.Running, action.Backoff)
-	s.wantHistory(t, ends, action.Queued, action.Running, action.Successful)
-}
-
 // handedOffWorkIsStopped: by one conductor at a time, again until it is accepted.
 func handedOffWorkIsStopped(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
@@ -198,7 +85,7 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 	stops := func(want ...action.ID) {
 		t.Helper()
 		taken, err := s.Stops(s.ctx, host, handlers)
-		check(t, err)
+		storetest.Check(t, err)
 		var got []action.ID
 		for _, c := range taken {
 			got = append(got, c.ID)
@@ -209,39 +96,39 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 	}
 	stops()
 	view := s.NewWaiter()
-	check(t, s.Cancel(s.ctx, id, queue.CancelNow))
-	check(t, view.Wait(s.ctx, store.TopicCancel, time.Time{})) // at once
+	storetest.Check(t, s.Cancel(s.ctx, id, queue.CancelNow))
+	storetest.Check(t, view.Wait(s.ctx, store.TopicCancel, time.Time{})) // at once
 	if taken, err := s.Stops(s.ctx, host, []string{"another"}); err != nil || len(taken) != 0 {
 		t.Errorf("a conductor without the handler took %+v, %v", taken, err)
 	}
 	stops(id)
 	stops() // somebody is at it
-	check(t, s.Stopped(s.ctx, host, id, action.Outcome{Kind: action.Retry, Error: "no route"}))
+	storetest.Check(t, s.Stopped(s.ctx, host, id, action.Outcome{Kind: action.Retry, Error: "no route"}))
 	stops() // it waits
 	state, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	if wait := state.Thread.RunAt.Sub(state.Thread.CancelAt); wait < 4*time.Minute || state.Thread.Status != action.Queued {
 		t.Errorf("a stop that failed: %+v waits %s", state.Thread, wait)
 	}
-	check(t, s.Stopped(s.ctx, host, id, done()))
+	storetest.Check(t, s.Stopped(s.ctx, host, id, done()))
 	s.wantHistory(t, id, action.Queued, action.Canceled)
-	check(t, s.Stopped(s.ctx, host, id, done())) // its answer was lost
+	storetest.Check(t, s.Stopped(s.ctx, host, id, done())) // its answer was lost
 
 	// what an observer sees fail meanwhile was stopped
 	seen := s.accepted(t, host, job("y"))
-	check(t, s.Cancel(s.ctx, seen, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, seen, queue.CancelNow))
 	_, err = s.Observe(s.ctx, queue.Observation{ID: seen, Began: true, Outcome: action.Outcome{Kind: action.Fatal, Error: "terminated"}})
-	check(t, err)
+	storetest.Check(t, err)
 	s.wantHistory(t, seen, action.Queued, action.Running, action.Canceled)
 
 	// canceled while it is being handed off: it may have been, so it is stopped
 	being := s.enqueue(t, job("z"))
 	c := s.handOff(t, host, "noop")
-	check(t, s.Cancel(s.ctx, being, queue.CancelNow))
+	storetest.Check(t, s.Cancel(s.ctx, being, queue.CancelNow))
 	s.settle(t, host, c, action.Outcome{Kind: action.Retry, Error: "no answer"})
 	s.wantHistory(t, being, action.Queued)
 	stops(being)
-	check(t, s.Stopped(s.ctx, host, being, done()))
+	storetest.Check(t, s.Stopped(s.ctx, host, being, done()))
 	s.wantHistory(t, being, action.Queued, action.Canceled)
 }
 
@@ -254,15 +141,15 @@ func deadlinesStopHandedOffWork(t *testing.T, s setup) {
 	s.settle(t, host, s.handOff(t, host, "noop"), done())
 	for {
 		taken, err := s.Stops(s.ctx, host, []string{"noop"})
-		check(t, err)
+		storetest.Check(t, err)
 		if len(taken) == 1 {
 			break
 		}
 		next, err := s.Due(s.ctx)
-		check(t, err)
-		check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
+		storetest.Check(t, err)
+		storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicEntry, next))
 	}
-	check(t, s.Stopped(s.ctx, host, id, done()))
+	storetest.Check(t, s.Stopped(s.ctx, host, id, done()))
 	if got := s.statusOf(t, id); got != action.TimedOut {
 		t.Errorf("past its deadline: %s", got)
 	}
@@ -274,9 +161,9 @@ func progressOnlyGrows(t *testing.T, s setup) {
 	id := s.accepted(t, host, job("x"))
 	for _, seen := range []struct{ progress, want int }{{0, 0}, {40, 40}, {10, 40}, {250, 100}} {
 		_, err := s.Observe(s.ctx, queue.Observation{ID: id, Source: "caboose", Began: true, Progress: seen.progress})
-		check(t, err)
+		storetest.Check(t, err)
 		state, err := s.Action(s.ctx, id)
-		check(t, err)
+		storetest.Check(t, err)
 		if state.Thread.Progress != seen.want {
 			t.Errorf("after %d: progress %d, want %d", seen.progress, state.Thread.Progress, seen.want)
 		}
@@ -309,7 +196,7 @@ func bigDocumentsAreReferred(t *testing.T, s setup) {
 		t.Errorf("what follows is planned from %s, want the output itself", planned)
 	}
 	state, err := s.Action(s.ctx, id)
-	check(t, err)
+	storetest.Check(t, err)
 	if state.OutputRef != "action/output" || state.Output != nil || state.Trace != big.Trace {
 		t.Errorf("read back %+v", state)
 	}

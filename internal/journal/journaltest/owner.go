@@ -1,4 +1,4 @@
-package ledgertest
+package journaltest
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // oakOf is a definition whose only host is oak, for one service.
@@ -28,7 +28,7 @@ func (s setup) apply(t *testing.T, d *pipeline.Definition) {
 		return journal.Change{Definition: d, By: "ana", Entries: []pipeline.Entry{
 			{Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: locked.Version + 1}}}, nil
 	})
-	check(t, err)
+	storetest.Check(t, err)
 }
 
 func resourcesHaveOwners(t *testing.T, s setup) {
@@ -36,7 +36,7 @@ func resourcesHaveOwners(t *testing.T, s setup) {
 	owner := func(when string, want journal.Owner) {
 		t.Helper()
 		owners, err := s.Owners(s.ctx, "other")
-		check(t, err)
+		storetest.Check(t, err)
 		if diff := cmp.Diff(want, owners[onOak]); diff != "" {
 			t.Errorf("owner %s (-want +got):\n%s", when, diff)
 		}
@@ -94,31 +94,5 @@ func definitionsTakeTurns(t *testing.T, s setup) {
 	wait.Wait()
 	if n := stored.Load(); n != 1 {
 		t.Errorf("%d pipelines got the resource, want 1", n)
-	}
-}
-
-func firstHomeKeepsAHost(t *testing.T, s setup) {
-	a, b := queue.HostHome{ID: "a", Place: "m1:/a"}, queue.HostHome{ID: "b", Place: "m2:/b"}
-	bind := func(address string, home, want queue.HostHome) {
-		t.Helper()
-		keeper, err := s.BindHost(s.ctx, address, home)
-		check(t, err)
-		if keeper != want {
-			t.Errorf("%s asked for %s, which is in %+v, want %+v", home.ID, address, keeper, want)
-		}
-	}
-	if s.Embedded() { // it has one home, wherever that is moved to
-		bind("local://oak", a, a)
-		bind("local://oak", b, b)
-		return
-	}
-	bind("local://oak", a, a)
-	bind("local://oak", b, a)
-	bind("local://oak", queue.HostHome{ID: "a", Place: "m3:/moved"}, a)
-	bind("local:///srv/fir", b, b)
-	homes, err := s.HostHomes(s.ctx)
-	check(t, err)
-	if diff := cmp.Diff(map[string]queue.HostHome{"local://oak": a, "local:///srv/fir": b}, homes); diff != "" {
-		t.Errorf("homes (-want +got):\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package ledgertest
+package journaltest
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // unusedUploadsAreSwept: what no revision and no artifact refers to is deleted after a day. Equal bytes that were uploaded
@@ -21,32 +22,32 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "used")
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	store, err := blob.OpenDir(t.TempDir())
-	check(t, err)
+	storetest.Check(t, err)
 	upload := func(age time.Duration) (key string) {
 		t.Helper()
 		at := now.Add(-age)
 		key, _, _, err := store.Put(s.ctx, path.Join("upload", at.Format("20060102T15"), action.DerivedID(at, t.Name()).String())+"/", strings.NewReader("files"))
-		check(t, err)
+		storetest.Check(t, err)
 		return key
 	}
 	fresh, used, artifact := upload(time.Hour), upload(27*time.Hour), upload(29*time.Hour)
 	beside, alone, older := upload(27*time.Hour+time.Millisecond), upload(30*time.Hour), upload(9*24*time.Hour)
 	first, usedFirst := upload(60*24*time.Hour), upload(60*24*time.Hour+time.Millisecond)
-	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+used+"'"))
+	storetest.Check(t, s.database.Exec("UPDATE revision SET snapshot = '"+used+"'"))
 	_, err = s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "first", By: "ana"}, true, "")
-	check(t, err)
-	check(t, s.database.Exec("UPDATE revision SET snapshot = '"+usedFirst+"' WHERE label = 'first'"))
-	check(t, s.write(func(tx rows) error {
+	storetest.Check(t, err)
+	storetest.Check(t, s.database.Exec("UPDATE revision SET snapshot = '"+usedFirst+"' WHERE label = 'first'"))
+	storetest.Check(t, s.write(func(tx rows) error {
 		return tx.InsertArtifact(1, 1, pipeline.RevisionArtifact{Label: "any", Digest: path.Base(artifact), Blob: artifact})
 	}))
 	listed := &listing{store: store, fails: path.Join("upload", now.Add(-9*24*time.Hour).Format("20060102T15"))}
-	if err := s.Retain(s.ctx, 0, listed); err == nil {
+	if err := s.SweepUploads(s.ctx, listed); err == nil {
 		t.Error("a store that refuses to delete is no error")
 	}
 	listed.fails, listed.hours = "", nil
-	check(t, s.Retain(s.ctx, 0, listed))
+	storetest.Check(t, s.SweepUploads(s.ctx, listed))
 	if hour := path.Join("upload", now.Add(-60*24*time.Hour).Format("20060102T15")); slices.Contains(listed.hours, hour) {
 		t.Errorf("%s is swept again", hour)
 	}
@@ -83,7 +84,7 @@ func (l *listing) Clear(ctx context.Context, folder string) error {
 func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
 	s.define(t)
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	key := func(age time.Duration, id string) string {
 		return path.Join("upload", now.Add(-age).Format("20060102T15"), id, "digest")
 	}
@@ -91,18 +92,18 @@ func uploadsAreRegisteredWithinADay(t *testing.T, s setup) {
 		return pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: snapshot, By: "ana"}
 	}
 	_, err = s.Register(s.ctx, revision(key(25*time.Hour, "a")), true, "")
-	wantCode(t, err, fault.Conflict)
+	storetest.WantCode(t, err, fault.Conflict)
 	made, err := s.Register(s.ctx, revision(key(23*time.Hour, "b")), true, "")
-	check(t, err)
+	storetest.Check(t, err)
 	again, err := s.Register(s.ctx, revision(key(26*time.Hour, "c")), true, "")
-	check(t, err)
+	storetest.Check(t, err)
 	if again.Created || again.Revision.Snapshot != made.Revision.Snapshot {
 		t.Errorf("the same bytes again made %+v, want the revision with %s", again.Revision, made.Revision.Snapshot)
 	}
 	a := pipeline.RevisionArtifact{Label: "amd64", Name: "greeter", Digest: "digest", Blob: key(25*time.Hour, "d")}
-	wantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a), fault.Conflict)
+	storetest.WantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a), fault.Conflict)
 	upload, err := s.UploadKey(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	a.Blob = upload + "digest"
-	check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
+	storetest.Check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
 }

@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // retention is what the suite's ledgers keep.
@@ -37,7 +38,7 @@ func weekOf(at time.Time) string {
 func (s setup) monday(t *testing.T, back int) time.Time {
 	t.Helper()
 	now, err := s.Now(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	day := now.Truncate(24 * time.Hour)
 	monday := day.AddDate(0, 0, -(int(day.Weekday())+6)%7-7*back)
 	if s.database.Past != nil {
@@ -61,23 +62,23 @@ func oldActionsAreDeleted(t *testing.T, s setup) {
 	for _, c := range s.claim(t, host, "noop", 4) {
 		s.end(t, host, c, done())
 	}
-	check(t, s.Dismiss(s.ctx, cachedID, "ana"))
+	storetest.Check(t, s.Dismiss(s.ctx, cachedID, "ana"))
 	lives := s.enqueue(t, at("lives", old))
 	stored := weeks{weekOf(older), weekOf(old), weekOf(time.Now().UTC()), "no-week"}
 
-	check(t, s.Retain(s.ctx, 0, &stored))
-	check(t, s.Retain(s.ctx, 365*24*time.Hour, &stored))
+	storetest.Check(t, s.Retain(s.ctx, 0, &stored))
+	storetest.Check(t, s.Retain(s.ctx, 365*24*time.Hour, &stored))
 	if len(stored) != 4 || s.statusOf(t, gone) != action.Successful {
 		t.Fatalf("what is retained was deleted: %v", stored)
 	}
 	for range 2 { // the second time nothing is left to do
-		check(t, s.Retain(s.ctx, retention, &stored))
+		storetest.Check(t, s.Retain(s.ctx, retention, &stored))
 	}
 	for _, id := range []action.ID{gone, cachedID} {
 		_, err := s.Action(s.ctx, id)
-		wantCode(t, err, fault.NoSuchAction)
+		storetest.WantCode(t, err, fault.NoSuchAction)
 		_, err = s.Events(s.ctx, id)
-		wantCode(t, err, fault.NoSuchAction)
+		storetest.WantCode(t, err, fault.NoSuchAction)
 	}
 	if s.statusOf(t, lives) != action.Pending || s.statusOf(t, recent) != action.Successful {
 		t.Errorf("a live action is %s, a recent one %s", s.statusOf(t, lives), s.statusOf(t, recent))
@@ -90,11 +91,11 @@ func oldActionsAreDeleted(t *testing.T, s setup) {
 		t.Errorf("the answer of an action that is gone stands: %+v, %v", made, err)
 	}
 	s.wantPinned(t, lives)
-	check(t, s.Cancel(s.ctx, lives, queue.CancelNow))
-	check(t, s.Retain(s.ctx, retention, &stored))
+	storetest.Check(t, s.Cancel(s.ctx, lives, queue.CancelNow))
+	storetest.Check(t, s.Retain(s.ctx, retention, &stored))
 	for _, id := range []action.ID{lives, done1} {
 		_, err := s.Action(s.ctx, id)
-		wantCode(t, err, fault.NoSuchAction)
+		storetest.WantCode(t, err, fault.NoSuchAction)
 	}
 	if slices.Contains(stored, weekOf(old)) {
 		t.Errorf("the archive of %s stays: %v", weekOf(old), stored)
@@ -112,8 +113,8 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 	a.CacheKey = action.DerivedID(old, "key")
 	id := s.enqueue(t, a)
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
-	check(t, s.Dismiss(s.ctx, id, "ana"))
-	check(t, s.write(func(tx rows) error { // dismissing has deleted it
+	storetest.Check(t, s.Dismiss(s.ctx, id, "ana"))
+	storetest.Check(t, s.write(func(tx rows) error { // dismissing has deleted it
 		_, err := tx.PointCache([]queue.CacheEntry{{Key: a.CacheKey, Scope: queue.PayloadScope, ActionID: id, CreatedAt: old}}, true)
 		return err
 	}))
@@ -126,19 +127,19 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 			t.Error("retention passed a transaction that reads what it deletes")
 		}
 		state, err := s.Action(s.ctx, id)
-		check(t, err)
+		storetest.Check(t, err)
 		events, err := s.Events(s.ctx, id)
-		check(t, err)
+		storetest.Check(t, err)
 		if state.Dismissed.IsZero() || len(events) != 3 || len(s.entriesOf(t, a.CacheKey)) != 1 || len(stored) != 1 {
 			t.Errorf("after a refused call: %+v, %d events, entries %v, archive %v", state, len(events), s.entriesOf(t, a.CacheKey), stored)
 		}
 		release()
 	}
-	check(t, s.Retain(s.ctx, retention, &stored))
+	storetest.Check(t, s.Retain(s.ctx, retention, &stored))
 	_, err := s.Action(s.ctx, id)
-	wantCode(t, err, fault.NoSuchAction)
+	storetest.WantCode(t, err, fault.NoSuchAction)
 	_, err = s.Events(s.ctx, id)
-	wantCode(t, err, fault.NoSuchAction)
+	storetest.WantCode(t, err, fault.NoSuchAction)
 	if len(s.entriesOf(t, a.CacheKey)) != 0 || len(stored) != 0 {
 		t.Errorf("left: entries %v, archive %v", s.entriesOf(t, a.CacheKey), stored)
 	}
@@ -147,7 +148,7 @@ func refusedRetentionKeepsAll(t *testing.T, s setup) {
 // entriesOf reads the entry of a key.
 func (s setup) entriesOf(t *testing.T, key action.ID) (entries []queue.CacheEntry) {
 	t.Helper()
-	check(t, s.read(func(tx rows) (err error) {
+	storetest.Check(t, s.read(func(tx rows) (err error) {
 		entries, err = tx.CacheEntries([]action.ID{key}, queue.CacheQuery{})
 		return err
 	}))
@@ -158,7 +159,7 @@ func (s setup) entriesOf(t *testing.T, key action.ID) (entries []queue.CacheEntr
 func (s setup) wantPinned(t *testing.T, lives ...action.ID) {
 	t.Helper()
 	found, err := s.Partitions(s.ctx, retention)
-	check(t, err)
+	storetest.Check(t, err)
 	if s.database.Past == nil {
 		if found.Ahead != 0 || len(found.Pinned) != 0 {
 			t.Errorf("partitions of a file: %+v", found)
@@ -182,7 +183,7 @@ func retainedActionsAreRefusedToGo(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	s.enqueue(t, job("x"))
 	s.end(t, host, s.claim(t, host, "noop", 1)[0], done())
-	check(t, s.Retain(s.ctx, retention, &weeks{}))
+	storetest.Check(t, s.Retain(s.ctx, retention, &weeks{}))
 	for _, table := range []string{"event", "thread_done", "action"} {
 		if err := s.database.Exec("DELETE FROM " + table); err == nil {
 			t.Errorf("rows of %s were deleted", table)

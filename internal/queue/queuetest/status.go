@@ -1,4 +1,4 @@
-package ledgertest
+package queuetest
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 
 // statusTellsWhereAllActionsStand: by handler and status, who waits longest, and what comes next.
@@ -28,7 +29,7 @@ func statusTellsWhereAllActionsStand(t *testing.T, s setup) {
 	s.enqueue(t, later)
 
 	got, err := s.Status(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	counts := map[string]map[action.Status]int{}
 	for _, b := range got.Backlogs {
 		counts[b.Handler] = b.Counts
@@ -55,21 +56,21 @@ func statusTellsWhereAllActionsStand(t *testing.T, s setup) {
 		t.Errorf("instances %+v, rescues %v", got.Instances, got.Rescues)
 	}
 	_, err = s.Limit(s.ctx, "slow/a", queue.LimitCommand{Kind: "pause", By: "ana"})
-	check(t, err)
+	storetest.Check(t, err)
 	paused, err := s.Status(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if b := paused.Backlogs[1]; !b.Oldest.Equal(got.Backlogs[1].Oldest) || !b.Free.After(b.Oldest) {
 		t.Errorf("slow, with the lane of its first action paused: %+v, want the other action's time", b)
 	}
 	_, err = s.Limit(s.ctx, "slow/*", queue.LimitCommand{Kind: "pause", By: "ana"})
-	check(t, err)
+	storetest.Check(t, err)
 	paused, err = s.Status(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if b := paused.Backlogs[1]; b.Ready != 2 || !b.Free.IsZero() {
 		t.Errorf("slow, paused as a whole: %+v, want none that may start", b)
 	}
 	sample, err := s.Sample(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if len(sample.Backlogs) != 3 || sample.Backlogs[1].Ready != 2 {
 		t.Errorf("sample: %+v", sample)
 	}
@@ -84,11 +85,11 @@ func rescuesAreCountedForAnHour(t *testing.T, s setup) {
 	s.enqueue(t, job("again"))
 	s.enqueue(t, job("more"))
 	s.claim(t, a, "noop", 3)
-	check(t, s.Leave(s.ctx, a))
+	storetest.Check(t, s.Leave(s.ctx, a))
 	_, err := s.Rescue(s.ctx, b.ID, nil)
-	check(t, err)
+	storetest.Check(t, err)
 	got, err := s.Status(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	want := map[string]int{action.CodeLeaseLost: 2, action.CodeOutcomeUnknown: 1}
 	if diff := cmp.Diff(want, got.Rescues); diff != "" {
 		t.Error(diff)
@@ -103,9 +104,9 @@ func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 		r.Stopped = map[string]string{"greeter": "two deployments finish at once"}
 		r.Reload = &queue.Reload{File: "server.yaml", Since: time.Unix(1e9, 0).UTC(), Faults: []string{"server.yaml:1:1: unknown key"}}
 	})
-	check(t, s.Heartbeat(s.ctx, a))
+	storetest.Check(t, s.Heartbeat(s.ctx, a))
 	rows, err := s.Instances(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if len(rows) != 1 {
 		t.Fatalf("instances: %+v", rows)
 	}
@@ -116,13 +117,13 @@ func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 		t.Error(diff)
 	}
 	s.UpdateReport(func(r *queue.Report) { delete(r.Stopped, "greeter") })
-	check(t, s.Heartbeat(s.ctx, a))
+	storetest.Check(t, s.Heartbeat(s.ctx, a))
 	rows, err = s.Instances(s.ctx)
-	check(t, err)
+	storetest.Check(t, err)
 	if len(rows) != 1 || len(rows[0].Report.Stopped) != 0 {
 		t.Errorf("instances: %+v", rows)
 	}
-	check(t, s.Leave(s.ctx, a))
+	storetest.Check(t, s.Leave(s.ctx, a))
 	if rows, err = s.Instances(s.ctx); len(rows) != 0 || err != nil {
 		t.Errorf("it has left, and stands there: %+v, %v", rows, err)
 	}

@@ -1,0 +1,40 @@
+// Package journaltest is what every driver must do for a journal: one suite, run against each real database. The journal
+// works alone here: a fake takes the actions of its steps, and every instance lives that the test does not end.
+package journaltest
+
+import (
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/store/storetest"
+)
+
+// Run checks a driver. Each call of open returns a fresh database.
+func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
+	t.Helper()
+	storetest.Run(t, open, newSetup, properties())
+}
+
+// properties is the suite: a name that says what holds, and its proof.
+func properties() map[string]func(*testing.T, setup) {
+	return map[string]func(*testing.T, setup){
+		// the deployment log
+		"DefinesAndRegisters":            definesAndRegisters,
+		"ArtifactsSealARevision":         artifactsSealARevision,
+		"FactsAreAppendedOnce":           factsAreAppendedOnce,
+		"NotesAreCounted":                notesAreCounted,
+		"PositionsHaveNoGapUnderWriters": positionsHaveNoGapUnderWriters,
+		"AppendRejectsStalePosition":     appendRejectsStalePosition,
+		"RefusedDecisionLeavesNothing":   refusedDecisionLeavesNothing,
+		"EntriesAreSelected":             entriesAreSelected,
+		"RollUpsFollowTheLog":            rollUpsFollowTheLog,
+		"QuestionsAreAnswered":           questionsAreAnswered,
+		"IntroductionsAreKept":           introductionsAreKept,
+		"ResourcesHaveOwners":            resourcesHaveOwners,
+		"DefinitionsTakeTurns":           definitionsTakeTurns,
+		// actions
+		"IllegalEntriesAreRefused": illegalEntriesAreRefused,
+		// retention
+		"UnusedUploadsAreSwept":          unusedUploadsAreSwept,
+		"UploadsAreRegisteredWithinADay": uploadsAreRegisteredWithinADay,
+	}
+}
