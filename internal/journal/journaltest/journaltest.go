@@ -17,6 +17,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 // properties is the suite: a name that says what holds, and its proof.
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
+		"JournalFollowsTheModel": journalFollowsTheModel,
 		// the deployment log
 		"DefinesAndRegisters":            definesAndRegisters,
 		"ArtifactsSealARevision":         artifactsSealARevision,

@@ -44,7 +44,7 @@ func newSetup(t *testing.T, database storetest.Database) setup {
 	return s
 }
 
-// fakeQueue is a queue that stores no steps. Its instances live until die.
+// fakeQueue is a queue that stores no steps. Its instances live unless live ends them.
 type fakeQueue struct {
 	mu   sync.Mutex
 	dead map[action.ID]bool
@@ -58,11 +58,11 @@ func (q *fakeQueue) alive(_ *store.Tx, instance, _ action.ID) (bool, error) {
 	return !q.dead[instance], nil
 }
 
-// die ends an instance.
-func (q *fakeQueue) die(instance action.ID) {
+// live has an instance live or be dead.
+func (q *fakeQueue) live(instance action.ID, lives bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.dead[instance] = true
+	q.dead[instance] = !lives
 }
 
 // Now returns the database's time.

@@ -4,8 +4,12 @@
 package storetest
 
 import (
+	"flag"
+	"sync"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -48,8 +52,15 @@ func Open[D store.Driver](t *testing.T, database Database) D {
 	return driver
 }
 
+// TB is what the checks need of a test; that of a random program is one too.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // Check ends the test if there is an error.
-func Check(t testing.TB, err error) {
+func Check(t TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +68,30 @@ func Check(t testing.TB, err error) {
 }
 
 // WantCode ends the test unless the error has a code.
-func WantCode(t testing.TB, err error, code fault.Code) {
+func WantCode(t TB, err error, code fault.Code) {
 	t.Helper()
 	if fault.CodeOf(err) != code {
 		t.Fatalf("got %v (code %q), want code %q", err, fault.CodeOf(err), code)
 	}
 }
+
+// CheckPrograms runs random programs on a database: a few, in a few seconds. Run more with -rapid.checks, longer ones with
+// -rapid.steps.
+func CheckPrograms(t *testing.T, play func(*rapid.T)) {
+	t.Helper()
+	bound(t)
+	rapid.Check(t, play)
+}
+
+// bound lowers rapid's default number of checks once, unless the command line sets it: the default is for properties that
+// need no database.
+func bound(t *testing.T) {
+	t.Helper()
+	bounding.Lock()
+	defer bounding.Unlock()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		Check(t, flag.Set("rapid.checks", "20"))
+	}
+}
+
+var bounding sync.Mutex
