@@ -40,7 +40,7 @@ func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 	return t.rollUp(head, fresh)
 }
 
-// fill completes what an entry leaves to the ledger.
+// fill sets the fields of an entry that its caller leaves to the journal.
 func (t *txn) fill(head *HeadRow, e pipeline.Entry) pipeline.Entry {
 	e.Pipeline, e.At = head.Pipeline, t.Now()
 	if e.Target == "" {

@@ -68,7 +68,7 @@ func (j *Journal) Lease(ctx context.Context, name string, instance action.ID) (l
 	return lease, ok, err
 }
 
-// Pass runs a scheduling pass. A lease that is no longer the pipeline's is refused with fault.StaleEpoch.
+// Pass runs a scheduling pass. It returns fault.StaleEpoch if the lease no longer owns the pipeline.
 // since is the position up to which the caller has folded. Returns the head after the pass.
 func (j *Journal) Pass(ctx context.Context, lease Lease, since int64, decide Decider) (Head, error) {
 	r := recording{what: "pass", pipeline: lease.Pipeline, since: since, decide: decide}

@@ -67,7 +67,7 @@ type Rows interface {
 	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
 }
 
-// HeadRow is a Head with what only the ledger needs.
+// HeadRow is a Head with the fields that only the journal needs.
 type HeadRow struct {
 	Head
 	ID       int64

@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Backoff spaces the tries of a loop whose ledger is away: 100 ms doubling to 5 s, jittered. The zero value is ready.
+// Backoff computes the delays of a loop that cannot reach the database: from 100 ms, doubling to 5 s, with jitter. The
+// zero value is ready to use.
 type Backoff struct{ failures int }
 
 const (
@@ -17,22 +18,23 @@ const (
 	maxBackoff   = 5 * time.Second
 )
 
-// Next is how long to wait after one more failure.
+// Next counts a failure and returns how long to wait after it.
 func (b *Backoff) Next() time.Duration {
+	// The shift is bounded, so a loop that fails for months does not overflow the duration.
 	delay := min(maxBackoff, firstBackoff<<min(b.failures, 10))
 	b.failures++
 	return Jitter(delay)
 }
 
-// Reset forgets the failures: it went well.
+// Reset forgets the failures. Call it after a success.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// Jitter is d, less up to a fifth of it, so that instances do not move in step and never are late.
+// Jitter returns d, shortened at random by up to a fifth. Instances thus do not act at the same moment, and none is late.
 func Jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/5+1))
 }
 
-// Pause waits for d; false when ctx ended first.
+// Pause waits for d and reports whether it has passed; false means that ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -44,7 +46,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Passing reports whether err says that the ledger is away, which passes by itself.
+// Passing reports whether err means that a service is unavailable, so that the same call may succeed later.
 func Passing(err error) bool {
 	return fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Waiter waits until something about a topic may have changed; store.Waiter is one.
+// Waiter waits for changes of a topic, as store.Waiter does. It may return although nothing has changed.
 type Waiter interface {
 	Wait(ctx context.Context, topic store.Topic, deadline time.Time) error
 }
 
-// Watch wakes loops whenever something about the topic may have changed, until ctx ends.
+// Watch wakes loops whenever the topic may have changed, until ctx ends.
 func Watch(ctx context.Context, w Waiter, topic store.Topic, log *slog.Logger, wakes ...chan struct{}) {
 	var away Backoff
 	for ctx.Err() == nil {
@@ -32,7 +32,8 @@ func Watch(ctx context.Context, w Waiter, topic store.Topic, log *slog.Logger, w
 	}
 }
 
-// Poke wakes a loop whose channel holds one; it never blocks, for one look sees everything.
+// Poke wakes a loop through a channel with a buffer of one. It never blocks: if a wake-up is already waiting, the loop's
+// next round sees this change as well.
 func Poke(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:

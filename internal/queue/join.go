@@ -38,7 +38,7 @@ func Join(ctx context.Context, r Registry, instance Instance, log *slog.Logger) 
 	}
 }
 
-// Leave takes the instance out of the ledger. What it still holds is then anybody's.
+// Leave removes the instance from the queue. Other instances may then take what it still holds.
 func Leave(ctx context.Context, r Registry, instance Instance, log *slog.Logger) {
 	if err := r.Leave(ctx, instance); err != nil {
 		log.Warn("leaving failed; the lease ends by itself", obs.Error(err))

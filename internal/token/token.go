@@ -16,15 +16,15 @@ type Driver interface {
 	TokenRows(store.Rows) Rows
 }
 
-// Rows is the access tokens and the sessions, in one transaction.
+// Rows reads and writes the access tokens and the sessions in one transaction.
 type Rows interface {
 	InsertToken(t Token) error
-	// Tokens reads one by hash, or all when hash is nil.
+	// Tokens returns the token with the hash, or all tokens if hash is nil.
 	Tokens(hash []byte) ([]Token, error)
 	RevokeToken(name string) (int, error)
 
 	InsertSession(s Session) error
-	// Sessions reads the session of a hash, if there is one.
+	// Sessions returns the session with the hash, or an empty slice if none is stored.
 	Sessions(hash [32]byte) ([]Session, error)
 	DeleteSession(hash [32]byte) error
 	DeleteExpiredSessions() error
@@ -39,12 +39,12 @@ type Tokens struct {
 // New returns the tokens in a database.
 func New(db *store.DB, driver Driver) *Tokens { return &Tokens{db: db, driver: driver} }
 
-// ForReaders returns the tokens for the requests of people and programs: their reads delay nothing else.
+// ForReaders returns the same tokens for requests of people and programs, whose reads must not delay other work.
 func (t *Tokens) ForReaders() *Tokens {
 	return &Tokens{db: t.db.For(store.ForReaders), driver: t.driver}
 }
 
-// txn is a transaction.
+// txn is a transaction together with its token rows.
 type txn struct {
 	*store.Tx
 	Rows
@@ -68,12 +68,12 @@ type Token struct {
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
 }
 
-// Valid reports whether the token opens anything at a moment.
+// Valid reports whether the token is neither revoked nor expired at now.
 func (t Token) Valid(now time.Time) bool {
 	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
 }
 
-// CreateToken stores a token; a name that is taken is fault.Conflict.
+// CreateToken stores a token. It returns fault.Conflict if a stored token has the same name, even a revoked one.
 func (t *Tokens) CreateToken(ctx context.Context, token Token) error {
 	return t.write(ctx, "create token "+token.Name, func(tx txn) error {
 		known, err := tx.Tokens(nil)
@@ -92,8 +92,8 @@ func (t *Tokens) CreateToken(ctx context.Context, token Token) error {
 	})
 }
 
-// TokenByHash finds a token by the SHA-256 of its secret; fault.NotFound when there is none.
-// Whether it is still good is Token.Valid's to say.
+// TokenByHash returns the token with the SHA-256 of its secret, or fault.NotFound.
+// The token may be revoked or expired: the caller checks Token.Valid.
 func (t *Tokens) TokenByHash(ctx context.Context, hash [32]byte) (token Token, err error) {
 	err = t.read(ctx, "read token", func(tx txn) error {
 		found, err := tx.Tokens(hash[:])
@@ -109,7 +109,7 @@ func (t *Tokens) TokenByHash(ctx context.Context, hash [32]byte) (token Token, e
 	return token, err
 }
 
-// ListTokens lists all tokens, by name.
+// ListTokens returns all tokens, ordered by name.
 func (t *Tokens) ListTokens(ctx context.Context) (tokens []Token, err error) {
 	err = t.read(ctx, "read tokens", func(tx txn) error {
 		tokens, err = tx.Tokens(nil)
@@ -118,7 +118,7 @@ func (t *Tokens) ListTokens(ctx context.Context) (tokens []Token, err error) {
 	return tokens, err
 }
 
-// RevokeToken makes a token worthless from now on; fault.NotFound when there is none of that name.
+// RevokeToken revokes the token with the name, or returns fault.NotFound.
 func (t *Tokens) RevokeToken(ctx context.Context, name string) error {
 	return t.write(ctx, "revoke token "+name, func(tx txn) error {
 		n, err := tx.RevokeToken(name)
