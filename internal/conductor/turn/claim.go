@@ -44,6 +44,11 @@ func (s *State) advance(now time.Time) {
 // serve handles the first lane of the circle: it gives the lane a worker, or takes it out of the
 // circle. It returns false when the lane stays in the circle without a worker.
 func (s *State) serve(l *lane, now time.Time) bool {
+	if s.lost { // the lost turn may have used what room the lane seems to have: no worker is reserved
+		began := s.begin(l, now)
+		s.circle.turn()
+		return began
+	}
 	if l.fresh {
 		l.fresh = false
 		s.search.fresh--

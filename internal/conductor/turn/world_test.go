@@ -18,6 +18,7 @@ type world struct {
 	ready   map[string]int // actions that may be claimed, by lane
 	blocked map[string]bool
 	granted map[string]int // tokens that were granted and not given back, by lane
+	spent   map[string]int // claims ever made, by lane: each used a token if the lane has a rate
 	limits  map[string]Limits
 	bytes   int           // of an action's parameters
 	limit   time.Duration // of an attempt
@@ -42,8 +43,8 @@ type flight struct {
 var epoch = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
 func newWorld(cfg Config, limits map[string]Limits) *world {
-	w := &world{s: New(cfg), now: epoch, ready: map[string]int{}, blocked: map[string]bool{}, granted: map[string]int{}, limits: limits,
-		limit: 30 * time.Second}
+	w := &world{s: New(cfg), now: epoch, ready: map[string]int{}, blocked: map[string]bool{}, granted: map[string]int{}, spent: map[string]int{},
+		limits: limits, limit: 30 * time.Second}
 	w.s.Configure(limits, w.now)
 	w.s.Joined()
 	w.s.Allow(true)
@@ -91,6 +92,7 @@ func (w *world) step() (t Turn, at time.Time) {
 		for range min(want.N, w.ready[want.Lane]) {
 			w.ready[want.Lane]--
 			w.claims++
+			w.spent[want.Lane]++
 			c := &Claim{Attempt: 1, Lane: want.Lane, Bytes: w.bytes, Limit: w.limit}
 			binary.BigEndian.PutUint64(c.ID[8:], uint64(w.claims))
 			f.claims = append(f.claims, c)
@@ -227,6 +229,9 @@ func (w *world) check() string {
 	for name, l := range w.s.lanes {
 		if l.limit.Rate > 0 && l.tokens > w.granted[name] {
 			return fmt.Sprintf("%s has %d tokens, of %d that were granted", name, l.tokens, w.granted[name])
+		}
+		if l.limit.Rate > 0 && w.spent[name] > w.granted[name] {
+			return fmt.Sprintf("%d of %s were claimed, with %d tokens", w.spent[name], name, w.granted[name])
 		}
 	}
 	return ""
