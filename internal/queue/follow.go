@@ -9,11 +9,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Planner says which actions follow other ones. What it plans is stored in the
+// Successors decides which actions follow other ones. What it plans is stored in the
 // transaction in which the other one begins or ends.
 type Successors interface {
-	// Begins is what follows when an action runs, to which later requests have added subscribers. It is asked inside of transactions, each time: it only computes, and
-	// gives the same ids for the same action.
+	// Begins returns what follows when an action runs, to which later requests have added subscribers. It is called inside
+	// transactions, each time: it only computes, and returns the same ids for the same action.
 	Begins(a action.Action, at time.Time, added []Subscriber) []Successor
 	// Asks reports whether something may follow when the action ends so. It only computes.
 	Asks(a action.Action, end action.Status) bool
@@ -23,18 +23,18 @@ type Successors interface {
 	Plan(ctx context.Context, e End) ([]Successor, error)
 }
 
-// Follow is an action that another one asks for.
+// Successor is an action that another one asks for.
 type Successor struct {
 	Action action.Action  // with its id
 	Link   *action.Action // for a job: stored in its place, SUCCESSFUL, when another job answers for the same payload
 	Code   string         // of Fault
-	Fault  string         // why the action is FAILED at its birth; "": it is to be done
+	Fault  string         // why the action is stored as FAILED; "": it is to be done
 }
 
 // codeLinked is the code of an action that refers to an existing job.
 const codeLinked = "linked"
 
-// begins is what follows when a move makes its action run.
+// onChange returns what follows when a move makes its action run.
 func (t *txn) onChange(m move) ([]Successor, error) {
 	if t.core.options.Successors == nil {
 		return nil, nil
@@ -48,7 +48,7 @@ func (t *txn) onChange(m move) ([]Successor, error) {
 	return nil, nil
 }
 
-// beginning is what follows the claims that run.
+// onStart returns what follows the claims that run.
 func (t *txn) onStart(claimed []Claimed) (follows []Successor, err error) {
 	if t.core.options.Successors == nil {
 		return nil, nil
@@ -66,7 +66,7 @@ func (t *txn) onStart(claimed []Claimed) (follows []Successor, err error) {
 	return follows, err
 }
 
-// follow stores what follows in the transaction that it follows from.
+// enqueueSuccessors stores what follows in the transaction that it follows from.
 func (t *txn) enqueueSuccessors(follows []Successor) error {
 	if len(follows) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (t *txn) link(born []move, links []Successor) ([]move, error) {
 	return born, err
 }
 
-// bear ends an action that this transaction has stored.
+// endAtOnce ends an action that this transaction has stored.
 func (t *txn) endAtOnce(born []move, a action.Action, o action.Outcome) ([]move, error) {
 	a, err := t.prepare(a)
 	if err != nil {

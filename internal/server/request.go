@@ -153,7 +153,7 @@ func readStream(response *http.Response, ask *request, each func(kind, data stri
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return true, nil //nolint:nilerr // a broken stream is resumed
+			return true, nil // a broken stream is resumed
 		}
 		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch field {

@@ -44,6 +44,19 @@ func stateQuery(q queue.ActionQuery, now time.Time) (query string, args []any) {
 		CROSS JOIN action a ON a.id = page.id` + stateJoins + ` ORDER BY a.id` + order, append(args, limit(q.Limit))
 }
 
+// idBounds returns the conditions of a query on the ids of the table that is walked.
+func idBounds(q queue.ActionQuery, walked string) (bounds []condition) {
+	for _, bound := range []struct {
+		is string
+		id action.ID
+	}{{`>=`, q.From()}, {`<`, q.To()}, {map[bool]string{false: `<`, true: `>`}[q.Oldest], q.After}} {
+		if !bound.id.IsZero() {
+			bounds = append(bounds, condition{walked + `.id ` + bound.is + ` ?`, []any{id(bound.id)}})
+		}
+	}
+	return bounds
+}
+
 // branch walks one table and finds what is wanted. What it says of the table it says for an index: a status or a duration of
 // jobs, a failure, a name.
 func branch(b queue.Branch, q queue.ActionQuery, wanted []condition, order string) (string, []any) {
@@ -83,14 +96,7 @@ func branch(b queue.Branch, q queue.ActionQuery, wanted []condition, order strin
 			and(`a.kind = '` + action.KindJob + `'`) // a literal, for the partial index of jobs
 		}
 	}
-	for _, bound := range []struct {
-		is string
-		id action.ID
-	}{{`>=`, q.From()}, {`<`, q.To()}, {map[bool]string{false: `<`, true: `>`}[q.Oldest], q.After}} {
-		if !bound.id.IsZero() {
-			and(walked+`.id `+bound.is+` ?`, id(bound.id))
-		}
-	}
+	wanted = append(wanted, idBounds(q, walked)...)
 	where, args := ``, []any(nil)
 	for i, c := range wanted {
 		where += map[bool]string{true: ` WHERE `, false: ` AND `}[i == 0] + c.text

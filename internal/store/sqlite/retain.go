@@ -95,7 +95,7 @@ func drained(ctx context.Context, conn *sql.Conn, statement string) error {
 		return err
 	}
 	defer func() { _ = rows.Close() }() // rows.Err tells
-	for rows.Next() {                   //nolint:revive // each row is a page
+	for rows.Next() {                   // each row is a page
 	}
 	return rows.Err()
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -98,7 +97,7 @@ func pragma(t *testing.T, d *Driver, statement string) (value int) {
 		t.Fatal(err)
 	}
 	defer func() { d.writer <- conn }()
-	rows, err := conn.QueryContext(context.Background(), statement)
+	rows, err := conn.QueryContext(t.Context(), statement)
 	if err != nil {
 		t.Fatal(err)
 	}
