@@ -15,7 +15,7 @@ import (
 // silent is a driver that does not notify other processes.
 type silent struct{ ledger.Driver }
 
-// Write hands fn a transaction that tells nobody.
+// Write hands fn a transaction that sends no signals.
 func (s silent) Write(ctx context.Context, use store.Use, fn func(store.Rows) error) error {
 	return s.Driver.Write(ctx, use, func(tx store.Rows) error { return fn(silentTx{tx}) })
 }
@@ -30,8 +30,8 @@ func (s silent) QueueRows(tx store.Rows) (queue.Rows, queue.CacheRows, queue.Hos
 
 type silentTx struct{ store.Rows }
 
-// Tell does nothing.
-func (silentTx) Tell([]store.Signal) {}
+// Notify does nothing.
+func (silentTx) Notify([]store.Signal) {}
 
 // enqueue measures actions/s that so many callers store, one at a time each: on PostgreSQL with and
 // without telling other processes (T4), on SQLite, where these look for themselves, beside a single

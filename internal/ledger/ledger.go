@@ -84,7 +84,7 @@ func (l *Ledger) Ready(ctx context.Context) error { return l.DB.Ready(ctx) }
 // Now returns the database's time.
 func (l *Ledger) Now(ctx context.Context) (time.Time, error) { return store.Now(ctx, l.DB) }
 
-// ID returns the id that tells this log from every other one.
+// ID returns the id of this log, which no other log has.
 func (l *Ledger) ID(ctx context.Context) (action.ID, error) { return store.ID(ctx, l.DB) }
 
 // Outdated returns a channel that is closed once a newer Waybill has migrated the database; see store.Signals.

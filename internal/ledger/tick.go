@@ -10,7 +10,7 @@ import (
 )
 
 // Tick stores the action of one tick of a schedule. Its id comes from the tick and the schedule's name, so that one tick
-// makes one action, whoever stores it.
+// makes one action, however many processes store it.
 func (l *Ledger) Tick(ctx context.Context, schedule string, at time.Time, a action.Action) (queue.Enqueued, error) {
 	a.ID = action.DerivedID(at, "schedule", schedule)
 	made, err := l.Enqueue(ctx, a)

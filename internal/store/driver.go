@@ -51,9 +51,9 @@ const (
 type Rows interface {
 	// Now is the transaction's time, UTC, in microseconds.
 	Now() time.Time
-	// Tell sends signals to other processes once the transaction is committed. It is called last.
-	Tell(signals []Signal)
-	// LedgerID tells this log from every other one.
+	// Notify sends signals to other processes once the transaction is committed. It is called last.
+	Notify(signals []Signal)
+	// LedgerID returns the id of this log, which no other log has.
 	LedgerID() (action.ID, error)
 	// Newer reports whether a newer Waybill has migrated the database since the driver was opened.
 	Newer() (bool, error)

@@ -12,9 +12,9 @@ type Topic string
 // The topics.
 const (
 	TopicEntry  Topic = "entry"  // the log of some pipeline grew
-	TopicAction Topic = "action" // an action was made, or stands elsewhere; claims aside
+	TopicAction Topic = "action" // an action was made or changed its status; claims aside
 	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than was known
-	TopicCancel Topic = "cancel" // somebody asked to cancel a claimed action
+	TopicCancel Topic = "cancel" // a claimed action is to be canceled
 	TopicAccess Topic = "access" // a token was revoked, or a session ended
 )
 

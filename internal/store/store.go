@@ -78,7 +78,7 @@ func Now(ctx context.Context, db *DB) (now time.Time, err error) {
 	return now, err
 }
 
-// ID returns the id that tells this log from every other one.
+// ID returns the id of this log, which no other log has.
 func ID(ctx context.Context, db *DB) (id action.ID, err error) {
 	err = db.Read(ctx, "read the ledger's id", func(tx *Tx) error {
 		id, err = tx.LedgerID()
@@ -97,7 +97,7 @@ func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error 
 			if err := fn(done); err != nil {
 				return err
 			}
-			rows.Tell(done.signals)
+			rows.Notify(done.signals)
 			return nil
 		})
 	})

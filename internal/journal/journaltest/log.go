@@ -102,7 +102,7 @@ func appendRejectsStalePosition(t *testing.T, s setup) {
 	head := s.define(t)
 	s.register(t, "3f2c9a1")
 	decided := fact(1, oak, pipeline.HostStarted)
-	decided.Seq = head.Seq + 1 // as somebody decides who has not seen the registration
+	decided.Seq = head.Seq + 1 // as a caller decides that has not seen the registration
 	_, err := s.Append(s.ctx, testPipeline, head.Seq, func(locked journal.Locked) (journal.Change, error) {
 		if len(locked.Newer) != 1 || locked.Newer[0].Event != pipeline.DeploymentCreated || locked.Now.IsZero() {
 			t.Errorf("newer rows: %+v", locked)

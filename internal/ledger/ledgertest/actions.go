@@ -91,7 +91,7 @@ func drainedStepsEndAfterTheEntries(t *testing.T, s setup) {
 	before, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, After: head.Seq - 2, Limit: 1})
 	storetest.Check(t, err)
 	if before[0].Event != pipeline.StageFailed {
-		t.Errorf("before it stands %+v", before[0])
+		t.Errorf("before it is %+v", before[0])
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)
 	storetest.Check(t, err)

@@ -182,7 +182,7 @@ var unplanned = map[string]string{
 	"Backlogs": "counts all live rows",
 	"BindHost": "adds a row by its key, and reads it", "HostHomes": "reads local hosts, which people name",
 	"InsertVersion": "adds a row", "InsertEntries": "adds rows", "InsertRevision": "adds a row",
-	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row", "InsertThreads": "adds rows", "Tell": "reads nothing",
+	"InsertArtifact": "adds a row", "InsertDeployment": "adds a row", "InsertIntroduction": "adds a row", "InsertThreads": "adds rows", "Notify": "reads nothing",
 	"InsertActions": "adds rows", "InsertEvents": "adds rows", "InsertToken": "adds a row", "InsertSession": "adds a row",
 	"InsertSubscriber": "adds a row", "InsertDismissal": "adds a row",
 	"RollUp": "adds rows, or changes them by their key", "PutStageRun": "adds a row, or changes it by its key",

@@ -107,7 +107,7 @@ func sessionsLastUntilEndedOrExpired(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.NotFound)
 }
 
-// cutConnectionsLoseNothing: whoever repeats what it has no answer for has it in the log once.
+// cutConnectionsLoseNothing: a caller that repeats what was not answered finds it in the log once.
 func cutConnectionsLoseNothing(t *testing.T, s setup) {
 	s.define(t)
 	s.register(t, "3f2c9a1")
@@ -154,7 +154,7 @@ func cutConnectionsLoseNothing(t *testing.T, s setup) {
 	}
 }
 
-// insist appends until it is told that it happened.
+// insist appends until the answer says that it happened.
 func (s setup) insist(t *testing.T, e pipeline.Entry) {
 	s.persist(t, func() error {
 		_, err := s.Append(s.ctx, testPipeline, 0, func(journal.Locked) (journal.Change, error) {

@@ -108,7 +108,7 @@ func endsAndWhatFollowsAreOne(t *testing.T, s setup) {
 	}
 }
 
-// everyEndHasItsFollowers: whoever ends an action.
+// everyEndHasItsFollowers: however an action ends.
 func everyEndHasItsFollowers(t *testing.T, s setup) {
 	p := s.planning(t, &planner{})
 	host := s.join(t, "host-a")
@@ -179,7 +179,7 @@ func everyEndHasItsFollowers(t *testing.T, s setup) {
 	}
 }
 
-// unplannedEndsWait: while documents cannot be had their action stays as it is; nobody else waits for it.
+// unplannedEndsWait: while documents cannot be had their action stays as it is; no other action waits for it.
 func unplannedEndsWait(t *testing.T, s setup) {
 	p := s.planning(t, &planner{away: true})
 	host := s.join(t, "host-a")
@@ -375,7 +375,7 @@ func followersFailAtBirth(t *testing.T, s setup) {
 	s.claim(t, host, "callback", 1) // the good one, and no other
 }
 
-// chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that somebody asks for.
+// chainsLinkToWhatIsThere: a job that follows is answered by the payload cache, as one that a client asks for.
 func chainsLinkToWhatIsThere(t *testing.T, s setup) {
 	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		if e.Action.Name != "first" {
@@ -432,7 +432,7 @@ func chainsKeepTheirWidth(t *testing.T, s setup) {
 	}
 }
 
-// beginningsAreToldOnce: however often an action is tried, and whoever says that it runs.
+// beginningsAreToldOnce: however often an action is tried, and whichever observer reports that it runs.
 func beginningsAreToldOnce(t *testing.T, s setup) {
 	s.planning(t, &planner{begins: func(a action.Action) []queue.Successor {
 		return []queue.Successor{{Action: follower(queue.End{Action: a}, "began")}}
@@ -462,7 +462,7 @@ func beginningsAreToldOnce(t *testing.T, s setup) {
 	storetest.Check(t, err)
 	for name, id := range map[string]action.ID{"local": local, "away": away, "whole": whole} {
 		if n := len(s.followers(t, id)); n != 1 {
-			t.Errorf("%s: its beginning is told %d times", name, n)
+			t.Errorf("%s: its beginning is reported %d times", name, n)
 		}
 	}
 }

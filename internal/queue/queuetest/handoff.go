@@ -54,12 +54,12 @@ func handOffsAreClaimedInSilence(t *testing.T, s setup) {
 	}
 	b := s.join(t, "host-b")
 	if r, err := s.Rescue(s.ctx, b.ID, nil); err != nil || len(r) != 1 { // the local one
-		t.Errorf("rescued %+v, %v: work that goes on elsewhere is nobody's claim", r, err)
+		t.Errorf("rescued %+v, %v: work that runs elsewhere is not claimed", r, err)
 	}
 	s.wantHistory(t, id, action.Queued)
 }
 
-// lostHandOffsAreMadeAgain: the process that was handing off is dead, and nobody knows whether it did.
+// lostHandOffsAreMadeAgain: the process that was handing off is dead, and it is unknown whether it did.
 func lostHandOffsAreMadeAgain(t *testing.T, s setup) {
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	id := s.enqueue(t, job("x"))
@@ -102,7 +102,7 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 		t.Errorf("a conductor without the handler took %+v, %v", taken, err)
 	}
 	stops(id)
-	stops() // somebody is at it
+	stops() // an instance is at it
 	storetest.Check(t, s.Stopped(s.ctx, host, id, action.Outcome{Kind: action.Retry, Error: "no route"}))
 	stops() // it waits
 	state, err := s.Action(s.ctx, id)
@@ -155,7 +155,7 @@ func deadlinesStopHandedOffWork(t *testing.T, s setup) {
 	}
 }
 
-// progressOnlyGrows: how far work has come is no event, and never goes back.
+// progressOnlyGrows: how far work has come is not an event, and never goes back.
 func progressOnlyGrows(t *testing.T, s setup) {
 	host := s.join(t, "host-a")
 	id := s.accepted(t, host, job("x"))

@@ -37,7 +37,7 @@ func instancesLiveByTheirHeartbeat(t *testing.T, s setup) {
 		t.Errorf("its claim is %s", got)
 	}
 	storetest.WantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
-	storetest.Check(t, s.Join(s.ctx, a)) // it registers anew
+	storetest.Check(t, s.Join(s.ctx, a)) // it registers again
 	storetest.Check(t, s.Heartbeat(s.ctx, a))
 	storetest.Check(t, s.Leave(s.ctx, a))
 	storetest.WantCode(t, s.Heartbeat(s.ctx, a), fault.StaleClaim)
@@ -68,10 +68,10 @@ func (s setup) outlived(t *testing.T, i queue.Instance) (claims []queue.Rescued)
 	}
 }
 
-// instancesOutliveTheLedgersAbsence: when it was away for longer than a lease, everybody's has passed.
+// instancesOutliveTheLedgersAbsence: when the database was away for longer than a lease, all leases have passed.
 func instancesOutliveTheLedgersAbsence(t *testing.T, s setup) {
 	if s.Embedded() {
-		return // there are no leases
+		return // SQLite has no leases
 	}
 	a, b := s.join(t, "host-a"), s.join(t, "host-b")
 	id := s.enqueue(t, job("x"))
@@ -93,10 +93,10 @@ func instancesOutliveTheLedgersAbsence(t *testing.T, s setup) {
 	}
 }
 
-// instancesDieWithTheirConnection: whoever loses it is given up although the lease has not passed.
+// instancesDieWithTheirConnection: an instance that loses it is removed although its lease has not passed.
 func instancesDieWithTheirConnection(t *testing.T, s setup) {
 	if s.Embedded() {
-		return // there are no connections
+		return // SQLite has no connections
 	}
 	b := s.join(t, "host-b")
 	other, _ := s.another(t, queue.Options{})

@@ -84,12 +84,12 @@ func refusalsSlowALane(t *testing.T, s setup) {
 	grants, err := s.Grant(s.ctx, a, nil)
 	storetest.Check(t, err)
 	if len(grants) != 1 || grants[0].Key != lane || grants[0].Tokens != 0 || grants[0].Bucket.Slowed != 16 {
-		t.Errorf("told to who asked for nothing: %+v", grants)
+		t.Errorf("answered to an instance that asked for nothing: %+v", grants)
 	}
 	grants, err = s.Grant(s.ctx, a, []action.Ask{{Key: "noop/other", Limit: action.Limit{Rate: 1}, Tokens: 1}})
 	storetest.Check(t, err)
 	if len(grants) != 2 || grants[1].Key != lane {
-		t.Errorf("told to who asked for another lane: %+v", grants)
+		t.Errorf("answered to an instance that asked for another lane: %+v", grants)
 	}
 	now, err := s.Now(s.ctx)
 	storetest.Check(t, err)
@@ -314,6 +314,6 @@ func wellLanesLeaveNoLimiter(t *testing.T, s setup) {
 	storetest.Check(t, s.database.Exec(old))
 	storetest.Check(t, s.Maintain(s.ctx))
 	if limit, ok := s.limit(t); ok {
-		t.Errorf("nobody has used it for two hours, and it is kept: %+v", limit)
+		t.Errorf("unused for two hours, and kept: %+v", limit)
 	}
 }

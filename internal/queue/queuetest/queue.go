@@ -354,13 +354,13 @@ func equalKeysMakeOneAction(t *testing.T, s setup) {
 		t.Errorf("an ended action holds its key: %+v", after[0])
 	}
 	if after[1].Created {
-		t.Error("an ended action was made anew under its own id")
+		t.Error("an ended action was made again under its own id")
 	}
 	_, err = s.Enqueue(s.ctx, action.Action{Kind: "job"})
 	storetest.WantCode(t, err, fault.Invalid)
 }
 
-// callersShareTransactions: many store actions at once; each has its own answer, and what is wrong with one is nobody else's.
+// callersShareTransactions: many store actions at once; each has its own answer, and what is wrong with one refuses no other.
 func callersShareTransactions(t *testing.T, s setup) {
 	const callers = 60
 	ids := make([]action.ID, callers)
@@ -390,7 +390,7 @@ func callersShareTransactions(t *testing.T, s setup) {
 		state, err := s.Action(s.ctx, id)
 		storetest.Check(t, err)
 		if state.Name != fmt.Sprint(i) {
-			t.Errorf("caller %d was told of the action of caller %s", i, state.Name)
+			t.Errorf("caller %d got the action of caller %s", i, state.Name)
 		}
 	}
 	gone, cancel := context.WithCancel(s.ctx)
@@ -438,7 +438,7 @@ func dueActionsBecomeReady(t *testing.T, s setup) {
 	}
 }
 
-// defaultDeadlinesAreKept: whoever names none has a week from when the action was stored, however old its id is, and
+// defaultDeadlinesAreKept: an action without one has a week from when the action was stored, however old its id is, and
 // a thousand that are past it are ended in one look.
 func defaultDeadlinesAreKept(t *testing.T, s setup) {
 	const week = 7 * 24 * time.Hour

@@ -80,7 +80,7 @@ func replacersLeaveOne(t *testing.T, s setup) {
 	}
 }
 
-// overtakingIsBounded claims a few at a time from a lane in which actions of all priorities arrive: nobody is overtaken
+// overtakingIsBounded claims a few at a time from a lane in which actions of all priorities arrive: no action is overtaken
 // by one that became due later than the difference of their priorities, in steps, after it.
 func overtakingIsBounded(t *testing.T, s setup) {
 	const step, batch = time.Second, 20

@@ -34,7 +34,7 @@ func weekOf(at time.Time) string {
 	return fmt.Sprintf("%04dw%02d", year, week)
 }
 
-// monday is the start of a week that lies some weeks back.
+// monday returns the start of a week some weeks ago.
 func (s setup) monday(t *testing.T, back int) time.Time {
 	t.Helper()
 	now, err := s.Now(s.ctx)
@@ -88,7 +88,7 @@ func oldActionsAreDeleted(t *testing.T, s setup) {
 	}
 	cached.ID = action.ID{}
 	if made, err := s.Enqueue(s.ctx, cached); err != nil || !made[0].Created {
-		t.Errorf("the answer of an action that is gone stands: %+v, %v", made, err)
+		t.Errorf("the answer of a deleted action is still given: %+v, %v", made, err)
 	}
 	s.wantPinned(t, lives)
 	storetest.Check(t, s.Cancel(s.ctx, lives, queue.CancelNow))
@@ -170,7 +170,7 @@ func (s setup) wantPinned(t *testing.T, lives ...action.ID) {
 	for _, p := range found.Pinned {
 		pinned = append(pinned, p.Action)
 		if !strings.HasSuffix(p.Name, weekOf(p.Action.Time())) {
-			t.Errorf("%s lies in %s", p.Action, p.Name)
+			t.Errorf("%s is in %s", p.Action, p.Name)
 		}
 	}
 	if diff := cmp.Diff(lives, pinned); diff != "" || found.Ahead != 4 {

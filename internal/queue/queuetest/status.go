@@ -125,6 +125,6 @@ func instancesTellWhatNoRowSays(t *testing.T, s setup) {
 	}
 	storetest.Check(t, s.Leave(s.ctx, a))
 	if rows, err = s.Instances(s.ctx); len(rows) != 0 || err != nil {
-		t.Errorf("it has left, and stands there: %+v, %v", rows, err)
+		t.Errorf("it has left, and is still there: %+v, %v", rows, err)
 	}
 }

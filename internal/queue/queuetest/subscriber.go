@@ -23,7 +23,7 @@ import (
 // teller plans a callback for each end of a job, and calls to all subscribers.
 type teller struct{ away atomic.Bool }
 
-// call is an action that tells a subscriber; its name says what of.
+// call is an action that calls a subscriber; its name says why.
 func call(a action.Action, about string, s queue.Subscriber) queue.Successor {
 	name := about + " " + s.SuccessURI
 	return queue.Successor{Action: action.Action{ID: action.DerivedID(a.ID.Time(), a.ID.String(), name, s.ID.String()), Kind: "callback", Name: name,
@@ -66,8 +66,8 @@ func subscribed(payloadOf, name string) action.Action {
 	return a
 }
 
-// told counts the calls that follow a job, by name.
-func (s setup) told(t *testing.T, job action.ID) map[string]int {
+// calls counts the calls that follow a job, by name.
+func (s setup) calls(t *testing.T, job action.ID) map[string]int {
 	t.Helper()
 	counted := map[string]int{}
 	for _, f := range s.followers(t, job) {
@@ -76,7 +76,7 @@ func (s setup) told(t *testing.T, job action.ID) map[string]int {
 	return counted
 }
 
-// laterSubscribersAreTold: those of requests that the payload cache answers with a live job, each once, by whoever ends it.
+// laterSubscribersAreTold: those of requests that the payload cache answers with a live job, each once, however it ends.
 func laterSubscribersAreTold(t *testing.T, s setup) {
 	s.reopen(t, queue.Options{Successors: &teller{}})
 	host := s.join(t, "host-a")
@@ -92,13 +92,13 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 			t.Fatalf("by key: %+v, %v", made, err)
 		}
 	}
-	if told := s.told(t, job); len(told) > 0 {
-		t.Errorf("told before it began: %v", told)
+	if calls := s.calls(t, job); len(calls) > 0 {
+		t.Errorf("called before it began: %v", calls)
 	}
 	c := s.claim(t, host, "noop", 1)[0]
 	s.ask(t, subscribed("p", "d"))
 	want := map[string]int{"runs a": 1, "runs b": 1, "runs c": 1, "runs d": 1, "runs once": 1}
-	if diff := cmp.Diff(want, s.told(t, job)); diff != "" {
+	if diff := cmp.Diff(want, s.calls(t, job)); diff != "" {
 		t.Errorf("at the beginning (-want +got):\n%s", diff)
 	}
 	restarted := newAlone(&counting{Driver: s.driver}, queue.Options{Successors: &teller{}}) // all that is known is in the database
@@ -107,13 +107,13 @@ func laterSubscribersAreTold(t *testing.T, s setup) {
 		t.Fatalf("%+v, %v", turned, err)
 	}
 	maps.Copy(want, map[string]int{"callback ": 1, "SUCCESSFUL 7 a": 1, "SUCCESSFUL 7 b": 1, "SUCCESSFUL 7 c": 1, "SUCCESSFUL 7 d": 1, "SUCCESSFUL 7 once": 1})
-	if diff := cmp.Diff(want, s.told(t, job)); diff != "" {
+	if diff := cmp.Diff(want, s.calls(t, job)); diff != "" {
 		t.Errorf("at the end (-want +got):\n%s", diff)
 	}
 	canceled := s.ask(t, payload("q", 1)).ID // its own request has no subscriber
 	s.ask(t, subscribed("q", "e"))
 	storetest.Check(t, s.Cancel(s.ctx, canceled, queue.CancelNow))
-	if diff := cmp.Diff(map[string]int{"callback ": 1, "CANCELED  e": 1}, s.told(t, canceled)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"callback ": 1, "CANCELED  e": 1}, s.calls(t, canceled)); diff != "" {
 		t.Errorf("canceled (-want +got):\n%s", diff)
 	}
 }
@@ -130,7 +130,7 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 		t.Errorf("while documents cannot be had: %v", err)
 	}
 	p.away.Store(false)
-	for _, name := range []string{"a", "a", "b"} { // every request is told once
+	for _, name := range []string{"a", "a", "b"} { // every request is answered once
 		if made := s.ask(t, subscribed("p", name)); made.Created || made.ID != job {
 			t.Fatalf("got %+v, want %s", made, job)
 		}
@@ -142,7 +142,7 @@ func endedJobsTellAtOnce(t *testing.T, s setup) {
 		}
 	}
 	want := map[string]int{"SUCCESSFUL 7 a": 2, "SUCCESSFUL 7 b": 1, "SUCCESSFUL 7 once": 1}
-	if diff := cmp.Diff(want, s.told(t, job)); diff != "" {
+	if diff := cmp.Diff(want, s.calls(t, job)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -162,7 +162,7 @@ func subscribersOfAJobAreBounded(t *testing.T, s setup) {
 	}
 }
 
-// subscribersMeetEnds: however an end and the requests that it answers overlap, every subscriber is told once.
+// subscribersMeetEnds: however an end and the requests that it answers overlap, every subscriber is called once.
 func subscribersMeetEnds(t *testing.T, s setup) {
 	s.reopen(t, queue.Options{Successors: &teller{}})
 	host := s.join(t, "host-a")
@@ -197,7 +197,7 @@ func subscribersMeetEnds(t *testing.T, s setup) {
 			}
 		}
 		asking.Wait()
-		got := s.told(t, job)
+		got := s.calls(t, job)
 		maps.DeleteFunc(got, func(name string, _ int) bool { return !strings.HasPrefix(name, "SUCCESSFUL") })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("round %d (-want +got):\n%s", round, diff)

@@ -129,7 +129,7 @@ func (t *tx) InsertEvents(events []action.Event) error {
 		optionals(events, func(e *action.Event) string { return e.Ref }))
 }
 
-// UpdateThreads writes where live actions stand now.
+// UpdateThreads writes the threads of live actions.
 func (t *tx) UpdateThreads(rows []queue.ThreadRow) error {
 	done, err := t.count(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
 			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// array is one column of many rows, for unnest, in PostgreSQL's binary form. It stands where every claim, end and
+// array is one column of many rows, for unnest, in PostgreSQL's binary form. It is used where every claim, end and
 // enqueue passes: pgx asks for the type of each value, this once for a column. nil is NULL.
 type array struct {
 	element uint32 // type

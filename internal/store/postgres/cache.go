@@ -10,14 +10,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// noAnswer is the entry c, when excluded wants to stand in its place, whose action answers no more: a job that ended otherwise than
+// noAnswer is the condition that the entry c, which excluded would replace, no longer answers: its job ended otherwise than
 // well, or of an earlier version, or for whom the time has come; an idempotency key that is too old. What the statement
 // cannot see yet was stored at the same time, and is live.
 const noAnswer = `c.scope = 'payload' AND EXISTS (SELECT FROM thread_done d WHERE d.id = c.action_id AND d.created_at = uuid_v7_time(c.action_id)
 		AND (d.status NOT IN (5, 9) OR c.version < excluded.version OR c.invalid_after <= now()))
 	OR c.scope = 'idempotency' AND c.created_at <= now() - $9::interval`
 
-// PointCache points the keys of entries to their actions where no action answers for them, and returns the keys that it pointed anew.
+// PointCache points the keys of entries to their actions where no action answers for them, and returns the keys that it has changed.
 func (t *tx) PointCache(entries []queue.CacheEntry, always bool) ([]action.ID, error) {
 	return query(t, scanID, `INSERT INTO cache_entry AS c (key, scope, name, version, body_hash, action_id, created_at)
 		SELECT key, scope, name, version, body, action, at
@@ -63,7 +63,7 @@ func (t *tx) SetInvalidAfter(e queue.CacheEntry) error {
 		stamp(e.InvalidAfter), uuid(e.Key), uuid(e.ActionID))
 }
 
-// InsertDismissal stores who dismissed an action now, unless somebody has.
+// InsertDismissal stores that a principal dismissed an action now, unless one has before.
 func (t *tx) InsertDismissal(id action.ID, by string) error {
 	return t.do("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
 }

@@ -55,5 +55,5 @@ func (s textOf) ScanText(v pgtype.Text) error {
 	return nil
 }
 
-// document is JSON as text, so that nobody encodes it again; empty is NULL.
+// document returns JSON as text, so that it is not encoded again; empty is NULL.
 func document(raw []byte) pgtype.Text { return pgtype.Text{String: string(raw), Valid: len(raw) > 0} }

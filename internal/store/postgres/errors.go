@@ -50,7 +50,7 @@ func coded(err error) error {
 	}
 	if unconnected || away(err) {
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL does not answer: %w", err).
-			WithHint("nothing is lost; it goes on when the database is back")
+			WithHint("nothing is lost; work resumes when the database is back")
 	}
 	return err
 }
@@ -97,11 +97,11 @@ func unreachable(config *pgx.ConnConfig, err error) error {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case ok && answer.Code == "3D000":
-		return fault.New(fault.Unavailable, "there is no database %q on %s", config.Database, place).
+		return fault.New(fault.Unavailable, "database %q not found on %s", config.Database, place).
 			WithHint("createdb %s", config.Database)
 	case ok && (answer.Code == "28P01" || answer.Code == "28000"):
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses user %q: %s", place, config.User, answer.Message).
-			WithHint("the password may stand in the URL, in PGPASSWORD or in ~/.pgpass")
+			WithHint("the password may be in the URL, in PGPASSWORD or in ~/.pgpass")
 	case ok:
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses: %s", place, answer.Message)
 	}

@@ -35,7 +35,7 @@ func Ask(t store.Rows, statement string) error {
 	})
 }
 
-// Do runs a statement whose answer nobody reads.
+// Do runs a statement without reading its answer.
 func Do(t store.Rows, statement string) error { return t.(*tx).do(statement) }
 
 // Busy reports whether changes are so many that their notifications are sent together.

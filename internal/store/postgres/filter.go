@@ -44,7 +44,7 @@ func (f *filter) where() string {
 	return " WHERE " + strings.Join(f.conditions, " AND ")
 }
 
-// limit is the clause; 0 is no limit.
+// limit returns the clause; 0: without a limit.
 func (f *filter) limit(n int) string {
 	if n == 0 {
 		return ""

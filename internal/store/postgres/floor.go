@@ -17,7 +17,7 @@ const (
 	scanAtMost = 10 * time.Second       // between two of them
 )
 
-// floors is where claims begin in lanes whose beginning is slow: while somebody holds an old snapshot, every row that was
+// floors is where claims begin in lanes whose beginning is slow: while another connection holds an old snapshot, every row that was
 // ever claimed stays there, dead. A row that is more urgent than what was claimed last is seen by claims from the start.
 type floors struct {
 	mu    sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// PutInstance registers a process, or registers it anew.
+// PutInstance registers a process, or registers it again.
 func (t *tx) PutInstance(i queue.Instance, lease time.Duration, guard int64) error {
 	report, err := queue.MarshalReport(i.Report)
 	if err != nil {
@@ -67,10 +67,10 @@ func (t *tx) Instances() ([]queue.InstanceRow, error) {
 		FROM instance ORDER BY id`)
 }
 
-// guarded says that somebody holds an instance's advisory lock.
+// guarded is the condition that a connection holds an instance's advisory lock.
 var guarded = "EXISTS (SELECT 1 FROM pg_locks l WHERE " + guards("lock_key") + ")"
 
-// unguarded says that nobody does although somebody should.
+// unguarded is the condition that no connection holds it although one should.
 var unguarded = "lock_key <> 0 AND NOT " + guarded
 
 // guards says that a row of pg_locks, l, is the advisory lock of a key.
@@ -94,7 +94,7 @@ var removeDead = `WITH judge AS (SELECT
 const disconnect = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ANY ($1) AND application_name <> ''
 	AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`
 
-// BuryInstances removes those that are gone, and says which by what: nobody holds their guard now nor did at the last
+// BuryInstances removes dead instances, and returns why each is dead: no connection holds its guard now nor did at the last
 // look, at least a second ago; or they are silent, and their lease has passed and that of self has not.
 func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]queue.LossReason, error) {
 	dead := map[action.ID]queue.LossReason{}

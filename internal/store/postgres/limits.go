@@ -105,7 +105,7 @@ func (t *tx) SlotLeases(keys []string, _ action.ID) ([]queue.SlotLeaseRow, error
 	}, "SELECT key, instance_id, slots, wanted FROM limiter_hold"+f.where()+" ORDER BY key", f.arguments...)
 }
 
-// PutSlotLeases writes what instances hold; nothing is no row.
+// PutSlotLeases writes what instances hold; an instance that holds nothing has no row.
 func (t *tx) PutSlotLeases(rows []queue.SlotLeaseRow) error {
 	none := func(h queue.SlotLeaseRow) bool { return h.SlotLease == (queue.SlotLease{}) }
 	some := slices.DeleteFunc(slices.Clone(rows), none)

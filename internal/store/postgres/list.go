@@ -112,7 +112,7 @@ func (f *filter) conditionsOf(q queue.ActionQuery) []string {
 	f.when(q.Pipeline != "", "a.pipeline = ?", q.Pipeline)
 	f.when(q.Deployment != 0, "a.deployment = ?", q.Deployment)
 	f.when(q.Target != "", "a.target = ?", q.Target)
-	f.stand(q.Live(), q.Ended())
+	f.statuses(q.Live(), q.Ended())
 	f.phases(q)
 	if q.LiveOnly {
 		f.conditions = append(f.conditions, "t.id IS NOT NULL")
@@ -120,8 +120,8 @@ func (f *filter) conditionsOf(q queue.ActionQuery) []string {
 	return f.conditions
 }
 
-// stand selects actions by where they stand.
-func (f *filter) stand(live, ended []action.Status) {
+// statuses selects actions by their status.
+func (f *filter) statuses(live, ended []action.Status) {
 	numbers := func(s action.Status) int16 { return int16(s) }
 	switch {
 	case len(live) > 0 && len(ended) > 0:
@@ -134,7 +134,7 @@ func (f *filter) stand(live, ended []action.Status) {
 	}
 }
 
-// isDismissed is that somebody deleted the job.
+// isDismissed is the condition that a client deleted the job.
 const isDismissed = "EXISTS (SELECT FROM dismissal x WHERE x.id = a.id)"
 
 // phaseIs is what queue.ActionState.Phase says, as a condition.

@@ -27,7 +27,7 @@ const channel = "waybill"
 func (d *Driver) Listen(changed func(store.Signal)) { d.listener.start(d.notifier.self, changed) }
 
 // Guard binds an instance's life to the listener's connection by an advisory
-// lock: when the process dies, the lock falls. 0 when there is no such connection.
+// lock: when the process dies, the lock is released. 0 when there is no such connection.
 func (d *Driver) Guard(ctx context.Context, id action.ID) (int64, error) {
 	key := int64(binary.BigEndian.Uint64(id[8:]) >> 1)
 	ctx, cancel := context.WithTimeout(ctx, guardWithin)
@@ -61,7 +61,7 @@ type listener struct {
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 	alive  atomic.Bool
-	poked  chan struct{} // ends a wait, since somebody wants a lock
+	poked  chan struct{} // ends a wait, since a caller wants a lock
 	barred chan struct{} // closed when notifications cannot arrive: a pooler keeps no session
 	log    *slog.Logger
 
@@ -69,8 +69,8 @@ type listener struct {
 	locks    []*lock
 	bare     atomic.Bool // locks that were held are not now
 	broken   time.Time   // when they were last held again
-	metrics  *obs.Ledger // nil: nobody measures
-	notifier *notifier   // whose own notifications tell how quick they are
+	metrics  *obs.Ledger // nil: nothing is measured
+	notifier *notifier   // whose own notifications show how quick they are
 }
 
 // lock is an advisory lock that the connection is to hold.
@@ -135,13 +135,13 @@ func (l *listener) session(self string, changed func(store.Signal)) (listened bo
 	}
 	if !l.proven(conn, self) {
 		if pooled, err := answeredByAnother(l.ctx, conn); pooled && err == nil {
-			_, _ = conn.Exec(l.ctx, "UNLISTEN *") // whoever's connection it is now
+			_, _ = conn.Exec(l.ctx, "UNLISTEN *") // another client may have the connection now
 			l.bar()
 		}
 		return false
 	}
 	l.heard(true)
-	for _, topic := range store.Topics() { // what was missed while nobody listened
+	for _, topic := range store.Topics() { // what was missed while the process did not listen
 		changed(store.Signal{Topic: topic})
 	}
 	for {
@@ -229,7 +229,7 @@ func (l *listener) check(conn *pgx.Conn) error {
 	return conn.Ping(ctx)
 }
 
-// wait returns the next notification, or "" when somebody wants a lock or none came for a while.
+// wait returns the next notification, or "" when a caller wants a lock or none came for a while.
 func (l *listener) wait(conn *pgx.Conn) (string, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, checkEvery)
 	var watch sync.WaitGroup
@@ -279,7 +279,7 @@ func (l *listener) regained() bool {
 	return true
 }
 
-// judges reports whether this process may take others for dead because nobody holds their locks. What cut its own
+// judges reports whether this process may take others for dead because their locks are free. What cut its own
 // connection has most likely cut all, and who is connected again first must not be the end of the others: it waits
 // until they had as much time as their lease.
 func (l *listener) judges() bool {
@@ -444,7 +444,7 @@ func (n *notifier) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			n.send(context.WithoutCancel(ctx)) // what was committed is told
+			n.send(context.WithoutCancel(ctx)) // what was committed is announced
 			return
 		case <-n.poked:
 		}

@@ -101,7 +101,7 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 	}
 }
 
-// awaitLock returns when somebody waits for a lock on a table, or nobody does.
+// awaitLock returns when a connection waits for a lock on a table, or none does.
 func awaitLock(t *testing.T, db *pgx.Conn, want bool) {
 	t.Helper()
 	for waits := !want; waits != want; {

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Span is how much time one partition holds: an action, its history and its end lie in the one of the action's id.
+// Span is how much time one partition holds: an action, its history and its end are in the partition of the action's id.
 type Span string
 
 // The spans.
@@ -34,11 +34,11 @@ func Spans() []string { return []string{string(Day), string(Week), string(Month)
 var partitioned = []string{"action", "event", "thread_done"}
 
 const (
-	ahead  = 4  // partitions that stand ready beyond the one of now
-	behind = 60 // partitions at most that are made for a time in which nobody ran, for what is caught up with
+	ahead  = 4  // partitions that are ready beyond the current one
+	behind = 60 // partitions at most that are made for a time in which no instance ran, for ticks that are made up for
 )
 
-// start is the beginning of the period that a moment lies in, UTC.
+// start returns the beginning of the period of a moment, UTC.
 func (s Span) start(at time.Time) time.Time {
 	y, m, d := at.UTC().Date()
 	switch s {
@@ -62,7 +62,7 @@ func (s Span) next(start time.Time, n int) time.Time {
 	return start.AddDate(0, 0, 7*n)
 }
 
-// name is what partitions of the period that a moment lies in are called, such as 2026w47.
+// name returns the name of the period of a moment, as in the names of its partitions, such as 2026w47.
 func (s Span) name(at time.Time) string {
 	switch s {
 	case Day:
@@ -284,7 +284,7 @@ func dropDetached(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// oneLive is some live action whose id lies in a period; zero: there is none.
+// oneLive returns a live action with an id of the period; zero: no such action.
 func oneLive(ctx context.Context, q querier, from, to time.Time) (pgtype.UUID, error) {
 	rows, err := q.Query(ctx, "SELECT id FROM thread WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 1",
 		uuid(queue.LowestID(from)), uuid(queue.LowestID(to)))
@@ -298,7 +298,7 @@ func oneLive(ctx context.Context, q querier, from, to time.Time) (pgtype.UUID, e
 	return id, err
 }
 
-// Partitions says what stands ready, and what a live action keeps although it is older than a moment.
+// Partitions returns which partitions are ready, and which older ones live actions keep.
 func (d *Driver) Partitions(ctx context.Context, before time.Time) (found queue.Partitions, err error) {
 	var now time.Time
 	if err := d.reads.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {

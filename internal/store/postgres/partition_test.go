@@ -170,7 +170,7 @@ func TestOneProcessRetains(t *testing.T) {
 	}
 }
 
-// past makes partitions for a period that nobody would make one for.
+// past makes partitions for a period long ago.
 func past(t *testing.T, url string, from, to time.Time) {
 	t.Helper()
 	for _, table := range []string{"action", "event", "thread_done"} {

@@ -94,7 +94,7 @@ func TestDeadInstancesLoseTheirConnections(t *testing.T) {
 	if _, err := l.Enqueue(t.Context(), action.Action{Kind: "job", Handler: "noop", Policy: action.DefaultPolicy()}); err != nil {
 		t.Fatal(err)
 	}
-	backend := connect(t, url) // one more of the frozen process, which the server would leave alone for ever
+	backend := connect(t, url) // one more of the frozen process, which the server would leave alone forever
 	if _, err := backend.Exec(t.Context(), `SELECT set_config('application_name', application, false) FROM instance WHERE name = 'host-a';
 		BEGIN; SELECT FROM thread FOR UPDATE`); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestDeadInstancesLoseTheirConnections(t *testing.T) {
 		alive = len(instances) > 1
 	}
 	turned, err := other.CompleteAndClaim(t.Context(), watcher, nil, []queue.Want{{Lane: "noop", N: 1}})
-	for err == nil && len(turned.Claimed) == 0 { // a connection that was told to end takes a moment
+	for err == nil && len(turned.Claimed) == 0 { // a connection takes a moment to end
 		turned, err = other.CompleteAndClaim(t.Context(), watcher, nil, []queue.Want{{Lane: "noop", N: 1}})
 	}
 	if err != nil {

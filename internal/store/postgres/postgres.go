@@ -76,7 +76,7 @@ type Driver struct {
 	listener *listener
 	notifier *notifier
 	floors   *floors
-	overdue  atomic.Int64 // until when no claim was overdue, in Unix microseconds of the database; 0: nobody has looked
+	overdue  atomic.Int64 // until when no claim was overdue, in Unix microseconds of the database; 0: not looked at yet
 	closing  sync.Once
 }
 
@@ -165,7 +165,7 @@ func mindNetwork(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// behindPooler makes a first connection, and reports whether a pooler stands between: then the process that answers is
+// behindPooler makes a first connection, and reports whether a pooler is in between: then the process that answers is
 // not the one that the login named. A pooler may give each transaction another connection of the server, on which a
 // statement that was prepared by name is not known.
 func behindPooler(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
@@ -190,7 +190,7 @@ func (*Driver) Name() string { return "postgres" }
 // Embedded is false: many processes share the database.
 func (*Driver) Embedded() bool { return false }
 
-// Poll is how long a waiter may sleep although nobody wakes it.
+// Poll returns how long a waiter may sleep without a signal.
 func (d *Driver) Poll() time.Duration {
 	if d.listener.up() {
 		return poll
@@ -245,7 +245,7 @@ func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }
 func (*Driver) TokenRows(r store.Rows) token.Rows { return r.(*tx) }
 
 // Explain runs fn in a transaction that is rolled back, and returns the plan of each of its statements: the one that the
-// planner prefers, without being told to follow indexes.
+// planner prefers, without the settings that make it follow indexes.
 func (d *Driver) Explain(ctx context.Context, fn func(store.Rows) error) ([]string, error) {
 	var plans []string
 	err := d.transact(ctx, mode{pool: d.writes, begin: beginWrite, plans: onePlan, end: "ROLLBACK"}, func(t store.Rows) error {

@@ -23,8 +23,8 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 		name, url, want string
 		code            fault.Code
 	}{
-		{"nobody listens", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
-		{"no such database", there + "_gone", `there is no database "`, fault.Unavailable},
+		{"not a server", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
+		{"no such database", there + "_gone", `database "`, fault.Unavailable},
 		{"no such user", strings.Replace(there, "postgres@", "nobody:secret@", 1), `refuses user "nobody"`, fault.Unavailable},
 		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},
 	} {
@@ -51,7 +51,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	}
 }
 
-// TestDeadConnectionsAreReplaced has the server end every connection of the pool: whoever asks next gets an answer all the same.
+// TestDeadConnectionsAreReplaced has the server end every connection of the pool: the next caller gets an answer all the same.
 func TestDeadConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

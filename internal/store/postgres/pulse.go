@@ -27,7 +27,7 @@ const (
 )
 
 // pulse looks at everything that an instance waits for. Each look ends at the first row it finds, and passes over what
-// those have left behind that ended while somebody holds an old snapshot: ready lanes by their floors, overdue claims
+// ended actions leave behind while another connection holds an old snapshot: ready lanes by their floors, overdue claims
 // by $9, before which there were none at the last look.
 var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (SELECT array_agg(lease_until ORDER BY id) FROM instance),
 	` + anyReady + ` OR EXISTS (SELECT FROM thread WHERE NOT ready AND claimed_by IS NULL AND status IN (1, 4) AND run_at < now() + interval '10 seconds')
@@ -43,7 +43,7 @@ var pulse = ` SELECT now(), (SELECT array_agg(id ORDER BY id) FROM instance), (S
 	FROM self`
 
 // Pulse says what there is for an instance to do, in one statement; with a lease it renews the instance first. The
-// statement is planned each time: it runs for ever, on tables that were small when it ran first.
+// statement is planned each time: it runs forever, on tables that were small when it ran first.
 func (d *Driver) Pulse(ctx context.Context, i queue.Instance, lease time.Duration) (b queue.Beat, err error) {
 	statement, args := alive+pulse, append([]any{pgx.QueryExecModeCacheDescribe}, d.floors.readyOf(i.Handlers, "")...)
 	args = append(args, uuid(i.ID), d.searched())

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// reader reads the columns of a row one after the other, in PostgreSQL's binary form. It stands where many wide rows
+// reader reads the columns of a row one after the other, in PostgreSQL's binary form. It is used where many wide rows
 // are read: it asks no table of types, and what a column said in the row before is not made again. NULL is the zero value.
 type reader struct {
 	values [][]byte

@@ -212,7 +212,7 @@ func choices(c queue.Choice) (string, error) {
 	case queue.StopAsked:
 		return "cancel_at IS NOT NULL AND claimed_by IS NULL AND status IN (2, 3) AND run_at <= now() AND $1::uuid IS NOT DISTINCT FROM $1", nil
 	}
-	return "", fmt.Errorf("there is no choice %d of threads", c)
+	return "", fmt.Errorf("choice %d of threads not found", c)
 }
 
 // Select finds live actions by their state; owner is used by some of the choices.

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// tx is one transaction on one connection. A statement whose answer nobody reads is kept, and goes to the server with the
+// tx is one transaction on one connection. A statement whose answer is not read is kept, and is sent to the server with the
 // next one that is read, or with the commit: the round trip takes longer than most of them. So the error of one may be
 // returned by a later one.
 type tx struct {
@@ -38,14 +38,14 @@ type tx struct {
 type statement struct {
 	query string
 	args  []any
-	read  func(pgx.Rows) error // nil: nobody reads the answer
+	read  func(pgx.Rows) error // nil: the answer is not read
 }
 
 // planned begins every transaction. Its statements begin with a few rows and follow indexes; plans are kept, and one
 // that was made while a table was small would read all of it when it is large. What writes is planned once for each
-// connection: left to itself the server plans a claim anew each time, which takes a fifth of its time. And a process that freezes or
+// connection: left to itself the server plans a claim again each time, which takes a fifth of its time. And a process that freezes or
 // vanishes inside a transaction must not keep its rows from those who take over: the server ends it after the time that a call of
-// the ledger may take. These are no settings of the connection, since a pooler in between may refuse those.
+// the ledger may take. They are not settings of the connection, since a pooler in between may refuse those.
 const planned = `SELECT now() FROM (SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', $1, true),
 	set_config('idle_in_transaction_session_timeout', '10s', true)) AS settings`
@@ -76,7 +76,7 @@ func (t *tx) keep(query string, args ...any) {
 	t.kept = append(t.kept, statement{query: query, args: args})
 }
 
-// commit ends the transaction. What begins it goes before, since that may be sent twice and a commit may not; what tells
+// commit ends the transaction. What begins it goes before, since that may be sent twice and a commit may not; what notifies
 // others of it goes behind, and is sent again when that fails.
 func (t *tx) commit() error {
 	if !t.begun {
@@ -109,8 +109,8 @@ func (t *tx) commit() error {
 	return nil
 }
 
-// Tell tells other processes once the transaction is committed.
-func (t *tx) Tell(signals []store.Signal) { t.signals = signals }
+// Notify notifies other processes once the transaction is committed.
+func (t *tx) Notify(signals []store.Signal) { t.signals = signals }
 
 // send sends what is kept, and reads the answers.
 func (t *tx) send() error {
@@ -214,7 +214,7 @@ func (t *tx) Newer() (bool, error) {
 	return len(found) > 0 && found[0], err
 }
 
-// do runs one statement whose answer nobody reads, with a later one.
+// do runs one statement, whose answer is not read, with a later one.
 func (t *tx) do(query string, args ...any) error {
 	if err := t.explain(query, args); err != nil {
 		return err

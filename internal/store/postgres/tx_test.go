@@ -112,14 +112,14 @@ func TestReadsAreNoChanges(t *testing.T) {
 	}
 }
 
-// TestANotificationThatFailsLeavesTheCommit: the notification goes behind the commit, and is no part of it.
+// TestANotificationThatFailsLeavesTheCommit: the notification is sent behind the commit, and is not part of it.
 func TestANotificationThatFailsLeavesTheCommit(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	driver := open(t, address)
 	execute(t, address, "CREATE TABLE written (n int)")
 	err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error {
-		tx.Tell([]store.Signal{{Topic: "no \xff text"}})
+		tx.Notify([]store.Signal{{Topic: "no \xff text"}})
 		return postgres.Do(tx, "INSERT INTO written VALUES (1)")
 	})
 	if err != nil {
@@ -300,7 +300,7 @@ func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
 	other.Listen(func(s store.Signal) { heard <- s.Topic })
 	for !driver.Busy() {
 		if err := driver.Write(t.Context(), store.ForQueue, func(tx store.Rows) error {
-			tx.Tell([]store.Signal{{Topic: "busy"}})
+			tx.Notify([]store.Signal{{Topic: "busy"}})
 			return postgres.Do(tx, "SELECT 1")
 		}); err != nil {
 			t.Fatal(err)
@@ -313,7 +313,7 @@ func TestACommitWithoutAnAnswerIsAnnounced(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- driver.Write(cut, store.ForQueue, func(tx store.Rows) error {
-			tx.Tell([]store.Signal{{Topic: "unanswered"}})
+			tx.Notify([]store.Signal{{Topic: "unanswered"}})
 			return postgres.Do(tx, "INSERT INTO fatal VALUES (1)")
 		})
 	}()

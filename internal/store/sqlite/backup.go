@@ -123,7 +123,7 @@ func check(ctx context.Context, path string) error {
 }
 
 // Restore puts the log of a backup in the place of the log in the file to, and keeps that one as kept (to be named by the caller; unused when
-// there is no log yet). No other process may have the log open. The restored log has the newest schema.
+// the log does not exist yet). No other process may have the log open. The restored log has the newest schema.
 func Restore(ctx context.Context, from, to, kept string) error {
 	fresh := to + ".restored"
 	if err := copyLog(ctx, from, fresh); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// noAnswer is the entry, when excluded wants to stand in its place, whose action answers no more: a job that ended
+// noAnswer is the condition that the entry, which excluded would replace, no longer answers: its job ended
 // otherwise than well, or of an earlier version, or for whom the time has come; an idempotency key that is too old.
 const noAnswer = `c.scope = 'payload' AND EXISTS (SELECT 1 FROM thread_done d WHERE d.id = c.action_id
 		AND (d.status NOT IN (5, 9) OR c.version < excluded.version OR c.invalid_after <= ?))

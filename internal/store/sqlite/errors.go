@@ -38,7 +38,7 @@ func (d *Driver) explain(doing string, err error) error {
 	switch coded.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fault.New(fault.Corrupt, "%s is damaged: %w", d.path, err).
-			WithHint("move the file away, with its -wal and -shm beside it, and restore a copy or start anew")
+			WithHint("move the file away, with its -wal and -shm beside it, and restore a copy or start again")
 	case sqlite3.SQLITE_FULL:
 		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:

@@ -61,7 +61,7 @@ func TestOpenExplainsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestOpenTogether: whoever comes first makes the file, the others wait.
+// TestOpenTogether: the first caller makes the file, the rest wait.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "waybill.db")
@@ -133,7 +133,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestACallThatIsCutOffHarmsNoOther: whenever its context ends, the next call on its connection begins anew, and sees
+// TestACallThatIsCutOffHarmsNoOther: whenever its context ends, the next call on its connection begins again, and sees
 // what was committed by then.
 func TestACallThatIsCutOffHarmsNoOther(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func jsonOf(list []string) string {
 	return string(text)
 }
 
-// Pulse says that there may be anything: a look costs nobody else.
+// Pulse reports that there may be work of any kind: a look is cheap here.
 func (d *Driver) Pulse(context.Context, queue.Instance, time.Duration) (queue.Beat, error) {
 	return queue.Beat{There: true, Newer: d.newer.Load(), Ready: true, Cancel: true, Now: now(), Pulse: queue.Pulse{Lost: true, Leads: true}}, nil
 }

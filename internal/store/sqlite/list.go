@@ -144,7 +144,7 @@ type condition struct {
 	values []any
 }
 
-// isDismissed is that somebody deleted the job.
+// isDismissed is the condition that a client deleted the job.
 const isDismissed = `EXISTS (SELECT 1 FROM dismissal x WHERE x.id = a.id)`
 
 // phaseIs is what queue.ActionState.Phase says, as a condition.

@@ -13,7 +13,7 @@ import (
 )
 
 // TestOpeningAgainKeepsTheLocks: a process loses its locks on a file when it closes any descriptor of it, and with them
-// what tells other processes that the ledger is open.
+// the sign to other processes that the log is open.
 func TestOpeningAgainKeepsTheLocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "waybill.db")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRenameReplacesNothing: neither what was there nor what appeared since somebody looked.
+// TestRenameReplacesNothing: neither what was there nor what has appeared since the caller looked.
 func TestRenameReplacesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

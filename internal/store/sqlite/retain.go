@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// piece is how many rows one transaction deletes, so that nobody who writes waits long for it.
+// piece is how many rows one transaction deletes, so that no writer waits long for it.
 const piece = 500
 
 // Retain records the bound below which the triggers let rows go, then deletes them in pieces, each in a transaction of
@@ -70,7 +70,7 @@ func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
 		ORDER BY created_at LIMIT ?)`, micros(before), limit)
 }
 
-// shrink gives free pages back to the disk. A file that an earlier version made learns it by being written anew, once.
+// shrink gives free pages back to the disk. A file that an earlier version made is rewritten for that, once.
 func (d *Driver) shrink(ctx context.Context) error {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -94,13 +94,13 @@ func drained(ctx context.Context, conn *sql.Conn, statement string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells
+	defer func() { _ = rows.Close() }() // rows.Err reports
 	for rows.Next() {                   // each row is a page
 	}
 	return rows.Err()
 }
 
-// Partitions has nothing to tell: there are none.
+// Partitions returns none: a file has no partitions.
 func (d *Driver) Partitions(context.Context, time.Time) (queue.Partitions, error) {
 	return queue.Partitions{}, nil
 }

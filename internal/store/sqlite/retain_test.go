@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// TestRetentionTakesSmallPieces: nobody who writes waits for more than a piece, and the room goes back to the disk,
+// TestRetentionTakesSmallPieces: no writer waits for more than a piece, and the room goes back to the disk,
 // also in a file that was made without a way to.
 func TestRetentionTakesSmallPieces(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,10 @@
 // Package sqlite keeps a ledger in one file. It is the log on one machine: the
 // holder of waybill.lock runs the roles, others record what people ask, read and watch.
 //
-// Each query stands beside its scan, in the same order as in package postgres.
+// Each query is beside its scan, in the same order as in package postgres.
 // The one writer connection takes SQLite's write lock at the start of its
 // transaction (BEGIN IMMEDIATE), so that a transaction which has begun never
-// waits for another one; readers see one state each and block nobody.
+// waits for another one; readers see one state each and block no other connection.
 package sqlite
 
 import (
@@ -47,7 +47,7 @@ type Driver struct {
 	write   *sql.DB
 	read    *sql.DB
 	browse  *sql.DB
-	writer  chan *sql.Conn // holds the one connection that writes while nobody uses it
+	writer  chan *sql.Conn // holds the one connection that writes while it is unused
 	opened  bool           // that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
@@ -111,8 +111,8 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 	return d.migrate(ctx, conn)
 }
 
-// alone waits until nobody else prepares a file of the folder, in this process or another; done lets the next one.
-// SQLite's own locks would do, but whoever has bad luck waits for those longer than busyAfter when many make one file.
+// alone waits until no other caller prepares a file of the folder, in this process or another; done lets the next one in.
+// SQLite's own locks would do, but an unlucky caller waits for those longer than busyAfter when many make one file.
 func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, busyAfter, d.busy())
 	defer cancel()
@@ -127,7 +127,7 @@ func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
 	return nil, err
 }
 
-// touch makes the file, for this user alone, and tells what forbids that in the system's words. One that is there is
+// touch makes the file, for this user alone, and returns the system's error when it may not. One that is there is
 // not opened: closing it would end the locks that another connection of this process has on it.
 func (d *Driver) touch() error {
 	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -298,10 +298,10 @@ func (d *Driver) version(ctx context.Context) (version int64, err error) {
 // Poll is the time after which a waiter looks although nothing was heard.
 func (d *Driver) Poll() time.Duration { return 5 * time.Second }
 
-// Maintain has nothing to make ahead: there are no partitions.
+// Maintain does nothing: a file has no partitions.
 func (d *Driver) Maintain(context.Context) error { return nil }
 
-// Guard does nothing: whoever holds waybill.lock is alone.
+// Guard does nothing: the holder of waybill.lock is alone.
 func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, nil }
 
 // Guarded is true: nothing is bound.

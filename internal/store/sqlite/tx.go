@@ -30,8 +30,8 @@ type tx struct {
 // Now is the time at which the transaction began.
 func (t *tx) Now() time.Time { return t.now }
 
-// Tell does nothing: other processes look for themselves.
-func (t *tx) Tell([]store.Signal) {}
+// Notify does nothing: other processes look for themselves.
+func (t *tx) Notify([]store.Signal) {}
 
 // LedgerID is the file's own id.
 func (t *tx) LedgerID() (action.ID, error) {
@@ -78,7 +78,7 @@ func (t *tx) check(query string, args []any) error {
 	return t.plan(query, args)
 }
 
-// plan notes how the database would run a statement, when somebody asked.
+// plan notes how the database would run a statement, for Explain.
 func (t *tx) plan(query string, args []any) error {
 	if t.plans == nil {
 		return nil
@@ -87,7 +87,7 @@ func (t *tx) plan(query string, args []any) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells
+	defer func() { _ = rows.Close() }() // rows.Err reports
 	for rows.Next() {
 		var id, parent, unused int
 		var detail string
@@ -108,7 +108,7 @@ func rows[T any](t *tx, scan func(scanner) (T, error), query string, args ...any
 	if err != nil {
 		return nil, t.driver.explain("read", err)
 	}
-	defer func() { _ = found.Close() }() // found.Err tells
+	defer func() { _ = found.Close() }() // found.Err reports
 	var all []T
 	for found.Next() {
 		one, err := scan(found)
