@@ -149,7 +149,7 @@ func fileComments(f archtest.File) string {
 }
 
 // docLink matches a link to a Go symbol in a doc comment: [Name], [Type.Method], [package.Name] or [package.Type.Method].
-// Words in capitals alone stand for arguments of commands.
+// Words in capitals alone are arguments of commands.
 var docLink = regexp.MustCompile(`\[\*?((?:[a-z]\w*\.)?[A-Z]\w*(?:\.[A-Z]\w*)?)\]`)
 
 func TestLinkedSymbolsExist(t *testing.T) {

@@ -170,12 +170,12 @@ func TestLogLinesHaveConstantTextsAndKeys(t *testing.T) {
 		logCalls(f, func(message ast.Expr, rest []ast.Expr) {
 			seen++
 			if text, ok := message.(*ast.BasicLit); !ok || text.Kind != token.STRING {
-				t.Errorf("%s: the message of a log line is a constant; what differs stands under a key", f.At(message.Pos()))
+				t.Errorf("%s: the message of a log line is a constant; what differs has a key", f.At(message.Pos()))
 			}
 			for i, key := range rest {
 				text, literal := key.(*ast.BasicLit)
 				if literal && text.Kind == token.STRING && (i == 0 || !isKey(rest[i-1])) {
-					t.Errorf("%s: %s is no key of package obs: keys are constants, so that a fact has one name", f.At(key.Pos()), text.Value)
+					t.Errorf("%s: %s is not a key of package obs: keys are constants, so that a fact has one name", f.At(key.Pos()), text.Value)
 				}
 			}
 		})

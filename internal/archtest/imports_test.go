@@ -78,7 +78,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 			}
 			return "only assembly and cli start and stop things"
 		case to == archtest.Beside || from == archtest.Beside:
-			return "what stands beside the layers imports nothing of them and is not imported"
+			return "what is beside the layers imports nothing from them and is not imported"
 		case to > from:
 			return "a higher layer"
 		case to == from && from == archtest.Component:

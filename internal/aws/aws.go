@@ -15,14 +15,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// DefaultRegion is where no region is named and none is needed: servers that stand in for Amazon's
+// DefaultRegion is where no region is named and none is needed: servers that replace Amazon's
 // have none.
 const DefaultRegion = "us-east-1"
 
 // Config says whose services, and where. What is empty is found as Amazon's own tools find it.
 type Config struct {
 	Region   string // such as eu-north-1
-	Endpoint string // URL of a server that stands in for Amazon's
+	Endpoint string // URL of a server that replaces Amazon's
 	Profile  string // of the shared configuration and credentials files
 }
 

@@ -52,16 +52,16 @@ func (d *diary) note(call, what string) error {
 	return d.fail(call, d.calls[call])
 }
 
-// told returns the notes of some calls.
-func (d *diary) told(calls ...string) (some []string) {
+// some returns the notes of some calls.
+func (d *diary) some(calls ...string) (found []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, n := range d.notes {
 		if slices.Contains(calls, strings.Fields(n)[1]) {
-			some = append(some, n)
+			found = append(found, n)
 		}
 	}
-	return some
+	return found
 }
 
 func (d *diary) Join(context.Context, queue.Instance) error      { return nil }
@@ -71,13 +71,13 @@ func (d *diary) Embedded() bool                                  { return true }
 
 func (d *diary) Instances(context.Context) ([]queue.InstanceRow, error) { return nil, nil }
 
-// Tell notes how many workflows the status page names.
+// UpdateReport notes how many workflows the status page names.
 func (d *diary) UpdateReport(change func(*queue.Report)) {
 	d.mu.Lock()
 	change(&d.report)
 	n := len(d.report.Undeletable)
 	d.mu.Unlock()
-	_ = d.note("tell", fmt.Sprint(n)) // it cannot fail
+	_ = d.note("report", fmt.Sprint(n)) // it cannot fail
 }
 
 func (d *diary) Action(_ context.Context, id action.ID) (queue.ActionState, error) {
@@ -86,7 +86,7 @@ func (d *diary) Action(_ context.Context, id action.ID) (queue.ActionState, erro
 	}
 	state, known := d.known[id]
 	if !known {
-		return state, fault.New(fault.NoSuchAction, "there is no action %s", id)
+		return state, fault.New(fault.NoSuchAction, "action %s not found", id)
 	}
 	return state, nil
 }
@@ -181,11 +181,11 @@ func TestFaultsArePaced(t *testing.T) {
 			"15s observe done ", "31s put outputs.json", "1m3s put outputs.json", "2m7s put outputs.json", "4m15s put outputs.json",
 			"8m31s put outputs.json", "13m31s put outputs.json", "18m31s put outputs.json", "18m31s put workflow.json",
 			"18m31s delete " + id, "23m31s delete " + id, "28m31s delete " + id, "33m31s delete " + id}
-		if diff := cmp.Diff(want, d.told("put", "observe", "delete")); diff != "" {
+		if diff := cmp.Diff(want, d.some("put", "observe", "delete")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		named := []string{"18m31s tell 1", "23m31s tell 1", "28m31s tell 1", "33m31s tell 0"}
-		if diff := cmp.Diff(named, slices.Compact(d.told("tell"))); diff != "" {
+		named := []string{"18m31s report 1", "23m31s report 1", "28m31s report 1", "33m31s report 0"}
+		if diff := cmp.Diff(named, slices.Compact(d.some("report"))); diff != "" {
 			t.Errorf("what cannot be deleted is named, and then no more (-want +got):\n%s", diff)
 		}
 	})
@@ -201,7 +201,7 @@ func TestResyncsAskNobody(t *testing.T) {
 		held := in("Succeeded", ended)
 		held.SetFinalizers([]string{"example.org/mine"}) // it stays in the cluster when it is deleted
 		d.keep(t, 3*time.Hour, held, in("Running", runs), in("Succeeded", stranger), in("Succeeded", "somebodys"))
-		got := d.told("action", "observe", "delete", "put", "get")
+		got := d.some("action", "observe", "delete", "put", "get")
 		slices.Sort(got)
 		want := []string{"0s action " + ended, "0s action " + runs, "0s action " + stranger, "0s delete " + ended, "0s get " + ended, "0s get " + ended,
 			"0s observe done ", "0s observe none ", "0s put outputs.json", "0s put workflow.json"}
@@ -226,7 +226,7 @@ func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
 		id := d.live(1).String()
 		d.keep(t, time.Hour)
 		want := []string{"10m0s get " + id, "12m0s get " + id, "12m0s observe fatal workflow_lost", "14m0s get " + id, "14m0s observe fatal workflow_lost"}
-		if diff := cmp.Diff(want, d.told("get", "observe")); diff != "" {
+		if diff := cmp.Diff(want, d.some("get", "observe")); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

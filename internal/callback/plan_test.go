@@ -82,12 +82,12 @@ func short(planned []Planned) (lines []string) {
 func TestParametersComeFromPathsAndValues(t *testing.T) {
 	t.Parallel()
 	job := mirror(`{"payload": {"ids": [12345678901234567890, 1.50]}}`, `{"features": []}`)
-	c := Callback{Name: "tell", Target: publish(), When: ends(t, "successful"), Parameters: []Parameter{
+	c := Callback{Name: "trigger", Target: publish(), When: ends(t, "successful"), Parameters: []Parameter{
 		path(t, "one", "$.input.payload.ids[0]"), path(t, "many", ".input.payload.ids[*]"), path(t, "zone", "$.output.zone"),
 		path(t, "status", "$.workflow['status','name','version','startedAt','finishedAt','error']"),
 		{Name: "fixed", Value: map[string]any{"n": json.Number("1e2")}},
 	}}
-	want := []string{`callback tell publish {"fixed":{"n":1e2},"many":[12345678901234567890,1.50],"one":12345678901234567890,` +
+	want := []string{`callback trigger publish {"fixed":{"n":1e2},"many":[12345678901234567890,1.50],"one":12345678901234567890,` +
 		`"status":["SUCCESSFUL","mirror",2,"2026-11-20T10:00:02Z","2026-11-20T10:00:05Z",""]}`}
 	planned := Plan(job, []Callback{c})
 	if diff := cmp.Diff(want, short(planned)); diff != "" {
@@ -156,11 +156,11 @@ func TestThePathAloneDecidesTheType(t *testing.T) {
 func TestFeaturesAreCalledBackForByIndex(t *testing.T) {
 	t.Parallel()
 	job := mirror(`{"limit": 1}`, `{"features": [{"id": "a", "gsd": 0.5}, {"id": "b", "gsd": 3}, {"id": "c", "gsd": 0.1}]}`)
-	c := Callback{Name: "tell", Target: publish(), PerFeature: true, When: ends(t, "SUCCESSFUL"),
+	c := Callback{Name: "trigger", Target: publish(), PerFeature: true, When: ends(t, "SUCCESSFUL"),
 		Parameters: []Parameter{path(t, "feature", "$.feature.id")}}
 	all := Plan(job, []Callback{c})
-	if diff := cmp.Diff([]string{`callback tell publish {"feature":"a"}`, `callback tell publish {"feature":"b"}`,
-		`callback tell publish {"feature":"c"}`}, short(all)); diff != "" {
+	if diff := cmp.Diff([]string{`callback trigger publish {"feature":"a"}`, `callback trigger publish {"feature":"b"}`,
+		`callback trigger publish {"feature":"c"}`}, short(all)); diff != "" {
 		t.Error(diff)
 	}
 	c.Filter = filter(t, "feature.gsd < 1.0 && feature.gsd < input.limit")
@@ -236,20 +236,20 @@ func TestLevelsOfAChainAreBounded(t *testing.T) {
 	per := func(name string, target Target) Callback {
 		return Callback{Name: name, Target: target, PerFeature: true, When: ends(t, "successful")}
 	}
-	tell := Callback{Name: "tell", Target: publish(), When: ends(t, "successful")}
+	trigger := Callback{Name: "trigger", Target: publish(), When: ends(t, "successful")}
 	for _, c := range []struct {
 		name            string
 		width, features int
 		callbacks       []Callback
 		want            map[string]int // actions by name, code and width
 	}{
-		{"the first job", 0, 10_000, []Callback{per("per", next), tell}, map[string]int{"next  10000": 10_000, "tell  0": 1}},
-		{"up to the bound", 10_000, 9, []Callback{per("per", next), tell}, map[string]int{"next  90000": 9, "tell  0": 1}},
-		{"beyond it", 10_000, 10, []Callback{per("per", next), tell}, map[string]int{"next  100000": 10, "tell chain_too_wide 0": 1}},
-		{"far beyond it", 10_000, 11, []Callback{per("per", next), tell}, map[string]int{"per chain_too_wide 0": 1, "tell  0": 1}},
-		{"calls count", 60_000, 2, []Callback{per("per", publish()), tell}, map[string]int{"per chain_too_wide 0": 1, "tell  0": 1}},
-		{"calls widen no chain", 10_000, 1, []Callback{tell, per("more", publish()), per("per", next)},
-			map[string]int{"tell  0": 1, "more  0": 1, "next  10000": 1}},
+		{"the first job", 0, 10_000, []Callback{per("per", next), trigger}, map[string]int{"next  10000": 10_000, "trigger  0": 1}},
+		{"up to the bound", 10_000, 9, []Callback{per("per", next), trigger}, map[string]int{"next  90000": 9, "trigger  0": 1}},
+		{"beyond it", 10_000, 10, []Callback{per("per", next), trigger}, map[string]int{"next  100000": 10, "trigger chain_too_wide 0": 1}},
+		{"far beyond it", 10_000, 11, []Callback{per("per", next), trigger}, map[string]int{"per chain_too_wide 0": 1, "trigger  0": 1}},
+		{"calls count", 60_000, 2, []Callback{per("per", publish()), trigger}, map[string]int{"per chain_too_wide 0": 1, "trigger  0": 1}},
+		{"calls widen no chain", 10_000, 1, []Callback{trigger, per("more", publish()), per("per", next)},
+			map[string]int{"trigger  0": 1, "more  0": 1, "next  10000": 1}},
 		{"no features", maxLevel, 0, []Callback{per("per", next)}, map[string]int{}},
 	} {
 		job := mirror("", `{"features": [`+strings.TrimSuffix(strings.Repeat("1,", c.features), ",")+`]}`)

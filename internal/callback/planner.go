@@ -16,8 +16,8 @@ import (
 type Book interface {
 	// Callbacks returns the callbacks of the process that an action is a job of.
 	Callbacks(a action.Action) []Callback
-	// Tell prepares the request to a subscriber.
-	Tell(parameters json.RawMessage) (action.Action, error)
+	// SubscriberRequest prepares the request to a subscriber.
+	SubscriberRequest(parameters json.RawMessage) (action.Action, error)
 	// Results returns the results document of a job that made this output.
 	Results(job action.Action, output json.RawMessage) map[string]json.RawMessage
 }

@@ -30,7 +30,7 @@ type family map[action.ID]action.ID
 func (f family) Action(_ context.Context, id action.ID) (queue.ActionState, error) {
 	parent, known := f[id]
 	if !known {
-		return queue.ActionState{}, fault.New(fault.NoSuchAction, "there is no action %s", id)
+		return queue.ActionState{}, fault.New(fault.NoSuchAction, "action %s not found", id)
 	}
 	return queue.ActionState{Action: action.Action{ID: id, ParentID: parent}}, nil
 }
@@ -65,7 +65,7 @@ func ended(output string) queue.End {
 
 func telling(t *testing.T, from string) Callback {
 	t.Helper()
-	return Callback{Name: "tell", When: ends(t, "successful"), Target: publish(), Parameters: []Parameter{path(t, "value", from)}}
+	return Callback{Name: "trigger", When: ends(t, "successful"), Target: publish(), Parameters: []Parameter{path(t, "value", from)}}
 }
 
 func TestBigParametersAreStoredBeforeTheirCallback(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Problem is the HTTP status and the type of the problem (RFC 7807) that tell of a job which ended otherwise than well.
+// Problem returns the HTTP status and the type of the problem (RFC 7807) of a job that has not ended well.
 // What the handler's target answered is the failure's own status; code is the end's.
 func Problem(end action.Status, code string) (status int, kind string) {
 	kind = "waybill:" + cmp.Or(code, strings.ToLower(end.String()))

@@ -56,7 +56,7 @@ func (j Job) notify(book Book, about string, subscriber action.ID, uri string) P
 		p.fail(0, CodeDocument, err)
 		return p.planned[0]
 	}
-	a, err := book.Tell(raw)
+	a, err := book.SubscriberRequest(raw)
 	if err != nil {
 		p.fail(0, CodeParameters, err)
 		return p.planned[0]

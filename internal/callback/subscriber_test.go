@@ -16,7 +16,7 @@ type book struct{}
 
 func (book) Callbacks(action.Action) []Callback { return nil }
 
-func (book) Tell(parameters json.RawMessage) (action.Action, error) {
+func (book) SubscriberRequest(parameters json.RawMessage) (action.Action, error) {
 	if strings.Contains(string(parameters), "://bad") {
 		return action.Action{}, errors.New("uri: want an address")
 	}
@@ -53,7 +53,7 @@ func TestSubscribersAreToldOfEnds(t *testing.T) {
 		uri := subscribed(job.Action.Subscriber, job.Status)
 		planned := job.notify(book{}, "end", action.ID{}, uri)
 		if planned.Fault != "" || !strings.HasSuffix(uri, test.uri) {
-			t.Fatalf("%s: told %s: %+v", test.end, uri, planned)
+			t.Fatalf("%s: called %s: %+v", test.end, uri, planned)
 		}
 		var said struct {
 			URI, ContentType string

@@ -15,7 +15,7 @@ import (
 
 // answer NAME STATUS[:BODY]… starts a target on loopback that gives these answers, one to each request and the last
 // one ever after; hang answers nothing until the client goes away. $NAME becomes its host and port; what it was asked
-// stands in the file NAME, the headers in NAME.headers.
+// is in the file NAME, the headers in NAME.headers.
 func answer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: answer NAME STATUS[:BODY]…")

@@ -79,7 +79,7 @@ func optional(arguments []string, i int) string {
 	return ""
 }
 
-// warnPrivateBlobs warns that other processes on the ledger do not find the blobs, which are at url; "" is no warning.
+// warnPrivateBlobs warns that other processes on the ledger do not find the blobs, which are at url; "": no warning.
 func (a *app) warnPrivateBlobs(url string) {
 	if url != "" {
 		a.printer().Warn("waybill: blobs are in %s, where processes with another home do not find them; name a store that all of them reach: blob.url in server.yaml",

@@ -27,7 +27,7 @@ type Ledger interface {
 	Ticks
 	// Maintain creates in advance what the next weeks need, such as partitions.
 	Maintain(ctx context.Context) error
-	// Sample measures where all actions stand.
+	// Sample counts all actions by handler and status.
 	Sample(ctx context.Context) (queue.Sample, error)
 }
 

@@ -93,7 +93,7 @@ func TestEachRescueIsOneLineAndCountedByItsReason(t *testing.T) {
 	})
 }
 
-// Somebody else has taken the claim by the time that its attempt ends.
+// Another instance has taken the claim by the time that its attempt ends.
 func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

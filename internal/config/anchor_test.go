@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// TestHandlersShareWhatTheyHaveInCommon: under a key that is free stands what handlers merge into
-// theirs; what a handler writes out wins, wherever it stands, and of several merged mappings the
+// TestHandlersShareWhatTheyHaveInCommon: a free key holds what handlers merge into
+// theirs; what a handler writes out wins, wherever it is, and of several merged mappings the
 // first.
 func TestHandlersShareWhatTheyHaveInCommon(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestFaultsOfSharedPartsAreTold(t *testing.T) {
 	}{
 		"what is merged": {"x-a: &a {retires: 3}\nhandlers:\n  n: {type: noop, backoff: {<<: *a}}\n",
 			[]string{`server.yaml:1:10: unknown key "retires" (used at 3:33) in handlers.n.backoff (did you mean "retries"?)`}},
-		"free keys stand at the top":  {"handlers:\n  n: {type: noop, x-a: 1}\n", []string{`server.yaml:2:19: unknown key "x-a" in handlers.n`}},
+		"free keys are at the top":    {"handlers:\n  n: {type: noop, x-a: 1}\n", []string{`server.yaml:2:19: unknown key "x-a" in handlers.n`}},
 		"an anchor that is not there": {"handlers:\n  n: {type: noop, backoff: *a}\n", []string{`server.yaml:2:28: the alias *a names no anchor above it`}},
 	} {
 		_, problems := Check("server.yaml", []byte(c.text))

@@ -30,8 +30,8 @@ workflows:
     callbacks:
       publish: {<<: *publish}
       off: {<<: *publish, enabled: false}
-      next: {process: tell, when: ["!successful", "!canceled"], parameters: {why: {path: $.workflow.error}, times: {value: 3}}}
-  tell: {handler: noop, cache: true}
+      next: {process: trigger, when: ["!successful", "!canceled"], parameters: {why: {path: $.workflow.error}, times: {value: 3}}}
+  trigger: {handler: noop, cache: true}
 `
 
 func TestCallbacksAreRead(t *testing.T) {
@@ -41,7 +41,7 @@ func TestCallbacksAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := c.Processes["mirror"].Callbacks
-	if len(all) != 3 || all[0].Name != "publish" || !all[0].PerFeature || all[0].Disabled || !all[1].Disabled || all[2].Target.Process != "tell" {
+	if len(all) != 3 || all[0].Name != "publish" || !all[0].PerFeature || all[0].Disabled || !all[1].Disabled || all[2].Target.Process != "trigger" {
 		t.Fatalf("%+v", all)
 	}
 	job := action.Action{ID: action.ID{6: 0x70, 8: 0x80}, Kind: KindJob, Name: "mirror"}
@@ -51,12 +51,12 @@ func TestCallbacksAreRead(t *testing.T) {
 		t.Errorf("after success: %+v", planned)
 	}
 	planned = callback.Plan(callback.Job{Action: job, Status: action.Failed, Error: "exit 1"}, c.Callbacks(job))
-	if len(planned) != 1 || planned[0].Action.Kind != KindJob || planned[0].Action.Name != "tell" || planned[0].Action.CacheKey.IsZero() ||
+	if len(planned) != 1 || planned[0].Action.Kind != KindJob || planned[0].Action.Name != "trigger" || planned[0].Action.CacheKey.IsZero() ||
 		string(planned[0].Action.Parameters) != `{"times":3,"why":"exit 1"}` || planned[0].Link != "next" {
 		t.Errorf("after a failure: %+v", planned)
 	}
 	if c.Callbacks(action.Action{Kind: KindAction, Name: "mirror"}) != nil {
-		t.Error("what is no job has callbacks")
+		t.Error("an action that is not a job has callbacks")
 	}
 }
 
@@ -150,7 +150,7 @@ handlers:
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		a, err := c.Tell(said)
+		a, err := c.SubscriberRequest(said)
 		if err != nil || a.Lane != "subscriber/app.example.org" || a.Handler != "subscriber" {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}

@@ -11,7 +11,7 @@ import (
 // Cirrus is where a handler's work goes, and where news of it comes from.
 type Cirrus struct {
 	Region         string // "": as Amazon's own tools find it
-	Endpoint       string // URL of a server that stands in for Amazon's
+	Endpoint       string // URL of a server that replaces Amazon's
 	Profile        string // of the shared configuration and credentials files
 	SqsURL         string // Cirrus's process queue; "": state machines only
 	EventsQueueURL string // receives what Cirrus publishes to its workflow-event topic; "": an action ends when the queue has taken it
@@ -26,7 +26,7 @@ var machinePattern = regexp.MustCompile(machineARN)
 func cirrusKeys() []document.Key {
 	return []document.Key{
 		{Name: "region", Shape: document.Text, Help: "such as eu-north-1; empty: AWS_REGION, or the profile's"},
-		{Name: "endpoint", Shape: document.Text, Help: "URL of a server that stands in for Amazon's"},
+		{Name: "endpoint", Shape: document.Text, Help: "URL of a server that replaces Amazon's"},
 		{Name: "profile", Shape: document.Text, Help: "of the files of AWS: whose credentials; empty: as Amazon's own tools find them"},
 		{Name: "sqsUrl", Shape: document.Text, Help: "URL of Cirrus's process queue, for work that names no state machine"},
 		{Name: "eventsQueueUrl", Shape: document.Text, Help: "URL of a queue of Waybill's own that Cirrus's workflow-event topic fills"},

@@ -28,7 +28,7 @@ func TestConductorFaultsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// TestPriorityStepIsTheServingConductors: whoever stores an action knows how its priority counts
+// TestPriorityStepIsTheServingConductors: every process that stores an action knows how its priority counts
 // where it is served.
 func TestPriorityStepIsTheServingConductors(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ handlers:
 		t.Errorf("%d workers, breaker %+v", publish.Workers, b)
 	}
 	if !publish.Refuses("connection refused") || publish.Refuses("refused, but not at the end") || !c.Handlers["tidy"].Refuses("no space left") {
-		t.Error("errors are not told apart")
+		t.Error("errors are not distinguished")
 	}
 	if b := c.Handlers["plain"].Request.Breaker; b.NoDefaults || b.Patterns != nil || c.Handlers["plain"].Refuses("anything") {
 		t.Errorf("without a word: %+v", b)

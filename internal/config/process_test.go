@@ -37,7 +37,7 @@ workflows:
     inputSchema: {type: object, required: [payload], properties: {payload: {type: object}, mode: {enum: [fast, slow]}}, additionalProperties: false}
     outputSchema: {type: object, properties: {features: {type: array}}}
     cacheKeyHashIncludes: [".features[].id", ".features[].collection"]
-  tell: {handler: notify, cache: true}
+  trigger: {handler: notify, cache: true}
   dry: {handler: noop, cache: true}
   plain: {handler: noop}
   off: {handler: noop, cache: false}
@@ -56,14 +56,14 @@ func TestWorkflowsAreRead(t *testing.T) {
 	t.Setenv("REGION", "north")
 	all := workflowsOf(t, mirror)
 	w := all["mirror"]
-	if w.Title != "Mirror items" || w.Version != 2 || w.Sync != 30*time.Second || w.Handler() != "argo-prod" || all["tell"].Version != 1 || all["tell"].Title != "tell" {
+	if w.Title != "Mirror items" || w.Version != 2 || w.Sync != 30*time.Second || w.Handler() != "argo-prod" || all["trigger"].Version != 1 || all["trigger"].Title != "trigger" {
 		t.Errorf("%+v", w)
 	}
 	if diff := cmp.Diff([]Value{{Name: "mode", Schema: map[string]any{"enum": []any{"fast", "slow"}}}, {Name: "payload", Schema: map[string]any{"type": "object"}, Required: true}},
 		w.Inputs(), cmpopts.IgnoreUnexported(Value{})); diff != "" {
 		t.Errorf("inputs (-want +got):\n%s", diff)
 	}
-	if got := all["tell"].Inputs(); len(got) != 2 || got[0].Name != "team" || !got[0].Required || got[1].Required || got[1].Schema["type"] != "integer" {
+	if got := all["trigger"].Inputs(); len(got) != 2 || got[0].Name != "team" || !got[0].Required || got[1].Required || got[1].Schema["type"] != "integer" {
 		t.Errorf("inputs that the handler describes: %+v", got)
 	}
 	arguments, err := w.Argo.Arguments(json.RawMessage(`{"mode": "fast", "payload": {"a": 1}}`), webhook.Data{})
@@ -96,10 +96,10 @@ func TestInputsBecomeAJob(t *testing.T) {
 	if b := prepare("mirror", `{"payload": {"features": [{"collection": "y", "id": 1}]}}`); a.CacheKey == b.CacheKey {
 		t.Error("other payloads have the same key")
 	}
-	if prepare("tell", `{"team": "a"}`).CacheKey == prepare("tell", `{"team": "b"}`).CacheKey {
+	if prepare("trigger", `{"team": "a"}`).CacheKey == prepare("trigger", `{"team": "b"}`).CacheKey {
 		t.Error("without a payload all inputs count")
 	}
-	if lane := prepare("tell", `{"team": "a"}`).Lane; lane != "notify/hooks.example.org" {
+	if lane := prepare("trigger", `{"team": "a"}`).Lane; lane != "notify/hooks.example.org" {
 		t.Errorf("lane %s", lane)
 	}
 	key, err := all["mirror"].CacheKey(json.RawMessage(inputs))
@@ -249,7 +249,7 @@ func TestEveryFaultOfTheInputsIsTold(t *testing.T) {
 	for _, c := range []struct{ process, inputs, want string }{
 		{"mirror", `{"mode": "middle", "odd": 1}`, "inputs: additional properties 'odd' not allowed\ninputs: missing property 'payload'\ninputs/mode: value must be one of 'fast', 'slow'"},
 		{"mirror", `[]`, "the inputs are not a JSON object"},
-		{"tell", `{"teem": "A", "times": "x"}`, "times: got string, want integer\n" + `the input "team" is missing` + "\n" + `unknown input "teem" (did you mean "team"?)`},
+		{"trigger", `{"teem": "A", "times": "x"}`, "times: got string, want integer\n" + `the input "team" is missing` + "\n" + `unknown input "teem" (did you mean "team"?)`},
 		{"dry", `{"n": 1e999}`, "inputs: the number 1e999 has no place in a double"},
 		{"mirror", `{"payload": {"a": 1}}`, "inputs/payload: none of cacheKeyHashIncludes is found: .features[].id, .features[].collection"},
 		{"mirror", `{"payload": {"features": {"id": 1}}}`, "inputs/payload/features: cacheKeyHashIncludes .features[].id wants a list here, found an object"},

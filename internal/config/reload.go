@@ -31,7 +31,7 @@ type ReloadOptions struct {
 	// in force. Either may be nil.
 	Prepare func(ctx context.Context, c *Config) (commit func(), err error)
 	Asked   <-chan os.Signal   // each signal reloads, whatever the content; may be nil
-	Tell    func(queue.Reload) // gets the result of the first load and each different one; may be nil
+	Report  func(queue.Reload) // gets the result of the first load and each different one; may be nil
 	Log     *slog.Logger       // default: none
 	Metrics *obs.Reload        // default: unregistered
 }
@@ -50,8 +50,8 @@ func NewReloader(o ReloadOptions) *Reloader {
 	if o.Metrics == nil {
 		o.Metrics = obs.NewReload(nil)
 	}
-	if o.Tell == nil {
-		o.Tell = func(queue.Reload) {}
+	if o.Report == nil {
+		o.Report = func(queue.Reload) {}
 	}
 	now := time.Now()
 	o.Metrics.OK.Set(1)
@@ -60,7 +60,7 @@ func NewReloader(o ReloadOptions) *Reloader {
 	if o.Read != nil {
 		r.last.File, r.seen = o.File, sha256.Sum256(o.Read)
 	}
-	o.Tell(r.last)
+	o.Report(r.last)
 	return r
 }
 
@@ -127,7 +127,7 @@ func (r *Reloader) reload(ctx context.Context, source []byte) error {
 	r.o.Metrics.OK.Set(1)
 	r.o.Metrics.Timestamp.Set(float64(time.Now().Unix()))
 	r.last = queue.Reload{File: r.o.File, Since: time.Now().UTC(), Restart: restart}
-	r.o.Tell(r.last)
+	r.o.Report(r.last)
 	r.log.Info("configuration reloaded", obs.KeyFile, r.o.File, obs.KeyCount, len(next.Handlers), obs.KeyDuration, time.Since(began).Milliseconds())
 	if len(restart) > 0 {
 		r.log.Warn("changed, and in force from the next start only", obs.KeyFile, r.o.File, obs.KeySections, strings.Join(restart, " "))
@@ -144,7 +144,7 @@ func (r *Reloader) refuse(err error, sum [sha256.Size]byte, always bool) {
 	r.seen = sum
 	r.o.Metrics.OK.Set(0)
 	r.last.File, r.last.TriedAt, r.last.Faults = r.o.File, time.Now().UTC(), strings.Split(err.Error(), "\n")
-	r.o.Tell(r.last)
+	r.o.Report(r.last)
 	r.log.Error("configuration refused; what was in force stays", obs.KeyFile, r.o.File, obs.Error(err))
 }
 

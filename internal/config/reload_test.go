@@ -26,7 +26,7 @@ type reloading struct {
 	t       *testing.T
 	file    string
 	live    *config.Live
-	last    queue.Reload // what was told
+	last    queue.Reload // what was reported
 	asked   chan os.Signal
 	log     *bytes.Buffer
 	metrics *obs.Reload
@@ -43,7 +43,7 @@ func reload(t *testing.T, source string, prepare func(context.Context, *config.C
 	}
 	r.live = config.NewLive(read)
 	reloader := config.NewReloader(config.ReloadOptions{File: r.file, Read: []byte(source), Live: r.live, Prepare: prepare, Asked: r.asked,
-		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics, Tell: func(now queue.Reload) { r.last = now }})
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Metrics: r.metrics, Report: func(now queue.Reload) { r.last = now }})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- reloader.Run(ctx) }()
@@ -89,14 +89,14 @@ func TestAChangedFileComesIntoForceWhole(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Error("nobody was told of the change")
+			t.Error("the change was not reported")
 		}
 		now := r.live.Now()
 		if len(now.Handlers) != 2 || time.Duration(now.Handlers["wait"].Policy.AttemptTimeout) != 7*time.Second {
 			t.Errorf("got %+v", now.Handlers)
 		}
 		if len(before.Handlers) != 1 {
-			t.Error("what was in force was changed; whoever goes by it sees half of each")
+			t.Error("what was in force was changed; its readers see half of each")
 		}
 		if got := testutil.ToFloat64(r.metrics.Timestamp); got != float64(r.last.Since.Unix()) {
 			t.Errorf("timestamp %v, want that of the reload", got)
@@ -150,7 +150,7 @@ func TestAFileThatIsGoneChangesNothing(t *testing.T) {
 		r.write(wait)
 		r.look()
 		if testutil.ToFloat64(r.metrics.OK) != 1 {
-			t.Error("it is back, and nobody sees it")
+			t.Error("it is back, and not read")
 		}
 	})
 }
@@ -190,7 +190,7 @@ conductors: {default: {workers: 3}}
 			t.Errorf("they are in force without a restart: %+v", now)
 		}
 		if !strings.Contains(r.log.String(), "from the next start only") {
-			t.Errorf("nobody is told: %s", r.log)
+			t.Errorf("not reported: %s", r.log)
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestWhatCannotBePreparedIsRefused(t *testing.T) {
 		r.asked <- os.Interrupt
 		synctest.Wait()
 		if committed != 1 {
-			t.Errorf("committed %d times, want once: somebody asked, whatever the content", committed)
+			t.Errorf("committed %d times, want once: a caller asked, whatever the content", committed)
 		}
 		before := r.live.Now()
 		unsound = errors.New("no such cluster")

@@ -36,7 +36,7 @@ func TestSchedulesMakeActions(t *testing.T) {
 		t.Errorf("nightly is %+v", w)
 	}
 	if a := hourly.Action; a.Kind != KindJob || a.Name != "mirror" || a.Version != 2 || a.CacheKey != (action.ID{}) || a.CreatedBy != "schedule:hourly" {
-		t.Errorf("hourly makes %+v, want a job that no earlier answer stands for", a)
+		t.Errorf("hourly makes %+v, want a job that no earlier answer replaces", a)
 	}
 	if w := hourly.Window; w.Zone.String() != "UTC" || w.Overlap != cron.Queue || w.CatchUp != cron.CatchAll {
 		t.Errorf("hourly is %+v", w)

@@ -85,7 +85,7 @@ func (c *Config) Subscriber() Handler {
 
 var _ callback.Book = (*Config)(nil)
 
-// Tell prepares the request to a subscriber.
-func (c *Config) Tell(parameters json.RawMessage) (action.Action, error) {
+// SubscriberRequest prepares the request to a subscriber.
+func (c *Config) SubscriberRequest(parameters json.RawMessage) (action.Action, error) {
 	return c.Subscriber().Prepare(parameters)
 }

@@ -84,7 +84,7 @@ func Hangups() (asked <-chan os.Signal, stop func()) {
 }
 
 // UntilHangup returns a context that ends at SIGHUP too, with a fault.Interrupted cause: the
-// terminal has been closed. stop ends the watching. Whoever started the process to outlive its
+// terminal has been closed. stop ends the watching. A caller that started the process to outlive its
 // terminal (nohup) keeps it.
 func UntilHangup(ctx context.Context) (watched context.Context, stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {

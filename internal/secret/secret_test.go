@@ -86,7 +86,7 @@ func TestRedactedTextHoldsNoSecret(t *testing.T) {
 		got := values.Redactor().Text(text.String())
 		for name, value := range values {
 			if strings.Contains(got, value) {
-				t.Fatalf("secret %s (%q) stands in %q, made of %q", name, value, got, text.String())
+				t.Fatalf("secret %s (%q) is in %q, made of %q", name, value, got, text.String())
 			}
 		}
 	})

@@ -140,7 +140,7 @@ func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
 }
 
-// unwell gives the status page something to tell.
+// unwell gives the status page something to report.
 func unwell(t *testing.T, s *site) {
 	t.Helper()
 	for range 3 {
@@ -194,7 +194,7 @@ func TestPageFollowsWithoutReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if reloaded {
-		t.Error("the page was loaded anew, or lost the focus")
+		t.Error("the page was loaded again, or lost the focus")
 	}
 }
 

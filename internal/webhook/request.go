@@ -199,7 +199,7 @@ func userInfo(address string) bool {
 	return ok && strings.Contains(rest, "@")
 }
 
-// numeric reports a host that ends in a number and is no address. Whoever reads it in an older way
+// numeric reports a host that ends in a number and is not an address. A program that reads it in an older way
 // might take it for one that the guard did not see: 127.1, 0x7f000001.
 func numeric(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package chaos breaks what Waybill stands on while it works, and judges the
+// Package chaos breaks what Waybill depends on while it works, and judges the
 // log afterwards. Processes are those of the real program, the database is a
 // real PostgreSQL (or the embedded log), and what actions do is seen by a target
 // that counts. Whatever was broken, one judge reads the whole log: nothing is

@@ -1,4 +1,4 @@
-// Package awstest stands in for Step Functions and SQS: one server that speaks
+// Package awstest replaces Step Functions and SQS: one server that speaks
 // their JSON protocols and fails as tests ask it to.
 package awstest
 
@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/aws"
 )
 
-// Where the stand-in is.
+// Where the server is.
 const (
 	Region  = "eu-north-1"
 	account = "123456789012"

@@ -102,7 +102,7 @@ func (f *faults) cluster(jobs map[action.ID]bool, features int) *kube.Cluster {
 	return &kube.Cluster{Interface: client, Namespace: "flows"}
 }
 
-// FakeCluster returns a stand-in for a cluster with workflows.
+// FakeCluster returns a fake of a cluster with workflows.
 func FakeCluster(workflows ...runtime.Object) *fake.FakeDynamicClient {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{kube.Workflows(): "WorkflowList"}, workflows...)

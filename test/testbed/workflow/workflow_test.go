@@ -1,6 +1,6 @@
 //go:build services
 
-// Package workflow tells how actions become workflows and workflows become ends
+// Package workflow shows how actions become workflows and workflows become ends
 // of actions, on a real API server and with Argo's real controller.
 package workflow_test
 

@@ -82,7 +82,7 @@ func processPayload(raw json.RawMessage, a action.Action) (work, error) {
 	decoder.UseNumber()
 	var payload map[string]any
 	if err := decoder.Decode(&payload); err != nil || payload == nil {
-		return work{}, errors.New("the payload is no JSON object")
+		return work{}, errors.New("the payload is not a JSON object")
 	}
 	if payload["process"] == nil {
 		payload["process"] = []any{map[string]any{"workflow": a.Name}}

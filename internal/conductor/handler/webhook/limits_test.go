@@ -153,7 +153,7 @@ func (s *site) ended(ids []action.ID) {
 	}
 }
 
-// lane is how a lane stands.
+// lane returns the state of a lane.
 func (s *site) lane() queue.Limiter {
 	s.t.Helper()
 	limits, err := s.Limits(s.t.Context())
