@@ -28,17 +28,17 @@ var phrases = []struct {
 	ceiling int
 	write   string
 }{
-	{`\b(somebody|nobody|everybody|whoever|whom)\b`, 283, "name the actor: the caller, a waiter, no instance, the conductor"},
-	{`\b(is|are) no [a-z]+`, 259, "is not a valid X; X not found"},
-	{`\b(tell|tells|told)\b`, 362, "report, return, print"},
-	{`\b(stand|stands|lie|lies)\b`, 213, "be, be stored"},
-	{`\b(go|goes|going) on\b`, 65, "resume, continue"},
-	{`\b(anew|for ever|is no more|mend|mends|mended)\b`, 56, "again, forever, was removed, fix"},
-	{`\b(of them|the others)\b`, 168, "name the thing"},
+	{`\b(somebody|nobody|everybody|whoever|whom)\b`, 30, "name the actor: the caller, a waiter, no instance, the conductor"},
+	{`\b(is|are) no [a-z]+`, 20, "is not a valid X; X not found"},
+	{`\b(tell|tells|told)\b`, 10, "report, return, print"},
+	{`\b(stand|stands|lie|lies)\b`, 10, "be, be stored"},
+	{`\b(go|goes|going) on\b`, 10, "resume, continue"},
+	{`\b(anew|for ever|is no more|mend|mends|mended)\b`, 10, "again, forever, was removed, fix"},
+	{`\b(of them|the others)\b`, 75, "name the thing"},
 }
 
 // isComments is how many comments of functions begin with "X is" or "X are", which says neither what X does nor what it returns.
-const isComments = 956
+const isComments = 297
 
 func TestTextsAreInPlainEnglish(t *testing.T) {
 	texts := readTexts(t)
