@@ -51,7 +51,7 @@ func openDatabase(ctx context.Context, o Options) (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	driver, err := postgres.Open(ctx, dsn)
+	driver, err := postgres.Open(ctx, dsn, postgres.Options{})
 	if err != nil {
 		drop()
 		return nil, err

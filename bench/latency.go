@@ -103,7 +103,7 @@ func latencyRound(ctx context.Context, o Options) (Round, error) {
 func (s *scratch) latencies(ctx context.Context, o Options) (Round, error) {
 	producer := s.Ledger
 	if s.dsn != "" {
-		driver, err := postgres.Open(ctx, s.dsn)
+		driver, err := postgres.Open(ctx, s.dsn, postgres.Options{})
 		if err != nil {
 			return Round{}, err
 		}

@@ -114,7 +114,7 @@ func (s *scratch) conduct(ctx context.Context, instances int, cfg conductor.Conf
 	for i := range instances {
 		l := s.Ledger
 		if s.dsn != "" {
-			driver, err := postgres.Open(ctx, s.dsn)
+			driver, err := postgres.Open(ctx, s.dsn, postgres.Options{})
 			if err != nil {
 				return err
 			}

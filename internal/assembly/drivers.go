@@ -23,7 +23,7 @@ func (s *Session) openLedger(ctx context.Context, planner queue.Successors) (*le
 func (s *Session) openDriver(ctx context.Context) (ledger.Driver, error) {
 	if s.Kind == shared {
 		cfg := s.Live.Now().Ledger
-		return postgres.OpenWith(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log, Metrics: s.metrics})
+		return postgres.Open(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log, Metrics: s.metrics})
 	}
 	return sqlite.Open(ctx, s.URL)
 }

@@ -23,7 +23,7 @@ import (
 func TestAConductorAtRestAsksOnceAHeartbeat(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	d, err := postgres.Open(t.Context(), url)
+	d, err := postgres.Open(t.Context(), url, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ type node struct {
 // start runs conductor and deployer with a handler for both kinds of work.
 func start(t *testing.T, url, name string, handler func(l *ledger.Ledger) conductor.Handler) *node {
 	t.Helper()
-	driver, err := postgres.Open(t.Context(), url)
+	driver, err := postgres.Open(t.Context(), url, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func (s stuck) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 func halfWay(t *testing.T, w *world) (first *node, second func() *node, l *ledger.Ledger, release func()) {
 	t.Helper()
 	url := pgtest.URL(t)
-	driver, err := postgres.Open(t.Context(), url)
+	driver, err := postgres.Open(t.Context(), url, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -84,18 +83,9 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 		_, err := s.ledger.Define(ctx, view.Pipeline, f.engine.Seq(), decide)
 		return err
 	})
-	if errors.Is(err, errUnchanged) {
-		return view, nil
-	}
-	if err != nil {
-		return view, err
-	}
-	view.Applied = true
-	return view, nil
+	view.Applied = err == nil && !view.Unchanged
+	return view, err
 }
-
-// errUnchanged ends a decider that has nothing to store: it rolls back, and Apply succeeds.
-var errUnchanged = errors.New("the definition is the one in force")
 
 // decideApply returns the change that Apply stores. The ledger calls it under the lock of the pipeline's head.
 func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
@@ -111,7 +101,7 @@ func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked 
 		return journal.Change{}, err
 	}
 	if view.Unchanged {
-		return journal.Change{}, errUnchanged
+		return journal.Change{}, nil
 	}
 	if view.Loses() && !p.Yes {
 		return journal.Change{}, fault.New(fault.Refused, "definition %d of %s would skip or lose work of deployments inside",

@@ -64,7 +64,7 @@ func Start(t testing.TB) *World {
 // StartShared runs a world on a fresh database of PostgreSQL until the test ends.
 func StartShared(t testing.TB) *World {
 	t.Helper()
-	driver, err := postgres.Open(t.Context(), pgtest.URL(t))
+	driver, err := postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

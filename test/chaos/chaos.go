@@ -104,7 +104,7 @@ func Open(ctx context.Context, s Settings) (*World, error) {
 
 func (w *World) driver(ctx context.Context) (ledger.Driver, error) {
 	if w.Direct != "" {
-		return postgres.Open(ctx, w.Direct)
+		return postgres.Open(ctx, w.Direct, postgres.Options{})
 	}
 	return sqlite.Open(ctx, filepath.Join(w.home(), "waybill.db"))
 }

@@ -53,7 +53,7 @@ func TestServersTakeOver(t *testing.T) {
 	p, random, store := newProject(t), moments(t), pgtest.URL(t)
 	home := filepath.Join(p.dir, ".waybill")
 	stopServices(t, p, home, "--store", store)
-	driver, err := postgres.Open(t.Context(), store)
+	driver, err := postgres.Open(t.Context(), store, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // TestTheJobAPIOnPostgreSQL takes the way of a client on the other driver; the rest is the same code.
 func TestTheJobAPIOnPostgreSQL(t *testing.T) {
 	t.Parallel()
-	driver, err := postgres.Open(t.Context(), pgtest.URL(t))
+	driver, err := postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 		url := pgtest.URL(t)
 		return storetest.Database{
 			Open: func(t *testing.T) store.Driver {
-				d, err := postgres.Open(t.Context(), url)
+				d, err := postgres.Open(t.Context(), url, postgres.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

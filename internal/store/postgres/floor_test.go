@@ -71,7 +71,7 @@ func TestLanesAreLookedForBesideFloors(t *testing.T) {
 // Below a floor nothing is seen, and from it on everything; when a claim is to begin at the start again, so are lanes.
 func TestClaimsAndLanesKeepToFloors(t *testing.T) {
 	t.Parallel()
-	d, err := Open(t.Context(), pgtest.URL(t))
+	d, err := Open(t.Context(), pgtest.URL(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 	}
 	opened := make(chan error, 1)
 	go func() {
-		d, err := postgres.Open(t.Context(), url)
+		d, err := postgres.Open(t.Context(), url, postgres.Options{})
 		if err == nil {
 			err = d.Close()
 		}
@@ -148,7 +148,7 @@ func TestOneInstanceMigrates(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			d, err := postgres.Open(t.Context(), url)
+			d, err := postgres.Open(t.Context(), url, postgres.Options{})
 			if err == nil {
 				err = d.Close()
 			}

@@ -27,9 +27,6 @@ const (
 	Month Span = "month"
 )
 
-// Spans lists them.
-func Spans() []string { return []string{string(Day), string(Week), string(Month)} }
-
 // partitioned are the tables that have partitions, each with the same ones.
 var partitioned = []string{"action", "event", "thread_done"}
 

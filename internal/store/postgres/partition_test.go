@@ -43,7 +43,7 @@ func TestSpansFollowEachOther(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	for _, span := range []postgres.Span{postgres.Week, postgres.Month, postgres.Day, postgres.Week} {
-		d, err := postgres.OpenWith(t.Context(), url, postgres.Options{Partition: span})
+		d, err := postgres.Open(t.Context(), url, postgres.Options{Partition: span})
 		if err != nil {
 			t.Fatalf("%s: %v", span, err)
 		}

@@ -88,13 +88,10 @@ type Options struct {
 	Metrics   *obs.Ledger  // of notifications; nil: not measured
 }
 
-// Open is OpenWith without options.
-func Open(ctx context.Context, url string) (*Driver, error) { return OpenWith(ctx, url, Options{}) }
-
-// OpenWith connects, brings the schema up to date and listens. The url is what pgx
+// Open connects, brings the schema up to date and listens. The url is what pgx
 // takes, such as postgres://waybill@db/waybill. Errors: fault.Unavailable when
 // the server or the database is not there; fault.Corrupt when a newer Waybill wrote it.
-func OpenWith(ctx context.Context, url string, o Options) (*Driver, error) {
+func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 	config, err := configure(url, "the address of the ledger")
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := postgres.Open(t.Context(), c.url)
+			_, err := postgres.Open(t.Context(), c.url, postgres.Options{})
 			if fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v (%s), want %q (%s)", err, fault.CodeOf(err), c.want, c.code)
 			}
@@ -45,7 +45,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	url := pgtest.URL(t)
 	open(t, url)
 	execute(t, url, "UPDATE meta SET schema = 99")
-	_, err := postgres.Open(t.Context(), url)
+	_, err := postgres.Open(t.Context(), url, postgres.Options{})
 	if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "written by a newer Waybill (schema 99") {
 		t.Errorf("got %v", err)
 	}
@@ -76,7 +76,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 
 func open(t *testing.T, url string) *postgres.Driver {
 	t.Helper()
-	driver, err := postgres.Open(t.Context(), url)
+	driver, err := postgres.Open(t.Context(), url, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

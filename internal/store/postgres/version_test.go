@@ -26,7 +26,7 @@ func TestServersThatLackAFixAreKnown(t *testing.T) {
 func TestAnInstanceWarnsOfItsServer(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
-	d, err := OpenWith(t.Context(), pgtest.URL(t), Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	d, err := Open(t.Context(), pgtest.URL(t), Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -336,7 +336,7 @@ func lost(t *testing.T, w *world) {
 // shared: two instances divide workflows among themselves; when one leaves, the other does all.
 func shared(t *testing.T, cluster *testbed.Cluster) {
 	const workflows = 24
-	driver, err := postgres.Open(t.Context(), pgtest.URL(t))
+	driver, err := postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

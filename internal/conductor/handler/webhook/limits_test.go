@@ -61,7 +61,7 @@ func newSite(t *testing.T, conductors int, settings string, answer http.HandlerF
 	}
 	url := pgtest.URL(t)
 	open := func() *ledger.Ledger {
-		driver, err := postgres.Open(t.Context(), url)
+		driver, err := postgres.Open(t.Context(), url, postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
