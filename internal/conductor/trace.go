@@ -50,7 +50,7 @@ type traced struct {
 	tracer trace.Tracer
 }
 
-// Turn makes a turn within a span that has the numbers of rows as attributes.
+// CompleteAndClaim makes a turn within a span that has the numbers of rows as attributes.
 func (t traced) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
 	ctx, span := t.tracer.Start(ctx, "turn", trace.WithNewRoot())
 	defer span.End()

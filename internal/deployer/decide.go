@@ -20,11 +20,11 @@ type pass struct {
 	ran      bool                 // decide was called: the engine has applied a decision that may be rolled back
 	now      time.Time            // the database's time of the decision
 	decision pipeline.Decision
-	err      error // the error of decide, before the ledger wrapped it
+	err      error // the error of decide, before the journal wrapped it
 }
 
-// decide is the ledger's Decider. It runs inside the transaction, so it uses nothing but the engine
-// and what the ledger passes in.
+// decide is the journal's Decider. It runs inside the transaction, so it uses nothing but the engine
+// and what the journal passes in.
 func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	x.err = x.run(locked)
 	if x.err != nil {

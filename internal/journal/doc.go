@@ -10,7 +10,8 @@
 //
 // # Who owns the truth
 //
-// The entries do. The engine's state, the roll-ups and the remembered definitions can be computed from them again.
+// The entries do, with the stored versions, revisions and artifacts that they name. The engine's state and the roll-ups can
+// be computed from these again; a remembered definition can be read again.
 //
 // # Invariants
 //

@@ -1,7 +1,7 @@
 // Package ledger joins the parts of the log on one database: the queue, which keeps actions, and the journal, which keeps
 // deployments. Neither knows the other. They meet in two functions and one question: a pass of the journal gives its steps
 // to the queue, the end of a step's action appends its entry to the journal, and the journal asks whether the instance that
-// holds a pipeline lives.
+// holds a pipeline lives. It also stores the ticks of schedules.
 package ledger
 
 import (

@@ -9,11 +9,12 @@
 //
 // # Who owns the truth
 //
-// The database does. A process remembers what it has seen of other instances' leases and which deadlines it has looked at,
-// only to save reads: forgetting all of it changes no answer.
+// The database does. A process remembers how long it has seen leases not renewed, how instances died, plans that no turn has
+// taken, and which deadlines it has looked at. Forgetting it delays a rescue or repeats work; it loses nothing.
 //
 // # Invariants
 //
+//   - Claims are one statement of each driver, compared with action.Next by the suite; everything else is written once, here.
 //   - One function ends actions (txn.finish). It deletes the thread, writes the last state and the event, stores what
 //     follows, and has the end recorded elsewhere (Options.OnEnd), all in one transaction.
 //   - The fence of an end, its owner, attempt and event number, is a condition of the DELETE. So a plain success reads

@@ -176,7 +176,7 @@ func newThread(a action.Action, now time.Time) action.Thread {
 	return t
 }
 
-// there is which actions exist already, by key or by id.
+// existing is which actions exist already, by key, id or cache key.
 type existing struct {
 	keys map[string]action.ID
 	ids  map[action.ID]bool

@@ -94,11 +94,9 @@ func (t *txn) settle(moves []move) error {
 	return err
 }
 
-// finish is the one way to the end. It deletes the threads of actions,
-// writes the last state and the event and, for a deployment's step, appends the
-// entry, and stores what was planned to follow, all in this transaction. The heads of the steps' pipelines are locked.
-// With an owner the threads need not be locked: those end that are as its claim left
-// them. It returns the ones that ended.
+// finish is the one way to the end. It deletes the threads, writes the last states and events, stores what was planned to
+// follow, and has the ends recorded elsewhere (Options.OnEnd), all in this transaction; prepareEnds was called before. With
+// an owner the threads need not be locked: those end that are as its claim left them. It returns the ones that ended.
 func (t *txn) finish(owner action.ID, moves []move) ([]*move, error) {
 	if len(moves) == 0 {
 		return nil, nil

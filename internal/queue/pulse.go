@@ -27,7 +27,7 @@ type Beat struct {
 }
 
 // Pulse asks for everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a
-// heartbeat as well. While it is called regularly, no other loop of this process has to look. fault.StaleClaim says that
+// heartbeat as well. While it is called regularly, no loop that waits for TopicReady or TopicCancel polls. fault.StaleClaim says that
 // the instance was declared dead.
 func (q *Queue) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, error) {
 	if renew && q.db.Embedded() {

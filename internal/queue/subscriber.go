@@ -83,8 +83,8 @@ func endBefore(s ActionState, late Subscriber) End {
 // subscribe has the subscriber of a request called for the job that answers it.
 func (t *txn) subscribe(job action.ID, s Subscriber) error {
 	if t.core.options.Successors == nil {
-		return fault.New(fault.Internal, "job %s answers for the payload, and this ledger calls no subscribers", job).
-			WithHint("give the ledger a planner (Follows), or leave out the subscriber")
+		return fault.New(fault.Internal, "job %s answers for the payload, and this queue calls no subscribers", job).
+			WithHint("set queue.Options.Successors, or leave out the subscriber")
 	}
 	threads, err := t.LockThreads([]action.ID{job})
 	if err != nil {

@@ -110,7 +110,7 @@ func (l *listener) start(self string, changed func(store.Signal)) {
 // bar gives up: the connection works, and what was announced on it did not come back.
 func (l *listener) bar() {
 	l.log.Warn("a pooler keeps this process from being notified and from holding a lock: it polls, and its death is noticed by its lease alone",
-		obs.KeyHint, "name a direct connection in queue.listenUrl")
+		obs.KeyHint, "name a direct connection in ledger.listenUrl")
 	close(l.barred)
 }
 

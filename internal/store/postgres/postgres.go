@@ -25,7 +25,7 @@ import (
 
 const (
 	retries = 6 // of a transaction that the database asks to repeat
-	poll    = 5 * time.Second
+	poll    = store.FullPoll
 )
 
 // readTime is how long a statement of a reader may take; the call that it is part of has a little longer.
@@ -98,7 +98,7 @@ func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 	}
 	direct := config
 	if o.ListenURL != "" {
-		if direct, err = configure(o.ListenURL, "the address in queue.listenUrl"); err != nil {
+		if direct, err = configure(o.ListenURL, "the address in ledger.listenUrl"); err != nil {
 			return nil, err
 		}
 	}

@@ -255,10 +255,13 @@ func TestTheSameKeysInAnyOrderDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	drivers := []*postgres.Driver{open(t, address), open(t, address)}
+	callers := make([]*ledger.Ledger, 8) // calls of one would share a transaction
+	for i := range callers {
+		callers[i] = ledger.New(drivers[i%2], ledger.Options{})
+	}
 	for round := range 40 {
 		var all sync.WaitGroup
-		for i := range 8 {
-			l := ledger.New(drivers[i%2], ledger.Options{})
+		for _, l := range callers {
 			all.Go(func() {
 				var actions []action.Action
 				for _, k := range rand.Perm(10) {

@@ -296,7 +296,7 @@ func (d *Driver) version(ctx context.Context) (version int64, err error) {
 }
 
 // Poll is the time after which a waiter looks although nothing was heard.
-func (d *Driver) Poll() time.Duration { return 5 * time.Second }
+func (d *Driver) Poll() time.Duration { return store.FullPoll }
 
 // Maintain does nothing: a file has no partitions.
 func (d *Driver) Maintain(context.Context) error { return nil }
