@@ -61,5 +61,15 @@ func schemaName(t reflect.Type, hint string) string {
 	if t.Name() == "" || t.PkgPath() == "" || owner == "server" || strings.Contains(t.Name(), "[") {
 		return name
 	}
+	switch owner {
+	case "queue", "journal", "store":
+		owner = "ledger" // as clients know the parts of the log
+	}
+	switch t.Name() {
+	case "RegisteredRevision":
+		return "LedgerRevision"
+	case "RevisionArtifact":
+		return "LedgerArtifact"
+	}
 	return strings.ToUpper(owner[:1]) + owner[1:] + name
 }

@@ -441,9 +441,18 @@ func TestDescriptionIsOpenAPI(t *testing.T) {
 	var description struct {
 		OpenAPI string                    `json:"openapi"`
 		Paths   map[string]map[string]any `json:"paths"`
+
+		Components struct {
+			Schemas map[string]any `json:"schemas"`
+		} `json:"components"`
 	}
 	if err := json.Unmarshal([]byte(body), &description); err != nil || status != 200 {
 		t.Fatalf("%d, %v", status, err)
+	}
+	for _, name := range strings.Fields("ActionState Artifact Deployment Limiter OpenWriter Partitions Pinned Registered Reload Replayed Resource Revision Strain Version") {
+		if description.Components.Schemas["Ledger"+name] == nil { // the types of generated clients have these names
+			t.Errorf("the schema Ledger%s is missing", name)
+		}
 	}
 	if !strings.HasPrefix(description.OpenAPI, "3.1") || description.Paths["/api/v1/pipelines/{pipeline}"]["put"] == nil {
 		t.Errorf("got OpenAPI %s with %d paths", description.OpenAPI, len(description.Paths))
