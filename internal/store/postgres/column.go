@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// Values as pgx encodes and scans them, for statements that are too rare to need package-private
-// encoding (array.go, reader.go).
+// Values as pgx encodes and scans them, for statements that run too rarely to need array and
+// reader.
 
 // column returns one column of many rows, for unnest.
 func column[R, C any](rows []R, get func(R) C) []C {

@@ -105,8 +105,8 @@ func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
 }
 
 // RollUp writes finishes and failures into their targets; current and highest only grow. Rows of
-// one target are merged first, since an UPDATE with two matching rows would take either. Of
-// finishes of equal rank the last in the call wins.
+// one target are merged first, since an UPDATE with two matching rows would take either. Of rows
+// of equal rank the last in the call wins.
 func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 	for _, failed := range []bool{false, true} {
 		var some []journal.RollUp

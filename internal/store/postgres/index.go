@@ -47,8 +47,8 @@ func readIndexes(script string) (indexes []index, err error) {
 // build makes an index. An index that an interrupted run has left is used if it is valid, and
 // otherwise built again.
 //
-// PostgreSQL builds no index concurrently on a partitioned table. So the index of the table is made
-// empty, then each partition's index is built concurrently and attached to it.
+// PostgreSQL builds no index concurrently on a partitioned table. So the table's index is made
+// without its partitions, then each partition's index is built concurrently and attached to it.
 func (m *migrator) build(ctx context.Context, ix index) error {
 	partitioned, err := m.ask(ctx, "SELECT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass($1) AND relkind = 'p')", ix.table)
 	if err != nil {

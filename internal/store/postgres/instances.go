@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Rows of package queue: the instances that share the database. An instance lives while it renews
-// its lease or its listener holds an advisory lock (Guard).
+// Rows of package queue: the instances that share the database. An instance shows that it is alive
+// by renewing its lease and, where it has a listener, by an advisory lock (Driver.Guard).
 
 // PutInstance registers a process, or registers it again.
 func (t *tx) PutInstance(i queue.Instance, lease time.Duration, guard int64) error {
@@ -87,10 +87,10 @@ func guards(key string) string {
 		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
 }
 
-// removeDead removes dead instances. $1, self, judges and is never removed. It judges the instances
-// of $2 by their leases while its own lease has not passed. It judges by locks where $3 is true and
-// it holds its own lock, unless the server was started less than $4 ago: the others may still be
-// reconnecting.
+// removeDead removes dead instances. $1, self, judges and is never removed. It judges the
+// instances of $2 by their leases while its own lease has not passed. It judges by locks where $3
+// is true and it holds its own lock, unless the server was started less than $4 ago: other
+// instances may still be reconnecting.
 var removeDead = `WITH judge AS (SELECT
 		EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
 		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
@@ -107,8 +107,8 @@ const disconnect = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE
 // guard now nor did at the last look, at least a second ago; or it is silent, and its lease has
 // passed and that of self has not.
 //
-// Two looks are needed because a lock is free for a moment while a listener reconnects. The column
-// unguarded remembers the first.
+// One look is not enough, since a lock is free while its listener reconnects. The column unguarded
+// remembers the first look.
 func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]queue.LossReason, error) {
 	dead := map[action.ID]queue.LossReason{}
 	applications, err := query(t, func(row pgx.Row) (application string, err error) {

@@ -28,7 +28,7 @@ func scanLimiter(row pgx.Row) (r queue.LimiterRow, err error) {
 }
 
 // LockLimiters creates the limiters that are missing, then locks and reads all in the order of
-// keys, which are sorted. Every transaction locks in that order, so that two cannot deadlock.
+// keys, which are sorted. One order of locks keeps two transactions from a deadlock.
 func (t *tx) LockLimiters(keys []string) ([]queue.LimiterRow, error) {
 	if len(keys) == 0 {
 		return nil, nil
