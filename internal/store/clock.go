@@ -2,13 +2,15 @@ package store
 
 import "time"
 
-// The database's clock counts: ids, leases and due times are by it. A process's own clock may be wrong by hours, so a
-// time that one of them gave is changed before the other one reads it.
+// Ids, leases and due times are by the database's clock. A process's own clock may be wrong by
+// hours, so a time that crosses between the two is converted.
 
-// slack is how far apart two clocks may be that are taken for equal: one was read a moment after the other.
+// slack is the greatest difference between two clocks that count as equal. Reading one takes place
+// a moment after reading the other, so they never agree exactly.
 const slack = time.Second
 
-// Skew returns the database's clock less this process's, both read at one moment; 0 when they agree within slack.
+// Skew returns the database's clock less this process's, both read at one moment; 0 when they agree
+// within slack.
 func Skew(database, local time.Time) time.Duration {
 	if d := database.Sub(local); d.Abs() > slack {
 		return d
@@ -16,13 +18,18 @@ func Skew(database, local time.Time) time.Duration {
 	return 0
 }
 
-// Corrected returns a time that this process's clock gave by the database's.
+// Corrected returns a time of this process's clock as the database's clock shows it. The zero time
+// stays zero.
+//
+// The transaction's time was taken somewhere between began and the present, so there are two
+// estimates of the skew. The smaller one is right or nearer to right: a transaction that began
+// slowly must not look like a wrong clock.
 func (t *Tx) Corrected(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}
 	now := t.Now()
-	before, after := Skew(now, t.began), Skew(now, time.Now()) // the transaction began in between
+	before, after := Skew(now, t.began), Skew(now, time.Now()) // Now was read in between
 	if after.Abs() < before.Abs() {
 		return at.Add(after)
 	}

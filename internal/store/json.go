@@ -8,13 +8,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// What a document in a row may be. Every database stores that much, and what other documents are made of it.
+// Bounds of a document in a row. Every database stores that much, and also the documents that the
+// log makes of it.
 const (
-	maxDepth    = 500     // levels of arrays and objects; SQLite reads 1,000
-	maxDocument = 8 << 20 // bytes
+	maxDepth    = 500     // levels of arrays and objects; SQLite's parser ends at 1,000
+	maxDocument = 8 << 20 // size in bytes
 )
 
-// JSONFlaw returns why some database would not store the JSON as it is, such as "are not JSON"; "" if all do.
+// JSONFlaw returns the reason why some database would not store the JSON as it is, such as "are not
+// JSON"; "" if every database stores it.
 func JSONFlaw(raw []byte) string {
 	switch {
 	case len(raw) > maxDocument:
@@ -28,8 +30,8 @@ func JSONFlaw(raw []byte) string {
 	return ""
 }
 
-// MeasureJSON returns how many values a JSON text has, roughly, which is what decoding it takes memory for, and how many
-// arrays and objects are inside each other.
+// MeasureJSON returns about how many values a JSON text has, and how many arrays and objects are
+// nested. The values decide how much memory decoding takes: a small text may have many.
 func MeasureJSON(text []byte) (values, levels int) {
 	values = 1
 	level, quoted := 0, false
@@ -53,7 +55,8 @@ func MeasureJSON(text []byte) (values, levels int) {
 	return values, levels
 }
 
-// CleanJSON returns JSON that every database stores; any other text becomes a string.
+// CleanJSON returns JSON that every database stores. A text that is not such JSON becomes a JSON
+// string.
 func CleanJSON(raw []byte) json.RawMessage {
 	if JSONFlaw(raw) == "" {
 		return raw
@@ -62,7 +65,8 @@ func CleanJSON(raw []byte) json.RawMessage {
 	return quoted
 }
 
-// CleanText replaces what some database does not store.
+// CleanText returns the text with U+FFFD in place of NUL characters and of bytes that are not
+// UTF-8. PostgreSQL stores neither.
 func CleanText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
 }

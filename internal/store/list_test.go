@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// slow is a driver whose reads for readers take until done is closed.
+// slow is a driver whose reads for readers last until done is closed.
 type slow struct {
 	Driver
 	done chan struct{}
@@ -24,7 +24,8 @@ func (s slow) Read(_ context.Context, use Use, _ func(Rows) error) error {
 	return nil
 }
 
-// TestListsWaitForEachOther: readers have two lists at a time; one more waits for a while, and is refused.
+// TestListsWaitForEachOther checks that readers have two lists at a time. A third list waits for
+// listPatience and is then refused.
 func TestListsWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

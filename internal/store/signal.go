@@ -6,31 +6,33 @@ import (
 	"time"
 )
 
-// Topic names what a waiter waits for.
+// Topic names a kind of change that waiters wait for.
 type Topic string
 
 // The topics.
 const (
-	TopicEntry  Topic = "entry"  // the log of some pipeline grew
-	TopicAction Topic = "action" // an action was made or changed its status; claims aside
-	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than was known
-	TopicCancel Topic = "cancel" // a claimed action is to be canceled
+	TopicEntry  Topic = "entry"  // a pipeline has new entries
+	TopicAction Topic = "action" // an action was created or its status changed, except by a claim
+	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than before
+	TopicCancel Topic = "cancel" // a cancellation of a claimed action was requested
 	TopicAccess Topic = "access" // a token was revoked, or a session ended
 )
 
-// Topics lists them all.
+// Topics returns every topic.
 func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess} }
 
-// Signal is what waiters of a topic are woken for.
+// Signal reports one change of a topic, or several that were merged.
 type Signal struct {
 	Topic Topic
-	Lanes []string // of TopicReady: those that have more ready work, in order; nil: it may be any
+	Lanes []string // sorted lanes with more ready work, for TopicReady; nil if any lane may have some
 }
 
-// mostLanes is how many lanes one signal names; where more are ready a search finds them.
+// mostLanes is how many lanes one signal names. Where more are ready, naming them saves nothing and
+// waiters search.
 const mostLanes = 64
 
-// And returns two signals of one topic as one.
+// And returns two signals of one topic as one. The result names no lanes if one signal names none:
+// nil means any lane.
 func (c Signal) And(more Signal) Signal {
 	if c.Lanes == nil || more.Lanes == nil {
 		return Signal{Topic: c.Topic}
@@ -43,25 +45,28 @@ func (c Signal) And(more Signal) Signal {
 	return Signal{Topic: c.Topic, Lanes: all}
 }
 
-// Signals counts the changes of each topic and wakes its waiters. Safe for concurrent use.
+// Signals counts the changes of each topic and wakes its waiters. It is safe for concurrent use.
 type Signals struct {
 	driver Driver
 	newer  chan struct{} // closed when a newer Waybill has migrated the database
 
 	mu      sync.Mutex
 	topics  map[Topic]*topic
-	covered map[Topic]time.Time // until when another part of this process looks for the waiters
+	covered map[Topic]time.Time // time until which another part of this process looks on behalf of the waiters
 }
 
+// topic is the count of one topic's changes.
 type topic struct {
-	position uint64
-	next     chan struct{} // closed by the next change
-	recent   []Signal      // the last ones up to position
+	position uint64        // number of signals so far
+	next     chan struct{} // closed and replaced by the next signal
+	recent   []Signal      // last signals up to position, for TopicReady
 }
 
-// mostRecent is how many signals are kept for ReadyLanes.
+// mostRecent is how many signals are kept for Waiter.ReadyLanes. A waiter that is farther behind
+// searches all lanes.
 const mostRecent = 256
 
+// newSignals returns signals that nothing has advanced yet.
 func newSignals(driver Driver) *Signals {
 	s := &Signals{driver: driver, newer: make(chan struct{}), topics: map[Topic]*topic{}, covered: map[Topic]time.Time{}}
 	for _, t := range Topics() {
@@ -73,7 +78,8 @@ func newSignals(driver Driver) *Signals {
 // Waiter returns a new waiter, which has seen nothing yet.
 func (s *Signals) Waiter() *Waiter { return &Waiter{signals: s, seen: map[Topic]uint64{}} }
 
-// Send counts a signal and wakes the waiters of its topic in this process.
+// Send counts a signal and wakes the waiters of its topic in this process. It ignores topics that
+// it does not know, which a newer Waybill may send.
 func (s *Signals) Send(c Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +93,9 @@ func (s *Signals) Send(c Signal) {
 	}
 }
 
-// Cover records that the caller looks for what the topics' waiters wait for, and sends signals, until a time. Those
-// waiters do not poll until then, as long as the driver hears of changes.
+// Cover records that the caller looks, until a time, for what waiters of the topics wait for, and
+// sends signals when it finds something. Those waiters do not poll until then, as long as the
+// driver hears of changes.
 func (s *Signals) Cover(until time.Time, topics ...Topic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +104,7 @@ func (s *Signals) Cover(until time.Time, topics ...Topic) {
 	}
 }
 
-// Outdate records that a newer Waybill has migrated the database.
+// Outdate records that a newer Waybill has migrated the database. Calling it again does nothing.
 func (s *Signals) Outdate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,18 +115,22 @@ func (s *Signals) Outdate() {
 	}
 }
 
-// Outdated returns a channel that is closed once a newer Waybill has migrated the database. This version still works on
-// the schema of the next one, but on none after that: the process should drain and end.
+// Outdated returns a channel that is closed once a newer Waybill has migrated the database. This
+// version works on the schema of the next version, and on no later one, so the process should drain
+// and end.
 func (s *Signals) Outdated() <-chan struct{} { return s.newer }
 
-// isCovered reports whether waiters of the topic need not poll now.
+// isCovered reports whether waiters of the topic need not poll now. A driver that has lost its
+// notifications polls faster than FullPoll; then nothing is covered.
 func (s *Signals) isCovered(t Topic) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Now().Before(s.covered[t]) && s.driver.Poll() >= FullPoll
 }
 
-// readySince returns the lanes that signals after a position name, nil if it may be any, and the position now.
+// readySince returns the lanes that signals after a position name, and the position now. The lanes
+// are nil if any lane may have ready work: a signal named none, or the oldest signals are no longer
+// kept.
 func (s *Signals) readySince(position uint64) ([]string, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +146,9 @@ func (s *Signals) readySince(position uint64) ([]string, uint64) {
 	return all.Lanes, ready.position
 }
 
-// look returns a channel that the next signal of a topic closes, and the topic's position.
+// look returns a channel that the next signal of a topic closes, and the topic's position. Both are
+// read under one lock, so no signal falls between them. An unknown topic has a nil channel, which
+// never wakes its waiter.
 func (s *Signals) look(t Topic) (<-chan struct{}, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

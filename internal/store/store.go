@@ -1,9 +1,3 @@
-// Package store is the database under the log: transactions with the signals that follow their commits, waiters for those
-// signals, time limits, and the database's clock. It does not know what rows mean; packages queue and journal do.
-//
-// A Driver holds the connections and the SQL of one database. A transaction runs on connections of its Use, so that no
-// question of a reader delays a turn. Signals of a transaction are sent once it is committed, and never before; when the
-// answer to the commit is lost they are sent as well, since it may have succeeded.
 package store
 
 import (
@@ -20,47 +14,51 @@ import (
 // CallTimeout bounds every transaction, and every Call.
 const CallTimeout = 10 * time.Second
 
-// DB is one database. Safe for concurrent use.
+// DB is one database. It is safe for concurrent use.
 type DB struct {
 	*shared
 	use Use
 }
 
-// shared is what all views of a database share.
+// shared is what all views of a database have in common.
 type shared struct {
 	driver  Driver
 	signals *Signals
-	lists   *semaphore.Semaphore // for lists that readers ask for
+	lists   *semaphore.Semaphore // admits the lists of readers
 }
 
-// New returns a database on a driver. Closing it closes the driver.
+// New returns a database on a driver, and starts listening for what other processes commit. Closing
+// the database closes the driver.
 func New(driver Driver) *DB {
 	s := &shared{driver: driver, signals: newSignals(driver), lists: semaphore.New(listsAtOnce, listPatience, "too many lists are being read")}
 	driver.Listen(s.signals.Send)
 	return &DB{shared: s}
 }
 
-// For returns the database with its transactions on connections of a use.
+// For returns the same database with its transactions on connections of a use.
 func (db *DB) For(u Use) *DB { return &DB{shared: db.shared, use: u} }
 
 // Close ends every connection. Nothing committed is lost.
 func (db *DB) Close() error { return db.driver.Close() }
 
-// Embedded reports whether the log is one file on this machine, on which one process at a time runs roles.
+// Embedded reports whether the log is one file on this machine, on which one process at a time runs
+// roles.
 func (db *DB) Embedded() bool { return db.driver.Embedded() }
 
 // Signals returns the signals of what this process and others commit.
 func (db *DB) Signals() *Signals { return db.signals }
 
 // ErrOutdated is the error of a database that a newer Waybill has migrated.
-var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the ledger, so this one ends").WithHint("start the newer one in its place")
+var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the database, so this one ends").WithHint("start the newer one in its place")
 
-// ErrRace makes a driver run a transaction again: another one has just taken a key that was free.
+// ErrRace makes a driver run a transaction again: another transaction has just taken a key that was
+// free.
 var ErrRace = fault.New(fault.LedgerUnavailable, "another process is storing the same action")
 
-// Ready returns nil while the database answers and has the schema of this version, else ErrOutdated or the database's error.
+// Ready returns nil while the database answers and has the schema of this version, else ErrOutdated
+// or the database's error.
 func (db *DB) Ready(ctx context.Context) error {
-	return db.Read(ctx, "ask whether the ledger is ready", func(tx *Tx) error {
+	return db.Read(ctx, "ask whether the database is ready", func(tx *Tx) error {
 		newer, err := tx.Newer()
 		if err == nil && newer {
 			err = ErrOutdated
@@ -78,17 +76,18 @@ func Now(ctx context.Context, db *DB) (now time.Time, err error) {
 	return now, err
 }
 
-// ID returns the id of this log, which no other log has.
+// ID returns the id that distinguishes this log from every other one.
 func ID(ctx context.Context, db *DB) (id action.ID, err error) {
-	err = db.Read(ctx, "read the ledger's id", func(tx *Tx) error {
+	err = db.Read(ctx, "read the log's id", func(tx *Tx) error {
 		id, err = tx.LedgerID()
 		return err
 	})
 	return id, err
 }
 
-// Write runs fn in a transaction and wakes the waiters of what it touched; what is being done is for errors, such as
-// "enqueue". fn may run again when the database asks for that.
+// Write runs fn in a transaction, commits it, and wakes the waiters of what it touched. what names
+// the work in errors, such as "enqueue". fn may run again when the database asks for that, so it
+// must not keep results of an earlier run.
 func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error {
 	var done *Tx
 	err := Call(ctx, what, func(ctx context.Context) error {
@@ -101,7 +100,7 @@ func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error 
 			return nil
 		})
 	})
-	if done != nil && (err == nil || fault.CodeOf(err) == fault.LedgerUnavailable) { // a commit that was not answered may have succeeded
+	if done != nil && (err == nil || fault.CodeOf(err) == fault.LedgerUnavailable) { // a commit without an answer may have succeeded
 		for _, s := range done.signals {
 			db.signals.Send(s)
 		}
@@ -109,7 +108,7 @@ func (db *DB) Write(ctx context.Context, what string, fn func(*Tx) error) error 
 	return err
 }
 
-// Read runs fn on one state of the database.
+// Read runs fn on one state of the database. what names the work in errors.
 func (db *DB) Read(ctx context.Context, what string, fn func(*Tx) error) error {
 	return Call(ctx, what, func(ctx context.Context) error {
 		return db.driver.Read(ctx, db.use, func(rows Rows) error { return fn(&Tx{Rows: rows, began: time.Now()}) })
@@ -117,12 +116,13 @@ func (db *DB) Read(ctx context.Context, what string, fn func(*Tx) error) error {
 }
 
 const (
-	listsAtOnce  = 2               // of readers; reads by key are not counted
-	listPatience = 2 * time.Second // how long one more waits for its turn
+	listsAtOnce  = 2               // lists of readers at a time; reads by key are not counted
+	listPatience = 2 * time.Second // how long a further list waits for its turn
 )
 
-// List is Read for what may have many rows. Readers have few at a time: more of them would take longer, each, and leave
-// nothing of the database to the queue.
+// List is Read for answers that may have many rows. It admits few lists of readers at a time: with
+// more of them each would take longer, and together they would leave nothing of the database to the
+// queue.
 func (db *DB) List(ctx context.Context, what string, fn func(*Tx) error) error {
 	if db.use == ForReaders {
 		release, err := db.lists.Acquire(ctx)
@@ -134,8 +134,8 @@ func (db *DB) List(ctx context.Context, what string, fn func(*Tx) error) error {
 	return db.Read(ctx, what, fn)
 }
 
-// Call runs fn, which asks the database, within CallTimeout. Its error names what was being done, and the cause of a context
-// that ended.
+// Call runs fn, which uses the database, within CallTimeout. Its error names the work, and the
+// cause of a context that ended.
 func Call(ctx context.Context, what string, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, CallTimeout, errTooSlow{what})
 	defer cancel()
@@ -145,11 +145,14 @@ func Call(ctx context.Context, what string, fn func(context.Context) error) erro
 // errTooSlow is the cause of a call that did not end in time.
 type errTooSlow struct{ what string }
 
+// Error returns the time limit and the work that missed it.
 func (e errTooSlow) Error() string {
-	return fmt.Sprintf("the ledger did not answer within %s (%s)", CallTimeout, e.what)
+	return fmt.Sprintf("the database did not answer within %s (%s)", CallTimeout, e.what)
 }
 
-// named adds what was being done to an error, and turns an ended context into its cause.
+// named adds the name of the work to an error, and replaces an ended context by its cause. A call
+// that was too slow keeps an answer that was decided before: "not found" is true however late it
+// comes.
 func named(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Waiter is one reader's place in the changes of each topic: it misses none between two waits. Loops that wait for the
-// same topic have a waiter each. It needs no closing. Safe for concurrent use.
+// Waiter is one reader's place in the changes of each topic: it misses none between two waits.
+// Loops that wait for the same topic need a waiter each. A waiter needs no closing. It is safe for
+// concurrent use.
 type Waiter struct {
 	signals *Signals
 
 	mu      sync.Mutex
-	seen    map[Topic]uint64
-	readied uint64 // how far ReadyLanes has seen
-	polled  bool   // Wait for TopicReady has returned without a signal, so a search is due
+	seen    map[Topic]uint64 // position of each topic at the last wait
+	readied uint64           // position up to which ReadyLanes has reported
+	polled  bool             // whether Wait for TopicReady has returned without a signal, so that a search is due
 }
 
-// Wait returns nil when something of the topic may have changed since the last
-// Wait of this waiter, or at the deadline (zero: none); it may return too often,
-// never too late by more than one poll. It returns ctx's cause when that ends.
+// Wait returns nil when something of the topic may have changed since the last Wait of this waiter,
+// or at the deadline (zero: none). It may return too often, and never too late by more than one
+// poll. When ctx ends it returns ctx's cause.
 func (w *Waiter) Wait(ctx context.Context, topic Topic, deadline time.Time) error {
 	woken, position := w.signals.look(topic)
 	if w.advance(topic, position) {
@@ -49,8 +50,8 @@ func (w *Waiter) Wait(ctx context.Context, topic Topic, deadline time.Time) erro
 	}
 }
 
-// ReadyLanes returns the lanes that signals have named since its last call; nil: any lane may have more ready work,
-// and the caller must search.
+// ReadyLanes returns the lanes that signals have named since its last call. nil means that any lane
+// may have more ready work, and the caller must search.
 func (w *Waiter) ReadyLanes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +64,7 @@ func (w *Waiter) ReadyLanes() []string {
 	return lanes
 }
 
-// advance notes the position and reports whether it was new.
+// advance records the position and reports whether it was new to the waiter.
 func (w *Waiter) advance(t Topic, position uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +73,7 @@ func (w *Waiter) advance(t Topic, position uint64) bool {
 	return fresh
 }
 
-// returnUnsignaled notes that Wait for the topic returns without a signal.
+// returnUnsignaled records that Wait for the topic returns without a signal.
 func (w *Waiter) returnUnsignaled(t Topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

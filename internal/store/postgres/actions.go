@@ -11,7 +11,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// InsertThreads stores live rows. Where an id or a unique key is live already the transaction runs again.
+// Rows of package queue: actions, their threads, their events and their ends.
+//
+// Each statement takes many rows, as one array for each column. Rows of partitioned tables are
+// looked up by created_at as well as by id. An id contains that time, so the planner opens one
+// partition instead of all.
+
+// InsertThreads stores live rows. When an id or a unique key is live already the transaction runs
+// again, and then finds that row (errors.go).
 func (t *tx) InsertThreads(rows []queue.ThreadRow) error {
 	return t.do(`INSERT INTO thread (id, created_at, lane, status, ready, rank, run_at, seq, attempt, spent, lost, throttled,
 			attempt_limit, deadline, draining, unique_key)
@@ -36,6 +43,7 @@ func (t *tx) InsertThreads(rows []queue.ThreadRow) error {
 		optionals(rows, func(r *queue.ThreadRow) string { return r.UniqueKey }))
 }
 
+// scanID reads a column of ids.
 func scanID(row pgx.Row) (id action.ID, err error) {
 	err = row.Scan(idOf{&id})
 	return id, err
@@ -129,7 +137,7 @@ func (t *tx) InsertEvents(events []action.Event) error {
 		optionals(events, func(e *action.Event) string { return e.Ref }))
 }
 
-// UpdateThreads writes the threads of live actions.
+// UpdateThreads writes the present state of live actions. A row that is not live is an error.
 func (t *tx) UpdateThreads(rows []queue.ThreadRow) error {
 	done, err := t.count(`UPDATE thread SET status = n.status, ready = n.ready, rank = n.rank, run_at = n.run_at, seq = n.seq, attempt = n.attempt,
 			spent = n.spent, lost = n.lost, throttled = n.throttled, claimed_by = n.claimed_by, lease = n.lease, started_at = n.started_at,
@@ -161,12 +169,16 @@ func (t *tx) UpdateThreads(rows []queue.ThreadRow) error {
 	return err
 }
 
-// located finds the live row of each n by its key, whatever the planner believes of the table: joined by place, n and
-// thread cannot be joined the other way round. A row that changes meanwhile has another place, and is not found: PostgreSQL 15.15, 16.11 and 17.7 check that again, and
-// on an earlier server the conditions on claim and attempt alone keep an end from another claim.
+// located finds the live row of each n by its key, whatever the planner believes about the table:
+// since the join is by place, the planner cannot join n and thread in the other order.
+//
+// A row that changes meanwhile has another place and is not found. PostgreSQL 15.15, 16.11 and 17.7
+// check the place again after they have waited for a row. On an earlier server only the conditions
+// on claim and attempt keep an end from another claim.
 const located = ` CROSS JOIN LATERAL (SELECT ctid AS place FROM thread WHERE id = n.id OFFSET 0) AS p`
 
-// end is the end of many actions in one statement: what was deleted is what is written down.
+// end ends many actions in one statement: it records exactly the rows that it deleted. $1 is the
+// owner of the fence, or NULL.
 const end = `WITH n AS (
 	SELECT * FROM unnest($2::uuid[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::text[],
 		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::boolean[])
@@ -182,7 +194,9 @@ INSERT INTO thread_done (id, created_at, lane, status, seq, attempt, spent, lost
 SELECT id, created_at, lane, status, seq, attempt, spent, lost, started_at, coalesce(ended_at, now()), coalesce(code, ''), coalesce(error, ''), coalesce(ref, ''),
 	output::json, coalesce(output_ref, ''), job FROM ended RETURNING id`
 
-// EndThreads deletes the live rows, stores the last states and appends the events of the ends.
+// EndThreads deletes the live rows, stores the last states and appends the events of the ends. It
+// returns the ids of the actions that ended. With an owner, the fence is a condition of the DELETE,
+// so nothing is read first and an end that comes too late changes nothing.
 func (t *tx) EndThreads(owner action.ID, rows []queue.Ending) ([]action.ID, error) {
 	ended, err := query(t, scanID, end, uuid(owner),
 		ids(rows, func(r *queue.Ending) action.ID { return r.Event.ActionID }),
@@ -206,7 +220,8 @@ func (t *tx) EndThreads(owner action.ID, rows []queue.Ending) ([]action.ID, erro
 	return ended, err
 }
 
-// unlessNow is a column of times: NULL as a whole when all are the transaction's.
+// unlessNow returns a column of times, NULL as a whole when all are the transaction's. The
+// statement then takes now() instead.
 func (t *tx) unlessNow(rows []queue.Ending, at func(*queue.Ending) time.Time) *array {
 	for i := range rows {
 		if !at(&rows[i]).Equal(t.now) {
@@ -216,6 +231,7 @@ func (t *tx) unlessNow(rows []queue.Ending, at func(*queue.Ending) time.Time) *a
 	return nil
 }
 
+// actionColumns are the columns of an action, in the order of reader.action.
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of, a.parameters::text,
 	a.policy::text, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version,
 	a.subscriber::text, a.answer::text, a.width`
@@ -255,12 +271,12 @@ func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
 		CROSS JOIN LATERAL (SELECT * FROM action a WHERE a.id = want.id AND a.created_at = want.at OFFSET 0) AS a`, uuids(ids), createdAt(ids))
 }
 
-// createdAt are the ids' own times, which name their partitions.
+// createdAt returns the times that ids contain, which decide their partitions.
 func createdAt(ids []action.ID) *array {
 	return times(ids, func(id *action.ID) time.Time { return id.Time() })
 }
 
-// Events is an action's history in the order of seq.
+// Events reads an action's history in the order of seq.
 func (t *tx) Events(id action.ID) ([]action.Event, error) {
 	return query(t, func(row pgx.Row) (e action.Event, err error) {
 		e.ActionID = id

@@ -11,16 +11,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// array is one column of many rows, for unnest, in PostgreSQL's binary form. It is used where every claim, end and
-// enqueue passes: pgx asks for the type of each value, this once for a column. nil is NULL.
+// array is one column of many rows, for unnest, in PostgreSQL's binary form. Every claim, end and
+// enqueue passes through it: pgx looks up the type of each value, an array only that of the column.
+// nil is NULL.
 type array struct {
-	element uint32 // type
+	element uint32 // OID of the elements' type
 	count   int
 	nulls   bool
-	data    []byte // of each element its length and value
+	data    []byte // length and value of each element
 }
 
-// pack makes the column of rows whose elements take about size bytes each.
+// pack returns the column of rows whose elements take about size bytes each.
 func pack[R any](rows []R, element uint32, size int, put func(*array, *R)) *array {
 	a := &array{element: element, data: make([]byte, 0, len(rows)*(4+size))}
 	for i := range rows {
@@ -30,22 +31,26 @@ func pack[R any](rows []R, element uint32, size int, put func(*array, *R)) *arra
 	return a
 }
 
+// null appends NULL, whose length is -1.
 func (a *array) null() {
 	a.nulls = true
 	a.data = append(a.data, 0xff, 0xff, 0xff, 0xff)
 }
 
+// text appends a text.
 func (a *array) text(text string) {
 	a.data = binary.BigEndian.AppendUint32(a.data, uint32(len(text)))
 	a.data = append(a.data, text...)
 }
 
+// int64 appends a value of eight bytes.
 func (a *array) int64(n int64) {
 	a.data = binary.BigEndian.AppendUint32(a.data, 8)
 	a.data = binary.BigEndian.AppendUint64(a.data, uint64(n))
 }
 
-// encode appends the whole column.
+// encode appends the whole column to a buffer: the number of dimensions, whether there are NULLs,
+// the type, the length, the lower bound, and the elements.
 func (a *array) encode(to []byte) []byte {
 	nulls := uint32(0)
 	if a.nulls {
@@ -62,11 +67,11 @@ func (a *array) encode(to []byte) []byte {
 		return to
 	}
 	to = binary.BigEndian.AppendUint32(to, uint32(a.count))
-	to = binary.BigEndian.AppendUint32(to, 1) // of the first element
+	to = binary.BigEndian.AppendUint32(to, 1) // index of the first element
 	return append(to, a.data...)
 }
 
-// ids is a column of uuids; the zero id is NULL.
+// ids returns a column of uuids; the zero id is NULL.
 func ids[R any](rows []R, get func(*R) action.ID) *array {
 	return pack(rows, pgtype.UUIDOID, 16, func(a *array, r *R) {
 		if id := get(r); !id.IsZero() {
@@ -78,7 +83,7 @@ func ids[R any](rows []R, get func(*R) action.ID) *array {
 	})
 }
 
-// smallints, ints and bigints are columns of numbers.
+// smallints returns a column of smallint.
 func smallints[R any](rows []R, get func(*R) int) *array {
 	return pack(rows, pgtype.Int2OID, 2, func(a *array, r *R) {
 		a.data = binary.BigEndian.AppendUint32(a.data, 2)
@@ -86,6 +91,7 @@ func smallints[R any](rows []R, get func(*R) int) *array {
 	})
 }
 
+// ints returns a column of int.
 func ints[R any](rows []R, get func(*R) int) *array {
 	return pack(rows, pgtype.Int4OID, 4, func(a *array, r *R) {
 		a.data = binary.BigEndian.AppendUint32(a.data, 4)
@@ -93,7 +99,7 @@ func ints[R any](rows []R, get func(*R) int) *array {
 	})
 }
 
-// bigints has NULL where get says that there is none.
+// bigints returns a column of bigint, with NULL where get returns false.
 func bigints[R any](rows []R, get func(*R) (n int64, ok bool)) *array {
 	return pack(rows, pgtype.Int8OID, 8, func(a *array, r *R) {
 		if n, ok := get(r); ok {
@@ -104,6 +110,7 @@ func bigints[R any](rows []R, get func(*R) (n int64, ok bool)) *array {
 	})
 }
 
+// bools returns a column of boolean.
 func bools[R any](rows []R, get func(*R) bool) *array {
 	return pack(rows, pgtype.BoolOID, 1, func(a *array, r *R) {
 		value := byte(0)
@@ -114,7 +121,7 @@ func bools[R any](rows []R, get func(*R) bool) *array {
 	})
 }
 
-// times is a column of times; the zero time is NULL.
+// times returns a column of timestamptz; the zero time is NULL.
 func times[R any](rows []R, get func(*R) time.Time) *array {
 	return pack(rows, pgtype.TimestamptzOID, 8, func(a *array, r *R) {
 		if at := get(r); !at.IsZero() {
@@ -125,7 +132,7 @@ func times[R any](rows []R, get func(*R) time.Time) *array {
 	})
 }
 
-// spans is a column of intervals; 0 is NULL.
+// spans returns a column of intervals; 0 is NULL.
 func spans[R any](rows []R, get func(*R) time.Duration) *array {
 	return pack(rows, pgtype.IntervalOID, 16, func(a *array, r *R) {
 		if d := get(r); d > 0 {
@@ -138,12 +145,13 @@ func spans[R any](rows []R, get func(*R) time.Duration) *array {
 	})
 }
 
-// texts is a column of texts, as they are.
+// texts returns a column of texts, as they are.
 func texts[R any](rows []R, get func(*R) string) *array {
 	return pack(rows, pgtype.TextOID, 16, func(a *array, r *R) { a.text(get(r)) })
 }
 
-// optionals is a column of texts whose empty value is NULL: NULL as a whole when all are.
+// optionals returns a column of texts whose empty value is NULL. It is NULL as a whole when all are
+// empty.
 func optionals[R any](rows []R, get func(*R) string) *array {
 	some := false
 	for i := range rows {
@@ -161,10 +169,10 @@ func optionals[R any](rows []R, get func(*R) string) *array {
 	})
 }
 
-// self is a row that is its own value.
+// self returns a row that is its own value.
 func self(text *string) string { return *text }
 
-// takeArrays has a new connection take arrays where it takes those of pgx.
+// takeArrays makes a new connection accept an array wherever it accepts pgx's own arrays.
 func takeArrays(_ context.Context, conn *pgx.Conn) error {
 	types := conn.TypeMap()
 	for _, oid := range []uint32{pgtype.UUIDArrayOID, pgtype.Int2ArrayOID, pgtype.Int4ArrayOID, pgtype.Int8ArrayOID, pgtype.BoolArrayOID,
@@ -175,10 +183,10 @@ func takeArrays(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// arrayCodec is pgx's, and takes an array as it is.
+// arrayCodec is pgx's codec of an array type that also accepts an array.
 type arrayCodec struct{ pgtype.Codec }
 
-// PlanEncode plans for the type of a value.
+// PlanEncode returns the plan to encode a value.
 func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
 	if _, ok := value.(*array); ok && format == pgtype.BinaryFormatCode {
 		return asItIs{}
@@ -186,6 +194,7 @@ func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value an
 	return c.Codec.PlanEncode(m, oid, format, value)
 }
 
+// asItIs is the plan to encode an array.
 type asItIs struct{}
 
 // Encode appends an array.

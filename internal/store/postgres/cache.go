@@ -10,14 +10,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// noAnswer is the condition that the entry c, which excluded would replace, no longer answers: its job ended otherwise than
-// well, or of an earlier version, or for whom the time has come; an idempotency key that is too old. What the statement
-// cannot see yet was stored at the same time, and is live.
+// Rows of package queue: entries of the payload cache, dismissals and subscribers.
+
+// noAnswer is the condition that the action of the existing entry c no longer answers, so that
+// excluded may replace the entry. A job stops answering when it ended otherwise than well, when its
+// version is older, or when its invalid_after has passed. An idempotency key stops answering at the
+// age $9.
+//
+// An action that the statement cannot see yet was stored by a concurrent transaction, so it is live
+// and answers.
 const noAnswer = `c.scope = 'payload' AND EXISTS (SELECT FROM thread_done d WHERE d.id = c.action_id AND d.created_at = uuid_v7_time(c.action_id)
 		AND (d.status NOT IN (5, 9) OR c.version < excluded.version OR c.invalid_after <= now()))
 	OR c.scope = 'idempotency' AND c.created_at <= now() - $9::interval`
 
-// PointCache points the keys of entries to their actions where no action answers for them, and returns the keys that it has changed.
+// PointCache points the keys of entries to their actions where no other action answers, and
+// returns the keys that it pointed elsewhere. ON CONFLICT DO UPDATE locks every entry. The caller
+// sorts entries by key and ORDER BY position keeps that order, so that two transactions do not
+// deadlock.
 func (t *tx) PointCache(entries []queue.CacheEntry, always bool) ([]action.ID, error) {
 	return query(t, scanID, `INSERT INTO cache_entry AS c (key, scope, name, version, body_hash, action_id, created_at)
 		SELECT key, scope, name, version, body, action, at
@@ -36,8 +45,10 @@ func (t *tx) PointCache(entries []queue.CacheEntry, always bool) ([]action.ID, e
 		always, pgtype.Interval{Microseconds: queue.IdempotencyAge.Microseconds(), Valid: true})
 }
 
+// cacheColumns are the columns of an entry, in the order of scanCache.
 const cacheColumns = "key, scope, name, version, body_hash, action_id, invalid_after, created_at"
 
+// scanCache reads cacheColumns.
 func scanCache(row pgx.Row) (e queue.CacheEntry, err error) {
 	var scope string
 	err = row.Scan(idOf{&e.Key}, &scope, &e.Name, &e.Version, &e.Body, idOf{&e.ActionID}, timeOf{&e.InvalidAfter}, timeOf{&e.CreatedAt})
@@ -68,7 +79,8 @@ func (t *tx) InsertDismissal(id action.ID, by string) error {
 	return t.do("INSERT INTO dismissal (id, dismissed_at, dismissed_by) VALUES ($1, now(), $2) ON CONFLICT DO NOTHING", uuid(id), by)
 }
 
-// ForgetRequests deletes old idempotency keys.
+// ForgetRequests deletes idempotency keys of before a moment, the oldest first, and returns how
+// many.
 func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
 	n, err := t.count(`DELETE FROM cache_entry WHERE key = ANY (ARRAY(SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < $1
 		ORDER BY created_at LIMIT $2))`, before, limit)
@@ -81,7 +93,7 @@ func (t *tx) InsertSubscriber(job action.ID, s queue.Subscriber) error {
 		uuid(job), uuid(s.ID), s.SuccessURI, s.InProgressURI, s.FailedURI)
 }
 
-// Subscribers reads who was added to jobs, in the order of their ids.
+// Subscribers reads the subscribers that were added to jobs, in the order of their ids.
 func (t *tx) Subscribers(jobs []action.ID) (map[action.ID][]queue.Subscriber, error) {
 	added := map[action.ID][]queue.Subscriber{}
 	_, err := query(t, func(row pgx.Row) (job action.ID, err error) {

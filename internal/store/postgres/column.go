@@ -8,7 +8,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// column is one column of many rows, for unnest.
+// Values as pgx encodes and scans them, for statements that run too rarely to need array and
+// reader.
+
+// column returns one column of many rows, for unnest.
 func column[R, C any](rows []R, get func(R) C) []C {
 	values := make([]C, len(rows))
 	for i, r := range rows {
@@ -17,14 +20,16 @@ func column[R, C any](rows []R, get func(R) C) []C {
 	return values
 }
 
-// uuid is an id as PostgreSQL takes it; the zero id is NULL.
+// uuid returns an id as pgx encodes it; the zero id is NULL.
 func uuid(id action.ID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: !id.IsZero()} }
 
+// uuids returns a column of ids.
 func uuids(all []action.ID) *array { return ids(all, func(id *action.ID) action.ID { return *id }) }
 
 // idOf scans a uuid; NULL is the zero id.
 type idOf struct{ to *action.ID }
 
+// ScanUUID stores a column's value in the id.
 func (s idOf) ScanUUID(v pgtype.UUID) error {
 	*s.to = action.ID{}
 	if v.Valid {
@@ -33,12 +38,13 @@ func (s idOf) ScanUUID(v pgtype.UUID) error {
 	return nil
 }
 
-// stamp is a time as PostgreSQL takes it; the zero time is NULL.
+// stamp returns a time as pgx encodes it; the zero time is NULL.
 func stamp(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 // timeOf scans a timestamptz in UTC; NULL is the zero time.
 type timeOf struct{ to *time.Time }
 
+// ScanTimestamptz stores a column's value in the time.
 func (s timeOf) ScanTimestamptz(v pgtype.Timestamptz) error {
 	*s.to = time.Time{}
 	if v.Valid {
@@ -50,10 +56,11 @@ func (s timeOf) ScanTimestamptz(v pgtype.Timestamptz) error {
 // textOf scans a text; NULL is "".
 type textOf struct{ to *string }
 
+// ScanText stores a column's value in the text.
 func (s textOf) ScanText(v pgtype.Text) error {
 	*s.to = v.String
 	return nil
 }
 
-// document returns JSON as text, so that it is not encoded again; empty is NULL.
+// document returns JSON as text, so that pgx does not encode it again; empty is NULL.
 func document(raw []byte) pgtype.Text { return pgtype.Text{String: string(raw), Valid: len(raw) > 0} }

@@ -10,6 +10,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// Rows of package journal: entries, and the roll-ups that repeat what entries say.
+//
+// Transactions that append entries have locked the head of their pipeline, so the entries of one
+// pipeline have one writer at a time.
+
 // Marked returns, for each step that has an entry, the one with the highest occurrence.
 func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry, error) {
 	return query(t, func(row pgx.Row) (e pipeline.Entry, err error) {
@@ -27,7 +32,8 @@ func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry
 		column(keys, func(k pipeline.StepKey) string { return k.Event }))
 }
 
-// InsertEntries appends rows that are numbered and new; their targets are made on the way.
+// InsertEntries appends rows that are numbered and new. It creates the targets that they are the
+// first to name.
 func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
 	paths := column(entries, func(e pipeline.Entry) string { return e.Target })
 	err := t.do(`INSERT INTO target (pipeline_id, path)
@@ -81,9 +87,11 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	return entries, err
 }
 
+// entryColumns are the columns of an entry with its joins, in the order of scanEntry.
 const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
 	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
 
+// scanEntry reads entryColumns.
 func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
 	var class int16
 	var detail pgtype.Text
@@ -96,7 +104,9 @@ func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
 	return e, err
 }
 
-// RollUp writes finishes and failures into their targets. Within one call the last of a target wins where ranks are equal.
+// RollUp writes finishes and failures into their targets; current and highest only grow. Rows of
+// one target are merged first, since an UPDATE with two matching rows would take either. Of rows
+// of equal rank the last in the call wins.
 func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 	for _, failed := range []bool{false, true} {
 		var some []journal.RollUp
@@ -129,16 +139,19 @@ func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 	return nil
 }
 
+// rollUpFinished writes finishes; $passages is the merged rows.
 const rollUpFinished = `UPDATE target t SET
 		current = greatest(t.current, p.deployment), highest = greatest(t.highest, p.highest),
 		revision = CASE WHEN p.deployment >= t.current THEN p.revision ELSE t.revision END,
 		finished_at = CASE WHEN p.deployment >= t.current THEN p.at ELSE t.finished_at END
 	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
 
+// rollUpFailed writes failures; $passages is the merged rows.
 const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.at
 	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
 
-// PutStageRun writes a deployment's way through a stage; the time of its start is kept.
+// PutStageRun writes the end and the outcome of a deployment's run through a stage. The time of its
+// start is kept.
 func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
 	return t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -146,7 +159,7 @@ func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
 		pipelineID, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
 }
 
-// StageRuns lists a deployment's ways through its stages, in the order of their starts.
+// StageRuns lists a deployment's runs through its stages, in the order of their starts.
 func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error) {
 	return query(t, func(row pgx.Row) (r journal.StageRun, err error) {
 		err = row.Scan(&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome)
@@ -156,8 +169,8 @@ func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error
 		WHERE h.name = $1 AND s.deployment = $2 ORDER BY s.started_at, s.stage`, name, deployment)
 }
 
-// PutResources writes what runs where. An older deployment never replaces a
-// newer one of the same pipeline, and what finished there only grows.
+// PutResources writes what runs where. An older deployment never replaces a newer one of the same
+// pipeline, and finished only grows.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
 	for _, r := range resources {
 		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
@@ -185,13 +198,13 @@ func (t *tx) Resources(name string) ([]journal.Resource, error) {
 		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service", f.arguments...)
 }
 
-// InsertIntroduction keeps what an edit brought into a stage.
+// InsertIntroduction stores a step that an edit added to a stage.
 func (t *tx) InsertIntroduction(pipelineID int64, i journal.Introduction) error {
 	return t.do(`INSERT INTO step_introduction (pipeline_id, stage, event_name, revision_after, version, strict)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.RevisionAfter, i.Version, i.Strict)
 }
 
-// Introductions lists what edits brought into stages, oldest first.
+// Introductions lists the steps that edits added to stages, oldest first.
 func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 	return query(t, func(row pgx.Row) (i journal.Introduction, err error) {
 		err = row.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// repeatable reports whether the database asks to run the transaction again:
-// a deadlock, a serialisation failure, or two that made the same row at once.
+// repeatable reports whether the database asks to run the transaction again: after a serialization
+// failure, a deadlock, or a race of two transactions for the same row.
 func repeatable(err error) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -31,15 +31,16 @@ func repeatable(err error) bool {
 	return false
 }
 
-// stale reports whether a connection has ended before it was used.
+// stale reports whether a connection ended before it was used.
 func stale(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return answer.Code == "57P01" || answer.Code == "57P05" // an administrator ended it, or it was idle for too long
+		return answer.Code == "57P01" || answer.Code == "57P05" // ended by an administrator, or idle for too long
 	}
 	return away(err)
 }
 
-// coded gives what may pass by itself the code ledger_unavailable.
+// coded gives errors that may pass by themselves the code ledger_unavailable. An ended context
+// stays as it is: the caller gave up, the database did not.
 func coded(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -55,7 +56,7 @@ func coded(err error) error {
 	return err
 }
 
-// codedAnswer sorts the server's own errors by their class.
+// codedAnswer returns the server's own error with a code, by its SQLSTATE.
 func codedAnswer(answer *pgconn.PgError, err error) error {
 	switch {
 	case answer.Code == "53100":
@@ -76,7 +77,7 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	return err
 }
 
-// away reports whether the connection is the trouble.
+// away reports whether the connection is the cause.
 func away(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err) {
 		return true
@@ -88,7 +89,8 @@ func away(err error) bool {
 	return ok || strings.Contains(err.Error(), "conn closed")
 }
 
-// unreachable is the error of a connection that could not be made; it names the place and never the password.
+// unreachable returns the error of a connection that could not be made. It names the place and
+// never the password.
 func unreachable(config *pgx.ConnConfig, err error) error {
 	place := net.JoinHostPort(config.Host, portText(config.Port))
 	if strings.HasPrefix(config.Host, "/") {
@@ -101,7 +103,7 @@ func unreachable(config *pgx.ConnConfig, err error) error {
 			WithHint("createdb %s", config.Database)
 	case ok && (answer.Code == "28P01" || answer.Code == "28000"):
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses user %q: %s", place, config.User, answer.Message).
-			WithHint("the password may be in the URL, in PGPASSWORD or in ~/.pgpass")
+			WithHint("put the password into the URL, PGPASSWORD or ~/.pgpass")
 	case ok:
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses: %s", place, answer.Message)
 	}
@@ -109,9 +111,11 @@ func unreachable(config *pgx.ConnConfig, err error) error {
 		WithHint("is it running, and is the address right?")
 }
 
+// portText returns a port in decimal.
 func portText(port uint16) string { return strconv.Itoa(int(port)) }
 
-// innermost is the cause below all others, which says most in fewest words; of several tries the last one's.
+// innermost returns the text of the cause below all others, which is the shortest and most
+// specific. Of several attempts it is the last one's.
 func innermost(err error) string {
 	for {
 		if tries, ok := err.(interface{ Unwrap() []error }); ok && len(tries.Unwrap()) > 0 {
@@ -126,6 +130,7 @@ func innermost(err error) string {
 	}
 }
 
+// withoutPassword returns an address that may be printed.
 func withoutPassword(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// filter collects the conditions of a query that are asked for, so that each
-// form of it is planned by its own index.
+// filter collects the conditions of a query that are asked for. Each combination is a statement of
+// its own, so that each is planned by its own index.
 type filter struct {
 	conditions []string
 	arguments  []any
@@ -24,8 +24,9 @@ func (f *filter) when(wanted bool, condition string, argument any) {
 	}
 }
 
-// pipeline selects rows of a table by the name of their pipeline. The id is one value to the planner, so that it walks an
-// index that begins with it in the order of what follows there, instead of sorting all rows of the pipeline.
+// pipeline selects rows of a table by the name of their pipeline. The planner takes the id as one
+// value, since it is a scalar subquery. So it walks an index that begins with the id in the order
+// of the columns that follow, instead of sorting all rows of the pipeline.
 func (f *filter) pipeline(table, name string) {
 	f.and(table+".pipeline_id = (SELECT id FROM pipeline_head WHERE name = ?)", name)
 }
@@ -36,7 +37,7 @@ func (f *filter) argument(value any) string {
 	return "$" + strconv.Itoa(len(f.arguments))
 }
 
-// where is the clause; empty when nothing was asked for.
+// where returns the clause; "" without conditions.
 func (f *filter) where() string {
 	if len(f.conditions) == 0 {
 		return ""
@@ -44,7 +45,7 @@ func (f *filter) where() string {
 	return " WHERE " + strings.Join(f.conditions, " AND ")
 }
 
-// limit returns the clause; 0: without a limit.
+// limit returns the clause; "" for 0, which is no limit.
 func (f *filter) limit(n int) string {
 	if n == 0 {
 		return ""

@@ -9,28 +9,35 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Bounds of how claims pass over dead rows.
+// Floors of package queue's claims: a memory of this process, and no rows.
+
+// Bounds that decide when a lane has a floor.
 const (
-	quickScan  = 5 * time.Millisecond   // a claim from the start that takes no longer, beside its rows, needs no floor
-	quickRow   = 100 * time.Microsecond // what a claimed row may take
-	scanPart   = 10                     // claims from the start take at most this part of the time
-	scanAtMost = 10 * time.Second       // between two of them
+	quickScan  = 5 * time.Millisecond   // a claim from the start that takes no longer, apart from its rows, needs no floor
+	quickRow   = 100 * time.Microsecond // time that a claimed row may take
+	scanPart   = 10                     // claims from the start take at most one part in this many of the time
+	scanAtMost = 10 * time.Second       // greatest time between two claims from the start
 )
 
-// floors is where claims begin in lanes whose beginning is slow: while another connection holds an old snapshot, every row that was
-// ever claimed stays there, dead. A row that is more urgent than what was claimed last is seen by claims from the start.
+// floors are the ranks at which claims begin in lanes whose beginning is slow. While a transaction
+// holds an old snapshot, vacuum cannot remove dead rows, so every row that was ever claimed is
+// still passed over.
+//
+// A row that is more urgent than the last claimed one is below the floor. Claims from the start,
+// now and then, find it.
 type floors struct {
 	mu    sync.Mutex
 	lanes map[string]*floor
 }
 
+// floor is what this process knows of one lane.
 type floor struct {
-	rank time.Time     // of the last row that was claimed
-	took time.Duration // the last claim from the start
-	next time.Time     // when one is to be made again, by this process's clock
+	rank time.Time     // rank of the last row that was claimed
+	took time.Duration // duration of the last claim from the start
+	next time.Time     // time of the next claim from the start, by this process's clock
 }
 
-// of is where the next claim of a lane begins; zero: at the start.
+// of returns where the next claim of a lane begins; zero for the start.
 func (f *floors) of(lane string, now time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +47,8 @@ func (f *floors) of(lane string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// learn notes what a claim took that began at the floors, and the highest rank that it claimed in each lane.
+// learn records how long a claim took that began at the ranks from, and the highest rank that it
+// claimed in each lane. A lane whose claim from the start was quick loses its floor.
 func (f *floors) learn(wants []queue.Want, from []time.Time, highest map[string]time.Time, rows int, took time.Duration, now time.Time) {
 	slow := took > quickScan+time.Duration(rows)*quickRow
 	f.mu.Lock()
@@ -65,7 +73,7 @@ func (f *floors) learn(wants []queue.Want, from []time.Time, highest map[string]
 	}
 }
 
-// high are the lanes that have a floor now, in order, and their floors.
+// high returns the lanes that have a floor now, sorted, and their floors.
 func (f *floors) high(now time.Time) (lanes []string, ranks []time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,17 +89,17 @@ func (f *floors) high(now time.Time) (lanes []string, ranks []time.Time) {
 	return lanes, ranks
 }
 
-// stretch is a range of lanes of one handler, from low on and before high.
+// stretch is a range of lanes of one handler: low included, high not.
 type stretch struct{ handler, low, high string }
 
-// stretches are the lanes of handlers but those that have a floor, which are in order.
+// stretches returns the lanes of handlers without those in high, which is sorted.
 func stretches(handlers, high []string) (parts []stretch) {
 	for _, h := range handlers {
 		p := stretch{handler: h, low: h, high: h + "0"} // which follows h + "/"
 		for _, lane := range high {
 			if lane == h || strings.HasPrefix(lane, h+"/") {
 				parts = append(parts, stretch{h, p.low, lane})
-				p.low = lane + "\x01" // the next lane there can be
+				p.low = lane + "\x01" // the next possible lane
 			}
 		}
 		parts = append(parts, p)

@@ -7,12 +7,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
+// Rows of package queue: homes of local hosts. Instances of one database may have different homes.
+
 // boundHost is a row of host_home.
 type boundHost struct {
 	address string
 	home    queue.HostHome
 }
 
+// scanBoundHost reads the columns of host_home.
 func scanBoundHost(row pgx.Row) (b boundHost, err error) {
 	err = row.Scan(&b.address, &b.home.ID, &b.home.Place)
 	return b, err
@@ -29,7 +32,7 @@ func (t *tx) BindHost(address string, home queue.HostHome) (queue.HostHome, erro
 		return queue.HostHome{}, err
 	}
 	if len(bound) == 0 {
-		return queue.HostHome{}, fault.New(fault.Internal, "host %s was bound to a home, and is not", address)
+		return queue.HostHome{}, fault.New(fault.Internal, "host %s was bound to a home, and the row is missing", address)
 	}
 	return bound[0].home, nil
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
+// Rows of package queue: the instances that share the database. An instance shows that it is alive
+// by renewing its lease and, where it has a listener, by an advisory lock (Driver.Guard).
+
 // PutInstance registers a process, or registers it again.
 func (t *tx) PutInstance(i queue.Instance, lease time.Duration, guard int64) error {
 	report, err := queue.MarshalReport(i.Report)
@@ -24,17 +27,20 @@ func (t *tx) PutInstance(i queue.Instance, lease time.Duration, guard int64) err
 		uuid(i.ID), i.Name, i.Version, filled(i.Roles), filled(i.Handlers), interval(lease), guard, i.Draining, report)
 }
 
+// filled returns a list that is not nil, since nil would be NULL.
 func filled(list []string) []string { return append([]string{}, list...) }
 
+// interval returns a duration as pgx encodes it.
 func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }
 
-// late says that an instance's lease has passed. One that ends farther ahead than any lease does was written before the
-// server's clock was put back.
+// late is the condition that an instance's lease has passed. A lease that ends farther ahead than
+// any does was written before the server's clock was set back, and counts as passed.
 const late = "(lease_until <= now() OR lease_until > now() + interval '1 hour')"
 
-// RenewInstance writes what it serves, and reports whether the row was there and what Newer reports.
+// RenewInstance writes what the instance serves, and reports whether the row was there and what
+// Newer reports.
 func (t *tx) RenewInstance(i queue.Instance, lease time.Duration) (there, outdated bool, err error) {
 	report, err := queue.MarshalReport(i.Report)
 	if err != nil {
@@ -67,21 +73,24 @@ func (t *tx) Instances() ([]queue.InstanceRow, error) {
 		FROM instance ORDER BY id`)
 }
 
-// guarded is the condition that a connection holds an instance's advisory lock.
+// guarded is the condition that a session holds an instance's advisory lock.
 var guarded = "EXISTS (SELECT 1 FROM pg_locks l WHERE " + guards("lock_key") + ")"
 
-// unguarded is the condition that no connection holds it although one should.
+// unguarded is the condition that an instance has a lock key and no session holds the lock.
 var unguarded = "lock_key <> 0 AND NOT " + guarded
 
-// guards says that a row of pg_locks, l, is the advisory lock of a key.
+// guards returns the condition that a row of pg_locks, l, is the advisory lock of a key. pg_locks
+// shows the key as two halves.
 func guards(key string) string {
 	return `l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 		AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		AND (l.classid::bigint << 32) | l.objid::bigint = ` + key
 }
 
-// removeDead removes the dead but $1, who judges: those of $2 by their leases while its own has not passed; by locks where $3 says
-// so and it holds its own, unless the server was started so lately that others may still be on their way back to it.
+// removeDead removes dead instances. $1, self, judges and is never removed. It judges the
+// instances of $2 by their leases while its own lease has not passed. It judges by locks where $3
+// is true and it holds its own lock, unless the server was started less than $4 ago: other
+// instances may still be reconnecting.
 var removeDead = `WITH judge AS (SELECT
 		EXISTS (SELECT 1 FROM instance WHERE id = $1 AND NOT ` + late + `) AS leases,
 		$3 AND EXISTS (SELECT 1 FROM instance WHERE id = $1 AND ` + guarded + `)
@@ -89,13 +98,17 @@ var removeDead = `WITH judge AS (SELECT
 	DELETE FROM instance USING judge WHERE id <> $1 AND (leases AND id = ANY ($2) AND ` + late + `
 		OR locks AND ` + unguarded + ` AND unguarded NOT BETWEEN now() - interval '1 second' AND now()) RETURNING id, ` + late + `, application`
 
-// disconnect ends the connections of dead instances, and with them the locks on rows that one of them has which is frozen or
-// out of reach. A process that is alive after all connects again.
+// disconnect ends the connections of dead instances, and with them the row locks of an instance
+// that is frozen or out of reach. A process that is alive after all connects again.
 const disconnect = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ANY ($1) AND application_name <> ''
 	AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`
 
-// BuryInstances removes dead instances, and returns why each is dead: no connection holds its guard now nor did at the last
-// look, at least a second ago; or they are silent, and their lease has passed and that of self has not.
+// BuryInstances removes dead instances, and returns why each is dead. Either no session holds its
+// guard now nor did at the last look, at least a second ago; or it is silent, and its lease has
+// passed and that of self has not.
+//
+// One look is not enough, since a lock is free while its listener reconnects. The column unguarded
+// remembers the first look.
 func (t *tx) BuryInstances(self action.ID, silent []action.ID) (map[action.ID]queue.LossReason, error) {
 	dead := map[action.ID]queue.LossReason{}
 	applications, err := query(t, func(row pgx.Row) (application string, err error) {

@@ -12,9 +12,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
+// Rows of package queue: the limiters of lanes, and the slots that instances lease.
+
+// limiterColumns are the columns of a limiter, in the order of scanLimiter.
 const limiterColumns = `key, configured, burst, slots, slowed, slowed_at, tokens, refilled_at, window_at, ok, bad, peak,
 	paused_by, pause_until, disabled_at, reason, span_us`
 
+// scanLimiter reads limiterColumns.
 func scanLimiter(row pgx.Row) (r queue.LimiterRow, err error) {
 	var span int64
 	err = row.Scan(&r.Key, &r.Configured, &r.Burst, &r.Slots, &r.Slowed, timeOf{&r.SlowedAt}, &r.Tokens, timeOf{&r.RefilledAt},
@@ -23,7 +27,8 @@ func scanLimiter(row pgx.Row) (r queue.LimiterRow, err error) {
 	return r, err
 }
 
-// LockLimiters makes those that are missing, locks and reads all of them in the order of keys, which are sorted.
+// LockLimiters creates the limiters that are missing, then locks and reads all in the order of
+// keys, which are sorted. One order of locks keeps two transactions from a deadlock.
 func (t *tx) LockLimiters(keys []string) ([]queue.LimiterRow, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -40,7 +45,7 @@ func (t *tx) LockLimiters(keys []string) ([]queue.LimiterRow, error) {
 		return nil, err
 	}
 	found, err = query(t, scanLimiter, lock, keys)
-	if err == nil && len(found) < len(keys) { // one was dropped in between
+	if err == nil && len(found) < len(keys) { // another transaction dropped one in between
 		err = store.ErrRace
 	}
 	return found, err
@@ -55,7 +60,7 @@ func (t *tx) Limiters(troubled bool) ([]queue.LimiterRow, error) {
 	return query(t, scanLimiter, "SELECT "+limiterColumns+" FROM limiter"+condition+" ORDER BY key")
 }
 
-// PutLimiters writes rows that are there.
+// PutLimiters writes rows that exist.
 func (t *tx) PutLimiters(rows []queue.LimiterRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -87,7 +92,7 @@ func (t *tx) PutLimiters(rows []queue.LimiterRow) error {
 		column(rows, func(r limiter) int64 { return time.Duration(r.Window).Microseconds() }))
 }
 
-// DeleteLimiters drops limiters and what instances hold of them.
+// DeleteLimiters removes limiters. Foreign keys remove the slots that instances lease.
 func (t *tx) DeleteLimiters(keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -95,7 +100,8 @@ func (t *tx) DeleteLimiters(keys []string) error {
 	return t.do("DELETE FROM limiter WHERE key = ANY ($1)", keys)
 }
 
-// SlotLeases reads the slots of living instances; keys nil: of all. A row lives no longer than its instance.
+// SlotLeases reads the slots that living instances lease; keys nil: of all limiters. A lease ends
+// with its instance's row, by a foreign key.
 func (t *tx) SlotLeases(keys []string, _ action.ID) ([]queue.SlotLeaseRow, error) {
 	var f filter
 	f.when(keys != nil, "key = ANY (?)", keys)
@@ -105,7 +111,7 @@ func (t *tx) SlotLeases(keys []string, _ action.ID) ([]queue.SlotLeaseRow, error
 	}, "SELECT key, instance_id, slots, wanted FROM limiter_hold"+f.where()+" ORDER BY key", f.arguments...)
 }
 
-// PutSlotLeases writes what instances hold; an instance that holds nothing has no row.
+// PutSlotLeases writes the slots that instances lease or want. A lease of nothing has no row.
 func (t *tx) PutSlotLeases(rows []queue.SlotLeaseRow) error {
 	none := func(h queue.SlotLeaseRow) bool { return h.SlotLease == (queue.SlotLease{}) }
 	some := slices.DeleteFunc(slices.Clone(rows), none)

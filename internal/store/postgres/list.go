@@ -9,13 +9,20 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// stateColumns are an action's, its thread's and its end's; a live one shows its last event's code and error.
+// Rows of package queue: lists of actions with their states.
+//
+// A list may ask for a status, a name or a duration, and each has its index in another table. So
+// the statement is a UNION of branches: each searches one table and finds at most a page of ids.
+// The rows of the resulting page are read last.
+
+// stateColumns are the columns of a thread, an action and an end, in the order of scanState. A live
+// action shows its last event's code and error.
 const stateColumns = threadColumns + ", " + actionColumns + `, d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
 	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output::text, d.output_ref,
 	(SELECT x.dismissed_at FROM dismissal x WHERE x.id = a.id), coalesce(d.finished_at, l.at, a.enqueued_at), a.enqueued_at`
 
-// Joins of one row each to actions a. OFFSET 0 has the planner look each of them up by its key. Otherwise, for a list of many
-// actions, it may read a whole index for each of them.
+// Joins of one row each to actions a. OFFSET 0 makes the planner look up each row by its key. Without
+// it, the planner may read a whole index for each table when a list has many actions.
 const (
 	threadJoin = " LEFT JOIN LATERAL (SELECT * FROM thread WHERE id = a.id OFFSET 0) AS t ON true"
 	endJoin    = " LEFT JOIN LATERAL (SELECT * FROM thread_done WHERE id = a.id AND created_at = a.created_at OFFSET 0) AS d ON true"
@@ -46,8 +53,9 @@ func (t *tx) ActionStates(ids []action.ID, q queue.ActionQuery) ([]queue.ActionS
 		" ORDER BY page.id"+order, f.arguments...)
 }
 
-// branch walks one table and finds what the conditions want. What it says of the table it says for an index: a status or a
-// duration of jobs, a failure, a name.
+// branch returns the part of a statement that searches one table. It repeats conditions on the
+// table's own columns where an index needs them: a status or a duration of jobs, a failure, a name,
+// a lane.
 func (f *filter) branch(b queue.Branch, q queue.ActionQuery, conditions []string, order string) string {
 	own := filter{conditions: slices.Clone(conditions), arguments: f.arguments}
 	walked := "a"
@@ -82,7 +90,7 @@ func (f *filter) branch(b queue.Branch, q queue.ActionQuery, conditions []string
 		behind = ".id > ?"
 	}
 	own.when(!q.After.IsZero(), walked+behind, uuid(q.After))
-	if low := q.From(); !low.IsZero() { // partitions are chosen by created_at
+	if low := q.From(); !low.IsZero() { // created_at decides which partitions are read
 		own.and(walked+".id >= ?", uuid(low))
 		own.and(walked+".created_at >= ?", low.Time())
 	}
@@ -94,12 +102,12 @@ func (f *filter) branch(b queue.Branch, q queue.ActionQuery, conditions []string
 	return "SELECT " + walked + ".id, " + walked + ".created_at FROM " + from + own.where() + " ORDER BY " + walked + ".id" + order
 }
 
-// actionOf joins the action of a row that has its id and created_at.
+// actionOf returns the join of the action of a row that has its id and created_at.
 func actionOf(row string) string {
 	return " CROSS JOIN LATERAL (SELECT * FROM action WHERE id = " + row + ".id AND created_at = " + row + ".created_at OFFSET 0) AS a"
 }
 
-// conditionsOf are what a query wants of actions a, their threads t and their ends d.
+// conditionsOf returns what a query wants of actions a, their threads t and their ends d.
 func (f *filter) conditionsOf(q queue.ActionQuery) []string {
 	f.when(q.Kind != "", "a.kind = ?", q.Kind)
 	f.when(q.Name != "", "a.name = ?", q.Name)
@@ -120,7 +128,7 @@ func (f *filter) conditionsOf(q queue.ActionQuery) []string {
 	return f.conditions
 }
 
-// statuses selects actions by their status.
+// statuses selects actions by their status. A live status is in the thread, a final one in the end.
 func (f *filter) statuses(live, ended []action.Status) {
 	numbers := func(s action.Status) int16 { return int16(s) }
 	switch {
@@ -134,10 +142,10 @@ func (f *filter) statuses(live, ended []action.Status) {
 	}
 }
 
-// isDismissed is the condition that a client deleted the job.
+// isDismissed is the condition that the job was deleted on request.
 const isDismissed = "EXISTS (SELECT FROM dismissal x WHERE x.id = a.id)"
 
-// phaseIs is what queue.ActionState.Phase says, as a condition.
+// phaseIs returns the condition that queue.ActionState.Phase is p.
 func phaseIs(p queue.Phase) string {
 	switch p {
 	case queue.Accepted:

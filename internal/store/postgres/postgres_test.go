@@ -23,7 +23,7 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 		name, url, want string
 		code            fault.Code
 	}{
-		{"not a server", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
+		{"nobody listens", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
 		{"no such database", there + "_gone", `database "`, fault.Unavailable},
 		{"no such user", strings.Replace(there, "postgres@", "nobody:secret@", 1), `refuses user "nobody"`, fault.Unavailable},
 		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},

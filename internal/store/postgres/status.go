@@ -10,6 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
+// Rows of package queue: what people ask about everything at once; and the Strain of store.Rows.
+
 // Backlogs counts all live rows.
 func (t *tx) Backlogs() ([]queue.BacklogRow, error) {
 	return query(t, func(row pgx.Row) (b queue.BacklogRow, err error) {
@@ -18,7 +20,7 @@ func (t *tx) Backlogs() ([]queue.BacklogRow, error) {
 	}, "SELECT split_part(lane, '/', 1), status, ready, count(*), min(run_at) FROM thread GROUP BY 1, 2, 3")
 }
 
-// ReadyAt finds an action of the handler that is ready since then.
+// ReadyAt returns an action of the handler that is ready since then; the zero id if there is none.
 func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	ids, err := query(t, scanID, `SELECT id FROM thread WHERE ready AND run_at = $2 AND (lane = $1 OR lane >= $1 || '/' AND lane < $1 || '0')
 		ORDER BY id LIMIT 1`, handler, since)
@@ -28,7 +30,8 @@ func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	return ids[0], nil
 }
 
-// ReadyOutside finds the action of the handler that waits longest in another lane than these.
+// ReadyOutside returns since when the handler's longest-waiting ready action outside of these lanes
+// is ready; zero if there is none.
 func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
 	oldest, err := query(t, func(row pgx.Row) (at time.Time, err error) {
 		err = row.Scan(timeOf{&at})
@@ -40,7 +43,7 @@ func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
 	return oldest[0], nil
 }
 
-// NextRun is when the first of those is due that wait for their time.
+// NextRun returns when the first action that waits for its time is due; zero if none waits.
 func (t *tx) NextRun() (time.Time, error) {
 	due, err := query(t, func(row pgx.Row) (at time.Time, err error) {
 		err = row.Scan(timeOf{&at})
@@ -64,7 +67,8 @@ func (t *tx) Rescues(since time.Time) (map[string]int, error) {
 	return counts, err
 }
 
-// holders are what keeps rows that were deleted from being removed: transactions, prepared ones, replication slots.
+// holders finds the oldest transaction, prepared ones included, that keeps deleted rows from being
+// removed.
 const holders = `SELECT since, who FROM (
 	SELECT xact_start AS since, format('%s, process %s, %s', coalesce(nullif(application_name, ''), 'somebody'), pid, coalesce(state, 'unknown')) AS who
 	FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()
@@ -72,14 +76,15 @@ const holders = `SELECT since, who FROM (
 	SELECT prepared, format('the prepared transaction %s', gid) FROM pg_prepared_xacts WHERE database = current_database()
 ) AS h ORDER BY since LIMIT 1`
 
-// writers are the transactions of the cluster that have written and are still open.
+// writers finds the oldest transaction of the cluster that has written and is still open. The whole
+// cluster counts, since transaction ids, and so recorded positions, are shared by its databases.
 const writers = `SELECT since, who FROM (
 	SELECT xact_start AS since, format('%s, process %s, database %s', coalesce(nullif(application_name, ''), 'unknown'), pid, datname) AS who
 	FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
 	UNION ALL
 	SELECT prepared, format('the prepared transaction %s', gid) FROM pg_prepared_xacts) AS w ORDER BY since LIMIT 1`
 
-// Strain is what the database suffers from.
+// Strain reads what slows the database down.
 func (t *tx) Strain() (s store.Strain, err error) {
 	_, err = query(t, func(row pgx.Row) (bool, error) {
 		return true, row.Scan(timeOf{&s.HeldSince}, &s.HeldBy)

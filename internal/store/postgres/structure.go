@@ -12,14 +12,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// Rows of package journal: heads, definitions, revisions with their artifacts, and deployments.
+
+// headColumns are the columns of a head, in the order of scanHead.
 const headColumns = "id, name, version, seq, newest, deployed, owner, epoch"
 
+// scanHead reads headColumns.
 func scanHead(row pgx.Row) (h journal.HeadRow, err error) {
 	err = row.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, idOf{&h.Owner}, &h.Epoch)
 	return h, err
 }
 
-// createHeads makes the heads that are missing. Its lock, which ends with the transaction, keeps others from doing so.
+// createHeads makes the heads that are missing. It takes an advisory lock that ends with the
+// transaction, so that no other transaction creates heads or stores a definition before.
 func (t *tx) createHeads(pipelines []string) error {
 	if err := t.do("SELECT pg_advisory_xact_lock($1)", int64(definitionLock)); err != nil {
 		return err
@@ -27,7 +32,8 @@ func (t *tx) createHeads(pipelines []string) error {
 	return t.do("INSERT INTO pipeline_head (name) SELECT unnest($1::text[]) ON CONFLICT (name) DO NOTHING", pipelines)
 }
 
-// LockHeads locks and reads the heads that exist, in the order of their ids.
+// LockHeads locks and reads the heads that exist, in the order of their ids. Every transaction
+// locks heads in that order, and before any thread, so that two cannot deadlock.
 func (t *tx) LockHeads(pipelines []string, create bool) ([]journal.HeadRow, error) {
 	if create {
 		if err := t.createHeads(pipelines); err != nil {
@@ -68,6 +74,7 @@ func (t *tx) Versions(name string, version int) ([]journal.Version, error) {
 		WHERE h.name = $1 AND ($2 = 0 OR p.version = $2) ORDER BY p.version`, name, version)
 }
 
+// scanVersion reads the columns of Versions.
 func scanVersion(row pgx.Row) (v journal.Version, err error) {
 	var definition string
 	if err = row.Scan(&v.Pipeline, &v.Version, &definition, &v.Source, &v.By, timeOf{&v.At}); err != nil {
@@ -104,6 +111,7 @@ func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]pipeline
 		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
 }
 
+// scanRevision reads the columns of Revisions.
 func scanRevision(row pgx.Row) (r pipeline.RegisteredRevision, err error) {
 	var artifacts string
 	err = row.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, timeOf{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By,
@@ -126,7 +134,7 @@ func (t *tx) InsertArtifact(pipelineID, revision int64, a pipeline.RevisionArtif
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, pipelineID, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
 }
 
-// InsertDeployment stores one trip of a revision.
+// InsertDeployment stores a deployment of a revision.
 func (t *tx) InsertDeployment(pipelineID int64, d journal.Deployment) error {
 	return t.do(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
@@ -161,6 +169,7 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 		JOIN revision r ON r.pipeline_id = d.pipeline_id AND r.seq = d.revision`+f.where()+order+limited, f.arguments...)
 }
 
+// scanDeployment reads the columns of Deployments.
 func scanDeployment(row pgx.Row) (d journal.Deployment, err error) {
 	var status string
 	err = row.Scan(idOf{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &status, &d.By,
@@ -169,7 +178,7 @@ func scanDeployment(row pgx.Row) (d journal.Deployment, err error) {
 	return d, err
 }
 
-// DeploymentIDs reads the uuids of deployments by number.
+// DeploymentIDs reads the ids of deployments by number.
 func (t *tx) DeploymentIDs(pipelineID int64, numbers []int64) (map[int64]action.ID, error) {
 	type numbered struct {
 		number int64

@@ -6,6 +6,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
+// Rows of package token: access tokens and browser sessions. Only hashes of secrets are stored.
+
 // InsertToken stores an access token.
 func (t *tx) InsertToken(token token.Token) error {
 	return t.do("INSERT INTO token (hash, name, scopes, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -24,7 +26,8 @@ func (t *tx) Tokens(hash []byte) ([]token.Token, error) {
 	}, "SELECT hash, name, scopes, created_at, expires_at, revoked_at FROM token"+f.where()+" ORDER BY name, created_at", f.arguments...)
 }
 
-// RevokeToken makes the tokens of a name worthless and says how many there were.
+// RevokeToken revokes the tokens of a name and returns how many there are. The time of an earlier
+// revocation is kept.
 func (t *tx) RevokeToken(name string) (int, error) {
 	revoked, err := t.count("UPDATE token SET revoked_at = coalesce(revoked_at, now()) WHERE name = $1", name)
 	return int(revoked), err
@@ -50,7 +53,7 @@ func (t *tx) DeleteSession(hash [32]byte) error {
 	return t.do("DELETE FROM session WHERE hash = $1", hash[:])
 }
 
-// DeleteExpiredSessions deletes the sessions whose time is over.
+// DeleteExpiredSessions deletes the sessions that have expired.
 func (t *tx) DeleteExpiredSessions() error {
 	return t.do("DELETE FROM session WHERE expires_at <= now()")
 }

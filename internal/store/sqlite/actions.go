@@ -10,6 +10,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
+// Rows of package queue: actions, their threads, their events and their ends.
+//
+// Nothing here takes a lock. A transaction that writes has the only writer connection from its
+// BEGIN, so what it has read cannot change before it writes.
+
+// InsertThreads stores live rows. A unique key that is live already makes the INSERT fail.
 func (t *tx) InsertThreads(threads []queue.ThreadRow) error {
 	values := make([][]any, len(threads))
 	for i, r := range threads {
@@ -21,11 +27,13 @@ func (t *tx) InsertThreads(threads []queue.ThreadRow) error {
 		"run_at", "seq", "attempt", "spent", "lost", "throttled", "draining", "deadline"}}, values)
 }
 
+// scanID reads a column of ids.
 func scanID(s scanner) (i action.ID, err error) {
 	err = s.Scan(ident{&i})
 	return i, err
 }
 
+// InsertActions stores the immutable rows, at the recorded position of this transaction.
 func (t *tx) InsertActions(actions []action.Action) error {
 	position, err := t.position()
 	if err != nil {
@@ -57,6 +65,7 @@ func (t *tx) InsertActions(actions []action.Action) error {
 		"pipeline", "deployment", "target", "event_name", "revision", "definition_version"}}, values)
 }
 
+// InsertEvents appends to the histories of actions, at the recorded position of this transaction.
 func (t *tx) InsertEvents(events []action.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -73,6 +82,7 @@ func (t *tx) InsertEvents(events []action.Event) error {
 		"code", "error", "ref", "tx"}}, values)
 }
 
+// UpdateThreads writes the present state of live actions, with one statement for each.
 func (t *tx) UpdateThreads(threads []queue.ThreadRow) error {
 	for _, r := range threads {
 		_, err := t.exec(`UPDATE thread SET status = ?, ready = ?, rank = ?, run_at = ?, seq = ?, attempt = ?, spent = ?, lost = ?,
@@ -87,6 +97,12 @@ func (t *tx) UpdateThreads(threads []queue.ThreadRow) error {
 	return nil
 }
 
+// EndThreads deletes the live rows, stores the last states and appends the events of the ends. It
+// returns the ids of the actions that ended.
+//
+// With an owner, the fence is the owner, the attempt and the number of the event before the end.
+// The threads are read and then deleted; no claim can come between, since this transaction is the
+// only writer.
 func (t *tx) EndThreads(owner action.ID, endings []queue.Ending) ([]action.ID, error) {
 	ids := make([]action.ID, len(endings))
 	for i, e := range endings {
@@ -120,10 +136,11 @@ func (t *tx) EndThreads(owner action.ID, endings []queue.Ending) ([]action.ID, e
 		"started_at", "finished_at", "code", "error", "ref", "output", "output_ref", "job"}}, values)
 }
 
+// actionColumns are the columns of an action, in the order of actionRow.to.
 const actionColumns = `a.id, a.created_at, a.kind, a.name, a.handler, a.lane, a.priority, a.unique_key, a.parent_id, a.retry_of,
 	a.parameters, a.policy, a.delivery, a.run_at, a.created_by, a.trace, a.parameters_ref, a.version, a.cache_key, a.subscriber, a.answer, a.width, a.pipeline, a.deployment, a.target, a.event_name, a.revision, a.definition_version`
 
-// actionRow is an action as it is scanned.
+// actionRow is an action as it is scanned: columns that need decoding are kept as they are stored.
 type actionRow struct {
 	action.Action
 	parameters, pipeline, target, event sql.NullString
@@ -133,13 +150,14 @@ type actionRow struct {
 	priority                            int
 }
 
+// to returns where to scan actionColumns to.
 func (r *actionRow) to() []any {
 	return []any{ident{&r.ID}, moment{&r.CreatedAt}, &r.Kind, &r.Name, &r.Handler, &r.Lane, &r.priority, &r.UniqueKey, ident{&r.ParentID},
 		ident{&r.RetryOf}, &r.parameters, &r.policy, &r.Delivery, moment{&r.RunAt}, &r.CreatedBy, &r.Trace, &r.ParametersRef, &r.Version, ident{&r.CacheKey}, &r.subscriber, &r.answer, &r.Width,
 		&r.pipeline, &r.deployment, &r.target, &r.event, &r.revision, &r.definition}
 }
 
-// finish turns the scanned columns into the action.
+// finish returns the action of the scanned columns.
 func (r *actionRow) finish() (action.Action, error) {
 	r.Priority = &r.priority
 	if r.parameters.Valid {
@@ -165,6 +183,7 @@ func (r *actionRow) finish() (action.Action, error) {
 	return r.Action, nil
 }
 
+// scanAction reads actionColumns.
 func scanAction(s scanner) (action.Action, error) {
 	var r actionRow
 	if err := s.Scan(r.to()...); err != nil {
@@ -173,10 +192,12 @@ func scanAction(s scanner) (action.Action, error) {
 	return r.finish()
 }
 
+// Actions reads the immutable rows of those ids that exist.
 func (t *tx) Actions(ids []action.ID) ([]action.Action, error) {
 	return rows(t, scanAction, `SELECT `+actionColumns+` FROM action a WHERE a.id IN (`+listed+`)`, idList(ids))
 }
 
+// Events reads an action's history in the order of seq.
 func (t *tx) Events(i action.ID) ([]action.Event, error) {
 	scan := func(s scanner) (e action.Event, err error) {
 		e.ActionID = i

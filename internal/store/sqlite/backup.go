@@ -17,9 +17,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// Backup writes a copy of the log in the file from to the file to, while other connections work, and checks it. The copy is one state of the
-// log. SQLite's own online backup would start again with each commit of another process; a VACUUM does not. The file to must not exist;
-// it is there once the copy is whole.
+// Backup writes a copy of the log in the file from to the file to, and checks the copy. Other
+// connections may work meanwhile; the copy is one state of the log. The file to must not exist. It
+// appears once the copy is complete.
+//
+// The copy is made by VACUUM INTO. SQLite's online backup would start again with each commit of
+// another process.
 func Backup(ctx context.Context, from, to string) error {
 	exists := fault.New(fault.Invalid, "%s exists already", to).WithHint("name a new file; a backup replaces nothing")
 	if _, err := os.Lstat(to); err == nil {
@@ -40,8 +43,8 @@ func Backup(ctx context.Context, from, to string) error {
 	return synced(filepath.Dir(to))
 }
 
-// rename gives a file another name that no file has, else the error is fs.ErrExist. The name is reserved by an empty file
-// first: not every file system has hard links.
+// rename gives a file another name that no file has; otherwise the error is fs.ErrExist. It
+// reserves the name by an empty file first, since not every file system has hard links.
 func rename(from, to string) error {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -79,7 +82,7 @@ func copyLog(ctx context.Context, from, to string) error {
 	return check(ctx, to)
 }
 
-// using opens the file for one use.
+// using opens the file on one connection, runs use on it, and closes it.
 func (d *Driver) using(mode string, use func(*sql.DB) error) error {
 	query := url.Values{"mode": {mode}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())}}
 	path, err := filepath.Abs(d.path)
@@ -108,7 +111,7 @@ func schemaIn(ctx context.Context, db *sql.DB, path string) (schema int, err err
 	return schema, err
 }
 
-// check reads every page of a file and wants it sound.
+// check reads every page of a file; fault.Corrupt when one is damaged.
 func check(ctx context.Context, path string) error {
 	return (&Driver{path: path}).using("ro", func(db *sql.DB) error {
 		var found string
@@ -122,8 +125,12 @@ func check(ctx context.Context, path string) error {
 	})
 }
 
-// Restore puts the log of a backup in the place of the log in the file to, and keeps that one as kept (to be named by the caller; unused when
-// the log does not exist yet). No other process may have the log open. The restored log has the newest schema.
+// Restore replaces the log in the file to by the log of a backup, and keeps the old one in the file
+// kept, which the caller names. kept is unused when no log is there yet. No other process may have
+// the log open. The restored log has the newest schema.
+//
+// The order is copy, renew, set aside, rename. A crash before the last step leaves the old log in
+// place or in kept, and never half of a log in to.
 func Restore(ctx context.Context, from, to, kept string) error {
 	fresh := to + ".restored"
 	if err := copyLog(ctx, from, fresh); err != nil {
@@ -142,7 +149,8 @@ func Restore(ctx context.Context, from, to, kept string) error {
 	return synced(filepath.Dir(to))
 }
 
-// eraOf returns the era of the log in a file; 0 when none can be read, since a restore may well replace a log that is damaged.
+// eraOf returns the era of the log in a file; 0 when none can be read, since a restore may well
+// replace a log that is damaged.
 func eraOf(ctx context.Context, path string) (era int64) {
 	if _, err := os.Stat(path); err != nil {
 		return 0
@@ -153,8 +161,9 @@ func eraOf(ctx context.Context, path string) (era int64) {
 	return era
 }
 
-// renew brings a copy to the newest schema and starts a new era of recorded positions, above that of the log that it replaces: readers of
-// the event stream may have seen positions that the backup does not know, and what is recorded from now on must come behind those.
+// renew migrates a copy to the newest schema and starts a new era of recorded positions, above that
+// of the log that it replaces. Readers of the event stream may have seen positions that the backup
+// does not have, and new events must come after those.
 func renew(ctx context.Context, path string, replaced int64) error {
 	d, err := Open(ctx, path)
 	if err != nil {
@@ -165,14 +174,15 @@ func renew(ctx context.Context, path string, replaced int64) error {
 		return errors.Join(err, d.Close())
 	}
 	_, err = conn.ExecContext(ctx, "UPDATE meta SET tx = (max(tx >> ?1, ?2) + 1) << ?1", queue.EraBits, replaced)
-	if err == nil { // the file alone is the log then
+	if err == nil { // afterwards the file alone is the log
 		err = drained(ctx, conn, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	d.writer <- conn
 	return errors.Join(d.explain("start a new era", err), d.Close())
 }
 
-// setAside renames the log of a file and what SQLite has beside it, so that another file can take its place.
+// setAside renames the log of a file and the files that SQLite keeps beside it, so that another
+// file can take its place.
 func setAside(ctx context.Context, path, kept string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -183,12 +193,12 @@ func setAside(ctx context.Context, path, kept string) error {
 		return err
 	})
 	if fault.Is(err, fault.LedgerUnavailable) || ctx.Err() != nil {
-		return fault.New(fault.Unavailable, "another process has %s open", path).WithHint("end every waybill of this home, then restore again")
+		return fault.New(fault.Unavailable, "another process has %s open", path).WithHint("end every waybill process of this home, then restore again")
 	}
 	if err := rename(path, kept); err != nil {
 		return fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err)
 	}
-	for _, suffix := range []string{"-wal", "-shm"} { // of a log that is damaged, or of one that another file took the place of
+	for _, suffix := range []string{"-wal", "-shm"} { // left by a damaged log, or by a log whose file was replaced
 		if err := os.Rename(path+suffix, kept+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fault.New(fault.Unavailable, "keep the old log as %s: %w", kept, err), putBack(kept, path))
 		}
@@ -218,7 +228,7 @@ func removed(path string) error {
 	return errors.Join(faults...)
 }
 
-// synced makes the names in a folder last.
+// synced makes the file names in a folder durable.
 func synced(folder string) error {
 	f, err := os.Open(folder)
 	if err != nil {

@@ -10,6 +10,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// Rows of package journal: entries, and the roll-ups that repeat what entries say.
+//
+// Joins are written CROSS JOIN where their order matters. SQLite does not reorder those, so the
+// plan depends on the statement and not on the statistics of the file.
+
+// Marked returns, for each step that has an entry, the one with the highest occurrence.
 func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry, error) {
 	scan := func(s scanner) (e pipeline.Entry, err error) {
 		err = s.Scan(&e.Deployment, &e.Target, &e.Event, &e.Seq, &e.Occurrence, &e.Class)
@@ -30,6 +36,8 @@ func (t *tx) Marked(pipelineID int64, keys []pipeline.StepKey) ([]pipeline.Entry
 		GROUP BY k.key`, pipelineID, wanted)
 }
 
+// InsertEntries appends rows that are numbered and new. It creates the targets that they are the
+// first to name.
 func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
 	targets, err := t.targets(pipelineID, entries)
 	if err != nil {
@@ -44,7 +52,7 @@ func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
 		"occurrence", "class", "revision", "definition_version", "created_at", "detail"}}, values)
 }
 
-// targets finds the ids of entries' targets and makes those that are new.
+// targets returns the ids of the entries' targets by path, and creates those that are new.
 func (t *tx) targets(pipelineID int64, entries []pipeline.Entry) (map[string]int64, error) {
 	ids := map[string]int64{}
 	for _, e := range entries {
@@ -73,11 +81,13 @@ func (t *tx) targets(pipelineID int64, entries []pipeline.Entry) (map[string]int
 	return ids, err
 }
 
+// Entries reads the log of a pipeline in the order of seq. Each kind of query has its own
+// statement, so that each has an index.
 func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
 	switch {
 	case q.Target != "" && q.Deployment == 0:
-		// every deployment's entries of each target, by the unique key; 0 are the changes
+		// entries of each target and each deployment, found by the unique key; deployment 0 has the changes
 		query += `CROSS JOIN target t ON t.pipeline_id = h.id AND ` + below + `
 			CROSS JOIN (SELECT 0 AS number UNION ALL
 				SELECT number FROM deployment WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = ?1)) d
@@ -108,12 +118,14 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	return entries, err
 }
 
-// below is a target ?2 with everything below it: one range of paths, since '0' follows '/'.
+// below is the condition that a target is ?2 or is below it. It is one range of paths, since '0'
+// follows '/'.
 const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
 
+// entryColumns are the columns of an entry, in the order of scanEntry.
 const entryColumns = `e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version, e.created_at, e.detail`
 
-// scanEntry reads rows of one pipeline.
+// scanEntry returns a function that reads entries of one pipeline.
 func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
 	return func(s scanner) (pipeline.Entry, error) {
 		e := pipeline.Entry{Pipeline: name}
@@ -126,6 +138,9 @@ func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
 	}
 }
 
+// RollUp writes finishes and failures into their targets. current and highest only grow. Several
+// finishes of one target are merged first: an UPDATE ... FROM with two matching rows would take
+// either.
 func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 	type passed struct {
 		Path                          string
@@ -170,6 +185,8 @@ func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 	return nil
 }
 
+// PutStageRun writes the end and the outcome of a deployment's run through a stage. The time of its
+// start is kept.
 func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
 	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
@@ -177,6 +194,7 @@ func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
 	return err
 }
 
+// StageRuns lists a deployment's runs through its stages, in the order of their starts.
 func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error) {
 	scan := func(s scanner) (r journal.StageRun, err error) {
 		err = s.Scan(&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome)
@@ -187,6 +205,8 @@ func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error
 		WHERE h.name = ?1 ORDER BY s.started_at, s.stage`, name, deployment)
 }
 
+// PutResources writes what runs where. An older deployment never replaces a newer one of the same
+// pipeline, and finished only grows.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
 	for _, r := range resources {
 		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
@@ -203,6 +223,7 @@ func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error 
 	return nil
 }
 
+// Resources lists what runs where, by pipeline; "" lists all.
 func (t *tx) Resources(name string) ([]journal.Resource, error) {
 	scan := func(s scanner) (r journal.Resource, err error) {
 		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
@@ -216,12 +237,14 @@ func (t *tx) Resources(name string) ([]journal.Resource, error) {
 	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, name)
 }
 
+// InsertIntroduction stores a step that an edit added to a stage.
 func (t *tx) InsertIntroduction(pipelineID int64, i journal.Introduction) error {
 	_, err := t.exec(`INSERT INTO step_introduction (pipeline_id, stage, event_name, version, revision_after, strict) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, pipelineID, i.Stage, i.Event, i.Version, i.RevisionAfter, i.Strict)
 	return err
 }
 
+// Introductions lists the steps that edits added to stages, oldest first.
 func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 	scan := func(s scanner) (i journal.Introduction, err error) {
 		err = s.Scan(&i.Stage, &i.Event, &i.RevisionAfter, &i.Version, &i.Strict)
@@ -232,6 +255,7 @@ func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
+// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
 func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
 	scan := func(s scanner) (st journal.Standing, err error) {
 		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
@@ -245,11 +269,13 @@ func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
 	return rows(t, scan, query+` ORDER BY t.path`, name)
 }
 
-// passageEvents is the condition of the index entry_mark, word for word.
+// passageEvents is the condition of the partial index entry_mark, word for word. SQLite uses a
+// partial index only where it recognizes the condition.
 const passageEvents = `e.event_name IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
 
+// History reads a target's finishes and failures below a position, newest first.
 func (t *tx) History(name, target string, below int64, n int) ([]pipeline.Entry, error) {
 	query := `SELECT ` + entryColumns + `
 		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2

@@ -14,7 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// explain gives an error of the database its code and says what to do about it.
+// explain returns an error of the database with its code and a hint. doing is the work that failed.
+// Errors that have a code, and those of an ended context, stay as they are.
 func (d *Driver) explain(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -38,7 +39,7 @@ func (d *Driver) explain(doing string, err error) error {
 	switch coded.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fault.New(fault.Corrupt, "%s is damaged: %w", d.path, err).
-			WithHint("move the file away, with its -wal and -shm beside it, and restore a copy or start again")
+			WithHint("move the file away, with its -wal and -shm beside it, and then restore a backup or start with an empty log")
 	case sqlite3.SQLITE_FULL:
 		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
@@ -53,11 +54,13 @@ func (d *Driver) explain(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// busy returns the error of a lock that another process has not released within busyAfter.
 func (d *Driver) busy() error {
 	return fault.New(fault.LedgerUnavailable, "%s is busy: another process has been writing for %s", d.path, busyAfter)
 }
 
-// ioError is a full disk where the system says so in its own way.
+// ioError returns the error of a disk that cannot be read or written. SQLite reports some full
+// disks as I/O errors; the system's error is then ENOSPC.
 func (d *Driver) ioError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
@@ -66,7 +69,8 @@ func (d *Driver) ioError(err error) error {
 		WithHint("is the disk full or failing? df %s", filepath.Dir(d.path))
 }
 
+// unusable returns the error of a file that cannot be opened.
 func (d *Driver) unusable(cause error) error {
-	return fault.New(fault.Unavailable, "the ledger %s cannot be opened: %w", d.path, cause).
+	return fault.New(fault.Unavailable, "the database %s cannot be opened: %w", d.path, cause).
 		WithHint("check that the folder exists and may be written by this user")
 }

@@ -2,8 +2,10 @@ package sqlite
 
 import "github.com/waybill-dev/waybill/internal/queue"
 
-// BindHost stores nothing: one home has the database.
+// Rows of package queue: homes of local hosts. A file belongs to one home, so nothing is stored.
+
+// BindHost returns the home that it is given: the database has one home.
 func (t *tx) BindHost(_ string, home queue.HostHome) (queue.HostHome, error) { return home, nil }
 
-// HostHomes returns none: see BindHost.
+// HostHomes returns none, since BindHost stores none.
 func (t *tx) HostHomes() (map[string]queue.HostHome, error) { return nil, nil }

@@ -11,8 +11,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// One process runs roles on a file, by waybill.lock. Its rows are for people: nothing depends on them.
+// Rows of package queue: instances. One process runs roles on a file, the one that holds
+// waybill.lock. Its row is for people; no decision depends on it, so leases and guards are ignored.
 
+// PutInstance registers a process, or registers it again.
 func (t *tx) PutInstance(i queue.Instance, _ time.Duration, _ int64) error {
 	values, err := instanceValues(i)
 	if err != nil {
@@ -23,6 +25,8 @@ func (t *tx) PutInstance(i queue.Instance, _ time.Duration, _ int64) error {
 	return err
 }
 
+// RenewInstance writes what the instance serves. It always reports that the row was there: no other
+// process removes it while this one has waybill.lock.
 func (t *tx) RenewInstance(i queue.Instance, _ time.Duration) (there, newer bool, err error) {
 	values, err := instanceValues(i)
 	if err != nil {
@@ -32,28 +36,31 @@ func (t *tx) RenewInstance(i queue.Instance, _ time.Duration) (there, newer bool
 	return true, t.driver.newer.Load(), err
 }
 
-// instanceValues are what heartbeats write.
+// instanceValues returns what heartbeats write.
 func instanceValues(i queue.Instance) ([]any, error) {
 	report, err := queue.MarshalReport(i.Report)
 	return []any{jsonOf(i.Handlers), i.Draining, report}, err
 }
 
-// jsonOf is a list of texts as it is stored.
+// jsonOf returns a list of texts as it is stored; nil is the empty list.
 func jsonOf(list []string) string {
 	text, _ := json.Marshal(append([]string{}, list...)) // texts always marshal
 	return string(text)
 }
 
-// Pulse reports that there may be work of any kind: a look is cheap here.
+// Pulse reports that there may be work of every kind, without a statement: looking for it costs no
+// other instance anything.
 func (d *Driver) Pulse(context.Context, queue.Instance, time.Duration) (queue.Beat, error) {
 	return queue.Beat{There: true, Newer: d.newer.Load(), Ready: true, Cancel: true, Now: now(), Pulse: queue.Pulse{Lost: true, Leads: true}}, nil
 }
 
+// DeleteInstance removes a process.
 func (t *tx) DeleteInstance(i action.ID) error {
 	_, err := t.exec("DELETE FROM instance WHERE id = ?", id(i))
 	return err
 }
 
+// scanInstance reads the columns of Instances.
 func scanInstance(s scanner) (i queue.InstanceRow, err error) {
 	var roles, handlers, report string
 	if err := s.Scan(ident{&i.ID}, &i.Name, &i.Version, &roles, &handlers, moment{&i.StartedAt}, &i.Draining, &report); err != nil {
@@ -66,10 +73,13 @@ func scanInstance(s scanner) (i queue.InstanceRow, err error) {
 	return i, err
 }
 
+// Instances reads all that have a row.
 func (t *tx) Instances() ([]queue.InstanceRow, error) {
 	return rows(t, scanInstance, "SELECT id, name, version, roles, handlers, started_at, draining, report FROM instance ORDER BY id")
 }
 
+// BuryInstances removes every instance but self. The process that calls it has waybill.lock, so all
+// others are dead.
 func (t *tx) BuryInstances(self action.ID, _ []action.ID) (map[action.ID]queue.LossReason, error) {
 	_, err := t.exec("DELETE FROM instance WHERE id IS NOT ?", id(self)) // NULL: every instance
 	return nil, err

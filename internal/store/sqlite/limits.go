@@ -7,9 +7,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
+// Rows of package queue: the limiters of lanes, and the slots that instances lease.
+
+// limiterColumns are the columns of a limiter, in the order of scanLimiter.
 const limiterColumns = `key, configured, burst, slots, slowed, slowed_at, tokens, refilled_at, window_at, ok, bad, peak,
 	paused_by, pause_until, disabled_at, reason, span_us`
 
+// scanLimiter reads limiterColumns.
 func scanLimiter(s scanner) (r queue.LimiterRow, err error) {
 	var span int64
 	err = s.Scan(&r.Key, &r.Configured, &r.Burst, &r.Slots, &r.Slowed, moment{&r.SlowedAt}, &r.Tokens, moment{&r.RefilledAt},
@@ -18,7 +22,8 @@ func scanLimiter(s scanner) (r queue.LimiterRow, err error) {
 	return r, err
 }
 
-// LockLimiters reads: the transaction is the only one that writes.
+// LockLimiters creates the limiters that are missing and reads all by key. It needs no lock: the
+// transaction is the only one that writes.
 func (t *tx) LockLimiters(keys []string) ([]queue.LimiterRow, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -33,6 +38,7 @@ func (t *tx) LockLimiters(keys []string) ([]queue.LimiterRow, error) {
 	return rows(t, scanLimiter, `SELECT `+limiterColumns+` FROM limiter WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key`, wanted)
 }
 
+// Limiters reads by key: all, or those that are slowed, paused or disabled.
 func (t *tx) Limiters(troubled bool) ([]queue.LimiterRow, error) {
 	if !troubled {
 		return rows(t, scanLimiter, `SELECT `+limiterColumns+` FROM limiter ORDER BY key`)
@@ -41,6 +47,7 @@ func (t *tx) Limiters(troubled bool) ([]queue.LimiterRow, error) {
 		WHERE slowed > 0 OR paused_by <> '' OR disabled_at IS NOT NULL ORDER BY key`)
 }
 
+// PutLimiters writes rows that exist.
 func (t *tx) PutLimiters(limiters []queue.LimiterRow) error {
 	for _, r := range limiters {
 		_, err := t.exec(`UPDATE limiter SET configured = ?2, burst = ?3, slots = ?4, slowed = ?5, slowed_at = ?6, tokens = ?7, refilled_at = ?8,
@@ -55,6 +62,7 @@ func (t *tx) PutLimiters(limiters []queue.LimiterRow) error {
 	return nil
 }
 
+// DeleteLimiters removes limiters. Foreign keys remove the slots that instances lease.
 func (t *tx) DeleteLimiters(keys []string) error {
 	if len(keys) == 0 {
 		return nil
@@ -66,7 +74,8 @@ func (t *tx) DeleteLimiters(keys []string) error {
 	return err
 }
 
-// SlotLeases drops those of other processes first: one at a time runs roles on a file.
+// SlotLeases reads the slots that are leased; keys nil: of all limiters. It removes leases of other
+// processes first, which are dead: one process at a time runs roles on a file.
 func (t *tx) SlotLeases(keys []string, self action.ID) ([]queue.SlotLeaseRow, error) {
 	if !self.IsZero() {
 		if _, err := t.exec(`DELETE FROM limiter_hold WHERE instance_id IS NOT ?`, id(self)); err != nil {
@@ -87,6 +96,7 @@ func (t *tx) SlotLeases(keys []string, self action.ID) ([]queue.SlotLeaseRow, er
 	return rows(t, scan, `SELECT key, instance_id, slots, wanted FROM limiter_hold WHERE key IN (SELECT value FROM json_each(?))`, wanted)
 }
 
+// PutSlotLeases writes the slots that instances lease or want. A lease of nothing has no row.
 func (t *tx) PutSlotLeases(holds []queue.SlotLeaseRow) error {
 	for _, h := range holds {
 		query := `INSERT INTO limiter_hold (key, instance_id, slots, wanted) VALUES (?1, ?2, ?3, ?4)

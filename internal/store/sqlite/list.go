@@ -10,7 +10,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// stateColumns are an action's, its thread's, and its end's; a live one shows its last event's code and error.
+// Rows of package queue: lists of actions with their states.
+//
+// A list may ask for a status, a name or a duration, and each has its index in another table. So the
+// statement is a UNION of branches: each searches one table and finds at most a page of ids. The
+// rows of the resulting page are read last.
+
+// stateColumns are the columns of an action, its thread and its end. A live action shows its last
+// event's code and error.
 const stateColumns = actionColumns + `, ` + threadColumns + `,
 	d.status, d.seq, d.attempt, d.spent, d.lost, d.started_at, d.finished_at,
 	coalesce(d.code, l.code), coalesce(d.error, l.error), coalesce(d.ref, l.ref), d.output, d.output_ref,
@@ -19,6 +26,7 @@ const stateColumns = actionColumns + `, ` + threadColumns + `,
 // stateJoins find what stateColumns need of actions a.
 const stateJoins = ` LEFT JOIN thread t ON t.id = a.id LEFT JOIN thread_done d ON d.id = a.id LEFT JOIN event l ON l.action_id = t.id AND l.seq = t.seq`
 
+// ActionStates reads by id where ids is not nil, else by query, newest first.
 func (t *tx) ActionStates(ids []action.ID, q queue.ActionQuery) ([]queue.ActionState, error) {
 	if ids == nil {
 		query, args := stateQuery(q, t.now)
@@ -27,7 +35,8 @@ func (t *tx) ActionStates(ids []action.ID, q queue.ActionQuery) ([]queue.ActionS
 	return rows(t, scanState, `SELECT `+stateColumns+` FROM action a`+stateJoins+` WHERE a.id IN (`+listed+`) ORDER BY a.id DESC`, idList(ids))
 }
 
-// stateQuery is the statement of an ActionQuery: each of its branches finds ids, and what they have found together is read.
+// stateQuery returns the statement of an ActionQuery. Each of its branches finds ids, and what they
+// found together is read.
 func stateQuery(q queue.ActionQuery, now time.Time) (query string, args []any) {
 	order := ` DESC`
 	if q.Oldest {
@@ -57,8 +66,9 @@ func idBounds(q queue.ActionQuery, walked string) (bounds []condition) {
 	return bounds
 }
 
-// branch walks one table and finds what is wanted. What it says of the table it says for an index: a status or a duration of
-// jobs, a failure, a name.
+// branch returns the part of a statement that searches one table. It repeats conditions on the
+// table's own columns where an index needs them: a status or a duration of jobs, a failure, a name,
+// a lane.
 func branch(b queue.Branch, q queue.ActionQuery, wanted []condition, order string) (string, []any) {
 	wanted = slices.Clone(wanted)
 	and := func(text string, values ...any) { wanted = append(wanted, condition{text, values}) }
@@ -70,7 +80,7 @@ func branch(b queue.Branch, q queue.ActionQuery, wanted []condition, order strin
 		indexed := ``
 		if q.Kind == action.KindJob {
 			and(`d.job IS NOT 0`)
-			if q.Shortest > 0 { // most end soon; that an end took no longer is true of nearly all
+			if q.Shortest > 0 { // most jobs end soon, so a least duration excludes nearly all; a greatest one excludes few
 				indexed = ` INDEXED BY thread_done_took`
 				and(`d.finished_at - d.started_at >= ?`, q.Shortest.Microseconds())
 			}
@@ -106,7 +116,7 @@ func branch(b queue.Branch, q queue.ActionQuery, wanted []condition, order strin
 		append(args, limit(q.Limit))
 }
 
-// conditionsOf are what a query wants of actions a, their threads t and their ends d.
+// conditionsOf returns what a query wants of actions a, their threads t and their ends d.
 func conditionsOf(q queue.ActionQuery, now time.Time) []condition {
 	var wanted []condition
 	if len(q.Statuses) > 0 {
@@ -144,10 +154,10 @@ type condition struct {
 	values []any
 }
 
-// isDismissed is the condition that a client deleted the job.
+// isDismissed is the condition that the job was deleted on request.
 const isDismissed = `EXISTS (SELECT 1 FROM dismissal x WHERE x.id = a.id)`
 
-// phaseIs is what queue.ActionState.Phase says, as a condition.
+// phaseIs returns the condition that queue.ActionState.Phase is p.
 func phaseIs(p queue.Phase) string {
 	switch p {
 	case queue.Accepted:
@@ -189,7 +199,7 @@ func phaseConditions(q queue.ActionQuery, now time.Time) []condition {
 	return all
 }
 
-// standing is where a status is that is one of these.
+// standing returns the column that has a status, by which kinds of status are wanted.
 func standing(live, ended []action.Status) string {
 	switch {
 	case len(ended) == 0:

@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Migrations only add, one file per schema version. Code runs before and after
-// each, so that a file may be opened by the version before it is migrated.
+// migrations are the statements of each schema version, a file for each. They only add: a process of
+// the version before may have the file open while it is migrated, and works on afterwards.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -26,9 +26,10 @@ var newest = func() int {
 	return len(steps)
 }()
 
+// stepFiles is the pattern of the migrations' names.
 const stepFiles = "migrations/*.sql"
 
-// migrate brings the file's schema up to the newest one.
+// migrate brings the file's schema up to the newest version.
 func (d *Driver) migrate(ctx context.Context, conn *sql.Conn) error {
 	steps, err := fs.Glob(migrations, stepFiles) // sorted by name
 	if err != nil {
@@ -48,20 +49,21 @@ func (d *Driver) migrate(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if err := d.migrateFrom(ctx, conn, steps); err != nil {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error is returned
 		return err
 	}
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	return err
 }
 
+// tooNew returns the error of a file whose schema this version does not know.
 func (d *Driver) tooNew(have, know int) error {
 	return fault.New(fault.Corrupt, "%s was written by a newer Waybill (schema %d, this one knows %d)", d.path, have, know).
 		WithHint("use the newer version, or another home")
 }
 
-// migrateFrom runs the missing steps in the transaction that is under way;
-// another process may have run them while this one waited for it.
+// migrateFrom runs the missing steps in the transaction that is under way. It reads the schema
+// again: another process may have run the steps while this one waited for the write lock.
 func (d *Driver) migrateFrom(ctx context.Context, conn *sql.Conn, steps []string) error {
 	have, err := schemaOf(ctx, conn)
 	if err != nil {
@@ -82,7 +84,7 @@ func (d *Driver) migrateFrom(ctx context.Context, conn *sql.Conn, steps []string
 	return nil
 }
 
-// schemaOf is the version that a file has; 0 for a new one.
+// schemaOf returns the schema version of a file; 0 for a new file.
 func schemaOf(ctx context.Context, conn *sql.Conn) (version int, err error) {
 	err = conn.QueryRowContext(ctx, "SELECT schema FROM meta").Scan(&version)
 	if errors.Is(err, sql.ErrNoRows) || (err != nil && strings.Contains(err.Error(), "no such table")) {
@@ -91,6 +93,7 @@ func schemaOf(ctx context.Context, conn *sql.Conn) (version int, err error) {
 	return version, err
 }
 
+// setSchema records the schema version. The first one creates the row of meta, with the log's id.
 func setSchema(ctx context.Context, conn *sql.Conn, version int) error {
 	if version > 1 {
 		_, err := conn.ExecContext(ctx, "UPDATE meta SET schema = ?", version)

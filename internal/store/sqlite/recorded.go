@@ -2,7 +2,9 @@ package sqlite
 
 import "github.com/waybill-dev/waybill/internal/queue"
 
-// position returns the recorded position of this transaction; the first call takes it.
+// Rows of package queue: the stream of all events, in the order in which they were recorded.
+
+// position returns the recorded position of this transaction. The first call takes it.
 func (t *tx) position() (int64, error) {
 	if t.recorded != 0 {
 		return t.recorded, nil
@@ -12,12 +14,14 @@ func (t *tx) position() (int64, error) {
 	return taken, err
 }
 
+// scanPosition reads a column of positions.
 func scanPosition(s scanner) (position int64, err error) {
 	err = s.Scan(&position)
 	return position, err
 }
 
-// EventsAfter reads the events of all actions after a position. One transaction writes at a time, so all that is visible is final.
+// EventsAfter reads the events of all actions after a position. One transaction writes at a time,
+// so every visible event is final: none can appear before it later.
 func (t *tx) EventsAfter(after queue.EventPosition, limit int) ([]queue.RecordedEvent, error) {
 	scan := func(s scanner) (e queue.RecordedEvent, err error) {
 		err = s.Scan(&e.Position.Tx, ident{&e.ActionID}, &e.Seq, &e.Status, &e.Attempt, &e.Spent, moment{&e.At}, &e.Source, moment{&e.Until},

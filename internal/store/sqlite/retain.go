@@ -10,11 +10,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// piece is how many rows one transaction deletes, so that no writer waits long for it.
+// Retention of package queue's rows, in pieces.
+
+// piece is how many rows one transaction deletes, so that no other writer waits long for it.
 const piece = 500
 
-// Retain records the bound below which the triggers let rows go, then deletes them in pieces, each in a transaction of
-// its own, and gives the room back to the disk. Live actions stay, whatever their age.
+// Retain deletes actions that were created before a moment, in pieces, each in a transaction of its
+// own, and returns their room to the disk. Live actions stay, whatever their age.
+//
+// Triggers refuse to delete history. Retain first records the bound below which they allow it.
 func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 	bound := queue.LowestID(before)
 	for {
@@ -32,12 +36,13 @@ func (d *Driver) Retain(ctx context.Context, before time.Time) error {
 	}
 }
 
-// retain deletes about a piece: whole actions, each with its history, its end and what refers to it.
+// retain deletes about a piece: whole actions, each with its history, its end and what refers to
+// it. An action that is larger than a piece is a piece of its own.
 func (t *tx) retain(bound []byte) (deleted int, err error) {
 	if _, err := t.exec(`UPDATE meta SET retained = ?1 WHERE retained < ?1`, bound); err != nil {
 		return 0, err
 	}
-	const most = 5 // rows that an action has beside its events: itself, its end, a dismissal, two entries of the cache
+	const most = 5 // rows that an action has besides its events: itself, its end, a dismissal, two entries of the cache
 	type old struct {
 		id   action.ID
 		rows int
@@ -64,13 +69,15 @@ func (t *tx) retain(bound []byte) (deleted int, err error) {
 	return deleted, nil
 }
 
-// ForgetRequests deletes old idempotency keys.
+// ForgetRequests deletes idempotency keys of before a moment, the oldest first, and returns how
+// many.
 func (t *tx) ForgetRequests(before time.Time, limit int) (int, error) {
 	return t.exec(`DELETE FROM cache_entry WHERE key IN (SELECT key FROM cache_entry WHERE scope = 'idempotency' AND created_at < ?
 		ORDER BY created_at LIMIT ?)`, micros(before), limit)
 }
 
-// shrink gives free pages back to the disk. A file that an earlier version made is rewritten for that, once.
+// shrink returns free pages to the disk. A file that an earlier version made cannot do that until
+// it is rewritten as a whole, which shrink does once.
 func (d *Driver) shrink(ctx context.Context) error {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -94,18 +101,19 @@ func drained(ctx context.Context, conn *sql.Conn, statement string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {                   // each row is a page
 	}
 	return rows.Err()
 }
 
-// Partitions returns none: a file has no partitions.
+// Partitions returns nothing: a file has no partitions.
 func (d *Driver) Partitions(context.Context, time.Time) (queue.Partitions, error) {
 	return queue.Partitions{}, nil
 }
 
-// HasActions reports whether there is an action of a period, or one that still refers to what is stored below a folder.
+// HasActions reports whether an action of a period exists, or one that still refers to a blob below
+// a folder.
 func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
 	low, high := queue.LowestID(from), queue.LowestID(to)
 	held, _, err := row(t, func(s scanner) (yes bool, err error) {

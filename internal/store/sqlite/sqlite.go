@@ -1,10 +1,17 @@
-// Package sqlite keeps a ledger in one file. It is the log on one machine: the
-// holder of waybill.lock runs the roles, others record what people ask, read and watch.
+// Package sqlite keeps a log in one file, on one machine. The process that has waybill.lock runs the
+// roles. Other processes read, watch, and record what people ask for.
 //
-// Each query is beside its scan, in the same order as in package postgres.
-// The one writer connection takes SQLite's write lock at the start of its
-// transaction (BEGIN IMMEDIATE), so that a transaction which has begun never
-// waits for another one; readers see one state each and block no other connection.
+// Each query is beside its scan, in the same order as in package postgres. The type tx implements
+// the rows of every package above; the first comment of a file names the package whose rows it has:
+//
+//   - queue: actions, threads, list, recorded, cache, limits, instances, hosthome, status, retain
+//   - journal: structure, entries
+//   - token: tokens
+//   - store: sqlite, tx, migrate, errors, backup
+//
+// There is one writer connection. It takes SQLite's write lock at the start of its transaction
+// (BEGIN IMMEDIATE), so a transaction that has begun never waits for another one and never deadlocks.
+// Readers see one state each and block no writer.
 package sqlite
 
 import (
@@ -32,13 +39,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
-// How many reads may run beside the writer.
+// Numbers of reads that may run beside the writer.
 const (
 	queueReads  = 1
-	browseReads = 4 // of people and programs that ask
+	browseReads = 4 // requests of people and programs
 )
 
-// lookEvery is how often another process' commits are looked for.
+// lookEvery is the pause between two looks for commits of other processes.
 const lookEvery = time.Second
 
 // Driver is the database in one file.
@@ -47,28 +54,29 @@ type Driver struct {
 	write   *sql.DB
 	read    *sql.DB
 	browse  *sql.DB
-	writer  chan *sql.Conn // holds the one connection that writes while it is unused
-	opened  bool           // that connection was made
+	writer  chan *sql.Conn // holds the one connection that writes while no transaction uses it
+	opened  bool           // whether that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	closed  atomic.Bool
-	newer   atomic.Bool // a newer Waybill has migrated the file
+	newer   atomic.Bool // whether a newer Waybill has migrated the file
 }
 
-// Open opens the file, makes it when it is not there, and brings its schema up
-// to date. The folder must exist. A damaged file, or one that a newer Waybill
-// wrote, is fault.Corrupt; what the system refuses is fault.Unavailable.
+// Open opens the file, creates it if necessary, and brings its schema up to date. The folder must
+// exist. The error is fault.Corrupt for a damaged file and for one that a newer Waybill wrote, and
+// fault.Unavailable for what the system refuses.
 func Open(ctx context.Context, path string) (*Driver, error) {
 	d := &Driver{path: path, writer: make(chan *sql.Conn, 1)}
 	if err := d.open(ctx); err != nil {
-		err = d.explain("open the ledger", err)
-		_ = d.Close() // what was opened so far; the first error counts
+		err = d.explain("open the database", err)
+		_ = d.Close() // closes what was opened so far; the first error is returned
 		return nil, err
 	}
 	return d, nil
 }
 
+// open prepares the file and makes the connections of readers.
 func (d *Driver) open(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
@@ -77,7 +85,7 @@ func (d *Driver) open(ctx context.Context) error {
 	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
 		return err
 	}
-	d.read.SetMaxOpenConns(queueReads + 1) // one of them is the watch
+	d.read.SetMaxOpenConns(queueReads + 1) // the watch is one more
 	d.read.SetMaxIdleConns(queueReads + 1)
 	if d.browse, err = sql.Open("sqlite", d.source(true)); err != nil {
 		return err
@@ -88,7 +96,8 @@ func (d *Driver) open(ctx context.Context) error {
 	return err
 }
 
-// prepare makes the connection that writes, and the file and its schema where they lack.
+// prepare makes the connection that writes. It creates the file and its schema where they are
+// missing.
 func (d *Driver) prepare(ctx context.Context) (err error) {
 	done, err := d.alone(ctx)
 	if err != nil {
@@ -111,8 +120,9 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 	return d.migrate(ctx, conn)
 }
 
-// alone waits until no other caller prepares a file of the folder, in this process or another; done lets the next one in.
-// SQLite's own locks would do, but an unlucky caller waits for those longer than busyAfter when many make one file.
+// alone waits until no process, this one included, prepares a file of the folder; done lets the
+// next one do so. SQLite's own locks would be correct, but they are unfair: when many processes
+// create one file, an unlucky one waits for longer than busyAfter.
 func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, busyAfter, d.busy())
 	defer cancel()
@@ -127,8 +137,9 @@ func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
 	return nil, err
 }
 
-// touch makes the file, for this user alone, and returns the system's error when it may not. One that is there is
-// not opened: closing it would end the locks that another connection of this process has on it.
+// touch creates the file, readable by this user alone, and returns what the system refuses in its
+// own words. It does not open a file that exists: closing it would release the locks that another
+// connection of this process has on it.
 func (d *Driver) touch() error {
 	f, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -148,13 +159,14 @@ func (d *Driver) touch() error {
 	return nil
 }
 
-// busyAfter is how long others may have the file to themselves before a call gives up.
+// busyAfter is how long other processes may keep the file locked before a call gives up.
 const busyAfter = 10 * time.Second
 
-// walSize is what is left of the write-ahead log once a reader that kept it from being reused has ended, in bytes.
+// walSize is the size in bytes to which the write-ahead log shrinks after a long reader kept it
+// from being reused.
 const walSize = 16 << 20
 
-// source is the data source name: the file, and the pragmas of each connection.
+// source returns the data source name: the file, and the pragmas of each connection.
 func (d *Driver) source(readOnly bool) string {
 	busy := fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())
 	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", fmt.Sprintf("journal_size_limit(%d)", walSize), "foreign_keys(1)"}}
@@ -168,13 +180,14 @@ func (d *Driver) source(readOnly bool) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: pragmas.Encode()}).String()
 }
 
-// Name is sqlite.
+// Name returns sqlite.
 func (d *Driver) Name() string { return "sqlite" }
 
-// Embedded is true: one process at a time runs roles on a file.
+// Embedded returns true: one process at a time runs roles on a file.
 func (d *Driver) Embedded() bool { return true }
 
-var errClosed = fault.New(fault.Unavailable, "the ledger is closed")
+// errClosed is the error of every call after Close.
+var errClosed = fault.New(fault.Unavailable, "the database is closed")
 
 // take waits for the writer connection.
 func (d *Driver) take(ctx context.Context) (*sql.Conn, error) {
@@ -194,7 +207,8 @@ func (d *Driver) Write(ctx context.Context, _ store.Use, fn func(store.Rows) err
 	return d.writing(ctx, nil, true, fn)
 }
 
-// writing runs fn on the writer connection and commits what it did, or nothing.
+// writing runs fn on the writer connection. It commits the changes if keep is set and fn returns
+// nil, else it undoes them.
 func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn func(store.Rows) error) (err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -203,8 +217,8 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	defer func() { d.writer <- conn }()
 	committed := false
 	defer func() {
-		if !committed { // also after a BEGIN that failed: the end of its context may have come when it was done
-			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error counts
+		if !committed { // even after a BEGIN that failed: its context may have ended when the transaction had begun
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // the first error is returned
 		}
 	}()
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -233,7 +247,7 @@ func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) er
 	if err != nil {
 		return d.explain("read", err)
 	}
-	defer func() { _ = conn.Close() }()                                                // gives it back to the pool
+	defer func() { _ = conn.Close() }()                                                // returns it to the pool
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }() // nothing was written; as in writing
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return d.explain("read", err)
@@ -260,7 +274,8 @@ func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }
 // TokenRows returns the rows of package token in a transaction of this driver.
 func (*Driver) TokenRows(r store.Rows) token.Rows { return r.(*tx) }
 
-// Listen looks once a second whether another process has committed.
+// Listen checks once a second whether another process has committed. SQLite reports that something
+// changed, not what, so it signals every topic.
 func (d *Driver) Listen(changed func(store.Signal)) {
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
@@ -289,25 +304,26 @@ func (d *Driver) Listen(changed func(store.Signal)) {
 	})
 }
 
-// version changes with every commit of another connection.
+// version returns a number that changes with every commit of another connection. Only values of one
+// connection can be compared, so all reads are on watch.
 func (d *Driver) version(ctx context.Context) (version int64, err error) {
 	err = d.watch.QueryRowContext(ctx, "PRAGMA data_version").Scan(&version)
 	return version, err
 }
 
-// Poll is the time after which a waiter looks although nothing was heard.
+// Poll returns how long a waiter sleeps without a signal.
 func (d *Driver) Poll() time.Duration { return store.FullPoll }
 
-// Maintain does nothing: a file has no partitions.
+// Maintain does nothing: a file has no partitions to make ahead.
 func (d *Driver) Maintain(context.Context) error { return nil }
 
-// Guard does nothing: the holder of waybill.lock is alone.
+// Guard does nothing: waybill.lock guards the one instance.
 func (d *Driver) Guard(context.Context, action.ID) (int64, error) { return 0, nil }
 
-// Guarded is true: nothing is bound.
+// Guarded returns true, since Guard binds nothing.
 func (d *Driver) Guarded() bool { return true }
 
-// Close ends every connection. Closing again does nothing.
+// Close ends every connection, after the transaction that is under way. Closing again does nothing.
 func (d *Driver) Close() error {
 	if d.closed.Swap(true) {
 		return nil
@@ -340,5 +356,5 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// now is the time as it is stored.
+// now returns the time as it is stored.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -8,6 +8,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
+// Rows of package queue: what people ask about everything at once.
+
+// Backlogs counts all live rows.
 func (t *tx) Backlogs() ([]queue.BacklogRow, error) {
 	return rows(t, func(s scanner) (b queue.BacklogRow, err error) {
 		err = s.Scan(&b.Handler, &b.Status, &b.Ready, &b.Count, moment{&b.Oldest})
@@ -15,6 +18,7 @@ func (t *tx) Backlogs() ([]queue.BacklogRow, error) {
 	}, "SELECT substr(lane, 1, instr(lane || '/', '/') - 1), status, ready, count(*), min(run_at) FROM thread GROUP BY 1, 2, 3")
 }
 
+// ReadyAt returns an action of the handler that is ready since then; the zero id if there is none.
 func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	ids, err := rows(t, scanID, `SELECT id FROM thread WHERE ready AND run_at = ? AND (lane = ? OR lane >= ? || '/' AND lane < ? || '0')
 		ORDER BY id LIMIT 1`, micros(since), handler, handler, handler)
@@ -24,6 +28,8 @@ func (t *tx) ReadyAt(handler string, since time.Time) (action.ID, error) {
 	return ids[0], nil
 }
 
+// ReadyOutside returns since when the handler's longest-waiting ready action outside of these lanes
+// is ready; zero if there is none.
 func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
 	oldest, _, err := row(t, func(s scanner) (at time.Time, err error) {
 		err = s.Scan(moment{&at})
@@ -33,6 +39,7 @@ func (t *tx) ReadyOutside(handler string, lanes []string) (time.Time, error) {
 	return oldest, err
 }
 
+// NextRun returns when the first action that waits for its time is due; zero if none waits.
 func (t *tx) NextRun() (time.Time, error) {
 	next, _, err := row(t, func(s scanner) (at time.Time, err error) {
 		err = s.Scan(moment{&at})
@@ -41,6 +48,7 @@ func (t *tx) NextRun() (time.Time, error) {
 	return next, err
 }
 
+// Rescues counts the events of rescues since a time, by their code.
 func (t *tx) Rescues(since time.Time) (map[string]int, error) {
 	counts := map[string]int{}
 	_, err := rows(t, func(s scanner) (code string, err error) {
@@ -52,5 +60,6 @@ func (t *tx) Rescues(since time.Time) (map[string]int, error) {
 	return counts, err
 }
 
-// Strain is none: readers do not keep the writer from reusing what was deleted, beyond the WAL.
+// Strain returns none: readers keep the writer from reusing deleted rows only within the
+// write-ahead log.
 func (t *tx) Strain() (store.Strain, error) { return store.Strain{}, nil }

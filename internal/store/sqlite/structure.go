@@ -11,14 +11,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
+// Rows of package journal: heads, definitions, revisions with their artifacts, and deployments.
+
+// headColumns are the columns of a head, in the order of scanHead.
 const headColumns = `id, name, version, seq, newest, deployed, owner, epoch`
 
+// scanHead reads headColumns.
 func scanHead(s scanner) (h journal.HeadRow, err error) {
 	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch)
 	return h, err
 }
 
-// LockHeads reads: the transaction is the only one that writes.
+// LockHeads reads the heads that exist, in the order of their ids. With create it makes those that
+// are missing first. It needs no lock: the transaction is the only one that writes.
 func (t *tx) LockHeads(pipelines []string, create bool) ([]journal.HeadRow, error) {
 	for _, name := range pipelines {
 		if !create {
@@ -33,6 +38,7 @@ func (t *tx) LockHeads(pipelines []string, create bool) ([]journal.HeadRow, erro
 	return heads, err
 }
 
+// Heads reads by name; nil reads all.
 func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 	if pipelines == nil {
 		return rows(t, scanHead, `SELECT `+headColumns+` FROM pipeline_head ORDER BY name`)
@@ -50,12 +56,14 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 	return heads, nil
 }
 
+// UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h journal.HeadRow) error {
 	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ? WHERE id = ?`,
 		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.ID)
 	return err
 }
 
+// InsertVersion stores one definition version.
 func (t *tx) InsertVersion(pipelineID int64, v journal.Version) error {
 	definition, err := json.Marshal(v.Definition)
 	if err != nil {
@@ -66,6 +74,7 @@ func (t *tx) InsertVersion(pipelineID int64, v journal.Version) error {
 	return err
 }
 
+// Versions reads one definition version, or all with version 0, oldest first.
 func (t *tx) Versions(name string, version int) ([]journal.Version, error) {
 	query := `SELECT h.name, v.version, v.definition, v.source, v.created_by, v.created_at
 		FROM pipeline_head h JOIN pipeline v ON v.pipeline_id = h.id WHERE h.name = ?`
@@ -75,6 +84,7 @@ func (t *tx) Versions(name string, version int) ([]journal.Version, error) {
 	return rows(t, scanVersion, query+` ORDER BY v.version`, name)
 }
 
+// scanVersion reads the columns of Versions.
 func scanVersion(s scanner) (v journal.Version, err error) {
 	var definition string
 	if err := s.Scan(&v.Pipeline, &v.Version, &definition, &v.Source, &v.By, moment{&v.At}); err != nil {
@@ -86,6 +96,7 @@ func scanVersion(s scanner) (v journal.Version, err error) {
 	return v, nil
 }
 
+// InsertRevision stores a registered revision.
 func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
 	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -93,11 +104,13 @@ func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) err
 	return err
 }
 
+// SetRevisionState writes open, sealed or rejected.
 func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
 	_, err := t.exec(`UPDATE revision SET state = ? WHERE pipeline_id = ? AND seq = ?`, state, pipelineID, revision)
 	return err
 }
 
+// Revisions reads by label, or by seq, or the newest n, each with its artifacts.
 func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.RegisteredRevision, error) {
 	query := `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
 		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.name = ?1`
@@ -116,11 +129,13 @@ func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.Registe
 	return found, err
 }
 
+// scanRevision reads the columns of Revisions.
 func scanRevision(s scanner) (r pipeline.RegisteredRevision, err error) {
 	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt})
 	return r, err
 }
 
+// artifacts reads the artifacts of a revision, by label.
 func (t *tx) artifacts(name string, revision int64) ([]pipeline.RevisionArtifact, error) {
 	scan := func(s scanner) (a pipeline.RevisionArtifact, err error) {
 		err = s.Scan(&a.Label, &a.Name, &a.Digest, &a.Size, &a.Blob, &a.Build)
@@ -131,12 +146,14 @@ func (t *tx) artifacts(name string, revision int64) ([]pipeline.RevisionArtifact
 		WHERE h.name = ?1 ORDER BY a.label`, name, revision)
 }
 
+// InsertArtifact stores one result of a revision's build.
 func (t *tx) InsertArtifact(pipelineID, revision int64, a pipeline.RevisionArtifact) error {
 	_, err := t.exec(`INSERT INTO revision_artifact (pipeline_id, revision, label, name, digest, size, blob, build)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, pipelineID, revision, a.Label, a.Name, a.Digest, a.Size, a.Blob, a.Build)
 	return err
 }
 
+// InsertDeployment stores a deployment of a revision.
 func (t *tx) InsertDeployment(pipelineID int64, d journal.Deployment) error {
 	_, err := t.exec(`INSERT INTO deployment (pipeline_id, number, id, kind, revision, version, status, created_by, created_at, ended_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -144,19 +161,21 @@ func (t *tx) InsertDeployment(pipelineID int64, d journal.Deployment) error {
 	return err
 }
 
+// SetDeploymentStatus writes the roll-up of the last status row; a zero time clears the end.
 func (t *tx) SetDeploymentStatus(pipelineID, number int64, status pipeline.Status, ended time.Time) error {
 	_, err := t.exec(`UPDATE deployment SET status = ?, ended_at = ? WHERE pipeline_id = ? AND number = ?`,
 		string(status), micros(ended), pipelineID, number)
 	return err
 }
 
+// Deployments lists by query, newest first.
 func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error) {
 	index := ``
 	if q.Status == pipeline.StatusActive {
 		index = ` INDEXED BY deployment_active`
 	}
 	from := `pipeline_head h CROSS JOIN deployment d` + index
-	if q.Pipeline == "" && index == `` { // in the order of ids
+	if q.Pipeline == "" && index == `` { // in the order of ids, so that LIMIT ends the walk
 		from = `deployment d CROSS JOIN pipeline_head h`
 	}
 	query := `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
@@ -177,7 +196,7 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 		and(`d.revision = ?`, q.Revision)
 	}
 	if q.Status == pipeline.StatusActive {
-		query += ` AND d.status = 'active'` // as the index says it
+		query += ` AND d.status = 'active'` // a literal, for the partial index
 	} else if q.Status != "" {
 		and(`d.status = ?`, string(q.Status))
 	}
@@ -188,7 +207,8 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 	return rows(t, scanDeployment, query, append(args, limit(q.Limit))...)
 }
 
-// deploymentOrder is newest first: by number within a pipeline, else by the id's time.
+// deploymentOrder returns the order of newest first: by number within a pipeline, else by the id's
+// time.
 func deploymentOrder(q journal.DeploymentQuery) string {
 	if q.Pipeline != "" {
 		return `d.number DESC`
@@ -196,12 +216,14 @@ func deploymentOrder(q journal.DeploymentQuery) string {
 	return `d.id DESC`
 }
 
+// scanDeployment reads the columns of Deployments.
 func scanDeployment(s scanner) (d journal.Deployment, err error) {
 	err = s.Scan(ident{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &d.Status, &d.By,
 		moment{&d.CreatedAt}, moment{&d.EndedAt})
 	return d, err
 }
 
+// DeploymentIDs reads the ids of deployments by number.
 func (t *tx) DeploymentIDs(pipelineID int64, numbers []int64) (map[int64]action.ID, error) {
 	wanted, err := list(numbers)
 	if err != nil {

@@ -11,9 +11,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
+// Rows of package queue: threads, that is the live actions, as claims and rounds read them.
+
+// threadColumns are the columns of a thread, in the order of threadTo.
 const threadColumns = `t.status, t.seq, t.attempt, t.spent, t.lost, t.throttled, t.run_at, t.claimed_by, t.lease,
 	t.started_at, t.cancel_at, t.draining, t.deadline, t.progress`
 
+// threadTo returns where to scan threadColumns to.
 func threadTo(t *action.Thread) []any {
 	return []any{&t.Status, &t.Seq, &t.Attempt, &t.Spent, &t.Lost, &t.Throttled, moment{&t.RunAt}, ident{&t.ClaimedBy}, moment{&t.Lease},
 		moment{&t.StartedAt}, moment{&t.CancelAt}, &t.Draining, moment{&t.Deadline}, &t.Progress}
@@ -25,12 +29,14 @@ type identified struct {
 	action.Thread
 }
 
+// scanThread reads an id and threadColumns.
 func scanThread(s scanner) (one identified, err error) {
 	err = s.Scan(append([]any{ident{&one.id}}, threadTo(&one.Thread)...)...)
 	return one, err
 }
 
-// LockThreads reads: the transaction is the only one that writes.
+// LockThreads reads the live rows among ids. It needs no lock: the transaction is the only one that
+// writes.
 func (t *tx) LockThreads(ids []action.ID) (map[action.ID]action.Thread, error) {
 	all, err := rows(t, scanThread, `SELECT t.id, `+threadColumns+` FROM thread t WHERE t.id IN (`+listed+`)`, idList(ids))
 	found := make(map[action.ID]action.Thread, len(all))
@@ -40,6 +46,7 @@ func (t *tx) LockThreads(ids []action.ID) (map[action.ID]action.Thread, error) {
 	return found, err
 }
 
+// LiveKeys finds live actions by their unique keys.
 func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 	wanted, err := list(keys)
 	if err != nil {
@@ -61,6 +68,9 @@ func (t *tx) LiveKeys(keys []string) (map[string]action.ID, error) {
 	return found, err
 }
 
+// Claim takes ready rows for the owner, lane by lane, and stores the events of those that run. Each
+// lane may use an equal share of the bytes that are left, so that the first lane does not take all
+// of them; full reports that a lane may have more.
 func (t *tx) Claim(owner queue.Instance, wants []queue.Want) (claimed []queue.Claimed, full bool, err error) {
 	left := queue.MaxClaimBytes
 	for i, w := range wants {
@@ -91,10 +101,9 @@ func (t *tx) Claim(owner queue.Instance, wants []queue.Want) (claimed []queue.Cl
 	return claimed, full, t.InsertEvents(began)
 }
 
-// claimLane is the one place beside action.Next that knows what a claim does,
-// so that it is one statement; the conformance suite compares the two. It claims
-// until the parameters come to so many bytes, and nothing of a lane that may
-// start nothing now.
+// claimLane claims rows of one lane in one statement. Beside action.Next it is the one place that
+// knows what a claim does; the suite compares the two. It claims until the parameters come to so
+// many bytes, but at least one row, and nothing of a lane that may start nothing now.
 func (t *tx) claimLane(owner action.ID, w queue.Want, bytes int) ([]queue.Claimed, error) {
 	type claim struct {
 		identified
@@ -142,6 +151,10 @@ func (t *tx) claimLane(owner action.ID, w queue.Want, bytes int) ([]queue.Claime
 	return claimed, err
 }
 
+// Lanes lists the lanes of handlers with ready work after a lane, in order, without those that are
+// blocked, and the lane to continue after. When one handler was not searched to its end, lanes
+// beyond that point are dropped: the next page would otherwise start behind lanes that were never
+// looked at.
 func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, next string, err error) {
 	for _, h := range handlers {
 		some, end, err := t.lanesOf(h, after)
@@ -154,7 +167,7 @@ func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, 
 		}
 	}
 	slices.Sort(lanes)
-	if next != "" { // what one handler was not searched for comes before this
+	if next != "" { // lanes of a handler may be missing after this one
 		i, found := slices.BinarySearch(lanes, next)
 		if found {
 			i++
@@ -170,11 +183,13 @@ func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, 
 // closed is the condition that a limiter, b, is paused or disabled at ?2.
 const closed = `(b.disabled_at IS NOT NULL OR b.paused_by <> '' AND (b.pause_until IS NULL OR b.pause_until > ?2))`
 
-// blocked is the condition that a limiter, b, lets nothing start at ?2: it is paused, disabled, or slowed without a token.
+// blocked is the condition that a limiter, b, allows no start at ?2: it is paused, disabled, or
+// slowed without a token.
 const blocked = `(` + closed + ` OR b.slowed > 0 AND b.tokens + b.slowed * (?2 - b.refilled_at) / 1e6 < 1)`
 
-// lanesOf lists a handler's lanes with ready work that are not blocked: its own, then by a skip scan those below
-// handler/, one seek per lane ('0' follows '/'). When it has passed as many as it may, end is the last of them.
+// lanesOf lists a handler's lanes with ready work that are not blocked: its own lane, then those
+// below handler/. It uses a skip scan, one seek per lane ('0' follows '/'). When it has visited as
+// many as it may, end is the last lane that it visited, else "".
 func (t *tx) lanesOf(handler, after string) (lanes []string, end string, err error) {
 	type visited struct {
 		lane    string
@@ -207,7 +222,7 @@ func (t *tx) lanesOf(handler, after string) (lanes []string, end string, err err
 	return lanes, end, err
 }
 
-// chosen is the condition of a choice; ?1 is the owner, ?2 the time.
+// chosen returns the condition of a choice; ?1 is the owner, ?2 the time.
 func chosen(c queue.Choice) string {
 	switch c {
 	case queue.DeadClaims:
@@ -224,11 +239,13 @@ func chosen(c queue.Choice) string {
 	return `0`
 }
 
+// Select finds live actions by their state; owner is used by some of the choices.
 func (t *tx) Select(choice queue.Choice, owner action.ID, n int) ([]action.ID, error) {
 	return rows(t, scanID, `SELECT id FROM thread WHERE `+chosen(choice)+` AND ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT ?3`,
 		owner[:], micros(t.now), n)
 }
 
+// MakeReady makes at most n threads ready whose time has come, and returns their lanes.
 func (t *tx) MakeReady(n int) ([]string, error) {
 	scan := func(s scanner) (lane string, err error) {
 		err = s.Scan(&lane)
@@ -240,6 +257,8 @@ func (t *tx) MakeReady(n int) ([]string, error) {
 	return slices.Compact(lanes), err
 }
 
+// NextDue returns the earliest time that a thread waits for, without deadlines up to and including
+// after; zero if none waits.
 func (t *tx) NextDue(after time.Time) (time.Time, error) {
 	scan := func(s scanner) (at time.Time, err error) {
 		err = s.Scan(moment{&at})
@@ -253,6 +272,8 @@ func (t *tx) NextDue(after time.Time) (time.Time, error) {
 	return next, err
 }
 
+// PastDeadline lists live actions whose deadline has passed and that have not been asked to stop
+// yet, in the order of deadlines and ids, after a place in it.
 func (t *tx) PastDeadline(after queue.Deadline, limit int) ([]queue.Deadline, error) {
 	return rows(t, func(s scanner) (d queue.Deadline, err error) {
 		err = s.Scan(moment{&d.At}, ident{&d.ID})

@@ -14,26 +14,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// tx is one transaction on one connection. The database/sql driver compiles a
-// statement each time it runs, so whatever concerns many rows is one statement:
-// lists go in as JSON (list, idList) and many rows as one INSERT.
+// The transaction of package store: the methods of store.Rows, and what the files of queue, journal
+// and token use to run statements and to convert values.
+
+// tx is one transaction on one connection. The database/sql driver compiles a statement each time
+// it runs, so work on many rows is one statement: lists are passed as JSON (list, idList) and many
+// rows as one INSERT.
 type tx struct {
 	ctx    context.Context
 	driver *Driver
 	conn   *sql.Conn
 	now    time.Time
-	plans  *[]string // collects query plans; nil: none wanted
+	plans  *[]string // receives query plans; nil unless Explain wants them
 
-	recorded int64 // the position of what the transaction records; 0: it has recorded nothing yet
+	recorded int64 // position of what the transaction records; 0 until it records something
 }
 
-// Now is the time at which the transaction began.
+// Now returns the time at which the transaction began.
 func (t *tx) Now() time.Time { return t.now }
 
-// Notify does nothing: other processes look for themselves.
+// Notify does nothing: other processes look by themselves (Driver.Listen).
 func (t *tx) Notify([]store.Signal) {}
 
-// LedgerID is the file's own id.
+// LedgerID returns the file's own id.
 func (t *tx) LedgerID() (action.ID, error) {
 	found, _, err := row(t, scanID, `SELECT ledger_id FROM meta`)
 	return found, err
@@ -61,6 +64,7 @@ func (t *tx) exec(query string, args ...any) (int, error) {
 	return int(n), err
 }
 
+// query runs a statement and returns its rows.
 func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
 	if err := t.check(query, args); err != nil {
 		return nil, err
@@ -68,7 +72,8 @@ func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
 	return t.conn.QueryContext(t.ctx, query, args...)
 }
 
-// check refuses texts that PostgreSQL would not store, so that both databases take the same, and notes the plan.
+// check refuses texts that PostgreSQL would not store, so that both databases accept the same, and
+// records the plan.
 func (t *tx) check(query string, args []any) error {
 	for _, arg := range args {
 		if text, ok := arg.(string); ok && !store.IsText(text) {
@@ -78,7 +83,7 @@ func (t *tx) check(query string, args []any) error {
 	return t.plan(query, args)
 }
 
-// plan notes how the database would run a statement, for Explain.
+// plan records how the database would run a statement, under Explain.
 func (t *tx) plan(query string, args []any) error {
 	if t.plans == nil {
 		return nil
@@ -87,7 +92,7 @@ func (t *tx) plan(query string, args []any) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err reports
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
 		var id, parent, unused int
 		var detail string
@@ -108,7 +113,7 @@ func rows[T any](t *tx, scan func(scanner) (T, error), query string, args ...any
 	if err != nil {
 		return nil, t.driver.explain("read", err)
 	}
-	defer func() { _ = found.Close() }() // found.Err reports
+	defer func() { _ = found.Close() }() // found.Err returns the error
 	var all []T
 	for found.Next() {
 		one, err := scan(found)
@@ -129,14 +134,14 @@ func row[T any](t *tx, scan func(scanner) (T, error), query string, args ...any)
 	return all[0], true, nil
 }
 
-// table is where many rows go at once.
+// table is the target of an INSERT of many rows.
 type table struct {
 	name    string
 	columns []string
 }
 
-// most is how many values one INSERT takes: enough to spread the cost of compiling it, and
-// few, because the database/sql driver looks for each value among all of them.
+// most is how many values one INSERT has: enough to spread the cost of compiling it, and few,
+// because the database/sql driver looks for each value among all of the statement's.
 const most = 300
 
 // insert writes rows, each with a value per column.
@@ -153,14 +158,14 @@ func (t *tx) insert(into table, rows [][]any) error {
 	return nil
 }
 
-// statement is the INSERT for a number of rows.
+// statement returns the INSERT for a number of rows.
 func (b table) statement(rows int) string {
 	one := "(" + strings.Repeat("?,", len(b.columns)-1) + "?)"
 	return "INSERT INTO " + b.name + " (" + strings.Join(b.columns, ",") + ") VALUES " +
 		strings.Repeat(one+",", rows-1) + one
 }
 
-// micros stores a time; the zero time is NULL.
+// micros returns a time as it is stored, in microseconds since 1970; the zero time is NULL.
 func micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -171,6 +176,7 @@ func micros(t time.Time) any {
 // moment scans a time; NULL is the zero time.
 type moment struct{ to *time.Time }
 
+// Scan stores a column's value in the time.
 func (m moment) Scan(from any) error {
 	switch v := from.(type) {
 	case nil:
@@ -183,7 +189,7 @@ func (m moment) Scan(from any) error {
 	return nil
 }
 
-// id stores an id; the zero id is NULL.
+// id returns an id as it is stored; the zero id is NULL.
 func id(i action.ID) any {
 	if i.IsZero() {
 		return nil
@@ -194,6 +200,7 @@ func id(i action.ID) any {
 // ident scans an id; NULL is the zero id.
 type ident struct{ to *action.ID }
 
+// Scan stores a column's value in the id.
 func (i ident) Scan(from any) error {
 	switch v := from.(type) {
 	case nil:
@@ -209,7 +216,7 @@ func (i ident) Scan(from any) error {
 	return nil
 }
 
-// text stores a text; "" is NULL.
+// text returns a text as it is stored; "" is NULL.
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -217,13 +224,14 @@ func text(s string) any {
 	return s
 }
 
-// list is values as JSON, for json_each.
+// list returns values as JSON, for json_each.
 func list[T any](values []T) (string, error) {
 	raw, err := json.Marshal(values)
 	return string(raw), err
 }
 
-// idList is ids as JSON, to be read as `IN (`+listed+`)`.
+// idList returns ids as JSON, to be read as `IN (`+listed+`)`. The ids are written in hexadecimal:
+// JSON has no bytes.
 func idList(ids []action.ID) string {
 	b := []byte{'['}
 	for i, one := range ids {
@@ -237,10 +245,10 @@ func idList(ids []action.ID) string {
 	return string(append(b, ']'))
 }
 
-// listed is the ids of an idList given as ?1.
+// listed selects the ids of an idList that is given as ?1.
 const listed = `SELECT unhex(value) FROM json_each(?1)`
 
-// document stores JSON; none is NULL.
+// document returns JSON as it is stored; none is NULL.
 func document(raw []byte) any {
 	if len(raw) == 0 {
 		return nil
@@ -248,7 +256,7 @@ func document(raw []byte) any {
 	return string(raw)
 }
 
-// limit is a LIMIT; 0 means all.
+// limit returns the value of a LIMIT; 0 means all.
 func limit(n int) int {
 	if n <= 0 {
 		return -1
