@@ -12,5 +12,7 @@ import (
 
 // sharedDrivers open a ledger on a database that needs a server.
 var sharedDrivers = map[string]func(*testing.T) (ledger.Driver, error){
-	"postgres": func(t *testing.T) (ledger.Driver, error) { return postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{}) },
+	"postgres": func(t *testing.T) (ledger.Driver, error) {
+		return postgres.Open(t.Context(), pgtest.URL(t), postgres.Options{})
+	},
 }
