@@ -201,8 +201,9 @@ func (t *claimLoop) recover(work context.Context) {
 				t.failed("read own claims", err)
 				return
 			}
-			if owner.ID != t.current().ID { // declared dead meanwhile: the claims are a former identity's
-				claimed = nil
+			if owner.ID != t.current().ID { // declared dead meanwhile: what a turn of the new identity lost is still unknown
+				t.state.NotRecovered()
+				return
 			}
 			t.state.Recovered(t.buffer(owner.ID, slices.DeleteFunc(claimed, t.known)), now)
 		}

@@ -163,6 +163,7 @@ func (s *State) countResult(l *limiter, o action.Outcome, now time.Time) {
 // Tokens and slots that were granted under other limits no longer count. Lanes are opened, since a
 // limit may have been lifted.
 func (s *State) Configure(limits map[string]Limits, now time.Time) {
+	s.unreserve() // for lanes that had room under the former limits
 	s.limits = limits
 	change := func(l *limiter) {
 		is := newLimiter(l.key, s.configured(l.key))

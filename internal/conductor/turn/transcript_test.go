@@ -25,6 +25,7 @@ import (
 //	DURATION later     time passes
 //	guard on|off       attempts may begin, or may not
 //	drain              nothing more is claimed
+//	slots HANDLER N    a reload allows so many attempts of a lane at a time
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	goldentest.Play(t, "testdata/*.txt", play)
@@ -78,6 +79,10 @@ func (w *world) command(t *testing.T, words []string) string {
 		return strings.TrimSuffix(w.began(before-1), ", ")
 	case "guard":
 		w.s.Allow(words[1] == "on")
+	case "slots":
+		n, _ := strconv.Atoi(words[2])
+		w.limits[words[1]] = Limits{Limits: action.Limits{Lane: action.Limit{Slots: n}}}
+		w.s.Configure(w.limits, w.now)
 	case "drain":
 		w.s.Drain(w.now)
 	default:
