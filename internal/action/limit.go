@@ -332,7 +332,7 @@ func (b Bucket) Enable() Bucket {
 	return b.unexplained()
 }
 
-// unexplained drops the reason once the lane is no longer slowed, paused or disabled.
+// unexplained drops the reason once the lane is neither slowed, paused nor disabled.
 func (b Bucket) unexplained() Bucket {
 	if !b.Troubled() {
 		b.Reason = ""

@@ -18,21 +18,28 @@ import (
 	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
-// TestClaimsCostTheSameAtAnySize counts the buffers of claims of 100: what waits behind them costs nothing.
-// `bench claim-cost` counts them up to a million.
-func TestClaimsCostTheSameAtAnySize(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	l := ledger.New(open(t, url), ledger.Options{})
+// counted returns a log with an instance, on a database that counts what its statements cost.
+func counted(t *testing.T) (url string, l *ledger.Ledger, host queue.Instance) {
+	t.Helper()
+	url = pgtest.URL(t)
+	l = ledger.New(open(t, url), ledger.Options{})
 	now, err := l.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := queue.Instance{ID: action.DerivedID(now, t.Name()), Name: "host-a"}
+	host = queue.Instance{ID: action.DerivedID(now, t.Name()), Name: "host-a"}
 	if err := l.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, url, "CREATE EXTENSION pg_stat_statements")
+	return url, l, host
+}
+
+// TestClaimsCostTheSameAtAnySize counts the buffers of claims of 100: what waits behind them costs nothing.
+// `bench claim-cost` counts them up to a million.
+func TestClaimsCostTheSameAtAnySize(t *testing.T) {
+	t.Parallel()
+	url, l, host := counted(t)
 	fillReady(t, l, url, 3_000)
 	small := claimBuffers(t, l, url, host, 100)
 	fillReady(t, l, url, 30_000)
@@ -46,17 +53,7 @@ func TestClaimsCostTheSameAtAnySize(t *testing.T) {
 // not looked at.
 func TestBlockedLanesCostAClaimNothing(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	l := ledger.New(open(t, url), ledger.Options{})
-	now, err := l.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := queue.Instance{ID: action.DerivedID(now, t.Name()), Name: "host-a"}
-	if err := l.Join(t.Context(), host); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, url, "CREATE EXTENSION pg_stat_statements")
+	url, l, host := counted(t)
 	fillReady(t, l, url, 1_000)
 	claimBuffers(t, l, url, host, 1) // reads what a connection keeps
 	none := claimBuffers(t, l, url, host, 1)
