@@ -15,7 +15,7 @@ import (
 const (
 	RevisionOpen     = "open"     // artifacts may still come
 	RevisionSealed   = "sealed"   // all required artifacts are in; immutable
-	RevisionRejected = "rejected" // deployed only when accepted again
+	RevisionRejected = "rejected" // deployed only when accepted again; no command sets it yet
 )
 
 // Kinds of deployments.

@@ -13,15 +13,15 @@ import (
 func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 	var r rollUps
 	for _, e := range entries {
-		if p, ok := passage(e); ok {
-			r.passages = append(r.passages, p)
+		if p, ok := rollUpOf(e); ok {
+			r.targets = append(r.targets, p)
 		}
 		if err := t.rollUpEntry(head, e, &r); err != nil {
 			return err
 		}
 	}
-	if len(r.passages) > 0 {
-		if err := t.RollUp(head.ID, r.passages); err != nil {
+	if len(r.targets) > 0 {
+		if err := t.RollUp(head.ID, r.targets); err != nil {
 			return err
 		}
 	}
@@ -33,7 +33,7 @@ func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 
 // rollUps are the rows that are written in bulk.
 type rollUps struct {
-	passages  []RollUp
+	targets   []RollUp
 	resources []Resource
 }
 
@@ -164,8 +164,8 @@ func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
 	return t.InsertIntroduction(head.ID, i)
 }
 
-// passage is what a finish or a failure says of its target.
-func passage(e pipeline.Entry) (RollUp, bool) {
+// rollUpOf returns what a finish or a failure says of its target; ok is false for other entries.
+func rollUpOf(e pipeline.Entry) (RollUp, bool) {
 	p := RollUp{Target: e.Target, Deployment: e.Deployment, Revision: e.Revision, At: e.At}
 	switch e.Event {
 	case pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished:

@@ -50,8 +50,8 @@ type Rows interface {
 	// DeploymentIDs reads the uuids of deployments by number.
 	DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error)
 
-	// RollUp keeps the targets of passages: Current and Highest only grow, Failed is the last one.
-	RollUp(pipeline int64, passages []RollUp) error
+	// RollUp keeps the finishes and failures of targets: Current and Highest only grow, Failed is the last one.
+	RollUp(pipeline int64, targets []RollUp) error
 	// PutStageRun writes end and outcome, and makes the row with its start when it is not there.
 	PutStageRun(pipeline int64, r StageRun) error
 	StageRuns(pipeline string, deployment int64) ([]StageRun, error)

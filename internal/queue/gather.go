@@ -40,7 +40,7 @@ func (q *Queue) gather(ctx context.Context, actions []action.Action) ([]Enqueued
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
 	o := &enqueueCall{ctx: context.WithoutCancel(ctx), actions: actions, done: make(chan struct{})}
-	g := &q.orders
+	g := &q.calls
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
@@ -63,7 +63,7 @@ func (q *Queue) gather(ctx context.Context, actions []action.Action) ([]Enqueued
 // runGroups stores the calls that wait until none does.
 func (q *Queue) runGroups() {
 	for {
-		some := q.orders.take()
+		some := q.calls.take()
 		if len(some) == 0 {
 			return
 		}
@@ -117,8 +117,8 @@ func (q *Queue) storeGroup(group []*enqueueCall) {
 	}
 }
 
-// ofTheDatabase reports whether an error would meet every order of a group alike: the database is away. A missing partition concerns only
-// the order whose time it is.
+// ofTheDatabase reports whether an error would meet every call of a group alike: the database is away. A missing partition concerns only
+// the call whose time it is.
 func ofTheDatabase(err error) bool {
 	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
 }

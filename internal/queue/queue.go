@@ -37,7 +37,7 @@ type core struct {
 	db       *store.DB
 	driver   Driver
 	options  Options
-	orders   gathering
+	calls    gathering
 	planning planning
 
 	mu      sync.Mutex
@@ -68,7 +68,7 @@ func (q *Queue) forTurns() *Queue { return &Queue{core: q.core, db: q.db.For(sto
 // Close waits for what callers have enqueued and for successors that are being planned. It is called before the database is
 // closed.
 func (q *Queue) Close() {
-	q.orders.close()
+	q.calls.close()
 	q.planning.close()
 }
 

@@ -32,9 +32,9 @@ func properties() map[string]func(*testing.T, setup) {
 		"IntroductionsAreKept":           introductionsAreKept,
 		"ResourcesHaveOwners":            resourcesHaveOwners,
 		"DefinitionsTakeTurns":           definitionsTakeTurns,
-		// actions
+		// what the database itself refuses
 		"IllegalEntriesAreRefused": illegalEntriesAreRefused,
-		// retention
+		// uploads
 		"UnusedUploadsAreSwept":          unusedUploadsAreSwept,
 		"UploadsAreRegisteredWithinADay": uploadsAreRegisteredWithinADay,
 	}

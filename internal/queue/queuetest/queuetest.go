@@ -18,7 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
 		"QueueFollowsTheModel": queueFollowsTheModel,
-		// the deployment log
+		// hosts
 		"FirstHomeKeepsAHost": firstHomeKeepsAHost,
 		// actions
 		"ClaimIsWhatNextSays":           claimIsWhatNextSays,

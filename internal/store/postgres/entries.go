@@ -107,10 +107,10 @@ func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
 // RollUp writes finishes and failures into their targets; current and highest only grow. Rows of
 // one target are merged first, since an UPDATE with two matching rows would take either. Of rows
 // of equal rank the last in the call wins.
-func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
+func (t *tx) RollUp(pipelineID int64, targets []journal.RollUp) error {
 	for _, failed := range []bool{false, true} {
 		var some []journal.RollUp
-		for _, p := range passages {
+		for _, p := range targets {
 			if p.Failed == failed {
 				some = append(some, p)
 			}
@@ -122,7 +122,7 @@ func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 		if failed {
 			statement = rollUpFailed
 		}
-		err := t.do(strings.ReplaceAll(statement, "$passages", `(SELECT path, max(deployment) AS deployment,
+		err := t.do(strings.ReplaceAll(statement, "$targets", `(SELECT path, max(deployment) AS deployment,
 				(array_agg(revision ORDER BY deployment DESC, n DESC))[1] AS revision, max(revision) AS highest,
 				(array_agg(at ORDER BY deployment DESC, n DESC))[1] AS at
 			FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) WITH ORDINALITY AS p (path, deployment, revision, at, n)
@@ -139,16 +139,16 @@ func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
 	return nil
 }
 
-// rollUpFinished writes finishes; $passages is the merged rows.
+// rollUpFinished writes finishes; $targets is the merged rows.
 const rollUpFinished = `UPDATE target t SET
 		current = greatest(t.current, p.deployment), highest = greatest(t.highest, p.highest),
 		revision = CASE WHEN p.deployment >= t.current THEN p.revision ELSE t.revision END,
 		finished_at = CASE WHEN p.deployment >= t.current THEN p.at ELSE t.finished_at END
-	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+	FROM $targets AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
 
-// rollUpFailed writes failures; $passages is the merged rows.
+// rollUpFailed writes failures; $targets is the merged rows.
 const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.at
-	FROM $passages AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+	FROM $targets AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
 
 // PutStageRun writes the end and the outcome of a deployment's run through a stage. The time of its
 // start is kept.

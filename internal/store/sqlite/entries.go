@@ -141,14 +141,14 @@ func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
 // RollUp writes finishes and failures into their targets. current and highest only grow. Several
 // finishes of one target are merged first: an UPDATE ... FROM with two matching rows would take
 // either.
-func (t *tx) RollUp(pipelineID int64, passages []journal.RollUp) error {
+func (t *tx) RollUp(pipelineID int64, targets []journal.RollUp) error {
 	type passed struct {
 		Path                          string
 		Deployment, Revision, Highest int64
 		At                            any
 	}
 	finished, failed := map[string]passed{}, map[string]passed{}
-	for _, p := range passages {
+	for _, p := range targets {
 		one := passed{p.Target, p.Deployment, p.Revision, p.Revision, micros(p.At)}
 		if p.Failed {
 			failed[p.Target] = one
@@ -269,9 +269,9 @@ func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
 	return rows(t, scan, query+` ORDER BY t.path`, name)
 }
 
-// passageEvents is the condition of the partial index entry_mark, word for word. SQLite uses a
+// rollUpEvents is the condition of the partial index entry_mark, word for word. SQLite uses a
 // partial index only where it recognizes the condition.
-const passageEvents = `e.event_name IN (
+const rollUpEvents = `e.event_name IN (
   'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
   'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
 
@@ -279,7 +279,7 @@ const passageEvents = `e.event_name IN (
 func (t *tx) History(name, target string, below int64, n int) ([]pipeline.Entry, error) {
 	query := `SELECT ` + entryColumns + `
 		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
-		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + passageEvents + `
+		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + rollUpEvents + `
 		WHERE h.name = ?1`
 	if below > 0 {
 		query += ` AND e.seq < ?3`
