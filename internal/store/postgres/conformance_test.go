@@ -25,6 +25,7 @@ func TestConformance(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				d.ClaimFromTheStart()
 				return d
 			},
 			Exec: func(statement string) error {

@@ -3,6 +3,8 @@
 package postgres
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-dev/waybill/internal/store"
@@ -44,3 +46,7 @@ func (d *Driver) Busy() bool {
 	defer d.notifier.mu.Unlock()
 	return d.notifier.load.many()
 }
+
+// ClaimFromTheStart lets no lane have a floor, however slow its claims are. Otherwise a claim on a busy machine may leave out
+// rows that are more urgent than the last claimed one, until the next claim from the start.
+func (d *Driver) ClaimFromTheStart() { d.floors.quick = time.Hour }

@@ -26,6 +26,7 @@ const (
 // A row that is more urgent than the last claimed one is below the floor. Claims from the start,
 // now and then, find it.
 type floors struct {
+	quick time.Duration // quickScan, but in tests
 	mu    sync.Mutex
 	lanes map[string]*floor
 }
@@ -50,7 +51,7 @@ func (f *floors) of(lane string, now time.Time) time.Time {
 // learn records how long a claim took that began at the ranks from, and the highest rank that it
 // claimed in each lane. A lane whose claim from the start was quick loses its floor.
 func (f *floors) learn(wants []queue.Want, from []time.Time, highest map[string]time.Time, rows int, took time.Duration, now time.Time) {
-	slow := took > quickScan+time.Duration(rows)*quickRow
+	slow := took > f.quick+time.Duration(rows)*quickRow
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, w := range wants {

@@ -19,7 +19,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // Claims begin where the last one ended while a claim from the start is slow, and from the start now and then.
 func TestFloorsPassOverWhatIsSlow(t *testing.T) {
 	t.Parallel()
-	f := &floors{lanes: map[string]*floor{}}
+	f := &floors{quick: quickScan, lanes: map[string]*floor{}}
 	wants := []queue.Want{{Lane: "noop"}}
 	claim := func(at time.Time, rank time.Time, took time.Duration) (from time.Time) {
 		from = f.of("noop", at)

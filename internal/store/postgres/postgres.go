@@ -133,7 +133,7 @@ func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 		o.Partition = Week
 	}
 	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, log: log, listener: newListener(direct.ConnConfig, pools.notify, log),
-		notifier: newNotifier(pools.notify, self), floors: &floors{lanes: map[string]*floor{}}}
+		notifier: newNotifier(pools.notify, self), floors: &floors{quick: quickScan, lanes: map[string]*floor{}}}
 	if o.Metrics != nil {
 		d.listener.measure(o.Metrics, d.notifier)
 	}
