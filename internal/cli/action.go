@@ -158,14 +158,3 @@ func runShowAction(ctx context.Context, o showActionOptions) error {
 type actionReader interface {
 	Action(context.Context, action.ID) (server.ActionView, error)
 }
-
-// withAction opens the log for a command whose first argument is an action's id.
-func withAction(a *app, do func(ctx context.Context, s *assembly.Session, id action.ID) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, arguments []string) error {
-		id, err := action.ParseID(arguments[0])
-		if err != nil {
-			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
-		}
-		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
-	}
-}

@@ -46,11 +46,6 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	return exitStatus(err)
 }
 
-// interrupted reports whether a signal ended the context.
-func interrupted(ctx context.Context) bool {
-	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.Interrupted)
-}
-
 // endedWith reports whether err is only the end of a context.
 func endedWith(err error) bool {
 	return errors.Is(err, context.Canceled) || fault.Is(err, fault.Interrupted)

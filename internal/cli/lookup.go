@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// resolve returns the deployment that a person named: greeter#7, its id, or a pipeline for its newest deployment.
+func resolve(ctx context.Context, log deploymentLister, text string) (server.Ref, error) {
+	if id, err := action.ParseID(text); err == nil {
+		return byID(ctx, log, id)
+	}
+	if strings.ContainsAny(text, "#/") {
+		return server.ParseRef(text)
+	}
+	newest, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: text, Limit: 1})
+	if err != nil {
+		return server.Ref{}, err
+	}
+	if len(newest) == 0 {
+		return server.Ref{}, fault.New(fault.NotFound, "%s has no deployment yet", text).WithHint("waybill ship")
+	}
+	return show.RefOf(newest[0]), nil
+}
+
+// withDeployment opens the log and finds the deployment that the first argument names.
+func withDeployment(a *app, do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, arguments []string) error {
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+			ref, err := resolve(ctx, s, arguments[0])
+			if err != nil {
+				return err
+			}
+			return do(ctx, s, ref, arguments[1:])
+		})
+	}
+}
+
+// withAction opens the log for a command whose first argument is an action's id.
+func withAction(a *app, do func(ctx context.Context, s *assembly.Session, id action.ID) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, arguments []string) error {
+		id, err := action.ParseID(arguments[0])
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err).WithHint("waybill action list")
+		}
+		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error { return do(ctx, s, id) })
+	}
+}
