@@ -20,12 +20,6 @@ type Limits struct {
 	Refusing func(text string) bool
 }
 
-// refusing reports whether an error of a handler's attempt means that the target refuses work.
-func (c *Conductor) refusing(handler, text string) bool {
-	matches := c.table.Load().Limits[handler].Refusing
-	return matches != nil && matches(text)
-}
-
 // askLimits reports results to the ledger and asks for tokens and slots. An ask that fails is made
 // again; until then limited lanes wait, and lanes without limits do not.
 func (t *claimLoop) askLimits(work context.Context, asks []action.Ask) {

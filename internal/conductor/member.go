@@ -33,10 +33,6 @@ func (c *Conductor) identity() queue.Instance {
 	return instance
 }
 
-// current returns the identity under which this process is registered. Its id is zero between being
-// declared dead and joining again.
-func (c *Conductor) current() queue.Instance { return *c.instance.Load() }
-
 // alive reports whether this instance's lease certainly lasts, by both clocks of this machine: the
 // monotonic one, which may stop while the machine sleeps, and the wall clock, which people set. A
 // process that was frozen thereby finds out before it begins an action that another instance may

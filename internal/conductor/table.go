@@ -46,3 +46,9 @@ func newTable(t Table) *table {
 func (c *Conductor) handsOff(handler string) bool {
 	return slices.Contains(c.table.Load().handOffs, handler)
 }
+
+// refusing reports whether an error of a handler's attempt means that the target refuses work.
+func (c *Conductor) refusing(handler, text string) bool {
+	matches := c.table.Load().Limits[handler].Refusing
+	return matches != nil && matches(text)
+}

@@ -51,19 +51,6 @@ func (c *Conductor) dues(ctx context.Context) {
 	}
 }
 
-// wake waits for d, for a signal, or for the end of ctx. It reports whether a signal came.
-func wake(ctx context.Context, d time.Duration, poked <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-poked:
-		return true
-	}
-	return false
-}
-
 // cancels ends attempts whose cancellation was requested, until work ends. Until ctx ends it also
 // stops handed-off work; a draining instance leaves that to other instances.
 func (c *Conductor) cancels(ctx, work context.Context) {
