@@ -1,12 +1,15 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Successors decides which actions follow other ones. What it plans is stored in the
@@ -33,38 +36,6 @@ type Successor struct {
 
 // codeLinked is the code of an action that refers to an existing job.
 const codeLinked = "linked"
-
-// onChange returns what follows when a move makes its action run.
-func (t *txn) onChange(m move) ([]Successor, error) {
-	if t.core.options.Successors == nil {
-		return nil, nil
-	}
-	for _, e := range m.events() {
-		if e.Status == action.Running {
-			subscribers, err := t.subscribers([]*action.Action{m.action})
-			return t.core.options.Successors.Begins(*m.action, e.At, subscribers[m.action.ID]), err
-		}
-	}
-	return nil, nil
-}
-
-// onStart returns what follows the claims that run.
-func (t *txn) onStart(claimed []Claimed) (follows []Successor, err error) {
-	if t.core.options.Successors == nil {
-		return nil, nil
-	}
-	var running []*action.Action
-	for i := range claimed {
-		if claimed[i].Thread.Status == action.Running {
-			running = append(running, &claimed[i].Action)
-		}
-	}
-	subscribers, err := t.subscribers(running)
-	for _, a := range running {
-		follows = append(follows, t.core.options.Successors.Begins(*a, t.Now(), subscribers[a.ID])...)
-	}
-	return follows, err
-}
 
 // enqueueSuccessors stores what follows in the transaction that it follows from.
 func (t *txn) enqueueSuccessors(follows []Successor) error {
@@ -138,4 +109,163 @@ func (t *txn) endAtOnce(born []move, a action.Action, o action.Outcome) ([]move,
 	}
 	next, err := action.Next(a, newThread(a, t.Now()), action.Input{Kind: action.Ended, Outcome: o, Source: "planner"}, t.Now())
 	return append(born, move{action: &a, Transition: next}), err
+}
+
+// finish is the one way to the end. It deletes the threads, writes the last states and events, stores what was planned to
+// follow, and has the ends recorded elsewhere (Options.OnEnd), all in this transaction; prepareEnds was called before. With
+// an owner the threads need not be locked: those end that are as its claim left them. It returns the ones that ended.
+func (t *txn) finish(owner action.ID, moves []move) ([]*move, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	ended := make([]*move, len(moves))
+	for i := range moves {
+		ended[i] = &moves[i]
+	}
+	slices.SortFunc(ended, func(a, b *move) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) }) // as all lock them
+	endings := make([]Ending, len(ended))
+	for i, m := range ended {
+		endings[i] = t.ending(m)
+	}
+	ids, err := t.EndThreads(owner, endings)
+	if err != nil {
+		return nil, err
+	}
+	t.Touch(store.TopicAction)
+	if len(ids) < len(ended) {
+		ended = only(ended, ids)
+	}
+	if err := t.writeFollowers(ended); err != nil {
+		return nil, err
+	}
+	return ended, t.recordEnds(ended)
+}
+
+// recordEnds records ends beside the queue.
+func (t *txn) recordEnds(ended []*move) error {
+	if t.record == nil {
+		return nil // actions that end as they are stored: nothing else knows them
+	}
+	all := make([]action.EndedAction, len(ended))
+	for i, m := range ended {
+		all[i] = action.EndedAction{Action: m.action, Transition: m.Transition}
+	}
+	return t.record(all)
+}
+
+// writeFollowers writes the events before the ends, and stores what follows these.
+func (t *txn) writeFollowers(ended []*move) error {
+	var before []action.Event
+	var follows []Successor
+	var called []action.ID // jobs whose subscribers are called by what follows
+	for _, m := range ended {
+		before, follows = append(before, m.before...), append(follows, m.follows...)
+		if len(m.subscribers) > 0 {
+			called = append(called, m.action.ID)
+		}
+	}
+	if len(called) > 0 {
+		if err := t.DeleteSubscribers(called); err != nil {
+			return err
+		}
+	}
+	if len(before) > 0 {
+		if err := t.InsertEvents(before); err != nil {
+			return err
+		}
+	}
+	return t.enqueueSuccessors(follows)
+}
+
+// enqueue stores those of the actions that are not there yet.
+func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
+	prepared := make([]action.Action, len(actions))
+	var given []action.ID
+	for i, a := range actions {
+		if !a.ID.IsZero() {
+			given = append(given, a.ID)
+		}
+		var err error
+		if prepared[i], err = t.prepare(a); err != nil {
+			return nil, err
+		}
+	}
+	known, err := t.known(prepared, given)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.cached(prepared, known); err != nil {
+		return nil, err
+	}
+	made := make([]Enqueued, len(prepared))
+	var rows []ThreadRow
+	var fresh []action.Action
+	type late struct {
+		job action.ID
+		Subscriber
+	}
+	var subscribed []late // to jobs that answer
+	for i, a := range prepared {
+		if id, there := known.find(a); there {
+			made[i] = Enqueued{ID: id}
+			if a.Subscriber != nil && id != a.ID && id == known.jobs[a.CacheKey] {
+				subscribed = append(subscribed, late{id, Subscriber{a.ID, *a.Subscriber}})
+			}
+			continue
+		}
+		known.add(a)
+		made[i] = Enqueued{ID: a.ID, Created: true}
+		fresh = append(fresh, a)
+		rows = append(rows, t.row(a, newThread(a, t.Now())))
+	}
+	if err := t.insert(rows, fresh); err != nil {
+		return nil, err
+	}
+	for _, s := range subscribed {
+		if err := t.subscribe(s.job, s.Subscriber); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// subscribe has the subscriber of a request called for the job that answers it.
+func (t *txn) subscribe(job action.ID, s Subscriber) error {
+	if t.core.options.Successors == nil {
+		return fault.New(fault.Internal, "job %s answers for the payload, and this queue calls no subscribers", job).
+			WithHint("set queue.Options.Successors, or leave out the subscriber")
+	}
+	threads, err := t.LockThreads([]action.ID{job})
+	if err != nil {
+		return err
+	}
+	thread, live := threads[job]
+	if !live {
+		p, ok := t.plans[job]
+		switch {
+		case !ok:
+			return errJustEnded
+		case p.err != nil:
+			return fault.New(fault.Unavailable, "job %s answers, and its subscriber cannot be called yet: %w", job, p.err)
+		}
+		return t.enqueueSuccessors(p.follows)
+	}
+	there, err := t.Subscribers([]action.ID{job})
+	if err != nil {
+		return err
+	}
+	if len(there[job]) >= mostSubscribers {
+		return fault.New(fault.Refused, "job %s answers for the payload, and has %d more subscribers already", job, mostSubscribers).
+			WithHint("leave out the subscriber, and ask for the job's status instead")
+	}
+	if err := t.InsertSubscriber(job, s); err != nil || thread.StartedAt.IsZero() {
+		t.Touch(store.TopicReady) // a claim may have passed the job over while it was locked
+		return err
+	}
+	actions, err := t.Actions([]action.ID{job})
+	for _, a := range actions {
+		a.Subscriber = nil // was called
+		err = t.enqueueSuccessors(t.core.options.Successors.Begins(a, thread.StartedAt, []Subscriber{s}))
+	}
+	return err
 }

@@ -202,3 +202,10 @@ func (c *core) silent(self action.ID, rows []InstanceRow, now time.Time) (ids []
 	c.watched = watched
 	return ids
 }
+
+// noteNewer records that a newer Waybill has migrated the database.
+func (c *core) noteNewer(newer bool) {
+	if newer {
+		c.db.Signals().Outdate()
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,37 +31,6 @@ type End struct {
 	// Past says that the action ended before, so that only its subscribers are called.
 	Past bool
 }
-
-// Deferred is ends that wait until what follows them can be planned. Their actions stay as they are. The zero value has none.
-type Deferred struct {
-	IDs []action.ID
-	Why string // the reason for the first
-}
-
-// Err returns an error with the code unavailable that names the first end; nil when none is deferred.
-func (d Deferred) Err() error {
-	if len(d.IDs) == 0 {
-		return nil
-	}
-	return fault.New(fault.Unavailable, "action %s cannot end yet, since its callbacks cannot be planned: %s", d.IDs[0], d.Why)
-}
-
-func (d *Deferred) add(id action.ID, why string) {
-	if len(d.IDs) == 0 {
-		d.Why = why
-	}
-	d.IDs = append(d.IDs, id)
-}
-
-// and returns both.
-func (d Deferred) and(more Deferred) Deferred {
-	for _, id := range more.IDs {
-		d.add(id, more.Why)
-	}
-	return d
-}
-
-func (d Deferred) has(id action.ID) bool { return slices.Contains(d.IDs, id) }
 
 const (
 	// maxFollows is how many actions may follow in one transaction; those of one end are never divided.
@@ -94,10 +62,6 @@ func (p plan) fits(e End) bool {
 
 // plans is what was planned before a transaction, by action.
 type plans map[action.ID]plan
-
-// decider computes what becomes of live actions. It runs on what is read before a transaction, so that what follows can
-// be planned, and again under the locks.
-type decider func(t *txn, found []live) ([]move, error)
 
 // change locks live actions and records what becomes of them.
 func (q *Queue) change(ctx context.Context, what string, ids []action.ID, decide decider) (Deferred, error) {
@@ -213,19 +177,6 @@ func (c *core) plan(ctx context.Context, ends []End) plans {
 	return planned
 }
 
-// change decides what becomes of live actions under their locks, and records it.
-func (t *txn) change(ids []action.ID, decide decider) error {
-	found, err := t.lockLive(ids)
-	if err != nil {
-		return err
-	}
-	moves, err := decide(t, found)
-	if err != nil {
-		return err
-	}
-	return t.settle(moves)
-}
-
 // planned keeps of ends those that may happen now, with what follows them. It returns the others as deferred.
 func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
 	if err := t.lockEnds(ends); err != nil {
@@ -277,21 +228,4 @@ func (t *txn) endOf(m move) End {
 		end.Output = store.CleanJSON(m.Output)
 	}
 	return end
-}
-
-// at returns the end with what happens now at the time for which it was planned, so that its documents and the log agree.
-func (s move) at(planned, now time.Time) move {
-	moved := func(at time.Time) time.Time {
-		if at.Equal(now) {
-			return planned
-		}
-		return at
-	}
-	events := slices.Clone(s.events())
-	for i := range events {
-		events[i].At = moved(events[i].At)
-	}
-	s.before, s.Event = events[:len(events)-1], &events[len(events)-1]
-	s.endedAt, s.Thread.StartedAt = planned, moved(s.Thread.StartedAt)
-	return s
 }

@@ -63,10 +63,3 @@ func (q *Queue) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, error
 	}
 	return beat.Pulse, nil
 }
-
-// noteNewer records that a newer Waybill has migrated the database.
-func (c *core) noteNewer(newer bool) {
-	if newer {
-		c.db.Signals().Outdate()
-	}
-}

@@ -2,12 +2,10 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -78,99 +76,4 @@ func (q *Queue) Maintain(ctx context.Context) error {
 		return err
 	}
 	return q.forgetLimits(ctx)
-}
-
-// in returns the rows of this package in a transaction.
-func (c *core) in(tx *store.Tx) rows {
-	queue, cache, hosts := c.driver.QueueRows(tx.Rows)
-	return rows{tx, queue, cache, hosts}
-}
-
-// write runs fn in a transaction that ends no action with successors.
-func (q *Queue) write(ctx context.Context, what string, fn func(*txn) error) error {
-	deferred, err := q.transact(ctx, what, nil, fn)
-	if err != nil {
-		return err
-	}
-	return deferred.Err()
-}
-
-// transact runs fn in a transaction that may use plans. It returns the ends that fn left out.
-func (q *Queue) transact(ctx context.Context, what string, planned plans, fn func(*txn) error) (deferred Deferred, err error) {
-	err = q.db.Write(ctx, what, func(tx *store.Tx) error {
-		t := &txn{rows: q.in(tx), core: q.core, plans: planned}
-		err := fn(t)
-		deferred = t.deferred
-		return err
-	})
-	if err != nil {
-		return Deferred{}, err
-	}
-	return deferred, nil
-}
-
-// read runs fn on one state of the database.
-func (q *Queue) read(ctx context.Context, what string, fn func(rows) error) error {
-	return q.db.Read(ctx, what, func(tx *store.Tx) error { return fn(q.in(tx)) })
-}
-
-// list is read for what may have many rows.
-func (q *Queue) list(ctx context.Context, what string, fn func(rows) error) error {
-	return q.db.List(ctx, what, func(tx *store.Tx) error { return fn(q.in(tx)) })
-}
-
-// Steps stores the actions of steps that a pass begins, and asks live actions to stop, by their unique keys: drain lets a
-// running attempt end, cancel does not. It works in the transaction of the pass.
-func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []string) error {
-	t := &txn{rows: q.in(tx), core: q.core}
-	made, err := t.enqueue(start)
-	if err != nil {
-		return err
-	}
-	for _, e := range made {
-		if !e.Created {
-			return fault.New(fault.DuplicateKey, "action %s works on the same step already", e.ID)
-		}
-	}
-	if err := t.stop(drain, action.AskDrain); err != nil {
-		return err
-	}
-	if err := t.stop(cancel, action.AskCancel); err != nil {
-		return err
-	}
-	return t.deferred.Err()
-}
-
-// stop asks live actions to stop, by their unique keys; those that have ended meanwhile need nothing.
-func (t *txn) stop(keys []string, kind action.InputKind) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	found, err := t.LiveKeys(keys)
-	if err != nil {
-		return err
-	}
-	var ids []action.ID
-	for _, key := range keys {
-		if id, ok := found[key]; ok {
-			ids = append(ids, id)
-		}
-	}
-	return t.change(ids, each(func(*txn, live) (action.Input, bool) {
-		return action.Input{Kind: kind, Source: "deployer"}, true
-	}))
-}
-
-// Alive reports whether an instance lives, as the instance by sees it. On the embedded log only by does, since it holds the
-// lock file.
-func (q *Queue) Alive(tx *store.Tx, instance, by action.ID) (bool, error) {
-	if q.db.Embedded() {
-		return instance == by, nil
-	}
-	t := &txn{rows: q.in(tx), core: q.core}
-	if err := t.removeDead(by); err != nil {
-		return false, err
-	}
-	alive, err := t.Instances()
-	return slices.ContainsFunc(alive, func(i InstanceRow) bool { return i.ID == instance }), err
 }

@@ -1,13 +1,9 @@
 package queue
 
 import (
-	"context"
-	"errors"
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // A request that the payload cache answers with a job of before may have a subscriber of its own. While that job lives, the
@@ -23,103 +19,6 @@ type Subscriber struct {
 
 // mostSubscribers is how many may be added to one job, since its end plans the calls of all.
 const mostSubscribers = 100
-
-// errJustEnded says that a job has ended since its request looked for it, so that the call to the subscriber is not planned.
-var errJustEnded = fault.New(fault.Unavailable, "the job that answers for the payload has just changed")
-
-// subscribeTries is how often a request looks again at a job that changes meanwhile.
-const subscribeTries = 3
-
-// subscribing runs write, which stores an action, with the planned call to its subscriber in case a job that has ended answers instead.
-func (q *Queue) subscribing(ctx context.Context, a action.Action, write func(action.Action, plans) error) error {
-	if a.Subscriber == nil || a.CacheKey.IsZero() || q.options.Successors == nil {
-		return write(a, nil)
-	}
-	for try := 1; ; try++ {
-		planned, err := q.foreseeAnswer(ctx, &a)
-		if err != nil {
-			return err
-		}
-		if err = write(a, planned); !errors.Is(err, errJustEnded) || try == subscribeTries {
-			return err
-		}
-	}
-}
-
-// foreseeAnswer plans the call to the subscriber of a job for when a job that has ended answers for the same payload. It gives the
-// job its id, by which the subscriber is known.
-func (q *Queue) foreseeAnswer(ctx context.Context, a *action.Action) (plans, error) {
-	var ends []End
-	err := q.read(ctx, "read the job that answers", func(tx rows) error {
-		ends = nil
-		if a.ID.IsZero() {
-			a.ID = action.RandomID(tx.Now())
-		}
-		entries, err := tx.CacheEntries([]action.ID{a.CacheKey}, CacheQuery{})
-		if err != nil || len(entries) == 0 {
-			return err
-		}
-		states, err := tx.ActionStates([]action.ID{entries[0].ActionID}, ActionQuery{})
-		for _, s := range states {
-			if s.Thread.Status.Ended() {
-				ends = append(ends, endBefore(s, Subscriber{a.ID, *a.Subscriber}))
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.plan(ctx, ends), nil
-}
-
-// endBefore is the end of a job that has ended already, for a subscriber that comes after it.
-func endBefore(s ActionState, late Subscriber) End {
-	s.Action.Subscriber = nil // was called
-	return End{Action: s.Action, Thread: s.Thread, At: s.FinishedAt, Code: s.Code, Error: s.Error, Output: s.Output, OutputRef: s.OutputRef,
-		Subscribers: []Subscriber{late}, Past: true}
-}
-
-// subscribe has the subscriber of a request called for the job that answers it.
-func (t *txn) subscribe(job action.ID, s Subscriber) error {
-	if t.core.options.Successors == nil {
-		return fault.New(fault.Internal, "job %s answers for the payload, and this queue calls no subscribers", job).
-			WithHint("set queue.Options.Successors, or leave out the subscriber")
-	}
-	threads, err := t.LockThreads([]action.ID{job})
-	if err != nil {
-		return err
-	}
-	thread, live := threads[job]
-	if !live {
-		p, ok := t.plans[job]
-		switch {
-		case !ok:
-			return errJustEnded
-		case p.err != nil:
-			return fault.New(fault.Unavailable, "job %s answers, and its subscriber cannot be called yet: %w", job, p.err)
-		}
-		return t.enqueueSuccessors(p.follows)
-	}
-	there, err := t.Subscribers([]action.ID{job})
-	if err != nil {
-		return err
-	}
-	if len(there[job]) >= mostSubscribers {
-		return fault.New(fault.Refused, "job %s answers for the payload, and has %d more subscribers already", job, mostSubscribers).
-			WithHint("leave out the subscriber, and ask for the job's status instead")
-	}
-	if err := t.InsertSubscriber(job, s); err != nil || thread.StartedAt.IsZero() {
-		t.Touch(store.TopicReady) // a claim may have passed the job over while it was locked
-		return err
-	}
-	actions, err := t.Actions([]action.ID{job})
-	for _, a := range actions {
-		a.Subscriber = nil // was called
-		err = t.enqueueSuccessors(t.core.options.Successors.Begins(a, thread.StartedAt, []Subscriber{s}))
-	}
-	return err
-}
 
 // subscribers reads the subscribers that were added to actions which the payload cache may have answered with. Their threads
 // are locked.

@@ -1,0 +1,172 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// insert stores actions with their threads.
+func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b ThreadRow) int { // so that transactions with the same keys do not wait for each other
+		return cmp.Or(strings.Compare(a.UniqueKey, b.UniqueKey), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	if err := t.InsertThreads(rows); err != nil {
+		return err
+	}
+	t.Touch(store.TopicAction)
+	var ready []string
+	for _, r := range rows {
+		if r.Ready {
+			ready = append(ready, r.Lane)
+		}
+	}
+	t.TouchReady(ready...)
+	return t.InsertActions(fresh)
+}
+
+// prepare fills in what an action leaves open and refuses what cannot be stored.
+func (t *txn) prepare(a action.Action) (action.Action, error) {
+	now := t.Now()
+	if a.ID.IsZero() {
+		a.ID = action.RandomID(now)
+	}
+	a.CreatedAt = a.ID.Time()
+	if a.Priority == nil {
+		a.Priority = new(action.DefaultPriority)
+	}
+	if a.Lane == "" {
+		a.Lane = a.Handler
+	}
+	if a.Delivery == "" {
+		a.Delivery = action.AtLeastOnce
+	}
+	if a.RunAt.Before(now) {
+		a.RunAt = now
+	}
+	return a, refuse(a, now)
+}
+
+// refuse names what is wrong with an action, if anything is.
+func refuse(a action.Action, now time.Time) error {
+	switch {
+	case a.Kind == "" || a.Handler == "":
+		return fault.New(fault.Invalid, "action %q needs a kind and a handler", a.Name)
+	case *a.Priority < 0 || *a.Priority > 1000:
+		return fault.New(fault.Invalid, "priority %d of action %q: want 0 to 1000", *a.Priority, a.Name)
+	case a.RunAt.Sub(now) > farthest:
+		return fault.New(fault.Invalid, "action %q is to run more than a year ahead", a.Name)
+	case len(a.Parameters) > 0 && store.JSONFlaw(a.Parameters) != "":
+		return fault.New(fault.Invalid, "parameters of action %q %s", store.CleanText(a.Name), store.JSONFlaw(a.Parameters))
+	}
+	return refuseTexts(a)
+}
+
+// maxText is the length of a text of an action in bytes; an index of PostgreSQL holds hardly more.
+const maxText = 1024
+
+// refuseTexts names a text of an action that not every database stores.
+func refuseTexts(a action.Action) error {
+	for _, text := range []struct{ called, is string }{
+		{"name", a.Name}, {"kind", a.Kind}, {"handler", a.Handler}, {"lane", a.Lane}, {"unique key", a.UniqueKey}, {"creator", a.CreatedBy},
+	} {
+		switch {
+		case !store.IsText(text.is):
+			return fault.New(fault.Invalid, "the %s of action %q has a NUL character or is not valid UTF-8", text.called, store.CleanText(a.Name))
+		case len(text.is) > maxText:
+			return fault.New(fault.Invalid, "the %s of action %.40q has %d bytes: want at most %d", text.called, store.CleanText(a.Name), len(text.is), maxText)
+		}
+	}
+	return nil
+}
+
+// newThread returns the thread of an action that was just stored. Its id may be older: its deadline counts from now.
+func newThread(a action.Action, now time.Time) action.Thread {
+	t := action.Thread{Status: action.Pending, RunAt: a.RunAt}
+	if a.Policy.Deadline > 0 {
+		t.Deadline = now.Add(time.Duration(a.Policy.Deadline))
+	}
+	return t
+}
+
+// existing is which actions exist already, by key, id or cache key.
+type existing struct {
+	keys map[string]action.ID
+	ids  map[action.ID]bool
+	jobs map[action.ID]action.ID // which one answers, by cache key
+}
+
+func (k existing) find(a action.Action) (action.ID, bool) {
+	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
+		return id, true
+	}
+	if id, ok := k.jobs[a.CacheKey]; ok && id != a.ID && !k.ids[a.ID] {
+		return id, true
+	}
+	return a.ID, k.ids[a.ID]
+}
+
+func (k existing) add(a action.Action) {
+	k.ids[a.ID] = true
+	if a.UniqueKey != "" {
+		k.keys[a.UniqueKey] = a.ID
+	}
+}
+
+// known looks up which of the actions are there: live under the same key, or, of those whose ids were given, under the
+// same id, live or ended.
+func (t *txn) known(actions []action.Action, given []action.ID) (existing, error) {
+	var keys []string
+	for _, a := range actions {
+		if a.UniqueKey != "" {
+			keys = append(keys, a.UniqueKey)
+		}
+	}
+	k := existing{keys: map[string]action.ID{}, ids: map[action.ID]bool{}, jobs: map[action.ID]action.ID{}}
+	if len(given) > 0 {
+		found, err := t.Actions(given)
+		if err != nil {
+			return existing{}, err
+		}
+		for _, a := range found {
+			k.ids[a.ID] = true
+		}
+	}
+	if len(keys) > 0 {
+		live, err := t.LiveKeys(keys)
+		if err != nil {
+			return existing{}, err
+		}
+		k.keys = live
+	}
+	return k, nil
+}
+
+// cached lets the payload cache answer for the jobs that are new.
+func (t *txn) cached(actions []action.Action, known existing) error {
+	var jobs []action.Action
+	for _, a := range actions {
+		if _, there := known.find(a); !there && !a.CacheKey.IsZero() {
+			jobs = append(jobs, a)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	answers, err := t.answers(jobs)
+	maps.Copy(known.jobs, answers)
+	return err
+}
+
+// farthest is the largest delay of RunAt.
+const farthest = 366 * 24 * time.Hour

@@ -1,0 +1,65 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Steps stores the actions of steps that a pass begins, and asks live actions to stop, by their unique keys: drain lets a
+// running attempt end, cancel does not. It works in the transaction of the pass.
+func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []string) error {
+	t := &txn{rows: q.in(tx), core: q.core}
+	made, err := t.enqueue(start)
+	if err != nil {
+		return err
+	}
+	for _, e := range made {
+		if !e.Created {
+			return fault.New(fault.DuplicateKey, "action %s works on the same step already", e.ID)
+		}
+	}
+	if err := t.stop(drain, action.AskDrain); err != nil {
+		return err
+	}
+	if err := t.stop(cancel, action.AskCancel); err != nil {
+		return err
+	}
+	return t.deferred.Err()
+}
+
+// stop asks live actions to stop, by their unique keys; those that have ended meanwhile need nothing.
+func (t *txn) stop(keys []string, kind action.InputKind) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	found, err := t.LiveKeys(keys)
+	if err != nil {
+		return err
+	}
+	var ids []action.ID
+	for _, key := range keys {
+		if id, ok := found[key]; ok {
+			ids = append(ids, id)
+		}
+	}
+	return t.change(ids, each(func(*txn, live) (action.Input, bool) {
+		return action.Input{Kind: kind, Source: "deployer"}, true
+	}))
+}
+
+// Alive reports whether an instance lives, as the instance by sees it. On the embedded log only by does, since it holds the
+// lock file.
+func (q *Queue) Alive(tx *store.Tx, instance, by action.ID) (bool, error) {
+	if q.db.Embedded() {
+		return instance == by, nil
+	}
+	t := &txn{rows: q.in(tx), core: q.core}
+	if err := t.removeDead(by); err != nil {
+		return false, err
+	}
+	alive, err := t.Instances()
+	return slices.ContainsFunc(alive, func(i InstanceRow) bool { return i.ID == instance }), err
+}

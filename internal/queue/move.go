@@ -1,0 +1,95 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// move is what becomes of a live action in this transaction.
+type move struct {
+	action *action.Action // read only
+	action.Transition
+	before  []action.Event // that Event follows in the same transaction
+	endedAt time.Time      // when it ended; zero: now
+	follows []Successor    // what its end asks for
+
+	subscribers []Subscriber // that later requests have added
+}
+
+// events are all that the move adds to the history.
+func (s move) events() []action.Event {
+	if s.Event == nil {
+		return s.before
+	}
+	return append(s.before[:len(s.before):len(s.before)], *s.Event)
+}
+
+// at returns the end with what happens now at the time for which it was planned, so that its documents and the log agree.
+func (s move) at(planned, now time.Time) move {
+	moved := func(at time.Time) time.Time {
+		if at.Equal(now) {
+			return planned
+		}
+		return at
+	}
+	events := slices.Clone(s.events())
+	for i := range events {
+		events[i].At = moved(events[i].At)
+	}
+	s.before, s.Event = events[:len(events)-1], &events[len(events)-1]
+	s.endedAt, s.Thread.StartedAt = planned, moved(s.Thread.StartedAt)
+	return s
+}
+
+// decider computes what becomes of live actions. It runs on what is read before a transaction, so that what follows can
+// be planned, and again under the locks.
+type decider func(t *txn, found []live) ([]move, error)
+
+// each gives every live action its input; ones for which input says no are left alone.
+func each(input func(*txn, live) (action.Input, bool)) decider {
+	return func(t *txn, found []live) (moves []move, err error) {
+		for _, f := range found {
+			in, ok := input(t, f)
+			if !ok {
+				continue
+			}
+			next, err := action.Next(f.action, f.thread, in, t.Now())
+			if err != nil {
+				return nil, err
+			}
+			moves = append(moves, move{action: &f.action, Transition: next})
+		}
+		return moves, nil
+	}
+}
+
+// only are the moves of the actions that ids names.
+func only(moves []*move, ids []action.ID) []*move {
+	named := make(map[action.ID]bool, len(ids))
+	for _, id := range ids {
+		named[id] = true
+	}
+	return slices.DeleteFunc(moves, func(m *move) bool { return !named[m.action.ID] })
+}
+
+func (t *txn) ending(m *move) Ending {
+	e := Ending{Lane: m.action.Lane, Job: m.action.Kind == action.KindJob, Thread: m.Thread, Event: *m.Event, At: m.endedAt, OutputRef: m.OutputRef}
+	if e.At.IsZero() {
+		e.At = t.Now()
+	}
+	if len(m.Output) > 0 && m.OutputRef == "" {
+		e.Output = store.CleanJSON(m.Output)
+	}
+	return e
+}
+
+// touchAsked wakes the instance that can stop an action which is to stop: the owner of its claim, or any that serves the
+// handler of handed-off work.
+func (t *txn) touchAsked(thread action.Thread) {
+	if !thread.CancelAt.IsZero() {
+		t.Touch(store.TopicCancel)
+	}
+}

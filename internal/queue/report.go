@@ -1,0 +1,75 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// Report is what a process reports about itself and no other row says. It is stored with each of its instances.
+type Report struct {
+	Reload      *Reload           `json:"reload,omitempty"`
+	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
+	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
+	Home        *HostHome         `json:"home,omitempty"`        // of a conductor on a shared ledger
+	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
+}
+
+// BlobStore is where a process keeps blobs.
+type BlobStore struct {
+	ID  string `json:"id"`  // the same for all processes that see the same blobs
+	URL string `json:"url"` // for people
+}
+
+// Reload is how the configuration in force came to be, and what became of the file since.
+type Reload struct {
+	File    string    `json:"file,omitempty"`    // "": there is none
+	Since   time.Time `json:"since"`             // the configuration in force is in force since then
+	TriedAt time.Time `json:"triedAt,omitzero"`  // when the file was refused; zero: what it says is in force
+	Faults  []string  `json:"faults,omitempty"`  // why it was refused
+	Restart []string  `json:"restart,omitempty"` // sections that changed, and count from the next start only
+}
+
+// Reporter holds what this process reports about itself. Its instances write it with their next heartbeat. Safe for
+// concurrent use; the zero value reports nothing.
+type Reporter struct {
+	mu     sync.Mutex
+	report Report
+}
+
+// UpdateReport changes the report.
+func (r *Reporter) UpdateReport(change func(*Report)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Stopped, r.report.Undeletable = maps.Clone(r.report.Stopped), maps.Clone(r.report.Undeletable)
+	change(&r.report)
+}
+
+// Report returns the report.
+func (r *Reporter) Report() Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report
+}
+
+// MarshalReport is a report as drivers store it.
+func MarshalReport(r Report) (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("write a report: %w", err)
+	}
+	return string(text), nil
+}
+
+// UnmarshalReport reads what MarshalReport wrote; "" is an empty one.
+func UnmarshalReport(text string) (r Report, err error) {
+	if text == "" {
+		return r, nil
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, fmt.Errorf("read a report: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// change decides what becomes of live actions under their locks, and records it.
+func (t *txn) change(ids []action.ID, decide decider) error {
+	found, err := t.lockLive(ids)
+	if err != nil {
+		return err
+	}
+	moves, err := decide(t, found)
+	if err != nil {
+		return err
+	}
+	return t.settle(moves)
+}
+
+// settle writes transitions of locked threads down.
+func (t *txn) settle(moves []move) error {
+	var rows []ThreadRow
+	var events []action.Event
+	var ends []move
+	var follows []Successor
+	for _, m := range moves {
+		if m.Ended() {
+			ends = append(ends, m)
+			continue
+		}
+		if m.Event != nil {
+			events = append(events, m.events()...)
+			begins, err := t.onChange(m)
+			if err != nil {
+				return err
+			}
+			follows = append(follows, begins...)
+			t.Touch(store.TopicAction)
+		}
+		rows = append(rows, t.row(*m.action, m.Thread))
+		if m.Thread.Idle() {
+			t.TouchReady(m.action.Lane)
+		}
+		t.touchAsked(m.Thread)
+	}
+	if len(rows) > 0 {
+		if err := t.UpdateThreads(rows); err != nil {
+			return err
+		}
+	}
+	if len(events) > 0 {
+		if err := t.InsertEvents(events); err != nil {
+			return err
+		}
+	}
+	if err := t.enqueueSuccessors(follows); err != nil {
+		return err
+	}
+	kept, deferred, err := t.planned(ends)
+	if err != nil {
+		return err
+	}
+	t.deferred = t.deferred.and(deferred)
+	_, err = t.finish(action.ID{}, kept)
+	return err
+}
