@@ -1,117 +1,8 @@
 package pipeline
 
 import (
-	"slices"
-	"strings"
 	"time"
 )
-
-// batchID names a batch across versions: the path of its host or stage, or the
-// name of its range, which has no slash.
-type batchID string
-
-// isHost reports whether the batch is a host: pipeline/stage/group/host has three slashes.
-func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
-
-// batch is one pair of steps (open, close) of a graph and the region between them. At most one
-// deployment holds a batch, and only the holder claims steps of the region.
-type batch struct {
-	id          batchID
-	open, close int32
-	host        int32   // the host, if the batch is one; -1 otherwise
-	stages      []int32 // the stages of the region; for a host its stage
-	queue       Queue
-}
-
-// holding is the deployment that holds a batch, and since when.
-type holding struct {
-	deployment *deployment
-	since      time.Time
-}
-
-// placeBatches computes the regions of batches over several stages. Compile has refused definitions
-// whose regions overlap without nesting, so sorting by size puts inner ranges before outer ones.
-func (p *Graph) placeBatches() {
-	index := map[string]int{}
-	for i := range p.def.Stages {
-		index[p.def.Stages[i].Name] = i
-	}
-	for _, b := range p.def.Batches {
-		first, last := index[b.Stages[0]], index[b.Stages[len(b.Stages)-1]]
-		p.ranges = append(p.ranges, rangePlan{
-			name: b.Name, id: batchID(b.Name), queue: b.Queue, stages: p.def.region(first, last),
-			open: p.stages[first].started, close: p.stages[last].finished,
-		})
-	}
-	slices.SortStableFunc(p.ranges, func(a, b rangePlan) int { return len(a.stages) - len(b.stages) })
-	for i := range p.stages {
-		p.stages[i].scope = []int32{int32(i)}
-	}
-	for r := range p.ranges {
-		for _, s := range p.ranges[r].stages {
-			stage := &p.stages[s]
-			stage.ranges = append(stage.ranges, int32(r))
-			stage.scope = p.ranges[r].stages // the outermost comes last and contains the rest
-		}
-	}
-}
-
-// around lists the batches whose region has the step in it, innermost first.
-func (p *Graph) around(n int32) []batch {
-	at := &p.nodes[n]
-	if at.stage < 0 {
-		return nil
-	}
-	list := make([]batch, 0, 3)
-	if at.host >= 0 {
-		list = append(list, p.hostBatch(at.host))
-	}
-	if p.stages[at.stage].locked {
-		list = append(list, p.stageBatch(at.stage))
-	}
-	for _, r := range p.stages[at.stage].ranges {
-		list = append(list, p.rangeBatch(r))
-	}
-	return list
-}
-
-// hostBatch returns the batch of a host, whose queue is always FIFO.
-func (p *Graph) hostBatch(h int32) batch {
-	host := &p.hosts[h]
-	return batch{id: batchID(host.path), open: host.started(), close: host.finished(), host: h, stages: []int32{host.stage}, queue: FIFO}
-}
-
-func (p *Graph) stageBatch(s int32) batch {
-	stage := &p.stages[s]
-	return batch{id: batchID(stage.path), open: stage.started, close: stage.finished, host: -1, stages: []int32{s}, queue: p.def.Stages[s].Queue}
-}
-
-func (p *Graph) rangeBatch(r int32) batch {
-	b := &p.ranges[r]
-	return batch{id: b.id, open: b.open, close: b.close, host: -1, stages: b.stages, queue: b.queue}
-}
-
-// batch returns the batch with the id, and false if this version lacks it.
-func (p *Graph) batch(id batchID) (batch, bool) {
-	if !strings.Contains(string(id), "/") {
-		for r := range p.ranges {
-			if p.ranges[r].id == id {
-				return p.rangeBatch(int32(r)), true
-			}
-		}
-		return batch{}, false
-	}
-	at, ok := p.targets[string(id)]
-	switch {
-	case !ok:
-		return batch{}, false
-	case at.host >= 0:
-		return p.hostBatch(at.host), true
-	case at.group < 0 && at.stage >= 0 && p.stages[at.stage].locked:
-		return p.stageBatch(at.stage), true
-	}
-	return batch{}, false
-}
 
 // acquire gives the free batches around a step to the deployment that claims or completes it. A
 // step that was already live may complete although an edit has given the batch to another
@@ -193,17 +84,6 @@ func (e *Engine) release(t *deployment, b batch) {
 	}
 }
 
-// nested reports whether inner is within outer. A host is within any batch that has its stage; a
-// range is not within a smaller one.
-func nested(inner, outer batch) bool {
-	for _, s := range inner.stages {
-		if !slices.Contains(outer.stages, s) {
-			return false
-		}
-	}
-	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
-}
-
 // takeBatch makes t the holder of a batch. Who holds a host decides whether it is in flight, so the
 // hosts in the region are counted again.
 func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
@@ -246,43 +126,6 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 	}
 }
 
-// changedRegions lists the batches of next that old lacked or that had other stages there,
-// outermost first.
-func changedRegions(old, next *Graph) []batch {
-	var list []batch
-	add := func(b batch) {
-		was, ok := old.batch(b.id)
-		if !ok || !slices.Equal(old.stagePaths(was.stages), next.stagePaths(b.stages)) {
-			list = append(list, b)
-		}
-	}
-	for r := len(next.ranges) - 1; r >= 0; r-- {
-		add(next.rangeBatch(int32(r)))
-	}
-	for s := range next.stages {
-		if next.stages[s].locked {
-			add(next.stageBatch(int32(s)))
-		}
-	}
-	for h := range next.hosts {
-		if _, ok := old.targets[next.hosts[h].path]; !ok {
-			add(next.hostBatch(int32(h)))
-		}
-	}
-	return list
-}
-
-// stagePaths returns the sorted paths of stages, by which regions of two versions are compared: a
-// stage's number differs from version to version.
-func (p *Graph) stagePaths(stages []int32) []string {
-	paths := make([]string, len(stages))
-	for i, s := range stages {
-		paths[i] = p.stages[s].path
-	}
-	slices.Sort(paths)
-	return paths
-}
-
 // oldestInside returns the deployment of lowest rank with something complete or claimed in a region
 // that it has not passed; the present holder counts, and so does one that failed inside under
 // `hold`.
@@ -300,17 +143,21 @@ func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	return oldest
 }
 
-// isInside reports whether some step of the region is complete or claimed.
-func (t *deployment) isInside(b batch) bool {
-	if b.host >= 0 {
-		return t.is(b.open, complete|claimed)
+// setStatus changes a deployment's status and what depends on it: the list of active deployments,
+// its hosts in flight, its batches, and whether its live actions must end.
+func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
+	t.status, t.reason, t.ended = status, reason, at
+	if status == StatusActive {
+		t.ended = time.Time{}
 	}
-	for _, s := range b.stages {
-		for _, n := range t.plan.below(place{s, -1, -1}) {
-			if t.is(n, complete|claimed) {
-				return true
-			}
+	e.active = e.active[:0]
+	for _, each := range e.order {
+		if each.status == StatusActive {
+			e.active = append(e.active, each)
 		}
 	}
-	return false
+	t.unchecked = true
+	e.freed = true
+	e.recountFlight(t)
+	e.settleAll(t)
 }

@@ -348,5 +348,3 @@ func (j *judge) stageNames() []string {
 	}
 	return names
 }
-
-func stageScope(i int) string { return fmt.Sprintf("stages[%d]", i) }

@@ -427,3 +427,30 @@ func reached(from int, next [][]int) []bool {
 	}
 	return seen
 }
+
+// pairs lists the kinds of steps that a stage has, whether or not there is a host.
+func (d *Definition) pairs(stage int) []stepKind {
+	s := &d.Stages[stage]
+	path := Path(d.Pipeline, s.Name)
+	events := []string{StageStarted}
+	switch s.Kind { //exhaustive:enforce
+	case BuildStage:
+		if !s.Build.External {
+			events = append(events, BuildCompleted)
+		}
+		for _, a := range s.Build.Artifacts {
+			events = append(events, ArtifactEvent(a.Label))
+		}
+	case HostStage:
+		events = append(events, GroupStarted, HostStarted)
+		for _, c := range s.Chain {
+			events = append(events, c.Event)
+		}
+		events = append(events, HostFinished, GroupFinished)
+	}
+	list := make([]stepKind, 0, len(events)+1)
+	for _, event := range append(events, StageFinished) {
+		list = append(list, stepKind{path, event})
+	}
+	return list
+}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -197,4 +198,198 @@ func (t *deployment) heldAt(stage int32) (hold, bool) {
 // covers reports whether an exclusion, or a command, for target and event is about the step.
 func covers(target, event string, s stepName) bool {
 	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
+}
+
+// inside lists by rank the deployments that an edit concerns: active ones, and failed ones that may
+// resume. A failed one that a newer deployment has overtaken is closed from then on. That cannot be
+// undone, since a retry is refused, so later edits need not look at it again.
+func (e *Engine) inside() []*deployment {
+	var list []*deployment
+	for _, t := range e.order {
+		t.closed = t.closed || t.status == StatusFailed && e.outranks(t) != nil
+		if t.status == StatusActive || t.status == StatusFailed && !t.closed {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// label returns what people call a deployment, such as greeter#7.
+func (e *Engine) label(t *deployment) string { return e.number(t.number) }
+
+func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
+
+func (s stepName) String() string { return s.target + " " + s.event }
+
+func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
+
+// String returns the text that people see, such as "by ana: checking dashboards".
+func (d endDetail) String() string {
+	switch {
+	case d.By == "":
+		return d.Reason
+	case d.Reason == "":
+		return "by " + d.By
+	}
+	return "by " + d.By + ": " + d.Reason
+}
+
+// sorted lists live steps by target and event.
+func (l liveSteps) sorted() []stepName {
+	names := make([]stepName, 0, len(l))
+	for name := range l {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, compareNames)
+	return names
+}
+
+// facts returns the complete steps, in G or not, with the times of their rows.
+func (t *deployment) facts() map[stepName]int64 {
+	facts := maps.Clone(t.away)
+	if t.walk == nil {
+		return facts
+	}
+	for n := range t.plan.nodes {
+		if t.is(int32(n), complete) {
+			facts[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
+		}
+	}
+	return facts
+}
+
+// sortedKeys returns a map's keys in order, so that the same rows always lead to the same
+// decisions.
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// compareNames orders steps by target, then event. Iterating in this order makes decisions
+// repeatable.
+func compareNames(a, b stepName) int {
+	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
+}
+
+// leave remembers the hosts that the deployment has started and that the next version does not
+// have, in case they come back.
+func (t *deployment) leave(next *Graph) {
+	for h := range t.plan.hosts {
+		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
+			t.left[host.path] = t.plan.identity(int32(h))
+		}
+	}
+}
+
+// known returns what the log says of a deployment's steps, for the steps of a graph. more are
+// exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
+func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
+	known := make([]bits, len(plan.nodes))
+	mark := func(name stepName, b bits) {
+		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
+			known[n] |= b
+		}
+	}
+	for name := range facts {
+		mark(name, complete)
+	}
+	for name := range t.live {
+		mark(name, claimed)
+	}
+	for name := range t.failures {
+		mark(name, failed)
+	}
+	for _, x := range slices.Concat(t.exclusions, lacking(plan, t.lacks), more) {
+		for _, n := range plan.under(x.target, x.event) {
+			known[n] |= excluded
+		}
+	}
+	return known
+}
+
+// isInsideStage reports whether a deployment has started a host of the stage and not finished the
+// stage.
+func (t *deployment) isInsideStage(path string) bool {
+	at, ok := t.plan.targets[path]
+	if _, finished := t.away[stepName{path, StageFinished}]; finished || ok && t.is(t.plan.stages[at.stage].finished, complete) {
+		return false
+	}
+	for host := range t.left {
+		if strings.HasPrefix(host, path+"/") {
+			return true
+		}
+	}
+	if !ok {
+		return false
+	}
+	for _, g := range t.plan.stages[at.stage].groups {
+		for _, h := range t.plan.groups[g].hosts {
+			if t.is(t.plan.hosts[h].started(), complete) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// identityOf returns what a host was when the deployment had it last, if the deployment has started
+// it.
+func (t *deployment) identityOf(path string) (identity, bool) {
+	at, ok := t.plan.targets[path]
+	if !ok || at.host < 0 {
+		was, ok := t.left[path]
+		return was, ok
+	}
+	return t.plan.identity(at.host), t.is(t.plan.hosts[at.host].started(), complete)
+}
+
+// outranks returns the newest deployment that started a resource on which t has steps left, or nil.
+// A start supersedes older deployments when it is made (startHost); this finds those whose steps an
+// edit or the end of a claim brought back since.
+func (e *Engine) outranks(t *deployment) *deployment {
+	var newest int64
+	for h := range t.plan.hosts {
+		host := &t.plan.hosts[h]
+		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
+			newest = rank
+		}
+	}
+	return e.deployments[newest]
+}
+
+// hasStepsLeft reports whether some step of a host is neither resolved nor elided.
+func (t *deployment) hasStepsLeft(host *hostPlan) bool {
+	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
+}
+
+func (t *deployment) fronts() fronts {
+	f := fronts{t: t, found: make([]int32, len(t.plan.nodes))}
+	for n := range f.found {
+		f.found[n] = -1
+	}
+	return f
+}
+
+// fronts finds the step that a step ultimately waits for. It remembers the answer for all steps on
+// the way, so that explaining a whole deployment stays linear.
+type fronts struct {
+	t     *deployment
+	found []int32 // -1: not known yet
+}
+
+// of returns an unresolved step before n that itself waits for no other step; n if n waits for
+// none.
+func (f fronts) of(n int32) int32 {
+	var way []int32
+	for f.found[n] < 0 {
+		way = append(way, n)
+		f.found[n] = n
+		for _, p := range f.t.plan.graph.prev.of(n) {
+			if !f.t.is(p, resolved) {
+				n = p
+				break
+			}
+		}
+	}
+	for _, w := range way {
+		f.found[w] = f.found[n]
+	}
+	return f.found[n]
 }

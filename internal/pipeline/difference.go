@@ -290,3 +290,23 @@ func (d *differ) batches() {
 		}
 	}
 }
+
+// reordered returns the first event that two chains share in another order; "" if their order
+// agrees.
+func reordered(old, next []Step) string {
+	shared := func(list, other []Step) (events []string) {
+		for _, s := range list {
+			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
+				events = append(events, s.Event)
+			}
+		}
+		return events
+	}
+	before, after := shared(old, next), shared(next, old)
+	for i := range before {
+		if before[i] != after[i] {
+			return after[i]
+		}
+	}
+	return ""
+}

@@ -172,8 +172,3 @@ func (w *editing) moves() {
 		}
 	}
 }
-
-func (p *Graph) hasHost(path string) bool {
-	at, ok := p.targets[path]
-	return ok && at.host >= 0
-}

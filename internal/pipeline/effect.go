@@ -148,24 +148,6 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 	return later(w.next, w.after, n)
 }
 
-// later names the work done behind an elided step, such as "prod/east was finished without it".
-func later(p *Graph, w *walk, n int32) string {
-	seen := map[int32]bool{}
-	list := []int32{n}
-	for i := 0; i < len(list); i++ {
-		for _, s := range p.graph.next.of(list[i]) {
-			if w.is(s, complete|claimed) {
-				return withoutIt(p, w, s)
-			}
-			if !seen[s] {
-				seen[s] = true
-				list = append(list, s)
-			}
-		}
-	}
-	return "it came too late"
-}
-
 // steps describes events that are new in stages that existed before, each event once.
 func (w *effectWriter) steps(f Effect) {
 	described := map[string]bool{}

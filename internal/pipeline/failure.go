@@ -20,20 +20,6 @@ func (p *pass) consequence(t *deployment) (bool, error) {
 	return p.failStage(t)
 }
 
-// outranks returns the newest deployment that started a resource on which t has steps left, or nil.
-// A start supersedes older deployments when it is made (startHost); this finds those whose steps an
-// edit or the end of a claim brought back since.
-func (e *Engine) outranks(t *deployment) *deployment {
-	var newest int64
-	for h := range t.plan.hosts {
-		host := &t.plan.hosts[h]
-		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
-			newest = rank
-		}
-	}
-	return e.deployments[newest]
-}
-
 // tolerate gives up the hosts that maxFailed allows to fail, in the order in which they failed,
 // so that it does not matter when a pass looked.
 func (p *pass) tolerate(t *deployment) (bool, error) {

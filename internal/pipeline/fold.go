@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -422,29 +421,4 @@ func detail[T any](row Entry) T {
 		_ = json.Unmarshal(row.Detail, &d) // an unreadable detail says nothing
 	}
 	return d
-}
-
-func (s stepName) String() string { return s.target + " " + s.event }
-
-func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
-
-// String returns the text that people see, such as "by ana: checking dashboards".
-func (d endDetail) String() string {
-	switch {
-	case d.By == "":
-		return d.Reason
-	case d.Reason == "":
-		return "by " + d.By
-	}
-	return "by " + d.By + ": " + d.Reason
-}
-
-// sorted lists live steps by target and event.
-func (l liveSteps) sorted() []stepName {
-	names := make([]stepName, 0, len(l))
-	for name := range l {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, compareNames)
-	return names
 }

@@ -1,6 +1,9 @@
 package pipeline
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Graph is a compiled definition: the graph G of one version, with its
 // places (stages, groups, hosts) and its batches, all as numbers.
@@ -182,4 +185,27 @@ func (p *Graph) below(at place) []int32 {
 		all[i] = int32(i)
 	}
 	return all
+}
+
+func stageScope(i int) string { return fmt.Sprintf("stages[%d]", i) }
+
+func (p *Graph) hasHost(path string) bool {
+	at, ok := p.targets[path]
+	return ok && at.host >= 0
+}
+
+// identity is where a host is and what runs there. It stays while a deployment is inside.
+type identity struct{ address, user, root, service string }
+
+// identity returns the identity of a host in this version.
+func (p *Graph) identity(h int32) identity {
+	host := &p.hosts[h]
+	user := ""
+	if rest, ok := strings.CutPrefix(host.spec.URL, "ssh://"); ok {
+		authority, _, _ := strings.Cut(rest, "/")
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			user = authority[:at]
+		}
+	}
+	return identity{host.resource.Address, user, host.spec.Root, host.resource.Service}
 }

@@ -2,40 +2,12 @@ package pipeline
 
 import (
 	"slices"
-	"strings"
 )
 
 // introduced is one pair of a new version that the version before lacked.
 type introduced struct {
 	stepKind
 	strict bool // an architecture: that artifact is never built for an older revision
-}
-
-// pairs lists the kinds of steps that a stage has, whether or not there is a host.
-func (d *Definition) pairs(stage int) []stepKind {
-	s := &d.Stages[stage]
-	path := Path(d.Pipeline, s.Name)
-	events := []string{StageStarted}
-	switch s.Kind { //exhaustive:enforce
-	case BuildStage:
-		if !s.Build.External {
-			events = append(events, BuildCompleted)
-		}
-		for _, a := range s.Build.Artifacts {
-			events = append(events, ArtifactEvent(a.Label))
-		}
-	case HostStage:
-		events = append(events, GroupStarted, HostStarted)
-		for _, c := range s.Chain {
-			events = append(events, c.Event)
-		}
-		events = append(events, HostFinished, GroupFinished)
-	}
-	list := make([]stepKind, 0, len(events)+1)
-	for _, event := range append(events, StageFinished) {
-		list = append(list, stepKind{path, event})
-	}
-	return list
 }
 
 // introductions lists what next has and old lacked. A label that old built in another stage does
@@ -152,22 +124,6 @@ func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newes
 		l.pairs[i.stepKind] = t.revision <= newest && !t.from.pairs[i.stepKind]
 	}
 	return l
-}
-
-// withoutIt returns a text such as "beta/all/oak was tested without it".
-func withoutIt(p *Graph, w *walk, met int32) string {
-	verb := map[string]string{
-		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
-		HostFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
-		HostStarted: "started", GroupStarted: "started", StageStarted: "started",
-	}[p.nodes[met].event]
-	if verb == "" {
-		verb = strings.TrimPrefix(p.nodes[met].event, "host-")
-	}
-	if w.is(met, claimed) {
-		return p.short(p.target(met)) + " is being " + verb + " without it"
-	}
-	return p.short(p.target(met)) + " was " + verb + " without it"
 }
 
 // takenHosts excludes hosts that join where a deployment of higher rank has already started the

@@ -198,11 +198,6 @@ func (t *deployment) hasStepsOn(r Resource) bool {
 	return false
 }
 
-// hasStepsLeft reports whether some step of a host is neither resolved nor elided.
-func (t *deployment) hasStepsLeft(host *hostPlan) bool {
-	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
-}
-
 // supersede ends an older deployment in favor of a newer one.
 func (p *pass) supersede(older, newer *deployment, what string) error {
 	return p.note(older, p.e.pipeline, PipelineSuperseded, endDetail{

@@ -1,8 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -33,46 +31,6 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 func (e *Engine) recompute(t *deployment) {
 	e.leaveFlight(t)
 	e.rebuild(t, e.known(t, t.plan, t.facts()))
-}
-
-// facts returns the complete steps, in G or not, with the times of their rows.
-func (t *deployment) facts() map[stepName]int64 {
-	facts := maps.Clone(t.away)
-	if t.walk == nil {
-		return facts
-	}
-	for n := range t.plan.nodes {
-		if t.is(int32(n), complete) {
-			facts[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
-		}
-	}
-	return facts
-}
-
-// known returns what the log says of a deployment's steps, for the steps of a graph. more are
-// exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
-func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
-	known := make([]bits, len(plan.nodes))
-	mark := func(name stepName, b bits) {
-		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
-			known[n] |= b
-		}
-	}
-	for name := range facts {
-		mark(name, complete)
-	}
-	for name := range t.live {
-		mark(name, claimed)
-	}
-	for name := range t.failures {
-		mark(name, failed)
-	}
-	for _, x := range slices.Concat(t.exclusions, lacking(plan, t.lacks), more) {
-		for _, n := range plan.under(x.target, x.event) {
-			known[n] |= excluded
-		}
-	}
-	return known
 }
 
 // rebuild starts a new walk, and computes everything that depends on it. The walk's epoch grows, so
@@ -164,26 +122,4 @@ func (e *Engine) startWithout(t *deployment) {
 	slices.SortFunc(t.exclusions, func(a, b exclusion) int {
 		return compareNames(stepName{a.target, a.event}, stepName{b.target, b.event})
 	})
-}
-
-// lacking excludes the hosts that need one of the architectures.
-func lacking(plan *Graph, labels map[string]bool) []exclusion {
-	if len(labels) == 0 {
-		return nil
-	}
-	var list []exclusion
-	for h := range plan.hosts {
-		if host := &plan.hosts[h]; labels[host.arch] {
-			list = append(list, exclusion{target: host.path, reason: tooLate(host.arch)})
-		}
-	}
-	return list
-}
-
-func tooLate(label string) string { return label + " is built for later revisions only" }
-
-// compareNames orders steps by target, then event. Iterating in this order makes decisions
-// repeatable.
-func compareNames(a, b stepName) int {
-	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
 }

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -104,86 +103,4 @@ func (r *refusing) serviceScope(host *hostPlan, group, scope string) string {
 		return stageScope(int(host.stage)) + ".service.name"
 	}
 	return "service.name"
-}
-
-// reordered returns the first event that two chains share in another order; "" if their order
-// agrees.
-func reordered(old, next []Step) string {
-	shared := func(list, other []Step) (events []string) {
-		for _, s := range list {
-			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
-				events = append(events, s.Event)
-			}
-		}
-		return events
-	}
-	before, after := shared(old, next), shared(next, old)
-	for i := range before {
-		if before[i] != after[i] {
-			return after[i]
-		}
-	}
-	return ""
-}
-
-// identity is where a host is and what runs there. It stays while a deployment is inside.
-type identity struct{ address, user, root, service string }
-
-// identity returns the identity of a host in this version.
-func (p *Graph) identity(h int32) identity {
-	host := &p.hosts[h]
-	user := ""
-	if rest, ok := strings.CutPrefix(host.spec.URL, "ssh://"); ok {
-		authority, _, _ := strings.Cut(rest, "/")
-		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-			user = authority[:at]
-		}
-	}
-	return identity{host.resource.Address, user, host.spec.Root, host.resource.Service}
-}
-
-// identityOf returns what a host was when the deployment had it last, if the deployment has started
-// it.
-func (t *deployment) identityOf(path string) (identity, bool) {
-	at, ok := t.plan.targets[path]
-	if !ok || at.host < 0 {
-		was, ok := t.left[path]
-		return was, ok
-	}
-	return t.plan.identity(at.host), t.is(t.plan.hosts[at.host].started(), complete)
-}
-
-// leave remembers the hosts that the deployment has started and that the next version does not
-// have, in case they come back.
-func (t *deployment) leave(next *Graph) {
-	for h := range t.plan.hosts {
-		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
-			t.left[host.path] = t.plan.identity(int32(h))
-		}
-	}
-}
-
-// isInsideStage reports whether a deployment has started a host of the stage and not finished the
-// stage.
-func (t *deployment) isInsideStage(path string) bool {
-	at, ok := t.plan.targets[path]
-	if _, finished := t.away[stepName{path, StageFinished}]; finished || ok && t.is(t.plan.stages[at.stage].finished, complete) {
-		return false
-	}
-	for host := range t.left {
-		if strings.HasPrefix(host, path+"/") {
-			return true
-		}
-	}
-	if !ok {
-		return false
-	}
-	for _, g := range t.plan.stages[at.stage].groups {
-		for _, h := range t.plan.groups[g].hosts {
-			if t.is(t.plan.hosts[h].started(), complete) {
-				return true
-			}
-		}
-	}
-	return false
 }

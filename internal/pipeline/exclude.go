@@ -1,0 +1,55 @@
+package pipeline
+
+import "strings"
+
+// lacking excludes the hosts that need one of the architectures.
+func lacking(plan *Graph, labels map[string]bool) []exclusion {
+	if len(labels) == 0 {
+		return nil
+	}
+	var list []exclusion
+	for h := range plan.hosts {
+		if host := &plan.hosts[h]; labels[host.arch] {
+			list = append(list, exclusion{target: host.path, reason: tooLate(host.arch)})
+		}
+	}
+	return list
+}
+
+func tooLate(label string) string { return label + " is built for later revisions only" }
+
+// withoutIt returns a text such as "beta/all/oak was tested without it".
+func withoutIt(p *Graph, w *walk, met int32) string {
+	verb := map[string]string{
+		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
+		HostFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
+		HostStarted: "started", GroupStarted: "started", StageStarted: "started",
+	}[p.nodes[met].event]
+	if verb == "" {
+		verb = strings.TrimPrefix(p.nodes[met].event, "host-")
+	}
+	if w.is(met, claimed) {
+		return p.short(p.target(met)) + " is being " + verb + " without it"
+	}
+	return p.short(p.target(met)) + " was " + verb + " without it"
+}
+
+// later names the work done behind an elided step, such as "prod/east was finished without it".
+func later(p *Graph, w *walk, n int32) string {
+	seen := map[int32]bool{}
+	list := []int32{n}
+	for i := 0; i < len(list); i++ {
+		for _, s := range p.graph.next.of(list[i]) {
+			if w.is(s, complete|claimed) {
+				return withoutIt(p, w, s)
+			}
+			if !seen[s] {
+				seen[s] = true
+				list = append(list, s)
+			}
+		}
+	}
+	return "it came too late"
+}
+
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -1,0 +1,83 @@
+package pipeline
+
+import "slices"
+
+// isInFlight reports whether a host counts against maxParallel: while an action of it is live, and
+// from host-started until it is finished, has a failed step or is elided, unless its deployment has
+// ended, is stopped there or is locked out. It does not matter whether the deployment still holds
+// the host's batch, so a host that a failure interrupted counts again as soon as the deployment may
+// resume there. One that is locked out changes nothing until the holder has left; if it counted,
+// the two would wait for each other.
+func (e *Engine) isInFlight(t *deployment, h int32) bool {
+	host := &t.plan.hosts[h]
+	if t.liveUnder(batchID(host.path)) > 0 {
+		return true
+	}
+	end := host.finished()
+	if t.status != StatusActive || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
+		return false
+	}
+	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !slices.ContainsFunc(host.nodes, t.isBroken)
+}
+
+// isShut reports whether another deployment holds a batch around a stage.
+func (e *Engine) isShut(t *deployment, stage int32) bool {
+	s := &t.plan.stages[stage]
+	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.deployment != t {
+		return true
+	}
+	for _, r := range s.ranges {
+		if h, held := e.holder[t.plan.ranges[r].id]; held && h.deployment != t {
+			return true
+		}
+	}
+	return false
+}
+
+// recountFlight updates the count of hosts in flight for all hosts of a deployment.
+func (e *Engine) recountFlight(t *deployment) {
+	for h := range t.plan.hosts {
+		e.recountHost(t, int32(h))
+	}
+}
+
+// recountFlightAround recounts the interrupted hosts in a batch over stages, after the batch got
+// another holder or none.
+func (e *Engine) recountFlightAround(id batchID) {
+	if id.isHost() {
+		return
+	}
+	for _, t := range e.active {
+		b, ok := t.plan.batch(id)
+		if !ok || t.inFlight == nil {
+			continue
+		}
+		for _, s := range b.stages {
+			stage := &t.plan.stages[s]
+			if !t.is(stage.started, complete) || t.is(stage.finished, complete) {
+				continue
+			}
+			for _, g := range stage.groups {
+				for _, h := range t.plan.groups[g].hosts {
+					e.recountHost(t, h)
+				}
+			}
+		}
+	}
+}
+
+// recountHost updates the count of hosts in flight for one host.
+func (e *Engine) recountHost(t *deployment, h int32) {
+	is := e.isInFlight(t, h)
+	if is == t.inFlight[h] {
+		return
+	}
+	t.inFlight[h] = is
+	group := t.plan.groups[t.plan.hosts[h].group].path
+	if is {
+		e.hostsInFlight[group]++
+	} else {
+		e.hostsInFlight[group]--
+		e.freed = true
+	}
+}
