@@ -26,7 +26,7 @@
 // Nothing that is not archived is deleted. What belongs to no action is left
 // alone. A workflow that vanished is not run again, since it may have run.
 //
-// # Why there is no lock
+// # Why no lock is needed
 //
 // Instances share workflows by shard, and know their shards by who is alive.
 // Two may own one for a few seconds; the order above makes that harmless.

@@ -151,7 +151,7 @@ func TestChainsAreAsLongAsTheirParents(t *testing.T) {
 	e := above(3)
 	p.Jobs = family{}
 	if follows, err := p.Plan(t.Context(), e); err != nil || follows[0].Fault != "" {
-		t.Errorf("parents that are no longer retained: %+v, %v", follows, err)
+		t.Errorf("parents that retention removed: %+v, %v", follows, err)
 	}
 	p.Jobs = broken{}
 	if _, err := p.Plan(t.Context(), e); err == nil {

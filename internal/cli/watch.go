@@ -88,7 +88,7 @@ func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeli
 	}
 }
 
-// loop shows entries and views until the deployment is no longer active.
+// loop shows entries and views until the deployment has ended.
 func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (server.DeploymentView, error) {
 	ticker := time.NewTicker(show.FrameEvery)
 	defer ticker.Stop()

@@ -129,8 +129,8 @@ func (s *Signals) isCovered(t Topic) bool {
 }
 
 // readySince returns the lanes that signals after a position name, and the position now. The lanes
-// are nil if any lane may have ready work: a signal named none, or the oldest signals are no longer
-// kept.
+// are nil if any lane may have ready work: a signal named none, or the oldest signals have been
+// dropped.
 func (s *Signals) readySince(position uint64) ([]string, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,7 +94,7 @@ func TestFaultyTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + closed.Addr().String()
+	unused := "http://" + closed.Addr().String()
 	closed.Close()
 	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(untrusted.Close)
@@ -103,7 +103,7 @@ func TestFaultyTargets(t *testing.T) {
 		address string
 		want    failure
 	}{
-		"nobody listens": {nobody, failure{Throttle, CodeDial, false}},
+		"connection refused": {unused, failure{Throttle, CodeDial, false}},
 		"closes early":   {listen(t, func(c net.Conn) { c.Close() }), failure{Error, CodeConnection, true}},
 		"closes in its answer": {listen(t, func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")

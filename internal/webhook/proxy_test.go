@@ -100,9 +100,9 @@ func TestAProxyThatDoesNotConnectRefusesWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + l.Addr().String()
+	unused := "http://" + l.Addr().String()
 	l.Close()
-	for address, says := range map[string]string{newProxy(t, "").URL: "it answers 407 Proxy Authentication Required", nobody: "refused"} {
+	for address, says := range map[string]string{newProxy(t, "").URL: "it answers 407 Proxy Authentication Required", unused: "refused"} {
 		e := through(t, address).Send(t.Context(), get(t, "https://inside.example/a"))
 		if got, want := failed(t, e), (failure{Throttle, CodeDial, false}); got != want || !strings.Contains(e.Error, says) {
 			t.Errorf("%+v %s", got, e.Error)

@@ -178,7 +178,7 @@ func TestBlobStoreIsDown(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = listener.Close() })
 		w := world(t, chaos.Settings{Direct: pgtest.URL(t), Blob: "s3://waybill/chaos?region=local&endpoint=http://" + listener.Addr().String(),
-			Environment: []string{"AWS_ACCESS_KEY_ID=nobody", "AWS_SECRET_ACCESS_KEY=nothing"}})
+			Environment: []string{"AWS_ACCESS_KEY_ID=unknown", "AWS_SECRET_ACCESS_KEY=nothing"}})
 		joined(t, w)
 		unarchived(t, w, 20)
 	})

@@ -112,7 +112,7 @@ func appendRejectsStalePosition(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.Conflict)
 	_, err = s.Append(s.ctx, testPipeline, 99, func(journal.Locked) (journal.Change, error) { return journal.Change{}, nil })
 	storetest.WantCode(t, err, fault.Conflict)
-	_, err = s.Append(s.ctx, "nobody", 0, func(journal.Locked) (journal.Change, error) { return journal.Change{}, nil })
+	_, err = s.Append(s.ctx, "absent", 0, func(journal.Locked) (journal.Change, error) { return journal.Change{}, nil })
 	storetest.WantCode(t, err, fault.NotFound)
 }
 

@@ -44,7 +44,7 @@ func unusedUploadsAreSwept(t *testing.T, s setup) {
 	}))
 	listed := &listing{store: store, fails: path.Join("upload", now.Add(-9*24*time.Hour).Format("20060102T15"))}
 	if err := s.SweepUploads(s.ctx, listed); err == nil {
-		t.Error("a store that refuses to delete is no error")
+		t.Error("Delete hid the refusal of its store")
 	}
 	listed.fails, listed.hours = "", nil
 	storetest.Check(t, s.SweepUploads(s.ctx, listed))

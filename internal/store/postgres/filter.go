@@ -45,7 +45,7 @@ func (f *filter) where() string {
 	return " WHERE " + strings.Join(f.conditions, " AND ")
 }
 
-// limit returns the clause; "" for 0, which is no limit.
+// limit returns the clause; "" for 0, which sets no limit.
 func (f *filter) limit(n int) string {
 	if n == 0 {
 		return ""

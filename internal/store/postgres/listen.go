@@ -27,7 +27,7 @@ const channel = "waybill"
 func (d *Driver) Listen(changed func(store.Signal)) { d.listener.start(d.notifier.self, changed) }
 
 // Guard binds an instance's life to the listener's connection by an advisory
-// lock: when the process dies, the lock is released. 0 when there is no such connection.
+// lock: when the process dies, the lock is released. 0 without such a connection.
 func (d *Driver) Guard(ctx context.Context, id action.ID) (int64, error) {
 	key := int64(binary.BigEndian.Uint64(id[8:]) >> 1)
 	ctx, cancel := context.WithTimeout(ctx, guardWithin)

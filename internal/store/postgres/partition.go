@@ -99,7 +99,7 @@ type querier interface {
 }
 
 // Maintain makes the partitions of now and ahead, each as a plain table that is then attached, which takes a weaker
-// lock than making it in place. There is no default partition: it would keep others from being detached. The first
+// lock than making it in place. A default partition would not do: it would keep others from being detached. The first
 // ever is that of the period before now, for ids that are a little older than their rows. When the span has changed
 // the first new one is cut to begin where the last old one ends.
 func (d *Driver) Maintain(ctx context.Context) error {

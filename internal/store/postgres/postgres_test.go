@@ -23,9 +23,9 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 		name, url, want string
 		code            fault.Code
 	}{
-		{"nobody listens", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
+		{"connection refused", "postgres://waybill:secret@127.0.0.1:1/waybill", "no PostgreSQL answers on 127.0.0.1:1: connection refused", fault.Unavailable},
 		{"no such database", there + "_gone", `database "`, fault.Unavailable},
-		{"no such user", strings.Replace(there, "postgres@", "nobody:secret@", 1), `refuses user "nobody"`, fault.Unavailable},
+		{"no such user", strings.Replace(there, "postgres@", "stranger:secret@", 1), `refuses user "stranger"`, fault.Unavailable},
 		{"no URL", "postgres://waybill:secret@[", "the address of the ledger is wrong", fault.Invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {

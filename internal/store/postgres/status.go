@@ -70,7 +70,7 @@ func (t *tx) Rescues(since time.Time) (map[string]int, error) {
 // holders finds the oldest transaction, prepared ones included, that keeps deleted rows from being
 // removed.
 const holders = `SELECT since, who FROM (
-	SELECT xact_start AS since, format('%s, process %s, %s', coalesce(nullif(application_name, ''), 'somebody'), pid, coalesce(state, 'unknown')) AS who
+	SELECT xact_start AS since, format('%s, process %s, %s', coalesce(nullif(application_name, ''), 'a client'), pid, coalesce(state, 'unknown')) AS who
 	FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()
 	UNION ALL
 	SELECT prepared, format('the prepared transaction %s', gid) FROM pg_prepared_xacts WHERE database = current_database()

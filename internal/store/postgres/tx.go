@@ -154,7 +154,7 @@ func (t *tx) exchange(statements []statement) error {
 		if queued := batch.Queue(s.query, s.args...); s.read != nil {
 			queued.Query(func(rows pgx.Rows) error {
 				if rows.Err() != nil {
-					return rows.Err() // there are no columns to read
+					return rows.Err() // the answer has no columns
 				}
 				return s.read(rows)
 			})

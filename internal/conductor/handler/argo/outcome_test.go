@@ -62,7 +62,7 @@ func TestAJobGetsWhatItsProcessSaysAndItsInputs(t *testing.T) {
 		t.Errorf("%+v, %v (-want +got):\n%s", p, err, diff)
 	}
 	job.Name = "gone"
-	if o := h.Do(t.Context(), conductor.Attempt{Action: job}); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" is no longer`) {
+	if o := h.Do(t.Context(), conductor.Attempt{Action: job}); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" was removed`) {
 		t.Errorf("a job without its process: %+v", o)
 	}
 }

@@ -37,7 +37,7 @@ func (h *Handler) parameters(a conductor.Attempt) (parameters, error) {
 	}
 	o := h.cfg.Processes[a.Action.Name]
 	if o == nil {
-		return parameters{}, fmt.Errorf("process %q is no longer configured for this handler", a.Action.Name)
+		return parameters{}, fmt.Errorf("process %q was removed from the configuration of this handler", a.Action.Name)
 	}
 	arguments, err := o.Arguments(a.Action.Parameters, webhook.Data{ID: a.Action.ID.String(), Attempt: a.Number,
 		Action: map[string]any{"name": a.Action.Name, "kind": a.Action.Kind, "handler": a.Action.Handler, "version": a.Action.Version,

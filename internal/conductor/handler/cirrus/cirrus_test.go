@@ -210,7 +210,7 @@ func TestWrongParametersAreTheInputsFault(t *testing.T) {
 	if problems := cirrus.Check(json.RawMessage(`{"payload": {}}`)); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" is no longer`) {
+	if o := h.Do(t.Context(), attempt(config.KindJob, "gone", `{}`)); o.Kind != action.BadInput || !strings.Contains(o.Error, `process "gone" was removed`) {
 		t.Errorf("a job without its process: %+v", o)
 	}
 	w.cfg.Queue = ""

@@ -48,7 +48,7 @@ func (h *Handler) asked(a action.Action) (payload json.RawMessage, machine strin
 	if a.Kind == config.KindJob {
 		machine, known := h.cfg.Processes[a.Name]
 		if !known {
-			return nil, "", fmt.Errorf("process %q is no longer configured for this handler", a.Name)
+			return nil, "", fmt.Errorf("process %q was removed from the configuration of this handler", a.Name)
 		}
 		var inputs map[string]json.RawMessage
 		if err := json.Unmarshal(a.Parameters, &inputs); err != nil {
