@@ -57,7 +57,7 @@ func globalLimit(ctx context.Context, o Options) ([]Result, error) {
 	return []Result{limited, free}, nil
 }
 
-// together is one round: several conductors on a new database, until every action has its end in the log. most is how
+// together makes one round: several conductors on a new database, until every action has its end in the log. most is how
 // many ran at a time.
 func together(ctx context.Context, o Options, limit int) (round Round, most int, err error) {
 	s, err := openStore(ctx, o)

@@ -47,7 +47,7 @@ func sizeRound(ctx context.Context, o Options) (Round, error) {
 	return round, err
 }
 
-// bytes is what a store takes on disk. Of an SQLite file pages that are free count, as in life; what is still in its
+// bytes returns what a store takes on disk. Of an SQLite file pages that are free count, as in life; what is still in its
 // write-ahead log is brought into it first.
 func (s *scratch) bytes(ctx context.Context) (int64, error) {
 	if s.dsn == "" {

@@ -21,7 +21,7 @@ func onLedger(ctx context.Context, o Options, use func(*ledger.Ledger) (Round, e
 	return use(s.Ledger)
 }
 
-// onDriver is onLedger for what makes a ledger of its own.
+// onDriver does what onLedger does, for what makes a ledger of its own.
 func onDriver(ctx context.Context, o Options, use func(ledger.Driver) (Round, error)) (Round, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {

@@ -126,7 +126,7 @@ func (p *player) do(words []string) {
 	}
 }
 
-// state is the bucket for people.
+// state returns the bucket for people.
 func (p *player) state() string {
 	b := p.b
 	s := fmt.Sprintf("%s %.4g/s of %.4g, %.4g tokens", p.now.Sub(epoch), b.Rate(), b.Full(), b.Tokens)

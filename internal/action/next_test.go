@@ -19,7 +19,7 @@ var (
 	owner = action.NewID(now, [10]byte{1})
 )
 
-// plain is an action with a policy that is easy to count with.
+// plain returns an action with a policy that is easy to count with.
 func plain() action.Action {
 	return action.Action{ID: action.NewID(now, [10]byte{2}), Kind: "job", Handler: "noop",
 		Policy: action.Policy{Retries: 2, Initial: action.Duration(5 * time.Second), Factor: 2, Max: action.Duration(time.Minute),
@@ -74,7 +74,7 @@ func TestTransitions(t *testing.T) {
 	goldentest.Compare(t, file, got.String())
 }
 
-// kinds are the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was
+// kinds returns the kinds of live threads; a star is a claim. What is QUEUED or RUNNING without one was
 // handed off.
 func kinds() []string {
 	return []string{"PENDING", "PENDING*", "QUEUED", "RUNNING*", "RUNNING", "BACKOFF", "BACKOFF*"}
@@ -88,7 +88,7 @@ func row(name string, cells []string) string {
 	return strings.TrimRight(line, " ")
 }
 
-// cell is what an input does to a thread of a kind.
+// cell returns what an input does to a thread of a kind.
 func cell(t *testing.T, kind, asked, word string) string {
 	t.Helper()
 	name, claimed := strings.CutSuffix(kind, "*")
@@ -157,7 +157,7 @@ func input(t *testing.T, word string, th *action.Thread) action.Input {
 	return in
 }
 
-// run is the status after the input, what it did when nothing is written to the history, or the
+// run returns the status after the input, what it did when nothing is written to the history, or the
 // code of the refusal.
 func run(a action.Action, th action.Thread, in action.Input) string {
 	before := th

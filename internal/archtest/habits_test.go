@@ -115,7 +115,7 @@ func TestNoMutableGlobals(t *testing.T) {
 	}
 }
 
-// assignedNames are the package-level identifiers that a file's functions assign to.
+// assignedNames returns the package-level identifiers that a file's functions assign to.
 func assignedNames(f archtest.File) map[string]bool {
 	names := map[string]bool{}
 	ast.Inspect(f.AST, func(n ast.Node) bool {

@@ -38,7 +38,7 @@ func Open(ctx context.Context, location string) (Store, error) {
 	return OpenDir(location)
 }
 
-// URL is where other programs find an object of a store, such as s3://BUCKET/KEY; false when only
+// URL returns the address at which other programs find an object of a store, such as s3://BUCKET/KEY; false when only
 // this machine has it.
 func URL(s Store, key string) (url string, ok bool) {
 	shared, ok := s.(interface{ URL(key string) string })

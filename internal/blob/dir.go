@@ -144,7 +144,7 @@ func (d *Dir) Clear(ctx context.Context, folder string) error {
 	return nil
 }
 
-// folder is the absolute path that a location names.
+// folder returns the absolute path that a location names.
 func folder(location string) (string, error) {
 	if !strings.HasPrefix(location, "file:") {
 		if location == "" || strings.Contains(location, "://") {

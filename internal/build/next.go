@@ -48,7 +48,7 @@ func Next(p *Plan, s States, now time.Time) Decision {
 	return n.decision
 }
 
-// Result is what the build has come to, from all its steps: overrun, its own time ran out.
+// Result returns the status of the whole build, from all its steps. overrun says that its own time ran out.
 func Result(p *Plan, s States, overrun bool) Status {
 	failed, ran := false, false
 	for _, step := range p.Steps {

@@ -249,7 +249,7 @@ func (r *reader) unknownType(f *document.Field, scope string) {
 		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)})
 }
 
-// tooManyTypes is one fault for the step, unless what is too much has been reported as unknown.
+// tooManyTypes returns one fault for the step, unless what is too much has been reported as unknown.
 func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scope string) {
 	var names []string
 	for _, f := range types {

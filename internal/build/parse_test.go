@@ -131,7 +131,7 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}
 }
 
-// plain is a document as encoding/json would decode it.
+// plain returns a document as encoding/json would decode it.
 func plain(n *document.Node) any {
 	switch n.Kind {
 	case document.Map:
@@ -156,7 +156,7 @@ func plain(n *document.Node) any {
 	return n.Text
 }
 
-// check is the part of JSON Schema that Schema uses; "" when the value fits.
+// check returns the part of JSON Schema that Schema uses; "" when the value fits.
 func check(schema, value any, at string) string {
 	if allowed, ok := schema.(bool); ok {
 		if !allowed {

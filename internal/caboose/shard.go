@@ -16,7 +16,7 @@ func shardOf(name string) int {
 	return int(h.Sum32() % shards)
 }
 
-// owned is the set of shards that self wins among the living by rendezvous
+// owned returns the set of shards that self wins among the living by rendezvous
 // hashing: an instance that comes or goes moves only the shards that it wins.
 func owned(self action.ID, living []action.ID) (mine [shards]bool) {
 	for shard := range mine {

@@ -67,7 +67,7 @@ func filter(t *testing.T, text string) *Filter {
 	return f
 }
 
-// short is a plan in one line each: index-free ids are checked elsewhere.
+// short returns a plan in one line each: index-free ids are checked elsewhere.
 func short(planned []Planned) (lines []string) {
 	for _, p := range planned {
 		line := fmt.Sprintf("%s %s %s %s", p.Action.Kind, p.Action.Name, p.Action.Handler, p.Action.Parameters)

@@ -35,7 +35,7 @@ func (f *fake) bucket(lane string) action.Bucket {
 	return f.limits.rows[lane].At(time.Now())
 }
 
-// statements is how often the limits were asked for.
+// statements returns how often the limits were asked for.
 func (f *fake) statements() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -122,7 +122,7 @@ func (f *fake) get(id action.ID) row {
 	return *f.rows[id]
 }
 
-// count is how many actions have the status.
+// count returns how many actions have the status.
 func (f *fake) count(s action.Status) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

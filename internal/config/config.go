@@ -84,7 +84,7 @@ func Read(file string, data []byte) (Config, error) {
 	return config, problems.Err()
 }
 
-// Check is like Read and also returns warnings.
+// Check works like Read and also returns warnings.
 func Check(file string, data []byte) (Config, fault.Problems) {
 	config := Default()
 	if len(strings.TrimSpace(string(data))) == 0 {

@@ -23,7 +23,7 @@ type pass struct {
 	err      error // the error of decide, before the journal wrapped it
 }
 
-// decide is the journal's Decider. It runs inside the transaction, so it uses nothing but the engine
+// decide implements the journal's Decider. It runs inside the transaction, so it uses nothing but the engine
 // and what the journal passes in.
 func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	x.err = x.run(locked)

@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// greeter is a small pipeline: build, then one host, then two groups of three hosts.
+// greeter returns a small pipeline: build, then one host, then two groups of three hosts.
 func greeter(name string) pipeline.Definition {
 	policy := action.Policy{Retries: 2, Initial: action.Duration(time.Second), Factor: 2, Max: action.Duration(time.Minute)}
 	chain := []pipeline.Step{
@@ -126,7 +126,7 @@ func TestPassesAreMeasured(t *testing.T) {
 	})
 }
 
-// measured is a gauge's or counter's value, or how often a histogram was observed.
+// measured returns a gauge's or counter's value, or how often a histogram was observed.
 func measured(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
 	families, err := from.Gather()

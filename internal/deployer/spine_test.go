@@ -66,7 +66,7 @@ func (w *world) leave(place string) {
 	delete(w.inside, place)
 }
 
-// apply is the effect of a step: done once however often it is asked for.
+// apply takes the effect of a step: done once however often it is asked for.
 func (w *world) apply(place string, key pipeline.StepKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -303,10 +303,10 @@ type trial struct {
 	facts, effects int // of each revision
 }
 
-// whole is the pipeline greeter with the numbers of its facts and effects.
+// whole returns the pipeline greeter with the numbers of its facts and effects.
 func whole(revisions int) trial { return trial{greeter("greeter"), revisions, 36, 13} }
 
-// short is its beginning: build and one host.
+// short returns the beginning of the pipeline greeter: build and one host.
 func short() trial {
 	d := greeter("greeter")
 	d.Stages = d.Stages[:2]

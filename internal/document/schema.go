@@ -22,7 +22,7 @@ func Schema(keys []Key) map[string]any {
 	return schema
 }
 
-// schema is that of one value.
+// schema returns the JSON Schema of one value.
 func (k Key) schema() map[string]any {
 	var shapes []map[string]any
 	for i := range numShapes {

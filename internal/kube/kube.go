@@ -74,13 +74,13 @@ func restConfig(c Config) (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
-// Workflows is Argo's resource.
+// Workflows returns Argo's resource.
 func Workflows() schema.GroupVersionResource { return argoproj("workflows") }
 
-// WorkflowTemplates are Argo's templates of one namespace.
+// WorkflowTemplates returns Argo's templates of one namespace.
 func WorkflowTemplates() schema.GroupVersionResource { return argoproj("workflowtemplates") }
 
-// ClusterWorkflowTemplates are Argo's templates of a whole cluster.
+// ClusterWorkflowTemplates returns Argo's templates of a whole cluster.
 func ClusterWorkflowTemplates() schema.GroupVersionResource {
 	return argoproj("clusterworkflowtemplates")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// waits is a role that runs until it is stopped, and notes the order in which that happens.
+// waits returns a role that runs until it is stopped, and notes the order in which that happens.
 func waits(name string, order *[]string) Role {
 	return Role{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()

@@ -55,7 +55,7 @@ func (r *Reader) Updates(step int) ([]Update, error) {
 	return document.Updates, err
 }
 
-// Last is the present status of a step; Pending when it has none.
+// Last returns the present status of a step; Pending when it has none.
 func (r *Reader) Last(step int) (Update, error) {
 	updates, err := r.Updates(step)
 	if err != nil || len(updates) == 0 {
@@ -64,7 +64,7 @@ func (r *Reader) Last(step int) (Update, error) {
 	return updates[len(updates)-1], nil
 }
 
-// Final is the final marker; nil when the build has not ended.
+// Final returns the final marker; nil when the build has not ended.
 func (r *Reader) Final() (*Update, error) {
 	last, err := r.Last(0)
 	if err != nil || last.Final == nil {

@@ -403,7 +403,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForEver is the process that is killed. It prints a line when it has begun.
+// writeForEver runs in the process that is killed.
 func writeForEver(dir string) {
 	store, err := results.Create(dir, 0)
 	if err == nil {

@@ -35,27 +35,27 @@ func NewClient(address, token, by string) *Client {
 	return &Client{base: strings.TrimSuffix(address, "/"), token: token, by: by, http: &http.Client{}}
 }
 
-// Pipelines is Service.Pipelines.
+// Pipelines calls Service.Pipelines on the server.
 func (c *Client) Pipelines(ctx context.Context) (views []PipelineView, err error) {
 	return views, c.getJSON(ctx, "/pipelines", nil, &views)
 }
 
-// Pipeline is Service.Pipeline.
+// Pipeline calls Service.Pipeline on the server.
 func (c *Client) Pipeline(ctx context.Context, name string) (view PipelineView, err error) {
 	return view, c.getJSON(ctx, apiPath("pipelines", name), nil, &view)
 }
 
-// Versions is Service.Versions.
+// Versions calls Service.Versions on the server.
 func (c *Client) Versions(ctx context.Context, name string) (versions []journal.Version, err error) {
 	return versions, c.getJSON(ctx, apiPath("pipelines", name, "versions"), nil, &versions)
 }
 
-// Version is Service.Version.
+// Version calls Service.Version on the server.
 func (c *Client) Version(ctx context.Context, name string, version int) (found journal.Version, err error) {
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "versions", strconv.Itoa(version)), nil, &found)
 }
 
-// PlanEdit is Service.PlanEdit. Of the proposal's definition it sends the Source.
+// PlanEdit calls Service.PlanEdit on the server. Of the proposal's definition it sends the Source.
 func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	view, err := c.plan(ctx, p.Definition.Pipeline, &p, false)
 	if err != nil || view.Edit == nil {
@@ -64,7 +64,7 @@ func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
 	return *view.Edit, nil
 }
 
-// Apply is Service.Apply. Of the proposal's definition it sends the Source.
+// Apply calls Service.Apply on the server. Of the proposal's definition it sends the Source.
 func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err error) {
 	query := url.Values{"file": {p.File}}
 	if p.Yes {
@@ -83,7 +83,7 @@ func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err erro
 	return view, err
 }
 
-// Plan is Service.Plan.
+// Plan calls Service.Plan on the server.
 func (c *Client) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
 	return c.plan(ctx, name, proposal, true)
 }
@@ -98,7 +98,7 @@ func (c *Client) plan(ctx context.Context, name string, p *Proposal, simulate bo
 	return view, c.doJSON(ctx, q, &view)
 }
 
-// PutSnapshot is Service.PutSnapshot.
+// PutSnapshot calls Service.PutSnapshot on the server.
 func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
 	var stored Stored
 	err = c.doJSON(ctx, request{
@@ -107,12 +107,12 @@ func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reade
 	return stored.Key, err
 }
 
-// Snapshot is Service.Snapshot.
+// Snapshot calls Service.Snapshot on the server.
 func (c *Client) Snapshot(ctx context.Context, name, label string) (view SnapshotView, err error) {
 	return view, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label, "snapshot"), nil, &view)
 }
 
-// Register is Service.Register.
+// Register calls Service.Register on the server.
 func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done journal.Registered, err error) {
 	body := map[string]any{
 		"label": r.Label, "commit": r.Commit, "subject": r.Subject, "snapshot": r.Snapshot, "deploy": deploy, "until": until,
@@ -123,29 +123,29 @@ func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, de
 	return done, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "revisions"), body, &done)
 }
 
-// Revisions is Service.Revisions.
+// Revisions calls Service.Revisions on the server.
 func (c *Client) Revisions(ctx context.Context, name string, limit int) (found []pipeline.RegisteredRevision, err error) {
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions"), numberQuery("limit", int64(limit)), &found)
 }
 
-// Revision is Service.Revision.
+// Revision calls Service.Revision on the server.
 func (c *Client) Revision(ctx context.Context, name, label string) (found pipeline.RegisteredRevision, err error) {
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
-// Deploy is Service.Deploy. The server takes By from the token.
+// Deploy calls Service.Deploy on the server. The server takes By from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
 	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
 }
 
-// Deployments is Service.Deployments.
+// Deployments calls Service.Deployments on the server.
 func (c *Client) Deployments(ctx context.Context, q journal.DeploymentQuery) (found []journal.Deployment, err error) {
 	query := numberQuery("revision", q.Revision, "before", q.Before, "limit", int64(q.Limit))
 	addTexts(query, "pipeline", q.Pipeline, "status", string(q.Status))
 	return found, c.getJSON(ctx, "/deployments", query, &found)
 }
 
-// Resolve is Service.Resolve.
+// Resolve calls Service.Resolve on the server.
 func (c *Client) Resolve(ctx context.Context, text string) (Ref, error) {
 	if _, err := action.ParseID(text); err != nil {
 		return ParseRef(text)
@@ -155,35 +155,35 @@ func (c *Client) Resolve(ctx context.Context, text string) (Ref, error) {
 	return Ref{view.Pipeline, view.Number}, err
 }
 
-// Deployment is Service.Deployment.
+// Deployment calls Service.Deployment on the server.
 func (c *Client) Deployment(ctx context.Context, ref Ref) (view DeploymentView, err error) {
 	return view, c.getJSON(ctx, apiPath("deployments", ref.String()), nil, &view)
 }
 
-// Steps is Service.Steps.
+// Steps calls Service.Steps on the server.
 func (c *Client) Steps(ctx context.Context, ref Ref) (steps []pipeline.StepState, err error) {
 	return steps, c.getJSON(ctx, apiPath("deployments", ref.String(), "steps"), nil, &steps)
 }
 
-// Why is Service.Why.
+// Why calls Service.Why on the server.
 func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeline.StepState, err error) {
 	query := url.Values{}
 	addTexts(query, "target", target)
 	return open, c.getJSON(ctx, apiPath("deployments", ref.String(), "why"), query, &open)
 }
 
-// Command is Service.Command. The server takes By from the token.
+// Command calls Service.Command on the server. The server takes By from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
 	return c.postJSON(ctx, apiPath("deployments", ref.String(), k.Kind), body, nil)
 }
 
-// Entries is Service.Entries.
+// Entries calls Service.Entries on the server.
 func (c *Client) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
 	return rows, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
 }
 
-// Actions is Service.Actions.
+// Actions calls Service.Actions on the server.
 func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queue.ActionState, err error) {
 	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
 	addTexts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
@@ -206,7 +206,7 @@ func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queu
 	return found, c.getJSON(ctx, "/actions", query, &found)
 }
 
-// Action is Service.Action.
+// Action calls Service.Action on the server.
 func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err error) {
 	return view, c.getJSON(ctx, apiPath("actions", id.String()), nil, &view)
 }
@@ -223,7 +223,7 @@ func entryQuery(q journal.EntryQuery) url.Values {
 	return query
 }
 
-// Follow is Service.Follow. A broken connection is resumed without loss or repetition.
+// Follow calls Service.Follow on the server. A broken connection is resumed without loss or repetition.
 func (c *Client) Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error {
 	ask := request{method: http.MethodGet, path: apiPath("pipelines", q.Pipeline, "log"), query: entryQuery(q), accept: "text/event-stream"}
 	return c.followStream(ctx, ask, func(_, data string) (bool, error) {

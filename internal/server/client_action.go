@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// AddAction is Service.AddAction. The server takes By from the token.
+// AddAction calls Service.AddAction on the server. The server takes By from the token.
 func (c *Client) AddAction(ctx context.Context, o NewAction) (made AddedAction, err error) {
 	content, err := json.Marshal(o)
 	if err != nil {
@@ -23,12 +23,12 @@ func (c *Client) AddAction(ctx context.Context, o NewAction) (made AddedAction, 
 		once: o.IdempotencyKey}, &made)
 }
 
-// CancelAction is Service.CancelAction.
+// CancelAction calls Service.CancelAction on the server.
 func (c *Client) CancelAction(ctx context.Context, id action.ID) (state queue.ActionState, err error) {
 	return state, c.postJSON(ctx, apiPath("actions", id.String(), "cancel"), struct{}{}, &state)
 }
 
-// SnoozeAction is Service.SnoozeAction. The server takes the user from the token.
+// SnoozeAction calls Service.SnoozeAction on the server. The server takes the user from the token.
 func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time, _ string) (state queue.ActionState, err error) {
 	body := struct {
 		Until time.Time `json:"until"`
@@ -36,12 +36,12 @@ func (c *Client) SnoozeAction(ctx context.Context, id action.ID, until time.Time
 	return state, c.postJSON(ctx, apiPath("actions", id.String(), "snooze"), body, &state)
 }
 
-// RetryAction is Service.RetryAction. The server takes the user from the token.
+// RetryAction calls Service.RetryAction on the server. The server takes the user from the token.
 func (c *Client) RetryAction(ctx context.Context, id action.ID, _ string) (made AddedAction, err error) {
 	return made, c.postJSON(ctx, apiPath("actions", id.String(), "retry"), struct{}{}, &made)
 }
 
-// FollowAction is Service.FollowAction. A broken connection is resumed without loss or repetition.
+// FollowAction calls Service.FollowAction on the server. A broken connection is resumed without loss or repetition.
 func (c *Client) FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error {
 	ask := request{method: http.MethodGet, path: apiPath("actions", id.String(), "events"), accept: "text/event-stream",
 		lastEvent: strconv.Itoa(after)}

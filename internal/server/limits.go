@@ -17,12 +17,12 @@ func (s *Service) Limit(ctx context.Context, lane string, c queue.LimitCommand) 
 	return s.ledger.Limit(ctx, lane, c)
 }
 
-// Limits is Service.Limits.
+// Limits calls Service.Limits on the server.
 func (c *Client) Limits(ctx context.Context) (limits []queue.Limiter, err error) {
 	return limits, c.getJSON(ctx, "/limits", nil, &limits)
 }
 
-// Limit is Service.Limit. The server takes By from the token.
+// Limit calls Service.Limit on the server. The server takes By from the token.
 func (c *Client) Limit(ctx context.Context, lane string, k queue.LimitCommand) (limit queue.Limiter, err error) {
 	return limit, c.postJSON(ctx, apiPath("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

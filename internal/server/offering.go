@@ -74,7 +74,7 @@ func (s *Service) RunProcess(ctx context.Context, id string, inputs json.RawMess
 	return s.Execute(ctx, Execution{Process: id, Inputs: inputs, By: by})
 }
 
-// ListProcesses is Service.ListProcesses.
+// ListProcesses calls Service.ListProcesses on the server.
 func (c *Client) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
 	var list struct {
 		Processes []ProcessOffering `json:"processes"`
@@ -83,7 +83,7 @@ func (c *Client) ListProcesses(ctx context.Context) ([]ProcessOffering, error) {
 	return list.Processes, err
 }
 
-// ShowProcess is Service.ShowProcess.
+// ShowProcess calls Service.ShowProcess on the server.
 func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, error) {
 	var process struct {
 		ProcessOffering
@@ -111,7 +111,7 @@ func (c *Client) ShowProcess(ctx context.Context, id string) (ProcessOffering, e
 	return view, nil
 }
 
-// RunProcess is Service.RunProcess. The server takes the user from the token.
+// RunProcess calls Service.RunProcess on the server. The server takes the user from the token.
 func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessage, _ string) (AddedAction, error) {
 	body, err := json.Marshal(map[string]json.RawMessage{"inputs": inputs})
 	if err != nil {

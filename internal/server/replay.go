@@ -37,7 +37,7 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Repla
 	return s.ledger.Replay(ctx, r)
 }
 
-// ReplayActions is Service.ReplayActions. The server takes By from the token.
+// ReplayActions calls Service.ReplayActions on the server. The server takes By from the token.
 func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done queue.Replayed, err error) {
 	return done, c.postJSON(ctx, "/actions/replay", o, &done)
 }

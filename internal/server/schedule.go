@@ -69,7 +69,7 @@ func (s *Service) scheduleView(ctx context.Context, c config.Schedule, now time.
 	return view, nil
 }
 
-// Schedules is Service.Schedules.
+// Schedules calls Service.Schedules on the server.
 func (c *Client) Schedules(ctx context.Context) (views []ScheduleView, err error) {
 	return views, c.getJSON(ctx, "/schedules", nil, &views)
 }

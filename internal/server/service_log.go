@@ -50,7 +50,7 @@ func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceL
 	return view, err
 }
 
-// ServiceLog is Service.ServiceLog.
+// ServiceLog calls Service.ServiceLog on the server.
 func (c *Client) ServiceLog(ctx context.Context, name, target string) (view ServiceLogView, err error) {
 	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// stores are the databases that a log can be on.
+// stores returns the databases that a log can be on.
 func stores() map[string]func(testing.TB) *servertest.World {
 	all := map[string]func(testing.TB) *servertest.World{"sqlite": servertest.Start}
 	maps.Copy(all, sharedStores)

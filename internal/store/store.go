@@ -120,7 +120,7 @@ const (
 	listPatience = 2 * time.Second // how long a further list waits for its turn
 )
 
-// List is Read for answers that may have many rows. It admits few lists of readers at a time: with
+// List does what Read does, for answers that may have many rows. It admits few lists of readers at a time: with
 // more of them each would take longer, and together they would leave nothing of the database to the
 // queue.
 func (db *DB) List(ctx context.Context, what string, fn func(*Tx) error) error {

@@ -26,7 +26,7 @@ type screen struct {
 	scheme string
 }
 
-// screens are a desk, a phone, and a desk at night.
+// screens returns a desk, a phone, and a desk at night.
 func screens() []screen {
 	return []screen{{"desk", 1280, "light"}, {"phone", 390, "light"}, {"night", 1280, "dark"}}
 }

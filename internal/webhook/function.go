@@ -49,7 +49,7 @@ func toJSON(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// orDefault is v, or the other value when v is empty: nothing, "", 0, false, no items.
+// orDefault returns v, or the other value when v is empty: nothing, "", 0, false, no items.
 func orDefault(other, v any) any {
 	value := reflect.ValueOf(v)
 	if !value.IsValid() || value.IsZero() {
@@ -70,7 +70,7 @@ func date(layout string, moment any) (string, error) {
 	return at.UTC().Format(layout), nil
 }
 
-// urlHost is the host of an address in lower case, with the port when it is not the scheme's.
+// urlHost returns the host of an address in lower case, with the port when it is not the scheme's.
 func urlHost(address any) (string, error) {
 	u, err := url.Parse(fmt.Sprint(address))
 	if err != nil {

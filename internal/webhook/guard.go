@@ -81,7 +81,7 @@ func (g Guard) Check(address netip.Addr) error {
 	return nil
 }
 
-// embedded is the IPv4 address inside an IPv6 one.
+// embedded returns the IPv4 address inside an IPv6 one.
 func embedded(address netip.Addr) (netip.Addr, bool) {
 	bytes := address.As16()
 	switch {

@@ -10,7 +10,7 @@ import (
 // longestPause is how far ahead Retry-After counts at most.
 const longestPause = time.Hour
 
-// RetryAfter is the time that an answer's Retry-After names, in seconds or as a date; at most an
+// RetryAfter returns the time that an answer's Retry-After names, in seconds or as a date; at most an
 // hour ahead. ok is false when it names none, or one that has passed.
 func RetryAfter(header http.Header, now time.Time) (at time.Time, ok bool) {
 	text := strings.TrimSpace(header.Get("Retry-After"))

@@ -86,7 +86,7 @@ func describe(t *testing.T, root string) []string {
 	return out
 }
 
-// expected is what a copy of tree holds, except what is never part of a workspace.
+// expected returns what a copy of tree holds, except what is never part of a workspace.
 func expected(lines []string) []string {
 	var out []string
 	for _, line := range lines {

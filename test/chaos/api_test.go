@@ -67,7 +67,7 @@ func refuses(t *testing.T, method, url, token, body string) {
 	}
 }
 
-// homeToken is the token that a process of the world has made.
+// homeToken returns the token that a process of the world has made.
 func homeToken(t *testing.T, w *chaos.World) string {
 	t.Helper()
 	token, err := os.ReadFile(filepath.Join(w.Folder, "home", "token"))

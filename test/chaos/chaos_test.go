@@ -55,7 +55,7 @@ func world(t *testing.T, s chaos.Settings) *chaos.World {
 	return w
 }
 
-// shared is a world on a database of the test's own on the common server.
+// shared returns a world on a database of the test's own on the common server.
 func shared(t *testing.T) *chaos.World { return world(t, chaos.Settings{Direct: pgtest.URL(t)}) }
 
 // serve starts a process that is killed at the test's end, and shows what it said when the test has
@@ -141,7 +141,7 @@ func churn(t *testing.T, w *chaos.World) (stop func()) {
 	return stop
 }
 
-// parametersOf are those of an order; a parcel has three parts.
+// parametersOf returns those of an order; a parcel has three parts.
 func parametersOf(handler string) string {
 	if handler == chaos.Parcel {
 		return `{"output": {"features": [1, 2, 3]}}`

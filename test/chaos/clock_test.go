@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// clocked is a world on a server whose clock differs from the processes'. Which of the two is wrong
+// clocked returns a world on a server whose clock differs from the processes'. Which of the two is wrong
 // makes no difference.
 func clocked(t *testing.T, ahead, heartbeat time.Duration) (*chaos.World, *pgtest.Server) {
 	t.Helper()

@@ -107,7 +107,7 @@ func live(t *testing.T, w *chaos.World, handler string) bool {
 	return len(states) > 0
 }
 
-// gone is closed when no action of the handler is live.
+// gone returns a channel that is closed when no action of the handler is live.
 func gone(t *testing.T, w *chaos.World, handler string) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// pooled is a pooler in transaction mode before a database.
+// pooled returns a pooler in transaction mode before a database.
 func pooled(t *testing.T, direct string) *chaos.Pooler {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "waybill-pooler-") //nolint:usetesting // which the user that it runs as can enter

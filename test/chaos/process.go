@@ -120,7 +120,7 @@ func (p *Process) Terminate() error {
 	}
 }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Freeze stops the process in whatever it does, and Thaw lets it continue.

@@ -75,7 +75,7 @@ func (w *World) Mixed(ctx context.Context) error {
 	return nil
 }
 
-// retaken is how long it took until each of the claims was another's, or its action had ended.
+// retaken returns how long it took until each of the claims was another's, or its action had ended.
 func (w *World) retaken(ctx context.Context, held []queue.Claimed, killed time.Time) (longest time.Duration, err error) {
 	for _, claim := range held {
 		events, err := w.Ledger.Events(ctx, claim.ID)

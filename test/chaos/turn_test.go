@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
-// proxied is a world whose processes reach the database through a proxy.
+// proxied returns a world whose processes reach the database through a proxy.
 func proxied(t *testing.T, heartbeat time.Duration) (*chaos.World, *proxy) {
 	t.Helper()
 	direct := pgtest.URL(t)
@@ -48,7 +48,7 @@ func (p point) is(passing chaos.Passing) bool {
 	return passing.SQL == p.sql && passing.Answered == p.answered && inTurn(passing)
 }
 
-// short is the beginning of a statement, in one line.
+// short returns the beginning of a statement, in one line.
 func short(sql string) string {
 	line := strings.Join(strings.Fields(sql), " ")
 	return line[:min(len(line), 60)]

@@ -52,7 +52,7 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// moments is the source of the random moments; its seed is printed so that a failure can be
+// moments returns the source of the random moments; its seed is printed so that a failure can be
 // repeated.
 func moments(t *testing.T) *rand.Rand {
 	t.Helper()
@@ -64,7 +64,7 @@ func moments(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 0))
 }
 
-// waybill is a command line of the program in the project's folder.
+// waybill returns a command line of the program in the project's folder.
 func waybill(ctx context.Context, p *project, home string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	command := exec.CommandContext(ctx, binary, append(args, "--home", home)...)
 	command.Dir, command.WaitDelay = p.dir, childtest.Linger

@@ -100,7 +100,7 @@ func phase(workflow *unstructured.Unstructured) string {
 	return phase
 }
 
-// waiting are the ids of the nodes that wait to be resumed.
+// waiting returns the ids of the nodes that wait to be resumed.
 func waiting(workflow *unstructured.Unstructured) (ids []string) {
 	nodes, _, _ := unstructured.NestedMap(workflow.Object, "status", "nodes") // absent: none yet
 	for id, node := range nodes {

@@ -128,7 +128,7 @@ func (c *Cluster) Await(t testing.TB, resource dynamic.ResourceInterface, name s
 	return event.Object.(*unstructured.Unstructured)
 }
 
-// patient is a context that ends when waiting has become long or vain.
+// patient returns a context that ends when waiting has become long or vain.
 func (c *Cluster) patient(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(patience, func() { cancel(fmt.Errorf("not so after %s", patience)) })

@@ -26,7 +26,7 @@ sleep 1.1
 echo $$ $child $(cat daemon) $deaf > "$WAYBILL_TEST_PIPE"
 while :; do wait; sleep 0.05; done`
 
-// workToBeKilled is the process that is killed.
+// workToBeKilled runs in the process that is killed.
 func workToBeKilled(dir string) {
 	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
 		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a", Spec: build.Spec{Argv: []string{"/bin/sh", "-c", stubborn}}}}}

@@ -158,7 +158,7 @@ func steps(t *testing.T, r *results.Reader) []string {
 	return out
 }
 
-// printed is what a step printed on one stream, byte for byte.
+// printed returns what a step printed on one stream, byte for byte.
 func printed(t *testing.T, r *results.Reader, step int, stderr bool) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -177,7 +177,7 @@ func printed(t *testing.T, r *results.Reader, step int, stderr bool) []byte {
 	return out.Bytes()
 }
 
-// script is a file with one stage of steps, each a shell command.
+// script returns a file with one stage of steps, each a shell command.
 func script(steps ...string) string {
 	out := "s:\n"
 	for i := 0; i < len(steps); i += 2 {

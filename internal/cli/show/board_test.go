@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// at is a moment of the tests' deployment, in tenths of seconds after its start.
+// at returns a moment of the tests' deployment, in tenths of seconds after its start.
 func at(tenths int) time.Time {
 	return time.Date(2026, 3, 1, 14, 0, 0, 0, time.UTC).Add(time.Duration(tenths) * 100 * time.Millisecond)
 }
@@ -30,12 +30,12 @@ func stepRun(event, word string, state pipeline.State, start, end int) server.St
 	return run
 }
 
-// hostRun is a host with its chain: done steps first, then one that runs when running is set.
+// hostRun returns a host with its chain: done steps first, then one that runs when running is set.
 func hostRun(name string, state server.RunState, steps ...server.StepRun) server.HostRun {
 	return server.HostRun{Name: name, Run: server.Run{Target: "greeter/prod/east/" + name, State: state}, Steps: steps}
 }
 
-// greeterView is a deployment in the middle: built, beta through, elm finished, fir deploying again, gum waiting.
+// greeterView returns a deployment in the middle: built, beta through, elm finished, fir deploying again, gum waiting.
 func greeterView() server.DeploymentView {
 	built := stepRun(pipeline.BuildCompleted, "built", pipeline.StateComplete, 0, 62)
 	received := stepRun(pipeline.ArtifactEvent("amd64"), "received", pipeline.StateComplete, -1, 62)
@@ -103,7 +103,7 @@ func TestBoardNeverGetsWiderThanTheTerminal(t *testing.T) {
 	}
 }
 
-// manyLines is a stage of n hosts: some finished, one failed, some running, the rest waiting.
+// manyLines returns a stage of n hosts: some finished, one failed, some running, the rest waiting.
 func manyLines(n int) []line {
 	var lines []line
 	for i := range n {

@@ -53,7 +53,7 @@ func planRemarks(p *build.Plan, s build.PlanStep) []string {
 	return remarks
 }
 
-// shortDuration is Go's form without empty units: 10m, not 10m0s.
+// shortDuration returns Go's form without empty units: 10m, not 10m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

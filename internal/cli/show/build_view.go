@@ -72,7 +72,7 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 	return lines
 }
 
-// rows is the tree: a line per step that has something to show.
+// rows returns the tree: a line per step that has something to show.
 func (b *buildBoard) rows(s Style, now time.Time, spinner string) []string {
 	width := 0
 	for _, step := range b.plan.Steps {
@@ -85,7 +85,7 @@ func (b *buildBoard) rows(s Style, now time.Time, spinner string) []string {
 	return rows
 }
 
-// row is one step: ✓ test/vet  1.9s.
+// row returns one step: ✓ test/vet  1.9s.
 func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner string, width int) string {
 	row := b.steps[step.ID]
 	name := fmt.Sprintf("%-*s", width, step.Path())
@@ -146,7 +146,7 @@ func (b *buildBoard) waits(step build.PlanStep) string {
 	return "waits for " + strings.Join(stages, ", ")
 }
 
-// failure is the end of a failed step's log, and where the whole of it is.
+// failure returns the end of a failed step's log, and where the whole of it is.
 func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
 	row := b.steps[step.ID]
 	var out []string
@@ -164,7 +164,7 @@ func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []
 	return out
 }
 
-// summary is the tree at the end, failed steps with their last lines.
+// summary returns the tree at the end, failed steps with their last lines.
 func (b *buildBoard) summary(s Style, logCommand string) []string {
 	width := 0
 	for _, step := range b.plan.Steps {
@@ -218,7 +218,7 @@ type buildScene struct {
 	board *buildBoard
 }
 
-// opening is the lines above the tree.
+// opening returns the lines above the tree.
 func (v *buildScene) opening() []string {
 	var lines []string
 	if images := v.head.Plan.Images(); len(images) > 0 {
@@ -239,7 +239,7 @@ func (v *buildScene) nothing() string {
 	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.head.Plan.Environment)
 }
 
-// closing is the last line.
+// closing returns the last line.
 func (v *buildScene) closing(result build.Status) string {
 	word := string(result)
 	switch {

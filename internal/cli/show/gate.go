@@ -50,7 +50,7 @@ func EndColours(text string) string {
 	return text + end
 }
 
-// Ungated is the output behind a gate, for what the user has asked to get as it is.
+// Ungated returns the output behind a gate, for what the user has asked to get as it is.
 func Ungated(w io.Writer) io.Writer {
 	if g, ok := w.(*gate); ok {
 		return g.w

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// now is the time at which the golden files show their views.
+// now returns the time at which the golden files show their views.
 func now() time.Time { return at(6000) }
 
 // id returns an action's id that ends with a digit.
@@ -98,7 +98,7 @@ func views(t *testing.T) map[string][]string {
 	return all
 }
 
-// notify is an action of a handler that has made one attempt of three.
+// notify returns an action of a handler that has made one attempt of three.
 func notify(t *testing.T, status action.Status) queue.ActionState {
 	t.Helper()
 	return queue.ActionState{
@@ -209,7 +209,7 @@ func deploymentViews(t *testing.T) map[string][]string {
 	}
 }
 
-// greeterPipeline is a pipeline with a deployment inside, and hosts to look at.
+// greeterPipeline returns a pipeline with a deployment inside, and hosts to look at.
 func greeterPipeline() server.PipelineView {
 	return server.PipelineView{
 		Name: "greeter", Version: 2,
@@ -302,7 +302,7 @@ func processViews() map[string][]string {
 	}
 }
 
-// testPlan is the plan of a build with a stage after another.
+// testPlan returns the plan of a build with a stage after another.
 func testPlan() *build.Plan {
 	spec := build.Spec{Image: "golang:1.26", Argv: []string{"/bin/sh", "-ec", "go vet ./...\ngo test ./..."}}
 	return &build.Plan{File: ".wharf-ci.yml", Environment: "stage",

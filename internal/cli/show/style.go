@@ -25,7 +25,7 @@ func (s Style) bold(text string) string  { return s.paint("1", text) }
 // escape finds what paint puts around a word.
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// printedWidth is how many columns a painted text takes.
+// printedWidth returns how many columns a painted text takes.
 func printedWidth(text string) int {
 	return utf8.RuneCountInString(escape.ReplaceAllString(text, ""))
 }

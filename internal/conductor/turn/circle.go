@@ -56,14 +56,14 @@ func (b blockedLanes) Swap(i, j int) {
 	b[i].place, b[j].place = i+1, j+1 // from 1 on: the zero value is not in the heap
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (b *blockedLanes) Push(x any) {
 	l := x.(*lane)
 	*b = append(*b, l)
 	l.place = len(*b)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (b *blockedLanes) Pop() any {
 	last := len(*b) - 1
 	l := (*b)[last]

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
-// cluster is a fake of an API server that has one workflow template, mirror, in the namespace flows.
+// cluster returns a fake of an API server that has one workflow template, mirror, in the namespace flows.
 func cluster(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ import (
 
 func done() action.Outcome { return action.Outcome{Kind: action.Done} }
 
-// lastDetail is the newest entry and what it says of its step.
+// lastDetail returns the newest entry and what it says of its step.
 func (s setup) lastDetail(t *testing.T) (pipeline.Entry, pipeline.StepDetail) {
 	t.Helper()
 	entries, err := s.Entries(s.ctx, journal.EntryQuery{Pipeline: testPipeline, Newest: true, Limit: 1})

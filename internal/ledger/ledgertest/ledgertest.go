@@ -14,7 +14,7 @@ func Run(t *testing.T, open func(t *testing.T) storetest.Database) {
 	storetest.Run(t, open, newSetup, properties())
 }
 
-// properties is the suite: a name that says what holds, and its proof.
+// properties returns the suite: a name that says what holds, and its proof.
 func properties() map[string]func(*testing.T, setup) {
 	return map[string]func(*testing.T, setup){
 		// the deployment log

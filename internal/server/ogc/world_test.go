@@ -159,7 +159,7 @@ func serve(t testing.TB, l *ledger.Ledger, dir string, guard webhook.Guard) *wor
 	return w
 }
 
-// loopback is a guard that allows requests to this machine.
+// loopback returns a guard that allows requests to this machine.
 func loopback() webhook.Guard {
 	return webhook.Guard{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
@@ -257,7 +257,7 @@ func (w *world) until(id, status string) ogc.StatusInfo {
 	}
 }
 
-// problem is the problem that an answer must be.
+// problem returns the problem that an answer must be.
 func (w *world) problem(a answer, status int, kind string) server.Problem {
 	w.t.Helper()
 	a.want(w.t, status)

@@ -119,7 +119,7 @@ func (l *listener) close() {
 	l.ended.Wait()
 }
 
-// session is the life of one connection; it reports whether it ever listened.
+// session runs one connection until it ends; it reports whether it ever listened.
 func (l *listener) session(self string, changed func(store.Signal)) (listened bool) {
 	conn, err := pgx.ConnectConfig(l.ctx, l.config)
 	if err != nil {
@@ -505,7 +505,7 @@ func received(note string) (c store.Signal, from string) {
 	return c, from
 }
 
-// back is when the last notification of a topic was sent that comes back only now; zero: none is missed.
+// back returns when the last notification of a topic was sent that comes back only now; zero: none is missed.
 func (n *notifier) back(t store.Topic) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -180,7 +180,7 @@ func columnsOf(t *testing.T, url string) map[string]string {
 	return columns
 }
 
-// dump is each table's rows as text.
+// dump returns each table's rows as text.
 func dump(t *testing.T, url string, columns map[string]string) map[string][]string {
 	t.Helper()
 	db := connect(t, url)

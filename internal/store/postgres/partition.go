@@ -48,7 +48,7 @@ func (s Span) start(at time.Time) time.Time {
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// next is the beginning of the period after the one that begins at start, or back periods before it.
+// next returns the beginning of the period after the one that begins at start, or back periods before it.
 func (s Span) next(start time.Time, n int) time.Time {
 	switch s {
 	case Day:
@@ -124,7 +124,7 @@ func (d *Driver) Maintain(ctx context.Context) error {
 	return coded(err)
 }
 
-// missing are the partitions that a table lacks at a moment.
+// missing returns the partitions that a table lacks at a moment.
 func (s Span) missing(table string, there []part, now time.Time) []part {
 	current := s.start(now)
 	from, until := s.next(current, -1), s.next(current, ahead+1)
@@ -337,7 +337,7 @@ func (t *tx) HasActions(from, to time.Time, folder string) (bool, error) {
 	return len(found) > 0 && found[0], err
 }
 
-// noPartition is the error of a row whose time has no partition; the detail names the time.
+// noPartition returns the error of a row whose time has no partition; the detail names the time.
 func noPartition(detail string, err error) error {
 	at := "its time"
 	if m := regexp.MustCompile(`\(created_at\) = \(([^)]+)\)`).FindStringSubmatch(detail); m != nil {

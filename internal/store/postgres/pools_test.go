@@ -127,7 +127,7 @@ func TestDeadInstancesLoseTheirConnections(t *testing.T) {
 	}
 }
 
-// joined is an instance that has joined, with so much time between its heartbeats.
+// joined returns an instance that has joined, with so much time between its heartbeats.
 func joined(t *testing.T, l *ledger.Ledger, name string, heartbeat time.Duration) queue.Instance {
 	t.Helper()
 	now, err := l.Now(t.Context())

@@ -181,10 +181,10 @@ func answeredByAnother(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return answers != conn.PgConn().PID(), err
 }
 
-// Name is postgres.
+// Name returns "postgres".
 func (*Driver) Name() string { return "postgres" }
 
-// Embedded is false: many processes share the database.
+// Embedded returns false: many processes share the database.
 func (*Driver) Embedded() bool { return false }
 
 // Poll returns how long a waiter may sleep without a signal.

@@ -74,7 +74,7 @@ func (d *Driver) Pulse(ctx context.Context, i queue.Instance, lease time.Duratio
 	}
 }
 
-// searched is before when no claim is overdue, less what clocks may jump.
+// searched returns the time before which no claim is overdue, less what clocks may jump.
 func (d *Driver) searched() pgtype.Timestamptz {
 	if at := d.overdue.Load(); at != 0 {
 		return stamp(time.UnixMicro(at).Add(-time.Minute))

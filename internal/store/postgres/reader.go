@@ -49,7 +49,7 @@ func scanned[T any](rows pgx.Rows, scan func(*reader) (T, error)) (all []T, err 
 	return all, rows.Err()
 }
 
-// value is the next column; nil: NULL.
+// value returns the next column; nil: NULL.
 func (r *reader) value() []byte {
 	r.next++
 	return r.values[r.next-1]

@@ -117,7 +117,7 @@ func (t *tx) Claim(owner queue.Instance, wants []queue.Want) (claimed []queue.Cl
 	return column(rows, func(r ranked) queue.Claimed { return r.Claimed }), bytes >= queue.MaxClaimBytes, err
 }
 
-// handOffs are the lanes whose work is to be handed off.
+// handOffs returns the lanes whose work is to be handed off.
 func handOffs(wants []queue.Want) []string {
 	lanes := []string{}
 	for _, w := range wants {
@@ -168,7 +168,7 @@ const page = `WITH visited AS MATERIALIZED (` + visited + `),
 // anyReady reports whether a lane is free, or may be among those that were not visited.
 const anyReady = `EXISTS (WITH visited AS MATERIALIZED (` + visited + `) SELECT FROM visited v WHERE v.n = $7 OR ` + free + `)`
 
-// readyOf are the arguments of visited for handlers.
+// readyOf returns the arguments of visited for handlers.
 func (f *floors) readyOf(handlers []string, after string) []any {
 	high, ranks := f.high(time.Now())
 	parts := stretches(handlers, high)
@@ -198,7 +198,7 @@ func (t *tx) Lanes(handlers []string, after string, limit int) (lanes []string, 
 const passable = `deadline IS NOT NULL AND cancel_at IS NULL
 	AND (claimed_by IS NULL OR lease IS NULL OR deadline < lease)`
 
-// choices are the conditions of queue.Choice; $1 is the owner.
+// choices returns the conditions of queue.Choice; $1 is the owner.
 func choices(c queue.Choice) (string, error) {
 	switch c {
 	case queue.DeadClaims:

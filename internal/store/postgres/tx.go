@@ -185,7 +185,7 @@ func (t *tx) rollBack() {
 	}
 }
 
-// Now is the transaction's time, UTC; zero when it could not begin, and then every statement and the commit fail.
+// Now returns the transaction's time, UTC; zero when it could not begin, and then every statement and the commit fail.
 func (t *tx) Now() time.Time {
 	if !t.begun {
 		_ = t.send() // what it fails with, the transaction does
@@ -193,7 +193,7 @@ func (t *tx) Now() time.Time {
 	return t.now
 }
 
-// LedgerID is this log's own id, made with it.
+// LedgerID returns this log's own id, made with it.
 func (t *tx) LedgerID() (action.ID, error) {
 	ids, err := query(t, scanID, "SELECT ledger_id FROM meta")
 	if err != nil || len(ids) == 0 {

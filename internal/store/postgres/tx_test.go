@@ -58,7 +58,7 @@ func TestDeadConnectionsThatCannotBeReplacedAreAnError(t *testing.T) {
 	}
 }
 
-// elsewhere is the address of another database of the server.
+// elsewhere returns the address of another database of the server.
 func elsewhere(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -201,7 +201,7 @@ func TestFewRoundTrips(t *testing.T) {
 	}
 }
 
-// counting is an address that leads to the server of another, and how often something was sent there.
+// counting returns an address that leads to the server of another, and how often something was sent there.
 func counting(t *testing.T, address string) (through string, sent *atomic.Int64) {
 	t.Helper()
 	u, err := url.Parse(address)

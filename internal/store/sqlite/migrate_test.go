@@ -98,7 +98,7 @@ func dump(t *testing.T, path string, columns map[string][]string) tables {
 	return all
 }
 
-// selected is a query's rows, each with its values between bars.
+// selected returns a query's rows, each with its values between bars.
 func selected(t *testing.T, path, query string, columns int) (lines []string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")

@@ -47,7 +47,7 @@ func Argo() Binary {
 // ArgoModule is where Argo's controller and its resource definitions come from.
 const ArgoModule = "github.com/argoproj/argo-workflows/v3"
 
-// S3 is an S3 server in front of a folder.
+// S3 returns an S3 server in front of a folder.
 func S3() Binary {
 	return Binary{Name: "versitygw", module: "s3", target: "github.com/versity/versitygw/cmd/versitygw", ldflags: "-s -w"}
 }
@@ -55,7 +55,7 @@ func S3() Binary {
 // All returns the binaries that the tests use.
 func All() []Binary { return []Binary{S3(), Kube(), Argo()} }
 
-// Path is the program's file. It builds the program when the cache has none,
+// Path returns the program's file. It builds the program when the cache has none,
 // which takes minutes and is said on log; a second process waits for the first.
 func (b Binary) Path(ctx context.Context, log io.Writer) (string, error) {
 	cache, err := CacheDir()

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 
-// packed is a file as Argo stores one in S3.
+// packed returns a file as Argo stores one in S3.
 func packed(t *testing.T, content string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -145,7 +145,7 @@ func (w *world) add(a action.Action) action.ID {
 	return made[0].ID
 }
 
-// queued is an action whose workflow is there, made by hand: the cluster has no controller that
+// queued returns an action whose workflow is there, made by hand: the cluster has no controller that
 // would run it.
 func (w *world) queued() action.ID {
 	w.t.Helper()

@@ -57,7 +57,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(s.workflow) // the client says when it was cut off
 }
 
-// node is one of the stored workflow.
+// node returns one of the stored workflow.
 func (s *apiServer) node(id string) map[string]any {
 	node, _ := kube.Nodes(&unstructured.Unstructured{Object: s.workflow})[id].(map[string]any)
 	return node

@@ -68,7 +68,7 @@ func (Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	return outcome
 }
 
-// read is what the parameters say. A job has inputs besides, which are left alone.
+// read returns what the parameters say. A job has inputs besides, which are left alone.
 func read(raw json.RawMessage, besides bool) (parameters, error) {
 	var p parameters
 	if len(raw) == 0 {

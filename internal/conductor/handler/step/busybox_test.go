@@ -15,7 +15,7 @@ import (
 // busyboxShell is the shell that runs the host program where every tool is busybox's own.
 var busyboxShell = map[string]func(t *testing.T) string{"busybox": busyboxPath}
 
-// busyboxPath is a PATH where every tool is busybox's own; of flock, which some builds lack, the system's.
+// busyboxPath returns a PATH where every tool is busybox's own; of flock, which some builds lack, the system's.
 func busyboxPath(t *testing.T) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")

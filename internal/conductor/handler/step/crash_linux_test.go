@@ -19,7 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// programs are the processes of the host program of a world that do a verb, supervisors aside.
+// programs returns the processes of the host program of a world that do a verb, supervisors aside.
 func (w *world) programs() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -96,7 +96,7 @@ func (t *attempt) limit(ctx context.Context) int {
 	return max(1, int((left - 2*time.Second).Seconds()))
 }
 
-// within is how long the service has to become ready. An attempt that is shorter leaves time to go
+// within returns how long the service has to become ready. An attempt that is shorter leaves time to go
 // back to what ran before, and to say what the service said, instead of only that it took too long.
 func (t *attempt) within(ctx context.Context) action.Duration {
 	ready, most := t.Service.Ready, time.Duration(t.limit(ctx))*time.Second*4/5

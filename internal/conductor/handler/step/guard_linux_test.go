@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// shell is the sh that the host program runs under.
+// shell returns the sh that the host program runs under.
 func (w *world) shell() string {
 	path, _, _ := strings.Cut(strings.TrimPrefix(w.handler.config.Env[0], "PATH="), ":")
 	return filepath.Join(path, "sh")
@@ -57,7 +57,7 @@ func (w *world) verb(listens bool, verb, stdin string, args ...string) (int, str
 	return 0, out.String()
 }
 
-// traces is what a build or a switch would leave: the inode of a release, what is in it, and its
+// traces returns what a build or a switch would leave behind: the inode of a release, what is in it, and its
 // links.
 func (w *world) traces(release string) string {
 	w.t.Helper()

@@ -24,7 +24,7 @@ func (w *world) lose(name string, most int) {
 	}
 }
 
-// hostPrograms are the names of the host programs in a world, below the folder of the service.
+// hostPrograms returns the names of the host programs in a world, below the folder of the service.
 func (w *world) hostPrograms() (names []string) {
 	w.t.Helper()
 	found, err := filepath.Glob(filepath.Join(w.dir, ".waybill", "host-*"))

@@ -31,7 +31,7 @@ var shells = map[string]func(t *testing.T) string{
 	"bash": func(t *testing.T) string { return pathWith(t, "bash") + ":/usr/bin:/bin" },
 }
 
-// pathWith is a folder whose sh is the named shell.
+// pathWith returns a folder whose sh is the named shell.
 func pathWith(t *testing.T, shell string) string {
 	t.Helper()
 	path, err := exec.LookPath(shell)

@@ -61,7 +61,7 @@ func start(t *testing.T, script string) *kept {
 	return k
 }
 
-// line is the next line that the script printed.
+// line returns the next line that the script printed.
 func (k *kept) line(t *testing.T) string {
 	t.Helper()
 	line, err := k.out.ReadString('\n')
