@@ -104,7 +104,7 @@ func TestFaultyTargets(t *testing.T) {
 		want    failure
 	}{
 		"connection refused": {unused, failure{Throttle, CodeDial, false}},
-		"closes early":   {listen(t, func(c net.Conn) { c.Close() }), failure{Error, CodeConnection, true}},
+		"closes early":       {listen(t, func(c net.Conn) { c.Close() }), failure{Error, CodeConnection, true}},
 		"closes in its answer": {listen(t, func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 			c.Close()
