@@ -138,14 +138,20 @@ func (s *State) Granted(asks []action.Ask, grants []action.Grant, now time.Time)
 	s.inFlight--
 	s.asking.running = false
 	s.asking.at = now
+	reloaded := map[string]bool{} // limiters whose limit has changed since the ask: what the former one allows no longer counts
 	for _, a := range asks {
 		if l := s.limiterOf(a.Key); l != nil { // nil: the lane was forgotten meanwhile
 			l.reported(a, now)
+			reloaded[a.Key] = l.limit != a.Limit
 		}
 	}
 	answered := make(map[string]bool, len(grants))
 	for _, g := range grants {
 		answered[g.Key] = true
+		if reloaded[g.Key] {
+			s.markDirty(now) // so that the ledger hears that it is not used
+			continue
+		}
 		news = s.applyGrant(news, g, now)
 	}
 	for key, l := range s.lanes {

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -55,7 +56,13 @@ func TestWhateverHappens(t *testing.T) {
 			},
 			"block": func(t *rapid.T) { lane := rapid.SampledFrom(lanes).Draw(t, "lane"); w.blocked[lane] = !w.blocked[lane] },
 			"guard": func(t *rapid.T) { w.s.Allow(rapid.IntRange(0, 3).Draw(t, "yes") > 0) },
-			"serve": func(*rapid.T) { w.s.Configure(limits, w.now) },
+			"serve": func(t *rapid.T) {
+				changed := maps.Clone(limits)
+				slots := action.Limit{Slots: rapid.IntRange(0, 4).Draw(t, "slots")}
+				changed["slow"] = Limits{Limits: action.Limits{Lane: slots}, Workers: rapid.IntRange(0, 4).Draw(t, "of slow")}
+				changed["free"] = Limits{Workers: rapid.IntRange(0, 4).Draw(t, "of free")}
+				w.serve(changed)
+			},
 		})
 		w.s.Allow(true)
 		clear(w.blocked)

@@ -20,6 +20,7 @@ type world struct {
 	granted map[string]int // tokens that were granted and not given back, by lane
 	spent   map[string]int // claims ever made, by lane: each used a token if the lane has a rate
 	limits  map[string]Limits
+	most    map[string]int // claims that a lane may have, by lane: its slots, or what it had when a reload lowered them
 	bytes   int           // of an action's parameters
 	limit   time.Duration // of an attempt
 	claims  int           // made so far
@@ -44,11 +45,35 @@ var epoch = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
 func newWorld(cfg Config, limits map[string]Limits) *world {
 	w := &world{s: New(cfg), now: epoch, ready: map[string]int{}, blocked: map[string]bool{}, granted: map[string]int{}, spent: map[string]int{},
-		limits: limits, limit: 30 * time.Second}
-	w.s.Configure(limits, w.now)
+		most: map[string]int{}, limit: 30 * time.Second}
+	w.serve(limits)
 	w.s.Joined()
 	w.s.Allow(true)
 	return w
+}
+
+// serve puts limits in the place of those in force. Claims that are there stay, also when they are more than the new ones
+// allow.
+func (w *world) serve(limits map[string]Limits) {
+	w.limits = limits
+	w.most = w.claimed()
+	w.s.Configure(limits, w.now)
+}
+
+// claimed counts the claims of each lane that have not ended, those of turns without an answer too.
+func (w *world) claimed() map[string]int {
+	claims := slices.Concat(w.running, w.s.starts, w.unknown)
+	for _, l := range w.s.lanes {
+		claims = append(claims, l.waiting...)
+	}
+	for _, f := range w.flights {
+		claims = append(claims, f.claims...)
+	}
+	count := map[string]int{}
+	for _, c := range claims {
+		count[c.Lane]++
+	}
+	return count
 }
 
 // add makes actions ready, and announces that some are.
@@ -196,18 +221,13 @@ func (w *world) grant(asks []action.Ask) (grants []action.Grant) {
 
 // check returns what does not hold.
 func (w *world) check() string {
-	claimed := map[string]int{}
 	waiting, bytes, expired := 0, 0, 0
-	for name, l := range w.s.lanes {
-		claimed[name] += len(l.waiting)
+	for _, l := range w.s.lanes {
 		for _, c := range l.waiting {
 			if waiting, bytes = waiting+1, bytes+c.Bytes; !w.now.Before(c.expires) {
 				expired++
 			}
 		}
-	}
-	for _, c := range slices.Concat(w.running, w.s.starts) {
-		claimed[c.Lane]++
 	}
 	switch {
 	case w.fault != "":
@@ -221,11 +241,13 @@ func (w *world) check() string {
 	case w.s.waiting != waiting || w.s.waitingBytes != bytes:
 		return fmt.Sprintf("%d claims of %d bytes wait, and are counted as %d of %d", waiting, bytes, w.s.waiting, w.s.waitingBytes)
 	}
+	claimed := w.claimed()
 	for name, n := range claimed {
-		if slots := w.limits[action.HandlerOf(name)].Lane.Slots; slots > 0 && n > slots {
-			return fmt.Sprintf("%d of %s are claimed, of %d slots", n, name, slots)
+		if slots := w.limits[action.HandlerOf(name)].Lane.Slots; slots > 0 && n > max(slots, w.most[name]) {
+			return fmt.Sprintf("%d of %s are claimed, of %d slots, where %d were", n, name, slots, w.most[name])
 		}
 	}
+	w.most = claimed
 	for name, l := range w.s.lanes {
 		if l.limit.Rate > 0 && l.tokens > w.granted[name] {
 			return fmt.Sprintf("%s has %d tokens, of %d that were granted", name, l.tokens, w.granted[name])
