@@ -142,7 +142,9 @@ func (s *State) Granted(asks []action.Ask, grants []action.Grant, now time.Time)
 	for _, a := range asks {
 		if l := s.limiterOf(a.Key); l != nil { // nil: the lane was forgotten meanwhile
 			l.reported(a, now)
-			reloaded[a.Key] = l.limit != a.Limit
+			if reloaded[a.Key] = l.limit != a.Limit; reloaded[a.Key] {
+				l.wanted = time.Time{} // it may ask again at once
+			}
 		}
 	}
 	answered := make(map[string]bool, len(grants))
