@@ -429,6 +429,42 @@ func TestAClaimWhoseAnswerWasLostIsStarted(t *testing.T) {
 	})
 }
 
+// TestARecoveryOfADeadIdentityRecoversNothing: an instance loses the answer of a turn, is declared dead
+// while it reads its claims, and loses the answer of the next turn too. What it then reads of its former
+// claims does not mean that the later ones are known.
+func TestARecoveryOfADeadIdentityRecoversNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.loseTurns = 1
+		lostAgain := make(chan struct{})
+		f.turning = func([]queue.Completion) {
+			if len(f.joinedIDs()) > 1 {
+				select {
+				case <-lostAgain:
+				default:
+					f.set(func() { f.loseTurns = 1 })
+					close(lostAgain)
+				}
+			}
+		}
+		f.reading = func(owner action.ID) {
+			if owner == f.joinedIDs()[0] {
+				<-lostAgain
+				elapse(time.Millisecond) // the loop has the second loss, and has not begun to recover from it
+			}
+		}
+		id := f.add(action.Action{Handler: "work"})
+		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() })
+		elapse(time.Second)
+		f.kill(f.joinedIDs()[0])
+		settle(time.Minute)
+		if r := f.get(id); r.Status != action.Successful || len(f.joinedIDs()) != 2 {
+			t.Errorf("%s after the identities %v, want SUCCESSFUL after two", r.Status, f.joinedIDs())
+		}
+		stop()
+	})
+}
+
 // TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is under way, a rescue
 // must not take its claim for one that never began, and have it done again.
 func TestAnEndThatIsBeingRecordedHasBegun(t *testing.T) {

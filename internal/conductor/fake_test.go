@@ -49,6 +49,7 @@ type fake struct {
 
 	refuse    func(c []queue.Completion) error // before a turn
 	turning   func(c []queue.Completion)       // while a turn is under way; set before the conductor runs
+	reading   func(owner action.ID)            // while an instance reads its claims; set before the conductor runs
 	loseTurns int                              // answers to lose after the commit
 	holds     func(action.ID) bool             // completions to leave out
 }
@@ -108,6 +109,13 @@ func (f *fake) release(r *row, s action.Status) {
 // claims returns the claimed rows, oldest first.
 func (f *fake) claims() []*row {
 	return slices.SortedFunc(maps.Keys(f.claimed), func(a, b *row) int { return bytes.Compare(a.action.ID[:], b.action.ID[:]) })
+}
+
+// joinedIDs returns the ids under which the conductor has joined.
+func (f *fake) joinedIDs() []action.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.joined)
 }
 
 func (f *fake) poke(topic store.Topic) {
@@ -257,6 +265,9 @@ func (f *fake) Lanes(_ context.Context, handlers []string, after string, limit i
 }
 
 func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []queue.Claimed, err error) {
+	if f.reading != nil {
+		f.reading(owner)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.claims() {
