@@ -122,7 +122,7 @@ type recording struct {
 // record is the one mechanism of Pass, Define and Append: lock the head, read
 // what is new, decide, write everything down.
 func (j *Journal) record(ctx context.Context, r recording) (after Head, err error) {
-	var refused error // the decider's own error says what is wrong; it is not a fault of the log
+	var refused error // the decider's own error says what is wrong, so it is returned without the name of the work
 	ask := r.decide
 	r.decide = func(locked Locked) (change Change, err error) {
 		change, err = ask(locked)
@@ -152,7 +152,9 @@ func (j *Journal) record(ctx context.Context, r recording) (after Head, err erro
 		after = head.Head
 		return nil
 	})
-	if refused != nil && errors.Is(err, refused) {
+	// A decider that could not read returns the database's error as it was in the transaction. Its code is only in err, since
+	// drivers add the code when the transaction ends.
+	if refused != nil && errors.Is(err, refused) && !fault.Is(err, fault.LedgerUnavailable) {
 		err = refused
 	}
 	return after, err

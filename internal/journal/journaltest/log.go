@@ -116,6 +116,20 @@ func appendRejectsStalePosition(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.NotFound)
 }
 
+// decidersMeetACutConnection: what a decider could not read is unavailable, as if the journal itself had not read it.
+func decidersMeetACutConnection(t *testing.T, s setup) {
+	head := s.define(t)
+	if s.database.Cut == nil {
+		return // without connections there is nothing to cut
+	}
+	_, err := s.Define(s.ctx, testPipeline, head.Seq, func(locked journal.Locked) (journal.Change, error) {
+		storetest.Check(t, s.database.Cut())
+		_, err := locked.Owners()
+		return journal.Change{}, err
+	})
+	storetest.WantCode(t, err, fault.LedgerUnavailable)
+}
+
 func refusedDecisionLeavesNothing(t *testing.T, s setup) {
 	before := s.define(t)
 	refusal := errors.New("refused")
