@@ -131,6 +131,19 @@ func (t *txn) definition(head *HeadRow) (*definitionInForce, error) {
 	return t.core.remember(versions[0]), nil
 }
 
+// storedVersion reads a definition version that another row names. It returns fault.Corrupt if the version is missing: the
+// row was stored with it or after it, and versions are never deleted.
+func (t *txn) storedVersion(head *HeadRow, version int) (Version, error) {
+	versions, err := t.Versions(head.Pipeline, version)
+	if err != nil {
+		return Version{}, err
+	}
+	if len(versions) == 0 {
+		return Version{}, fault.New(fault.Corrupt, "definition %d of %s is missing", version, head.Pipeline)
+	}
+	return versions[0], nil
+}
+
 // definitionInForce is a stored definition, which never changes, with the resources of its hosts.
 type definitionInForce struct {
 	version    int

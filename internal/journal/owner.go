@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -86,14 +85,11 @@ func (o *owning) pinned(head *HeadRow) error {
 		for _, d := range some {
 			k := older[d.Version]
 			if k == nil {
-				versions, err := o.Versions(head.Pipeline, d.Version)
+				v, err := o.storedVersion(head, d.Version)
 				if err != nil {
 					return err
 				}
-				if len(versions) == 0 {
-					return fault.New(fault.Corrupt, "definition %d of %s is missing", d.Version, head.Pipeline)
-				}
-				k = newDefinitionInForce(versions[0])
+				k = newDefinitionInForce(v)
 				older[d.Version] = k
 			}
 			if !k.definition.Pin {

@@ -15,6 +15,9 @@ type Locked struct {
 	Head
 	Now   time.Time        // the transaction's time, UTC
 	Newer []pipeline.Entry // rows after the position that the caller knows
+	// Definition reads a stored version, such as one that a row of Newer brings into force, in the decider's transaction: a
+	// second one could wait for this one's connection. It returns fault.Corrupt if the version is missing.
+	Definition func(version int) (Version, error)
 	// Owners returns the resources of other pipelines, as Journal.Owners does, none of which changes its owner before the
 	// transaction ends; Define only.
 	Owners func() (map[pipeline.Resource]Owner, error)
@@ -167,6 +170,7 @@ func (t *txn) decide(r recording, head *HeadRow) (Change, error) {
 			r.pipeline, head.Seq, r.since)
 	}
 	locked := Locked{Head: head.Head, Now: t.Now()}
+	locked.Definition = func(version int) (Version, error) { return t.storedVersion(head, version) }
 	if r.create {
 		locked.Owners = func() (map[pipeline.Resource]Owner, error) { return t.owners(r.pipeline) }
 	}
