@@ -6,9 +6,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// append writes entries behind the head, each with the next position. A fact
-// that is there already is not written again and takes no position. The head
-// row itself is written by the caller.
+// append writes entries behind the head, each with the next position. A fact that the log already
+// has is not written again and takes no position. The head must be locked, since it is the only
+// counter of positions. append advances the head in memory; the caller writes its row, once for all
+// that the transaction appends. The error is fault.Conflict if an entry was decided for another
+// position.
 func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -24,6 +26,8 @@ func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 			continue
 		}
 		head.Seq++
+		// An engine has applied the entries that it decided, at the positions that it counted. With
+		// other positions in the log, its state would be that of another log.
 		if e.Seq != 0 && e.Seq != head.Seq {
 			return fault.New(fault.Conflict, "%s of %s was decided for position %d, the log is at %d", e.Event, e.Target, e.Seq, head.Seq)
 		}
@@ -33,6 +37,8 @@ func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 	if len(fresh) == 0 {
 		return nil
 	}
+	// Entries come before roll-ups, because drivers create a target with its first entry and roll-ups
+	// only update targets.
 	if err := t.InsertEntries(head.ID, fresh); err != nil {
 		return err
 	}
@@ -40,7 +46,9 @@ func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 	return t.rollUp(head, fresh)
 }
 
-// fill sets the fields of an entry that its caller leaves to the journal.
+// fill sets the fields of an entry that its caller leaves to the journal. The time is always the
+// transaction's: times of callers come from clocks that may differ. An entry without a target is
+// about the pipeline, and one without a version about the version in force.
 func (t *txn) fill(head *HeadRow, e pipeline.Entry) pipeline.Entry {
 	e.Pipeline, e.At = head.Pipeline, t.Now()
 	if e.Target == "" {
@@ -55,7 +63,8 @@ func (t *txn) fill(head *HeadRow, e pipeline.Entry) pipeline.Entry {
 	return e
 }
 
-// occurrences is the highest occurrence in the log of each entry's (deployment, target, event).
+// occurrences returns the highest occurrence in the log of each entry's (deployment, target, event).
+// A step without an entry is missing from the map: 0 is the occurrence of its fact.
 func (t *txn) occurrences(head *HeadRow, entries []pipeline.Entry) (map[pipeline.StepKey]int, error) {
 	keys := make([]pipeline.StepKey, len(entries))
 	for i, e := range entries {
@@ -70,7 +79,9 @@ func (t *txn) occurrences(head *HeadRow, entries []pipeline.Entry) (map[pipeline
 	return last, err
 }
 
-// number gives a note its occurrence and reports whether the entry is in the log already.
+// number gives an entry its occurrence and reports whether the log already has it. A fact always has
+// occurrence 0, so the database's unique key admits one. Notes and changes count from 1, unless the
+// caller has counted. number updates the map, so that entries of one call count one after the other.
 func number(e pipeline.Entry, last map[pipeline.StepKey]int) (pipeline.Entry, bool) {
 	key := pipeline.StepKey{Deployment: e.Deployment, Target: e.Target, Event: e.Event}
 	known, seen := last[key]

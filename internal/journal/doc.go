@@ -22,6 +22,17 @@
 //   - A step of a deployment is an action whose unique key is (deployment, target, event). The end of that action calls
 //     OnEnd in its own transaction, which finds the head that a pass has locked, if the pass itself has caused the end.
 //
+// # The order inside a transaction
+//
+// A transaction locks heads, checks the lease, reads what its caller has not seen, and calls the
+// decider. Then it stores the definition, the entries with their roll-ups, the steps, and last the
+// head. Each comes after what it needs: entries name the definition, the end of a drained step is
+// appended behind the entries that were decided, and the head counts every position.
+//
+// The database may run a transaction again. Therefore a decider must expect a second call, results
+// are reset at the start of a run, and a definition is remembered only once it has been read after
+// its commit.
+//
 // # Why not the obvious way
 //
 // The status of a deployment could be a column that each component updates. It would then have to be repaired after every

@@ -7,7 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Head is the one hot row of a pipeline.
+// Head is the one hot row of a pipeline. Whatever changes the pipeline locks it first, so its counters
+// have no gaps: a transaction that rolls back gives its numbers back.
 type Head struct {
 	Pipeline string    `json:"pipeline"`
 	Version  int       `json:"version"` // definition in force; 0: none yet
@@ -17,7 +18,8 @@ type Head struct {
 	Epoch    int64     `json:"epoch"` // raised by every Lease that changes hands
 }
 
-// Version is one applied definition of a pipeline; all are kept.
+// Version is one applied definition of a pipeline. All are kept, because entries name old ones and
+// pinned deployments still follow them.
 type Version struct {
 	Pipeline   string              `json:"pipeline"`
 	Version    int                 `json:"version"`
@@ -27,7 +29,8 @@ type Version struct {
 	At         time.Time           `json:"at"`
 }
 
-// Deployment is one revision on its way through its pipeline.
+// Deployment is one revision on its way through its pipeline. Status and EndedAt are roll-ups of its
+// last status entry, and a retry clears EndedAt. Version is the one in force when it was created.
 type Deployment struct {
 	ID        action.ID       `json:"id"`
 	Pipeline  string          `json:"pipeline"`
@@ -42,7 +45,9 @@ type Deployment struct {
 	EndedAt   time.Time       `json:"endedAt,omitzero"`
 }
 
-// Resource is what runs on a host: (address, service) → the deployment that started it last.
+// Resource is what runs on a host: (address, service) → the deployment that started it last. It has
+// no pipeline or target in its key, since targets of two stages, or of two pipelines one after the
+// other, may be the same resource.
 type Resource struct {
 	Address    string    `json:"address"`
 	Service    string    `json:"service"`
@@ -54,7 +59,8 @@ type Resource struct {
 	At         time.Time `json:"at"`
 }
 
-// StageRun is one deployment's way through one stage.
+// StageRun is one deployment's way through one stage. A retry reopens a failed one and keeps its
+// StartedAt.
 type StageRun struct {
 	Deployment int64     `json:"deployment"`
 	Stage      string    `json:"stage"`
@@ -82,7 +88,8 @@ type RollUp struct {
 	At         time.Time
 }
 
-// Standing is what a target's log says in short: pipeline, stage, group or host.
+// Standing is what a target's log says in short: pipeline, stage, group or host. Revision and
+// Highest differ after an older revision was deployed again.
 type Standing struct {
 	Target   string    `json:"target"`
 	Current  int64     `json:"current,omitempty"`  // the highest deployment that finished here

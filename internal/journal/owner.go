@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -26,6 +25,9 @@ func (j *Journal) Owners(ctx context.Context, except string) (owners map[pipelin
 	return owners, err
 }
 
+// owners returns what Owners does. It reads heads without locking them, so it waits for no pass.
+// While Define calls it no definition can change, since LockHeads lets one transaction at a time
+// store definitions.
 func (t *txn) owners(except string) (map[pipeline.Resource]Owner, error) {
 	heads, err := t.Heads(nil)
 	if err != nil {
@@ -46,6 +48,8 @@ func (t *txn) owners(except string) (map[pipeline.Resource]Owner, error) {
 			o.owners[r] = Owner{Pipeline: head.Pipeline}
 		}
 	}
+	// Definitions in force come first, for all pipelines: a pipeline that has a resource by its
+	// definition is named before one that only keeps it through a deployment.
 	for _, head := range o.heads {
 		if err := o.pinned(head); err != nil {
 			return nil, err
@@ -54,20 +58,22 @@ func (t *txn) owners(except string) (map[pipeline.Resource]Owner, error) {
 	return o.owners, o.left()
 }
 
-// owning collects the owners of resources. What a definition in force has comes first.
+// owning collects the owners of resources in one transaction.
 type owning struct {
 	*txn
 	heads  map[string]*HeadRow // by pipeline
 	owners map[pipeline.Resource]Owner
 }
 
+// add gives a resource an owner, unless it has one.
 func (o *owning) add(r pipeline.Resource, d Deployment) {
 	if _, owned := o.owners[r]; !owned {
 		o.owners[r] = Owner{Pipeline: d.Pipeline, Deployment: d.Number, Status: d.Status}
 	}
 }
 
-// pinned adds what a pipeline keeps through deployments that stay with an older definition.
+// pinned adds what a pipeline keeps through deployments that stay with an older definition. The error
+// is fault.Corrupt if a deployment's definition is missing.
 func (o *owning) pinned(head *HeadRow) error {
 	k, err := o.definition(head)
 	if err != nil {
@@ -77,6 +83,7 @@ func (o *owning) pinned(head *HeadRow) error {
 	if k.definition.Pin {
 		statuses = append(statuses, pipeline.StatusFailed)
 	}
+	// Several deployments may have the same version, which is read once.
 	older := map[int]*definitionInForce{head.Version: k}
 	for _, status := range statuses {
 		some, err := o.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Status: status})
@@ -86,14 +93,11 @@ func (o *owning) pinned(head *HeadRow) error {
 		for _, d := range some {
 			k := older[d.Version]
 			if k == nil {
-				versions, err := o.Versions(head.Pipeline, d.Version)
+				v, err := o.storedVersion(head, d.Version)
 				if err != nil {
 					return err
 				}
-				if len(versions) == 0 {
-					return fault.New(fault.Corrupt, "definition %d of %s is missing", d.Version, head.Pipeline)
-				}
-				k = newDefinitionInForce(versions[0])
+				k = newDefinitionInForce(v)
 				older[d.Version] = k
 			}
 			if !k.definition.Pin {

@@ -7,31 +7,33 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// EntryQuery selects entries of one pipeline.
+// EntryQuery selects entries of one pipeline. Without Limit the answer may be the whole log, so a
+// caller that reads a log from its start sets Limit and asks again After the last row.
 type EntryQuery struct {
 	Pipeline   string
-	After      int64  // only rows with a greater seq
-	Deployment int64  // 0: all
-	Target     string // "": all; else the target and everything below it
-	Class      pipeline.Class
-	Limit      int  // 0: all
-	Newest     bool // the last Limit rows, still in ascending order
+	After      int64          // only rows with a greater seq
+	Deployment int64          // 0: all
+	Target     string         // "": all; else the target and everything below it
+	Class      pipeline.Class // 0: all
+	Limit      int            // 0: all
+	Newest     bool           // the last Limit rows, still in ascending order
 }
 
-// DeploymentQuery selects deployments, newest first.
+// DeploymentQuery selects deployments, newest first. Number, Revision and Before count within a
+// pipeline, so they mean nothing without one.
 type DeploymentQuery struct {
-	Pipeline string // "": all
-	Revision int64  // 0: all
-	Number   int64  // 0: all; needs Pipeline
-	Status   pipeline.Status
-	Before   int64 // keyset: only numbers below; needs Pipeline
-	Limit    int   // 0: all
+	Pipeline string          // "": all
+	Revision int64           // 0: all
+	Number   int64           // 0: all; needs Pipeline
+	Status   pipeline.Status // "": all
+	Before   int64           // keyset: only numbers below; needs Pipeline
+	Limit    int             // 0: all
 }
 
 // Heads lists every pipeline's head, by name.
 func (j *Journal) Heads(ctx context.Context) ([]Head, error) { return j.heads(ctx, nil) }
 
-// Head reads one pipeline's head. Errors: fault.NotFound.
+// Head reads one pipeline's head without locking it. Errors: fault.NotFound.
 func (j *Journal) Head(ctx context.Context, name string) (Head, error) {
 	heads, err := j.heads(ctx, []string{name})
 	if err == nil && len(heads) == 0 {
@@ -55,7 +57,8 @@ func (j *Journal) heads(ctx context.Context, names []string) (heads []Head, err 
 	return heads, err
 }
 
-// Version reads one definition version; 0: the one in force.
+// Version reads one definition version; 0: the one in force. The error is fault.NotFound if the
+// pipeline or the version does not exist.
 func (j *Journal) Version(ctx context.Context, name string, version int) (v Version, err error) {
 	err = j.read(ctx, "read definition of "+name, func(tx *txn) error {
 		heads, err := tx.Heads([]string{name})
@@ -65,7 +68,7 @@ func (j *Journal) Version(ctx context.Context, name string, version int) (v Vers
 		if len(heads) == 0 {
 			return pipelineNotFound(name)
 		}
-		if version == 0 {
+		if version == 0 { // Rows.Versions would read all versions
 			version = heads[0].Version
 		}
 		if version != 0 {
@@ -83,13 +86,14 @@ func (j *Journal) Version(ctx context.Context, name string, version int) (v Vers
 	return v, err
 }
 
-// Definition reads the definition of one version; 0: the one in force.
+// Definition reads the definition of one version; 0: the one in force. Its errors are those of
+// Version.
 func (j *Journal) Definition(ctx context.Context, name string, version int) (pipeline.Definition, error) {
 	v, err := j.Version(ctx, name, version)
 	return v.Definition, err
 }
 
-// Versions lists all versions, oldest first.
+// Versions lists all versions, oldest first. A pipeline that does not exist has none.
 func (j *Journal) Versions(ctx context.Context, name string) (some []Version, err error) {
 	err = j.list(ctx, "read definitions of "+name, func(tx *txn) error {
 		some, err = tx.Versions(name, 0)
@@ -98,7 +102,7 @@ func (j *Journal) Versions(ctx context.Context, name string) (some []Version, er
 	return some, err
 }
 
-// Entries reads the log in the order of seq.
+// Entries reads the log in the order of seq. A pipeline that does not exist has no entries.
 func (j *Journal) Entries(ctx context.Context, q EntryQuery) (entries []pipeline.Entry, err error) {
 	err = j.list(ctx, "read the log of "+q.Pipeline, func(tx *txn) error {
 		entries, err = tx.Entries(q)
@@ -107,7 +111,7 @@ func (j *Journal) Entries(ctx context.Context, q EntryQuery) (entries []pipeline
 	return entries, err
 }
 
-// Revision finds a revision by its label, or by its rev_seq when label is "".
+// Revision finds a revision by its label, or by its rev_seq when label is "". Errors: fault.NotFound.
 func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (r pipeline.RegisteredRevision, err error) {
 	err = j.read(ctx, "read revision", func(tx *txn) error {
 		r, err = oneRevision(tx, name, label, seq)
@@ -125,7 +129,8 @@ func (j *Journal) Revisions(ctx context.Context, name string, limit int) (some [
 	return some, err
 }
 
-// Deployments lists by query. Status active is what is in progress.
+// Deployments lists by query, newest first. Those in progress have the status active; drivers find
+// them by an index of their own, however many have ended.
 func (j *Journal) Deployments(ctx context.Context, q DeploymentQuery) (some []Deployment, err error) {
 	err = j.list(ctx, "read deployments", func(tx *txn) error {
 		some, err = tx.Deployments(q)
@@ -134,10 +139,10 @@ func (j *Journal) Deployments(ctx context.Context, q DeploymentQuery) (some []De
 	return some, err
 }
 
-// Deployment reads one by number.
+// Deployment reads one by number. Errors: fault.NotFound.
 func (j *Journal) Deployment(ctx context.Context, name string, number int64) (Deployment, error) {
 	none := fault.New(fault.NotFound, "deployment %s#%d not found", name, number)
-	if number <= 0 {
+	if number <= 0 { // 0 would select all
 		return Deployment{}, none
 	}
 	some, err := j.Deployments(ctx, DeploymentQuery{Pipeline: name, Number: number})

@@ -31,9 +31,11 @@ type Registered struct {
 	Deployment *Deployment // its forward deployment; nil when none was wanted
 }
 
-// Register stores a revision and, when deploy is set, makes its forward deployment with the note deployment-created,
-// which goes no further than the stage until; "" is to the end. The same label with the same snapshot answers with
-// what is there; with another one: fault.Conflict.
+// Register stores a revision and, when deploy is set, makes its forward deployment with the note
+// deployment-created, which goes no further than the stage until; "" is to the end. A caller that has
+// lost the answer may repeat the call: the same label with the same snapshot answers with what is
+// there. Errors: fault.Conflict if the label has another snapshot or the upload is too old,
+// fault.NotFound if the pipeline does not exist, fault.Invalid for an empty label, and those of Deploy.
 func (j *Journal) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done Registered, err error) {
 	err = j.write(ctx, "register revision "+r.Label, func(t *txn) error {
 		done = Registered{}
@@ -50,7 +52,9 @@ func (j *Journal) Register(ctx context.Context, r pipeline.RegisteredRevision, d
 	return done, err
 }
 
-// register finds a revision by its label, or stores it behind the newest.
+// register finds a revision by its label, or stores it behind the newest. The second result reports
+// whether it is new. The age of the upload is checked for a new revision only, since a known one keeps
+// the upload with which it was registered.
 func (t *txn) register(head *HeadRow, r pipeline.RegisteredRevision) (pipeline.RegisteredRevision, bool, error) {
 	if r.Label == "" {
 		return pipeline.RegisteredRevision{}, false, fault.New(fault.Invalid, "a revision needs a label")
@@ -84,7 +88,8 @@ func orNone(text string) string {
 	return text
 }
 
-// forward is the forward deployment of a revision, made if it is not there.
+// forward returns the forward deployment of a revision, and makes it if it is not there. One that is
+// there stays as it is, also if another last stage is wanted.
 func (t *txn) forward(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) (*Deployment, error) {
 	some, err := t.Deployments(DeploymentQuery{Pipeline: head.Pipeline, Revision: r.Seq})
 	if err != nil {
@@ -108,7 +113,9 @@ type NewDeployment struct {
 	By       string // the person or program that asked for it
 }
 
-// Deploy makes one more deployment of a registered revision.
+// Deploy makes one more deployment of a registered revision. Errors: fault.NotFound if the pipeline,
+// its definition or the revision does not exist, fault.Refused if the revision is rejected, and
+// fault.Invalid if the definition in force does not have the stage Until.
 func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment, err error) {
 	err = j.write(ctx, "deploy "+want.Pipeline, func(t *txn) error {
 		head, err := t.lockOne(want.Pipeline)
@@ -125,8 +132,10 @@ func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment,
 	return d, err
 }
 
-// deploy stores a deployment and its note. The bound is in that note, so no pass sees the deployment without it. A
-// pipeline without a definition has nothing to go through.
+// deploy stores a deployment and its note, and writes the head. The last stage is in that note, so no
+// pass sees the deployment without it. A pipeline without a definition has nothing to go through. The
+// number orders the deployments of one pipeline; the uuid is for the keys of actions, which all
+// pipelines share.
 func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) (Deployment, error) {
 	switch {
 	case head.Version == 0:
@@ -159,7 +168,9 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 	return d, t.UpdateHead(*head)
 }
 
-// checkUntil refuses a stage that the definition in force does not have.
+// checkUntil returns fault.Invalid for a stage that the definition in force does not have. The
+// engine keeps back every stage of a deployment whose last stage it does not find, so a misspelled
+// name would stop the deployment before it has begun.
 func (t *txn) checkUntil(head *HeadRow, until string) error {
 	if until == "" {
 		return nil
@@ -178,9 +189,11 @@ func (t *txn) checkUntil(head *HeadRow, until string) error {
 		WithHint("stages: %s", strings.Join(names, ", "))
 }
 
-// RegisterArtifact stores one result of a build and appends the change artifact-registered.
-// Same content again does nothing; other content is fault.Conflict. The last
-// one that the definition in force requires seals the revision.
+// RegisterArtifact stores one result of a build and appends the change artifact-registered. The same
+// content again does nothing, so an attempt that is repeated may register what it has registered. The
+// last artifact that the definition in force requires seals the revision. Errors: fault.Conflict for
+// other content under a known label, a sealed revision or an upload that is too old; fault.NotFound
+// if the pipeline, its definition or the revision does not exist.
 func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision int64, a pipeline.RevisionArtifact) error {
 	return j.write(ctx, "register artifact "+a.Label, func(t *txn) error {
 		head, err := t.lockOne(name)
@@ -201,7 +214,9 @@ func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision in
 	})
 }
 
-// knownArtifact reports whether the same artifact is registered, and refuses another one in its place.
+// knownArtifact reports whether the same artifact is registered. It returns fault.Conflict for another
+// one in its place, and for one more artifact of a sealed revision: what was tested in one stage must
+// be what the next stage gets.
 func knownArtifact(r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (bool, error) {
 	for _, k := range r.Artifacts {
 		if k.Label != a.Label {
@@ -219,6 +234,7 @@ func knownArtifact(r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (
 	return false, nil
 }
 
+// addArtifact stores an artifact with the entry by which the engine learns of it, and writes the head.
 func (t *txn) addArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) error {
 	if err := t.InsertArtifact(head.ID, r.Seq, a); err != nil {
 		return err
@@ -237,7 +253,8 @@ func (t *txn) addArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeli
 	return t.seal(head, r, a)
 }
 
-// seal closes an open revision once everything that the definition requires is in.
+// seal closes an open revision once everything that the definition in force requires is in. r is the
+// revision as it was read before the artifact was stored, so it does not have that one, last, yet.
 func (t *txn) seal(head *HeadRow, r pipeline.RegisteredRevision, last pipeline.RevisionArtifact) error {
 	k, err := t.definition(head)
 	if err != nil || r.State != RevisionOpen {
@@ -260,7 +277,8 @@ func (t *txn) seal(head *HeadRow, r pipeline.RegisteredRevision, last pipeline.R
 	return t.SetRevisionState(head.ID, r.Seq, RevisionSealed)
 }
 
-// oneRevision finds a revision by label, or by seq when label is "".
+// oneRevision finds a revision by label, or by seq when label is "". The error is fault.NotFound if the
+// pipeline does not have it.
 func oneRevision(tx *txn, name, label string, seq int64) (pipeline.RegisteredRevision, error) {
 	found, err := tx.Revisions(name, label, seq, 0)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// rollUp keeps the rows that answer "where are you?" true to the entries just
-// appended. They hold nothing that the log does not.
+// rollUp updates the rows that answer "where are you?" by the entries just appended. They hold nothing
+// that the log does not. They change in the transaction of the entries, so that no reader sees one
+// without the other. Entries must come in the order of their positions, since the last one counts.
 func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 	var r rollUps
 	for _, e := range entries {
@@ -31,12 +32,14 @@ func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 	return nil
 }
 
-// rollUps are the rows that are written in bulk.
+// rollUps are the rows that are written in bulk, because one transaction may end many hosts.
 type rollUps struct {
 	targets   []RollUp
 	resources []Resource
 }
 
+// rollUpEntry adds an entry's resource to r, and writes what the entry changes in its deployment and
+// stage. Such entries are few, so each costs its own statement.
 func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 	switch e.Event {
 	case pipeline.HostStarted, pipeline.HostFinished:
@@ -63,7 +66,8 @@ func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 	return nil
 }
 
-// setStatus ends a deployment, and with it the stages that it is inside.
+// setStatus ends a deployment, and with it the stages that it is inside. Stages that have ended keep
+// their own outcome.
 func (t *txn) setStatus(head *HeadRow, e pipeline.Entry, status pipeline.Status) error {
 	if err := t.SetDeploymentStatus(head.ID, e.Deployment, status, e.At); err != nil {
 		return err
@@ -78,7 +82,8 @@ func (t *txn) setStatus(head *HeadRow, e pipeline.Entry, status pipeline.Status)
 	})
 }
 
-// reopen makes a deployment active again: a retried one has pipeline-failed behind it.
+// reopen makes a deployment active again: a retried one has pipeline-failed behind it. Its failed
+// stages are open again too, and keep their first start.
 func (t *txn) reopen(head *HeadRow, e pipeline.Entry) error {
 	if err := t.SetDeploymentStatus(head.ID, e.Deployment, pipeline.StatusActive, time.Time{}); err != nil {
 		return err
@@ -90,7 +95,8 @@ func (t *txn) reopen(head *HeadRow, e pipeline.Entry) error {
 	})
 }
 
-// eachStageRun writes those of a deployment's stage runs back that change says it has changed.
+// eachStageRun calls change with each stage run of a deployment, and writes the run back if change
+// returns true.
 func (t *txn) eachStageRun(head *HeadRow, deployment int64, change func(*StageRun) bool) error {
 	runs, err := t.StageRuns(head.Pipeline, deployment)
 	if err != nil {
@@ -107,8 +113,8 @@ func (t *txn) eachStageRun(head *HeadRow, deployment int64, change func(*StageRu
 	return nil
 }
 
-// stageRun is what a stage's own entry says of its run. A start keeps what is
-// there; the drivers write StartedAt only once.
+// stageRun returns the run that a stage's own entry describes. Each has the time of the entry as its
+// start, of which the drivers keep the first.
 func stageRun(e pipeline.Entry) StageRun {
 	run := StageRun{Deployment: e.Deployment, Stage: stageOf(e.Target), Revision: e.Revision, StartedAt: e.At}
 	switch e.Event {
@@ -120,15 +126,16 @@ func stageRun(e pipeline.Entry) StageRun {
 	return run
 }
 
-// stageOf is the stage's name in a full path.
+// stageOf returns the stage's name in a full path, such as prod in greeter/prod/east/elm.
 func stageOf(target string) string {
 	_, rest, _ := strings.Cut(target, "/")
 	stage, _, _ := strings.Cut(rest, "/")
 	return stage
 }
 
-// resource is what runs where, by a host's start or finish. ok is false for a
-// host that the definition in force no longer has.
+// resource returns what runs where by a host's start or finish. ok is false for a host that the
+// definition in force no longer has: its address is not known here, and its row stays as the last
+// start wrote it.
 func (t *txn) resource(head *HeadRow, e pipeline.Entry) (r Resource, ok bool, err error) {
 	k, err := t.definition(head)
 	if err != nil {
@@ -146,7 +153,8 @@ func (t *txn) resource(head *HeadRow, e pipeline.Entry) (r Resource, ok bool, er
 	return r, true, nil
 }
 
-// introduce keeps what an edit brought into a stage.
+// introduce stores what an edit brought into a stage. A detail without a revision means the newest one
+// under the lock.
 func (t *txn) introduce(head *HeadRow, e pipeline.Entry) error {
 	i := Introduction{Stage: stageOf(e.Target), Version: e.Version, RevisionAfter: head.Newest}
 	var detail struct {

@@ -14,15 +14,18 @@ type Driver interface {
 	JournalRows(store.Rows) Rows
 }
 
-// Rows is the deployment log and what is rolled up from it, in one transaction. Methods work on many rows at once.
-// pipeline arguments of type int64 are HeadRow.ID. The error of a method that only writes may be returned by a later one,
-// or by the commit.
+// Rows is the deployment log and what is rolled up from it, in one transaction. Methods work on many
+// rows at once, since a round trip to the database takes longer than most statements. Arguments named
+// pipeline are HeadRow.ID if they are an int64, and the name if they are a string. Methods that write
+// need the head locked. The error of a method that only writes may be returned by a later one, or by
+// the commit. A question about a pipeline that does not exist has an empty answer and no error.
 type Rows interface {
 	// LockHeads locks and reads the heads that exist, in the order of their ids. With create it makes those that are missing
 	// first, and no other transaction does so, or stores a definition, before this one ends.
 	LockHeads(pipelines []string, create bool) ([]HeadRow, error)
 	// Heads reads without a lock, by name; no names: all.
 	Heads(pipelines []string) ([]HeadRow, error)
+	// UpdateHead writes a locked head, all but its name.
 	UpdateHead(h HeadRow) error
 
 	InsertVersion(pipeline int64, v Version) error
@@ -31,6 +34,7 @@ type Rows interface {
 
 	// Marked returns, for each step that has an entry, the one with the highest occurrence.
 	Marked(pipeline int64, keys []pipeline.StepKey) ([]pipeline.Entry, error)
+	// InsertEntries appends entries that are numbered, and makes the targets that they are the first to name.
 	InsertEntries(pipeline int64, entries []pipeline.Entry) error
 	Entries(q EntryQuery) ([]pipeline.Entry, error)
 
@@ -59,6 +63,7 @@ type Rows interface {
 	// pipeline; Finished only grows.
 	PutResources(pipeline int64, resources []Resource) error
 	Resources(pipeline string) ([]Resource, error)
+	// InsertIntroduction stores the introduction of an event to a stage by a version, once.
 	InsertIntroduction(pipeline int64, i Introduction) error
 	Introductions(pipeline string) ([]Introduction, error)
 	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
@@ -67,7 +72,7 @@ type Rows interface {
 	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
 }
 
-// HeadRow is a Head with the fields that only the journal needs.
+// HeadRow is a Head with the fields that only the journal needs. ID orders the locks of heads.
 type HeadRow struct {
 	Head
 	ID       int64

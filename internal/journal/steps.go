@@ -13,7 +13,9 @@ import (
 // A step that takes work is an action with the step's unique key. The journal and the queue meet in two places: a pass
 // stores, drains and cancels such actions (Options.Steps), and the end of one appends its entry (OnEnd).
 
-// applySteps gives a decision's steps to the queue.
+// applySteps gives a decision's steps to the queue. A step's unique key has the deployment's uuid in it
+// and not its number, because every pipeline counts from 1. A deployment that does not exist
+// is fault.Internal: the engine decided for it.
 func (t *txn) applySteps(head *HeadRow, c Change) error {
 	if len(c.Actions)+len(c.Drain)+len(c.Cancel) == 0 {
 		return nil
@@ -44,7 +46,8 @@ func (t *txn) applySteps(head *HeadRow, c Change) error {
 	return t.core.options.Steps(t.Tx, start, keys(c.Drain), keys(c.Cancel))
 }
 
-// deploymentIDs reads the ids of the deployments that a decision's steps belong to, by number.
+// deploymentIDs reads the ids of the deployments that a decision's steps belong to, by number. One
+// statement reads all, since a pass may start steps of many deployments.
 func (t *txn) deploymentIDs(head *HeadRow, c Change) (map[int64]action.ID, error) {
 	var numbers []int64
 	for _, a := range c.Actions {
@@ -59,9 +62,10 @@ func (t *txn) deploymentIDs(head *HeadRow, c Change) (map[int64]action.ID, error
 	return t.DeploymentIDs(head.ID, slices.Compact(numbers))
 }
 
-// OnEnd locks the pipelines whose steps the actions are. It is called before their threads are locked; in a pass it
-// finds its pipeline locked. record appends what ends of such steps say in the deployment log; ends of other actions say
-// nothing there.
+// OnEnd locks the pipelines whose steps the actions are. It is called before their threads are locked;
+// in a pass it finds its pipeline locked, and locks nothing. record appends what ends of such steps
+// say in the deployment log; ends of other actions say nothing there and lock no head. record is
+// called in the same transaction, after the threads have ended.
 func (j *Journal) OnEnd(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error) {
 	var names []string
 	for _, a := range actions {
@@ -73,6 +77,8 @@ func (j *Journal) OnEnd(tx *store.Tx, actions []*action.Action) (record func([]a
 		return func([]action.EndedAction) error { return nil }, nil
 	}
 	t := j.in(tx)
+	// A pass ends steps of its own pipeline only. A second lock after its first could deadlock with a
+	// transaction that takes the heads in the order of their ids.
 	if t.heads == nil {
 		if err := t.lock(false, names...); err != nil {
 			return nil, err
@@ -81,7 +87,8 @@ func (j *Journal) OnEnd(tx *store.Tx, actions []*action.Action) (record func([]a
 	return t.appendEnds, nil
 }
 
-// appendEnds appends the entries of steps that have ended, one pipeline after the other.
+// appendEnds appends the entries of steps that have ended, one pipeline after the other, and writes
+// the heads. A pass that has caused the ends writes its head once more, from the same HeadRow.
 func (t *txn) appendEnds(ended []action.EndedAction) error {
 	entries := map[string][]pipeline.Entry{}
 	for _, e := range ended {
@@ -103,7 +110,8 @@ func (t *txn) appendEnds(ended []action.EndedAction) error {
 	return nil
 }
 
-// entryOf returns what the end of a step's action says in the deployment log.
+// entryOf returns what the end of a step's action says in the deployment log. Only success is a fact
+// and completes the step. Everything else is a note, after which the engine may start the step again.
 func entryOf(end action.EndedAction) pipeline.Entry {
 	step := end.Action.Step
 	e := pipeline.Entry{Pipeline: step.Pipeline, Deployment: step.Deployment, Target: step.Target,
@@ -121,7 +129,9 @@ func entryOf(end action.EndedAction) pipeline.Entry {
 	return e
 }
 
-// factDetail returns the keys of the outcome's output, with the action and its attempts.
+// factDetail returns the keys of the outcome's output, with the action and its attempts: attempt counts
+// all claims, spent those that counted against the limit of retries. These keys replace keys of the
+// output with the same names.
 func factDetail(end action.EndedAction) json.RawMessage {
 	detail := map[string]any{}
 	if len(end.Output) > 0 && json.Unmarshal(end.Output, &detail) != nil {

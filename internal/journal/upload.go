@@ -13,8 +13,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Uploads are blobs that no revision refers to yet. Each has a folder of its own below that of its hour, so nothing else
-// shares it: until it is registered or too old to be.
+// Uploads are blobs that no revision refers to yet. Each has a folder of its own below that of its
+// hour, so a sweep of one upload touches no other one. The hour in the key is by the database's clock
+// and is all that is known of an upload's age. sweepAfter leaves an hour between the last moment at
+// which an upload can be registered and the first at which it can be swept; no transaction takes that
+// long.
 const (
 	uploads    = "upload"
 	uploadHour = "20060102T15"
@@ -23,7 +26,8 @@ const (
 	sweepOften = 8 * 24 * time.Hour      // hours younger than that are swept again and again, since an upload may take long
 )
 
-// Uploads is the keys of uploads, and deletes those that were never registered. Safe for concurrent use.
+// Uploads makes the keys of uploads, and deletes those that were never registered. Safe for concurrent
+// use. What it remembers only saves work: a process that starts sweeps old hours once more.
 type Uploads struct {
 	journal *Journal
 	mu      sync.Mutex
@@ -39,7 +43,9 @@ func (u *Uploads) UploadKey(ctx context.Context) (string, error) {
 	return path.Join(uploads, now.UTC().Format(uploadHour), action.RandomID(now).String()) + "/", err
 }
 
-// checkUpload refuses a key whose upload may be swept already. Other keys are fine.
+// checkUpload returns fault.Conflict for a key whose upload may be swept already. Keys that do not name
+// an upload are fine. It must be called in the transaction that stores the key, by whose time the age
+// counts.
 func (t *txn) checkUpload(key string) error {
 	folder, found := strings.CutPrefix(key, uploads+"/")
 	hour, _, _ := strings.Cut(folder, "/")
@@ -50,8 +56,10 @@ func (t *txn) checkUpload(key string) error {
 	return fault.New(fault.Conflict, "%s was uploaded more than %s ago and may be deleted", key, uploadAge).WithHint("upload it again")
 }
 
-// SweepUploads deletes uploads that no revision and no artifact refers to. What registers them and what sweeps them never
-// meet: an upload is too old to be registered before it is old enough to be swept.
+// SweepUploads deletes uploads that no revision and no artifact refers to. What registers them and what
+// sweeps them never meet: an upload is too old to be registered before it is old enough to be swept.
+// So it needs no lock, and several processes may sweep at the same time. An hour that fails does not
+// keep the next ones from being swept; the error joins those of all hours.
 func (u *Uploads) SweepUploads(ctx context.Context, stored store.Folders) error {
 	now, err := store.Now(ctx, u.journal.db)
 	if err != nil {
@@ -84,13 +92,15 @@ func (u *Uploads) isSwept(hour string) bool {
 	return u.swept[hour]
 }
 
+// setSwept keeps an hour from being swept again by this process.
 func (u *Uploads) setSwept(hour string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.swept[hour] = true
 }
 
-// sweepHour deletes the unused uploads of one hour, and its folder when none is left.
+// sweepHour deletes the unused uploads of one hour, or the hour's folder when all are unused. Blobs are
+// deleted after the transaction, which must not wait for a blob store.
 func (u *Uploads) sweepHour(ctx context.Context, hour string, stored store.Folders) error {
 	ids, err := stored.Folders(ctx, hour)
 	if err != nil {

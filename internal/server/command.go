@@ -56,7 +56,7 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	f := s.folds.foldOf(ref.Pipeline)
 	return s.decideOnFold(ctx, f, func() error {
 		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
-			if err := f.applyLocked(locked.Newer); err != nil {
+			if err := f.applyLocked(ctx, locked); err != nil {
 				return journal.Change{}, err
 			}
 			entries, err := f.engine.Command(intent)

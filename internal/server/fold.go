@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -80,55 +79,47 @@ func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// applyEntry applies one row to the engine and to the marks.
-func (f *fold) applyEntry(row pipeline.Entry) error {
-	if err := f.engine.Apply(row); err != nil {
-		return err
-	}
-	f.marks.applyEntry(row)
-	return nil
-}
-
-// errUnknownVersion asks the caller of a decider to catch up first: a definition was applied since the last time.
-var errUnknownVersion = errors.New("a definition was applied meanwhile")
-
-// applyLocked folds the rows that a decider gets under the lock of the head. A repeated transaction may pass the same rows
-// again.
-func (f *fold) applyLocked(rows []pipeline.Entry) error {
-	for _, row := range rows {
-		if row.Seq <= f.engine.Seq() {
-			continue
-		}
-		if row.Event == pipeline.PipelineDefined && !f.engine.HasVersion(row.Version) {
-			return errUnknownVersion
-		}
-		if err := f.applyEntry(row); err != nil {
-			return err
-		}
+// applyLocked folds the rows that a decider gets under the lock of the head, with the definitions that they bring into
+// force. A repeated transaction may pass the same rows again.
+func (f *fold) applyLocked(ctx context.Context, locked journal.Locked) error {
+	if err := deployer.Catch(ctx, lockedLog(locked), f.pipeline, f.engine, f.marks.applyEntry); err != nil {
+		return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 	}
 	return nil
 }
 
-// decideOnFold calls write, which calls the ledger with a decider that uses the fold. It repeats that if a definition was
-// applied since the fold was read.
+// lockedLog is the end of a log that a decider gets under the lock: a deployer.Reader that needs no transaction of its own.
+type lockedLog journal.Locked
+
+// Entries returns the rows after a position, whatever the query's limit.
+func (l lockedLog) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
+	for i, row := range l.Newer {
+		if row.Seq > q.After {
+			return l.Newer[i:], nil
+		}
+	}
+	return nil, nil
+}
+
+// Version reads a definition version.
+func (l lockedLog) Version(_ context.Context, _ string, version int) (journal.Version, error) {
+	return l.Definition(version)
+}
+
+// decideOnFold calls write, which calls the ledger with a decider that uses the up-to-date fold. After an error that may
+// have left a row half applied, it forgets the fold.
 func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for range 5 {
-		if err := f.catchUp(ctx, s.ledger); err != nil {
-			s.folds.forgetFold(f.pipeline)
-			return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
-		}
-		err := write()
-		if errors.Is(err, errUnknownVersion) {
-			continue
-		}
-		if fault.Is(err, fault.Internal) {
-			s.folds.forgetFold(f.pipeline) // the engine may have applied a part of a row
-		}
-		return err
+	if err := f.catchUp(ctx, s.ledger); err != nil {
+		s.folds.forgetFold(f.pipeline)
+		return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 	}
-	return fault.New(fault.Conflict, "the definition of %s keeps changing: try again", f.pipeline)
+	err := write()
+	if fault.Is(err, fault.Internal) || fault.Is(err, fault.Corrupt) {
+		s.folds.forgetFold(f.pipeline)
+	}
+	return err
 }
 
 // revisionLabel returns a revision's label, or its number if the ledger cannot be read.

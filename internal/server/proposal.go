@@ -77,6 +77,9 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	f := s.folds.foldOf(view.Pipeline)
 	decide := func(locked journal.Locked) (journal.Change, error) {
 		view = compiled
+		if err := f.applyLocked(ctx, locked); err != nil {
+			return journal.Change{}, err
+		}
 		return s.decideApply(f, plan, p, locked, &view)
 	}
 	err = s.decideOnFold(ctx, f, func() error {
@@ -87,11 +90,8 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	return view, err
 }
 
-// decideApply returns the change that Apply stores. The ledger calls it under the lock of the pipeline's head.
+// decideApply returns the change that Apply stores. The caller has applied the rows of locked to the fold.
 func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
-	if err := f.applyLocked(locked.Newer); err != nil {
-		return journal.Change{}, err
-	}
 	if p.IfVersion != nil && *p.IfVersion != locked.Version {
 		return journal.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)

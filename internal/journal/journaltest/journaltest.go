@@ -26,6 +26,8 @@ func properties() map[string]func(*testing.T, setup) {
 		"PositionsHaveNoGapUnderWriters": positionsHaveNoGapUnderWriters,
 		"AppendRejectsStalePosition":     appendRejectsStalePosition,
 		"RefusedDecisionLeavesNothing":   refusedDecisionLeavesNothing,
+		"DecidersReadDefinitions":        decidersReadDefinitions,
+		"DecidersMeetACutConnection":     decidersMeetACutConnection,
 		"EntriesAreSelected":             entriesAreSelected,
 		"RollUpsFollowTheLog":            rollUpsFollowTheLog,
 		"QuestionsAreAnswered":           questionsAreAnswered,

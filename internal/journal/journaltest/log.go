@@ -116,6 +116,53 @@ func appendRejectsStalePosition(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.NotFound)
 }
 
+// decidersReadDefinitions: a decider reads the definitions that newer rows bring into force, also while it stores one itself.
+func decidersReadDefinitions(t *testing.T, s setup) {
+	known := s.define(t)
+	next := definition()
+	next.Service.Name = "next"
+	s.apply(t, &next)
+	decide := func(locked journal.Locked) (journal.Change, error) {
+		if len(locked.Newer) != 1 || locked.Newer[0].Event != pipeline.PipelineDefined {
+			t.Fatalf("newer rows: %+v", locked.Newer)
+		}
+		got, err := locked.Definition(locked.Newer[0].Version)
+		storetest.Check(t, err)
+		if got.Version != known.Version+1 || got.Definition.Service.Name != "next" {
+			t.Errorf("the decider reads definition %d of service %q, want %d of next", got.Version, got.Definition.Service.Name, known.Version+1)
+		}
+		_, err = locked.Definition(got.Version + 1)
+		storetest.WantCode(t, err, fault.Corrupt)
+		return journal.Change{}, nil
+	}
+	_, err := s.Append(s.ctx, testPipeline, known.Seq, decide)
+	storetest.Check(t, err)
+	_, err = s.Define(s.ctx, testPipeline, known.Seq, decide)
+	storetest.Check(t, err)
+	_, err = s.Pass(s.ctx, s.lease(t, s.instance(t, "host-a")), known.Seq, decide)
+	storetest.Check(t, err)
+}
+
+// decidersMeetACutConnection: what a decider could not read is unavailable, as if the journal itself had not read it.
+func decidersMeetACutConnection(t *testing.T, s setup) {
+	head := s.define(t)
+	if s.database.Cut == nil {
+		return // without connections there is nothing to cut
+	}
+	_, err := s.Define(s.ctx, testPipeline, head.Seq, func(locked journal.Locked) (journal.Change, error) {
+		storetest.Check(t, s.database.Cut())
+		_, err := locked.Definition(locked.Version)
+		return journal.Change{}, err
+	})
+	storetest.WantCode(t, err, fault.LedgerUnavailable)
+	_, err = s.Define(s.ctx, testPipeline, head.Seq, func(locked journal.Locked) (journal.Change, error) {
+		storetest.Check(t, s.database.Cut())
+		_, err := locked.Owners()
+		return journal.Change{}, err
+	})
+	storetest.WantCode(t, err, fault.LedgerUnavailable)
+}
+
 func refusedDecisionLeavesNothing(t *testing.T, s setup) {
 	before := s.define(t)
 	refusal := errors.New("refused")
