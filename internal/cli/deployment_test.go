@@ -107,7 +107,7 @@ func TestWhyCountsOpenSteps(t *testing.T) {
 		t.Errorf("%d open, %v", open, err)
 	}
 	f.wantCalls(t, "Why greeter#2 prod", "Deployment greeter#2")
-	o.want(t, "prod  stage-started  waits for beta; so do 1 other step\n", idleWarning)
+	o.want(t, "prod  stage-started  waits for beta; the same holds for 1 other step\n", idleWarning)
 	f.calls = nil
 	if _, err := runWhy(t.Context(), whyOptions{Deployments: f, Ref: greeter2, Out: o.Printer}); err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func OpenSteps(open []pipeline.StepState) []string {
 		_, below, _ := strings.Cut(group.first.Target, "/")
 		text := whyText(group.first)
 		if group.more > 0 {
-			text += fmt.Sprintf("; so do %s", Count(group.more, "other step"))
+			text += fmt.Sprintf("; the same holds for %s", Count(group.more, "other step"))
 		}
 		t.add(FirstOf(below, group.first.Target), group.first.Event, text)
 	}

@@ -75,7 +75,7 @@ func headline(v server.StatusView) string {
 	case oldest == 0 && !v.KeepsUp:
 		return text + Count(live, "live action")
 	case oldest == 0:
-		return text + Count(live, "live action") + ", none is ready and waits"
+		return text + Count(live, "live action") + ", none is waiting to start"
 	}
 	return text + fmt.Sprintf("%s, the oldest ready one waits %s", Count(live, "live action"), server.Took(oldest))
 }
