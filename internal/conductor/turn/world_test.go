@@ -21,9 +21,9 @@ type world struct {
 	spent   map[string]int // claims ever made, by lane: each used a token if the lane has a rate
 	limits  map[string]Limits
 	most    map[string]int // claims that a lane may have, by lane: its slots, or what it had when a reload lowered them
-	bytes   int           // of an action's parameters
-	limit   time.Duration // of an attempt
-	claims  int           // made so far
+	bytes   int            // of an action's parameters
+	limit   time.Duration  // of an attempt
+	claims  int            // made so far
 	running []*Claim
 	ended   int // ends to be recorded
 	done    int // ends that were recorded
