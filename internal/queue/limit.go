@@ -30,19 +30,16 @@ func (q *Queue) Limits(ctx context.Context) (limits []Limiter, err error) {
 	return limits, err
 }
 
-// BlockingLimiter returns the limiter that slows or blocks a lane, its own or its handler's; nil: none does.
-func (q *Queue) BlockingLimiter(ctx context.Context, lane string) (trouble *Limiter, err error) {
-	handler := action.HandlerOf(lane)
-	err = q.read(ctx, "read the limits of "+lane, func(tx rows) error {
-		limits, err := limitsOf(tx, []string{action.HandlerKey(handler), lane})
-		for _, limit := range limits {
-			if limit.Troubled() && (trouble == nil || limit.Disabled()) {
-				trouble = &limit
-			}
+// BlockingLimiter returns, of what Limits lists, the limiter that slows or blocks a lane: its own, or its handler's. It is nil if neither
+// does. A disabled limiter is preferred, since it does not recover without a person.
+func BlockingLimiter(limits []Limiter, lane string) (trouble *Limiter) {
+	whole := action.HandlerKey(action.HandlerOf(lane))
+	for i, limit := range limits {
+		if (limit.Key == lane || limit.Key == whole) && limit.Troubled() && (trouble == nil || limit.Disabled()) {
+			trouble = &limits[i]
 		}
-		return err
-	})
-	return trouble, err
+	}
+	return trouble
 }
 
 // limitsOf reads limiters as they are now; keys nil: all.
@@ -74,14 +71,14 @@ func limitsOf(tx rows, keys []string) ([]Limiter, error) {
 
 // LimitCommand is what a person may do with a lane's limiter.
 type LimitCommand struct {
-	Kind   string // pause | resume | enable | reset
+	Kind   string // one of limitKinds
 	By     string
 	Reason string        // pause
 	For    time.Duration // pause: afterwards the target is probed; 0: until a person resumes
 }
 
-// LimitKinds lists the commands.
-func LimitKinds() []string { return []string{"pause", "resume", "enable", "reset"} }
+// limitKinds returns the kinds of commands.
+func limitKinds() []string { return []string{"pause", "resume", "enable", "reset"} }
 
 // Limit carries out a command on a lane, or with action.HandlerKey on all lanes of a handler, and wakes the conductors.
 // Any lane may be paused; the other commands want one that has a limiter: fault.NotFound.
@@ -116,8 +113,8 @@ func (q *Queue) Limit(ctx context.Context, lane string, c LimitCommand) (limit L
 
 // limitable refuses an unknown command, and to make a limiter where the command needs one that is there.
 func (t *txn) limitable(lane string, c LimitCommand) error {
-	if !slices.Contains(LimitKinds(), c.Kind) {
-		return fault.New(fault.Invalid, "%q is not a command: want %s", c.Kind, strings.Join(LimitKinds(), ", "))
+	if !slices.Contains(limitKinds(), c.Kind) {
+		return fault.New(fault.Invalid, "%q is not a command: want %s", c.Kind, strings.Join(limitKinds(), ", "))
 	}
 	if c.For < 0 || c.For > farthest {
 		return fault.New(fault.Invalid, "a pause of %s: want at most a year", c.For)
@@ -146,7 +143,7 @@ func (t *txn) limitable(lane string, c LimitCommand) error {
 	return missing.WithHint("waybill action limits")
 }
 
-// commanded is a bucket after a command of LimitKinds.
+// commanded returns a bucket after a command of limitKinds.
 func commanded(b action.Bucket, c LimitCommand, now time.Time) action.Bucket {
 	switch c.Kind {
 	case "pause":

@@ -67,7 +67,7 @@ func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (
 		if err != nil {
 			return nil, nil, err
 		}
-		in := action.Input{Kind: kind, Embedded: t.core.db.Embedded(), Source: SourceRescue, Who: who}
+		in := action.Input{Kind: kind, Embedded: t.core.db.Embedded(), Source: sourceRescue, Who: who}
 		next, err := action.Next(f.action, f.thread, in, t.Now())
 		if err != nil {
 			return nil, nil, err
@@ -82,8 +82,9 @@ func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (
 	return rescued, moves, nil
 }
 
-// SourceRescue is the source of the events by which claims are taken back; the index that counts them names it.
-const SourceRescue = "rescue"
+// sourceRescue is the source of the events by which claims are taken back. The drivers' statements and indexes that count rescues contain
+// the same word, so it never changes.
+const sourceRescue = "rescue"
 
 // lossOf says how a claim was lost, if it was.
 func lossOf(thread action.Thread, self action.ID, dead func(action.ID) bool, now time.Time) (action.InputKind, bool) {
