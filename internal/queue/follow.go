@@ -179,49 +179,19 @@ func (t *txn) writeFollowers(ended []*move) error {
 
 // enqueue stores those of the actions that are not there yet.
 func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
-	prepared := make([]action.Action, len(actions))
-	var given []action.ID
-	for i, a := range actions {
-		if !a.ID.IsZero() {
-			given = append(given, a.ID)
-		}
-		var err error
-		if prepared[i], err = t.prepare(a); err != nil {
-			return nil, err
-		}
+	prepared, given, err := t.prepareAll(actions)
+	if err != nil {
+		return nil, err
 	}
 	known, err := t.known(prepared, given)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.cached(prepared, known); err != nil {
+	made, fresh, late := known.divide(prepared)
+	if err := t.insert(fresh); err != nil {
 		return nil, err
 	}
-	made := make([]Enqueued, len(prepared))
-	var rows []ThreadRow
-	var fresh []action.Action
-	type late struct {
-		job action.ID
-		Subscriber
-	}
-	var subscribed []late // to jobs that answer
-	for i, a := range prepared {
-		if id, there := known.find(a); there {
-			made[i] = Enqueued{ID: id}
-			if a.Subscriber != nil && id != a.ID && id == known.jobs[a.CacheKey] {
-				subscribed = append(subscribed, late{id, Subscriber{a.ID, *a.Subscriber}})
-			}
-			continue
-		}
-		known.add(a)
-		made[i] = Enqueued{ID: a.ID, Created: true}
-		fresh = append(fresh, a)
-		rows = append(rows, t.row(a, newThread(a, t.Now())))
-	}
-	if err := t.insert(rows, fresh); err != nil {
-		return nil, err
-	}
-	for _, s := range subscribed {
+	for _, s := range late {
 		if err := t.subscribe(s.job, s.Subscriber); err != nil {
 			return nil, err
 		}

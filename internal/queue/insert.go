@@ -14,9 +14,13 @@ import (
 )
 
 // insert stores actions with their threads.
-func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
+func (t *txn) insert(fresh []action.Action) error {
 	if len(fresh) == 0 {
 		return nil
+	}
+	rows := make([]ThreadRow, len(fresh))
+	for i, a := range fresh {
+		rows[i] = t.row(a, newThread(a, t.Now()))
 	}
 	slices.SortFunc(rows, func(a, b ThreadRow) int { // so that transactions with the same keys do not wait for each other
 		return cmp.Or(strings.Compare(a.UniqueKey, b.UniqueKey), bytes.Compare(a.ID[:], b.ID[:]))
@@ -33,6 +37,20 @@ func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 	}
 	t.TouchReady(ready...)
 	return t.InsertActions(fresh)
+}
+
+// prepareAll prepares actions, and returns them with the ids that the caller gave.
+func (t *txn) prepareAll(actions []action.Action) (prepared []action.Action, given []action.ID, err error) {
+	prepared = make([]action.Action, len(actions))
+	for i, a := range actions {
+		if !a.ID.IsZero() {
+			given = append(given, a.ID)
+		}
+		if prepared[i], err = t.prepare(a); err != nil {
+			return nil, nil, err
+		}
+	}
+	return prepared, given, nil
 }
 
 // prepare fills in what an action leaves open and refuses what cannot be stored.
@@ -123,6 +141,30 @@ func (k existing) add(a action.Action) {
 	}
 }
 
+// lateSubscriber is the subscriber of a request that a job of an earlier request answers.
+type lateSubscriber struct {
+	job action.ID
+	Subscriber
+}
+
+// divide returns what becomes of each action, in their order, the actions that are to be stored, and the subscribers of those that a job
+// answers.
+func (k existing) divide(actions []action.Action) (made []Enqueued, fresh []action.Action, late []lateSubscriber) {
+	made = make([]Enqueued, len(actions))
+	for i, a := range actions {
+		id, there := k.find(a)
+		made[i] = Enqueued{ID: id, Created: !there}
+		switch {
+		case !there:
+			k.add(a)
+			fresh = append(fresh, a)
+		case a.Subscriber != nil && id != a.ID && id == k.jobs[a.CacheKey]:
+			late = append(late, lateSubscriber{id, Subscriber{a.ID, *a.Subscriber}})
+		}
+	}
+	return made, fresh, late
+}
+
 // known looks up which of the actions are there: live under the same key, or, of those whose ids were given, under the
 // same id, live or ended.
 func (t *txn) known(actions []action.Action, given []action.ID) (existing, error) {
@@ -149,7 +191,7 @@ func (t *txn) known(actions []action.Action, given []action.ID) (existing, error
 		}
 		k.keys = live
 	}
-	return k, nil
+	return k, t.cached(actions, k)
 }
 
 // cached lets the payload cache answer for the jobs that are new.
