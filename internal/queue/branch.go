@@ -26,7 +26,7 @@ const (
 	Dismissals                  // ended jobs that a client deleted
 )
 
-// Branches are the ways to the rows. The filter that leaves the fewest rows decides: a parent, a retried action or a
+// Branches returns the ways to the rows. The filter that leaves the fewest rows decides: a parent, a retried action or a
 // pipeline has few actions, and of most statuses there are few among all actions. Of successful ones there are many, and a
 // handler, a name or a kind leaves fewer.
 func (q ActionQuery) Branches() []Branch {
@@ -57,6 +57,7 @@ func (q ActionQuery) narrow() bool {
 	return q.Handler != "" || q.Name != "" || len(q.Names) > 0 || q.Kind != "" && q.Kind != action.KindJob
 }
 
+// byName returns a branch for each name of the query, which an index of names and ids serves, or one over all actions.
 func (q ActionQuery) byName() (branches []Branch) {
 	for _, name := range q.Names {
 		branches = append(branches, Branch{From: Actions, Name: name})
@@ -67,6 +68,7 @@ func (q ActionQuery) byName() (branches []Branch) {
 	return branches
 }
 
+// byStatus returns a branch for each final status, in the order of ids within each, and one for all live actions, which are few.
 func (q ActionQuery) byStatus(live bool, ended []action.Status) (branches []Branch) {
 	if live {
 		branches = append(branches, Branch{From: Threads})
@@ -77,6 +79,8 @@ func (q ActionQuery) byStatus(live bool, ended []action.Status) (branches []Bran
 	return branches
 }
 
+// byPhase returns the branches of the statuses that the phases cover. An ended job that was dismissed is found among dismissals,
+// whatever its status; the driver's condition on phases leaves it out of the branches of other phases.
 func (q ActionQuery) byPhase() []Branch {
 	live, dismissed := false, false
 	var ended []action.Status

@@ -30,7 +30,7 @@ type CacheEntry struct {
 	Scope        CacheScope `json:"-"`
 	Name         string     `json:"process"` // its id; of an idempotency key: the principal that sent it
 	Version      int        `json:"version"` // of the process; of an idempotency key: 1 when its request made the action, else 0
-	Body         []byte     `json:"-"`       // hash of an idempotent request's body
+	Body         []byte     `json:"-"`       // hash of an idempotent request's body; nil of a payload
 	ActionID     action.ID  `json:"jobId"`
 	InvalidAfter time.Time  `json:"invalidAfter,omitzero"` // the end of the time in which an ended job answers; zero: it answers forever
 	CreatedAt    time.Time  `json:"createdAt"`             // since when it is this action
@@ -45,12 +45,13 @@ type CacheQuery struct {
 
 // Idempotency identifies one request: a repeat gets what the first one made.
 type Idempotency struct {
-	Principal string
-	Key       string
+	Principal string            // which sent the request
+	Key       string            // its Idempotency-Key, as sent
 	Body      [sha256.Size]byte // of everything that makes the request what it is
 }
 
-// entryKey returns the key of the row. Two principals may use the same key.
+// entryKey returns the key of the row. Two principals may use the same key. A zero byte, which no stored text contains, separates
+// the two, so that different pairs have different hashes.
 func (i Idempotency) entryKey() action.ID {
 	h := sha256.New()
 	h.Write([]byte(i.Principal))
@@ -60,7 +61,11 @@ func (i Idempotency) entryKey() action.ID {
 }
 
 // answers looks up which action answers for each job that has a key: an earlier one, or the job itself. A job that is a
-// retry is always its own answer. The entries are locked in the order of keys until the transaction ends.
+// retry is always its own answer, so that its key points to it from now on. The result is by cache key.
+//
+// The entries are locked until the transaction ends, in the order of keys, but retries apart from the rest. Two transactions
+// that store both kinds may therefore meet in a deadlock, and the database runs one again. Of a key that both kinds
+// ask for, the retry answers, whichever is looked up first.
 func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
 	type entry struct {
 		key   action.ID
@@ -90,7 +95,8 @@ func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
 }
 
 // recall points keys to the entries' actions where nothing answers for them any more, or always, and returns what
-// each key has then.
+// each key has then. It sorts entries in place. Looking and pointing are one statement of the driver: of two requests at a
+// time one points the key to its action, and the other waits and then gets that action as its answer.
 func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntry, error) {
 	slices.SortFunc(entries, func(a, b CacheEntry) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	pointed, err := t.PointCache(entries, always)
@@ -120,7 +126,8 @@ func (t *txn) recall(entries []CacheEntry, always bool) (map[action.ID]CacheEntr
 	return found, err
 }
 
-// recallRequest returns the answer that a request got before. When the request is new, it points the request's key to id.
+// recallRequest returns the answer that a request got before. When the request is new, it points the request's key to id, which
+// the caller stores in the same transaction. The same key with another body is fault.IdempotencyKeyReused.
 func (t *txn) recallRequest(i Idempotency, id action.ID) (first Enqueued, repeated bool, err error) {
 	entry := t.requestEntry(i, id)
 	found, err := t.recall([]CacheEntry{entry}, false)
@@ -138,7 +145,8 @@ func (t *txn) recallRequest(i Idempotency, id action.ID) (first Enqueued, repeat
 	return Enqueued{ID: known.ActionID, Created: known.Version == 1}, true, nil
 }
 
-// answerRequest points a request's key to an action that was there before.
+// answerRequest points a request's key to an action that existed before, in place of the one that recallRequest has pointed it to.
+// Its repeats are answered with Created false, as the request itself.
 func (t *txn) answerRequest(i Idempotency, id action.ID) error {
 	entry := t.requestEntry(i, id)
 	entry.Version = 0
@@ -169,6 +177,7 @@ func (q *Queue) CacheEntry(ctx context.Context, key action.ID) (entry CacheEntry
 	return entry, err
 }
 
+// oneEntry reads a payload's entry. Idempotency keys have entries in the same table, which do not count.
 func oneEntry(tx rows, key action.ID) (CacheEntry, error) {
 	found, err := tx.CacheEntries([]action.ID{key}, CacheQuery{})
 	if err != nil {
@@ -180,7 +189,9 @@ func oneEntry(tx rows, key action.ID) (CacheEntry, error) {
 	return found[0], nil
 }
 
-// ExpireCache has an entry's job, once it has ended, answer for nothing from a moment on; a zero time: now.
+// ExpireCache has an entry's job, once it has ended, answer for nothing from a moment on; a zero time: now. A job that lives
+// answers until its end whatever the time, as two equal jobs at a time would do the same work. fault.NotFound: the key has no
+// entry.
 func (q *Queue) ExpireCache(ctx context.Context, key action.ID, at time.Time) (entry CacheEntry, err error) {
 	err = q.write(ctx, "expire a payload", func(t *txn) error {
 		if at.IsZero() {
@@ -199,7 +210,7 @@ func (q *Queue) ExpireCache(ctx context.Context, key action.ID, at time.Time) (e
 }
 
 // Dismiss records that a client deleted an ended job. The action keeps its end; equal payloads get a new job from now
-// on. The second time changes nothing. fault.NotReady while the action lives.
+// on. The second time changes nothing. fault.NotReady while the action lives, fault.NoSuchAction when there was none.
 func (q *Queue) Dismiss(ctx context.Context, id action.ID, by string) error {
 	return q.write(ctx, "dismiss job "+id.String(), func(t *txn) error {
 		state, err := actionState(t.rows, id)

@@ -21,9 +21,28 @@
 //     nothing first, and an end that comes too late changes nothing.
 //   - What OnEnd locks is locked before any thread, and threads are locked in the order of their ids. Transactions that
 //     lock in any other order could wait for each other.
+//   - A live job that a request subscribes to is locked when the request finds it, in no order with threads that were locked
+//     before. A deadlock that follows from this is resolved by the database, which runs one of the transactions again.
 //   - Successors are planned before the transaction, since planning may fetch documents. An end whose plan is missing or no
 //     longer fits is deferred: left out, and tried again by its caller.
 //   - Times of this process are corrected to the database's clock before they are stored (store.Tx.Corrected).
+//
+// # Transactions and what they decide
+//
+// A function that is passed to txn or Queue as a transaction may run several times: PostgreSQL runs it again after a deadlock
+// or a lost race for a key. Results that it leaves in variables of its caller are therefore assigned, and never appended to,
+// in each run. What it decides is decided from rows that it has locked itself.
+//
+// Some decisions are made twice. A decider (see move.go) first runs on a read of the database without locks, only to find out
+// which ends need a plan. It runs again under the locks, and that result counts. Between the two the action may have been
+// claimed, canceled or ended: then its plan does not fit, and the end is deferred. So a plan is a guess, and never a decision.
+//
+// # Two drivers
+//
+// On PostgreSQL several instances share the database, so leases, guards and locks mean what they say. On the embedded log one
+// process runs roles, and its lock file is the proof: every claim of another instance is that of a dead one, instances have
+// no leases, and a transaction needs no locks, because it is the only one that writes. Code of this package that differs
+// between the two asks store.DB.Embedded; the drivers leave out what their database does not need.
 //
 // # Why not the obvious way
 //

@@ -18,13 +18,14 @@ const (
 	deadlinePlans = 2 * time.Second
 )
 
-// Deadline is the place of a live action among those that have a deadline.
+// Deadline is the place of a live action among those that have a deadline. They are ordered by At, then ID.
 type Deadline struct {
 	At time.Time
 	ID action.ID
 }
 
-// passed is up to where late actions have been seen to. The zero value starts with the first.
+// passed is up to where late actions have been seen to. The zero value starts with the first. Without it, ends that are deferred
+// would be found first by every look, and hide the late actions behind them.
 type passed struct {
 	after Deadline
 	more  bool      // there are late actions behind after
@@ -32,7 +33,11 @@ type passed struct {
 }
 
 // Due makes actions ready whose time has come, ends those past their deadline, and returns when to look again, by this
-// process's clock (zero: nothing waits for its time, and no deadline passes within a minute).
+// process's clock (zero: nothing waits for its time, and no deadline passes within a minute). A time that has passed means at
+// once: one call makes at most sweep actions ready and ends at most as many.
+//
+// Every instance may call it at any time. Rows that another one is making ready are passed over, and an end that another one
+// records first changes nothing. With an error it may have made actions ready all the same.
 func (q *Queue) Due(ctx context.Context) (next time.Time, err error) {
 	seen := q.seenTo(time.Now())
 	var ahead time.Duration // of the database's clock
@@ -60,7 +65,8 @@ func (q *Queue) Due(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// seenTo returns up to where late actions need not be looked at now.
+// seenTo returns up to where late actions need not be looked at now: nowhere, once all were seen and deferred ends are to be tried
+// again.
 func (q *Queue) seenTo(now time.Time) passed {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,7 +120,7 @@ func (q *Queue) due(ctx context.Context, seen *passed, late []Deadline) (next ti
 	return next, nil
 }
 
-// endLate ends late actions that something follows.
+// endLate ends late actions that something follows. Their plans have deadlinePlans altogether; ends without one are deferred.
 func (q *Queue) endLate(ctx context.Context, ids []action.ID, ends []End) (Deferred, error) {
 	planning, cancel := context.WithTimeoutCause(ctx, deadlinePlans, errSlowPlan)
 	defer cancel()
@@ -122,13 +128,15 @@ func (q *Queue) endLate(ctx context.Context, ids []action.ID, ends []End) (Defer
 	return q.transact(ctx, "end late actions", planned, func(t *txn) error { return t.change(ids, passDeadline) })
 }
 
-// passDeadline ends actions whose deadline has passed, or has them stopped.
+// passDeadline ends actions whose deadline has passed, or has them stopped when they run. It looks at the deadline again, since an
+// id may be from a look before the locks.
 var passDeadline = each(func(t *txn, f live) (action.Input, bool) {
 	due := !f.thread.Deadline.IsZero() && !f.thread.Deadline.After(t.Now())
 	return action.Input{Kind: action.PassDeadline, Source: "deadline"}, due
 })
 
-// seeTo remembers up to where late actions have been seen to.
+// seeTo remembers up to where late actions have been seen to. The time to begin again is set by the first deferred end and
+// stays, so that later ones do not put it off.
 func (q *Queue) seeTo(seen *passed, deferred bool) {
 	if deferred && seen.again.IsZero() {
 		seen.again = time.Now().Add(deadlineAgain)

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Successors decides which actions follow other ones. What it plans is stored in the
-// transaction in which the other one begins or ends.
+// Successors decides which actions follow other ones. What it plans is stored in the transaction in which the other one
+// begins or ends, so a follower exists exactly when that beginning or end is recorded. It is safe for concurrent use.
 type Successors interface {
 	// Begins returns what follows when an action runs, to which later requests have added subscribers. It is called inside
 	// transactions, each time: it only computes, and returns the same ids for the same action.
@@ -28,7 +28,7 @@ type Successors interface {
 
 // Successor is an action that another one asks for.
 type Successor struct {
-	Action action.Action  // with its id
+	Action action.Action  // with its id, which is derived from what it follows: one that is stored already is not stored twice
 	Link   *action.Action // for a job: stored in its place, SUCCESSFUL, when another job answers for the same payload
 	Code   string         // of Fault
 	Fault  string         // why the action is stored as FAILED; "": it is to be done
@@ -38,6 +38,11 @@ type Successor struct {
 const codeLinked = "linked"
 
 // enqueueSuccessors stores what follows in the transaction that it follows from.
+//
+// A successor must not keep its predecessor from ending. So one whose parameters or time are refused is stored without them
+// and ends at once as FAILED, for people to find, and one that a job of the payload cache answers is stored as a link to that
+// job. What ends here at its birth has no successors of its own: its thread is stored and deleted in one transaction, and no
+// instance can claim it in between.
 func (t *txn) enqueueSuccessors(follows []Successor) error {
 	if len(follows) == 0 {
 		return nil
@@ -79,7 +84,8 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 	return err
 }
 
-// link stores the actions that refer to existing jobs; their output names the job.
+// link stores the actions that refer to existing jobs; their output names the job. It adds their ends to born and returns it. A
+// link that exists already, from an earlier call of the same plan, is left as it is.
 func (t *txn) link(born []move, links []Successor) ([]move, error) {
 	if len(links) == 0 {
 		return born, nil
@@ -101,7 +107,8 @@ func (t *txn) link(born []move, links []Successor) ([]move, error) {
 	return born, err
 }
 
-// endAtOnce ends an action that this transaction has stored.
+// endAtOnce adds to born the end of an action that this transaction has stored. The action is prepared again, as enqueue has
+// prepared its own copy, so that both have the same lane and time.
 func (t *txn) endAtOnce(born []move, a action.Action, o action.Outcome) ([]move, error) {
 	a, err := t.prepare(a)
 	if err != nil {
@@ -111,9 +118,12 @@ func (t *txn) endAtOnce(born []move, a action.Action, o action.Outcome) ([]move,
 	return append(born, move{action: &a, Transition: next}), err
 }
 
-// finish is the one way to the end. It deletes the threads, writes the last states and events, stores what was planned to
-// follow, and has the ends recorded elsewhere (Options.OnEnd), all in this transaction; prepareEnds was called before. With
+// finish ends actions, and nothing else does. It deletes the threads, writes the last states and events, stores what was planned
+// to follow, and has the ends recorded elsewhere (Options.OnEnd), all in this transaction; prepareEnds was called before. With
 // an owner the threads need not be locked: those end that are as its claim left them. It returns the ones that ended.
+//
+// Threads are deleted first. That delete has the fence, so it decides which ends take place, and only those are followed and
+// recorded. Recording comes last, because it may fail for reasons of another package, and then all is undone.
 func (t *txn) finish(owner action.ID, moves []move) ([]*move, error) {
 	if len(moves) == 0 {
 		return nil, nil
@@ -153,7 +163,8 @@ func (t *txn) recordEnds(ended []*move) error {
 	return t.record(all)
 }
 
-// writeFollowers writes the events before the ends, and stores what follows these.
+// writeFollowers writes the events before the ends, and stores what follows these. The rows of subscribers are deleted with the
+// end that calls them: the end and its calls are one transaction, so each is called once.
 func (t *txn) writeFollowers(ended []*move) error {
 	var before []action.Event
 	var follows []Successor
@@ -177,51 +188,27 @@ func (t *txn) writeFollowers(ended []*move) error {
 	return t.enqueueSuccessors(follows)
 }
 
-// enqueue stores those of the actions that are not there yet.
+// enqueue stores those of the actions that do not exist yet, and returns what became of each, in their order. One action that is
+// refused fails the transaction, and so all that are stored with it. Errors: fault.Invalid for an action that cannot be
+// stored, and those of subscribe.
+//
+// An action exists when its id or its unique key is live or, for ids that the caller gave, has ended. Looking and storing are
+// not atomic on PostgreSQL: when another transaction stores the same in between, the insert fails and the database runs the
+// transaction again, which then finds it.
 func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
-	prepared := make([]action.Action, len(actions))
-	var given []action.ID
-	for i, a := range actions {
-		if !a.ID.IsZero() {
-			given = append(given, a.ID)
-		}
-		var err error
-		if prepared[i], err = t.prepare(a); err != nil {
-			return nil, err
-		}
+	prepared, given, err := t.prepareAll(actions)
+	if err != nil {
+		return nil, err
 	}
 	known, err := t.known(prepared, given)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.cached(prepared, known); err != nil {
+	made, fresh, late := known.divide(prepared)
+	if err := t.insert(fresh); err != nil {
 		return nil, err
 	}
-	made := make([]Enqueued, len(prepared))
-	var rows []ThreadRow
-	var fresh []action.Action
-	type late struct {
-		job action.ID
-		Subscriber
-	}
-	var subscribed []late // to jobs that answer
-	for i, a := range prepared {
-		if id, there := known.find(a); there {
-			made[i] = Enqueued{ID: id}
-			if a.Subscriber != nil && id != a.ID && id == known.jobs[a.CacheKey] {
-				subscribed = append(subscribed, late{id, Subscriber{a.ID, *a.Subscriber}})
-			}
-			continue
-		}
-		known.add(a)
-		made[i] = Enqueued{ID: a.ID, Created: true}
-		fresh = append(fresh, a)
-		rows = append(rows, t.row(a, newThread(a, t.Now())))
-	}
-	if err := t.insert(rows, fresh); err != nil {
-		return nil, err
-	}
-	for _, s := range subscribed {
+	for _, s := range late {
 		if err := t.subscribe(s.job, s.Subscriber); err != nil {
 			return nil, err
 		}
@@ -229,7 +216,12 @@ func (t *txn) enqueue(actions []action.Action) ([]Enqueued, error) {
 	return made, nil
 }
 
-// subscribe has the subscriber of a request called for the job that answers it.
+// subscribe has the subscriber of a request called for the job that answers it. The lock on the job's thread keeps the job from
+// ending meanwhile. When the job lives, a row is added that its end turns into a call; when it runs already, the call of its
+// beginning is made up for. When it has ended, the planned call is stored at once.
+//
+// Errors: errJustEnded when the job has ended since its answer was planned, so that the caller plans again; fault.Unavailable
+// when the call cannot be planned now; fault.Refused when the job has mostSubscribers; fault.Internal without Successors.
 func (t *txn) subscribe(job action.ID, s Subscriber) error {
 	if t.core.options.Successors == nil {
 		return fault.New(fault.Internal, "job %s answers for the payload, and this queue calls no subscribers", job).

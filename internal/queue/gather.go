@@ -16,13 +16,13 @@ const (
 )
 
 // gathering lets callers of Enqueue share transactions. A caller that arrives while the maximum is running joins the next
-// group. An idle queue stores at once.
+// group. An idle queue stores at once: no call waits for others to join it.
 type gathering struct {
-	mu      sync.Mutex
-	waiting []*enqueueCall
-	running int
-	closed  bool // calls go alone, and are refused
-	ended   sync.WaitGroup
+	mu      sync.Mutex     // guards what follows but ended; it is not held while a group is stored
+	waiting []*enqueueCall // in the order of arrival
+	running int            // goroutines that store groups
+	closed  bool           // calls go alone, and are refused
+	ended   sync.WaitGroup // those goroutines
 }
 
 // enqueueCall is one call of Enqueue, and then its answer.
@@ -34,7 +34,8 @@ type enqueueCall struct {
 	done    chan struct{}
 }
 
-// gather stores the actions of one caller in a transaction with those of others.
+// gather stores the actions of one caller in a transaction with those of others. The transaction does not end with the caller's
+// context, since it is not the caller's alone. A context that has ended before is refused, so that nothing is stored for it.
 func (q *Queue) gather(ctx context.Context, actions []action.Action) ([]Enqueued, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -60,7 +61,8 @@ func (q *Queue) gather(ctx context.Context, actions []action.Action) ([]Enqueued
 	}
 }
 
-// runGroups stores the calls that wait until none does.
+// runGroups stores the calls that wait until none does. Whether it ends is decided under the lock by take, so a call that
+// arrives at that moment either is taken or begins another runGroups.
 func (q *Queue) runGroups() {
 	for {
 		some := q.calls.take()
@@ -79,7 +81,8 @@ func (g *gathering) close() {
 	g.ended.Wait()
 }
 
-// take takes a group; none: it is over.
+// take returns the next group, at most fullGroup actions but one call at least; none: no call waits, and its caller counts as
+// running no more.
 func (g *gathering) take() []*enqueueCall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,8 +98,8 @@ func (g *gathering) take() []*enqueueCall {
 	return some
 }
 
-// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that the rest are
-// not refused with it.
+// storeGroup stores the actions of a group of calls, and answers each. When one is at fault, each is stored alone, so that
+// the rest are not refused with it. Closing done publishes the answer: made and err are not written after it.
 func (q *Queue) storeGroup(group []*enqueueCall) {
 	var all []action.Action
 	for _, o := range group {
@@ -117,8 +120,8 @@ func (q *Queue) storeGroup(group []*enqueueCall) {
 	}
 }
 
-// ofTheDatabase reports whether an error would meet every call of a group alike: the database is away. A missing partition concerns only
-// the call whose time it is.
+// ofTheDatabase reports whether an error would meet every call of a group alike: the database is away. A missing partition
+// concerns only the call whose time it is.
 func ofTheDatabase(err error) bool {
 	return (fault.Is(err, fault.LedgerUnavailable) || fault.Is(err, fault.Unavailable)) && !errors.Is(err, ErrNoPartition)
 }

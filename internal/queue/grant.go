@@ -10,10 +10,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Grant reports results, gives unused tokens back, and takes tokens and slots of
-// many lanes in one transaction. Besides what was asked for it returns every
-// other limiter that is slowed, paused or disabled, with nothing granted; on a
-// lane that is well and has no limits nothing is kept. fault.StaleClaim: the owner was declared dead.
+// Grant reports results, gives unused tokens back, and takes tokens and slots of many lanes in one transaction. Besides what
+// was asked for it returns every other limiter that is slowed, paused or disabled, with nothing granted; on a lane that is
+// well and has no limits nothing is kept. fault.StaleClaim: the owner was declared dead.
+//
+// Each key is asked for once. Results that are reported again after a lost answer may count twice, which at worst slows a
+// lane that is refused a little sooner. Tokens that were granted without an answer are lost, so the limit is never exceeded.
 func (q *Queue) Grant(ctx context.Context, owner Instance, asks []action.Ask) (grants []action.Grant, err error) {
 	if len(asks) == 0 {
 		err = q.read(ctx, "read limits", func(tx rows) error {
@@ -30,7 +32,8 @@ func (q *Queue) Grant(ctx context.Context, owner Instance, asks []action.Ask) (g
 	return grants, err
 }
 
-// grant answers asks, which are sorted by their keys.
+// grant answers asks, which are sorted by their keys. The limiters are locked in that order, by every instance, and answered in
+// another: a handler before its lanes, because an instance gets a slot of a lane only while it has one of the handler.
 func (t *txn) grant(owner Instance, asks []action.Ask) ([]action.Grant, error) {
 	keys := make([]string, len(asks))
 	for i, a := range asks {
@@ -77,7 +80,7 @@ func (t *txn) grant(owner Instance, asks []action.Ask) ([]action.Grant, error) {
 	return append(grants, others...), err
 }
 
-// handlersFirst are the indices of asks, those of whole handlers before those of their lanes.
+// handlersFirst returns the indices of asks, those of whole handlers before those of their lanes, and otherwise in their order.
 func handlersFirst(asks []action.Ask) []int {
 	order := make([]int, 0, len(asks))
 	for _, whole := range []bool{true, false} {
@@ -90,13 +93,15 @@ func handlersFirst(asks []action.Ask) []int {
 	return order
 }
 
-// pool is a key's slots as far as they are held.
+// pool is a key's slots as far as they are held. Its Capacity is set once the bucket is known.
 type pool struct {
 	action.SlotPool
-	mine SlotLease
+	mine SlotLease // what the asking instance has stored
 }
 
-// pools counts the slots of living instances. An instance that is not among them gets nothing.
+// pools counts the slots of living instances. An instance that is not among them gets nothing, and fault.StaleClaim: slots
+// belong to the row of their instance, and end with it. The limiters are locked, so no other instance takes slots of theirs
+// before the transaction ends.
 func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 	live, err := t.Instances()
 	if err != nil {
@@ -129,7 +134,9 @@ func (t *txn) pools(owner Instance, keys []string) (map[string]pool, error) {
 	return pools, err
 }
 
-// answer is what one ask gets, and the slots that its owner holds from now on.
+// answer returns what one ask gets, and the slots that its owner holds from now on. The order matters: the configuration
+// first, since it bounds what may be given back; results before tokens are taken, so that a lane that was just refused gives
+// away fewer.
 func answer(a action.Ask, b action.Bucket, p pool, now time.Time) (action.Grant, SlotLease) {
 	b = b.With(a.Limit, now).Return(a.Unused)
 	b = b.Observe(a.Results, now)
@@ -151,7 +158,8 @@ func answer(a action.Ask, b action.Bucket, p pool, now time.Time) (action.Grant,
 	return g, hold
 }
 
-// troubled are the limiters in trouble but those of the keys.
+// troubled returns a grant of nothing for each limiter in trouble but those of the keys. An instance that has no work in such
+// a lane yet learns by it that it need not claim any.
 func troubled(tx rows, but []string) (grants []action.Grant, err error) {
 	rows, err := tx.Limiters(true)
 	for _, r := range rows {

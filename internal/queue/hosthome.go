@@ -2,7 +2,7 @@ package queue
 
 import "context"
 
-// HostHome is a home that holds local hosts. On a shared ledger local://NAME is a folder of one home, and local:///DIR a
+// HostHome is a home that holds local hosts. On a shared database local://NAME is a folder of one home, and local:///DIR a
 // folder of that home's machine: the home whose process begins the first step of a host keeps the host.
 type HostHome struct {
 	ID    string `json:"id"`    // the same for all processes with this home
@@ -16,7 +16,7 @@ type Homes struct{ queue *Queue }
 func NewHomes(q *Queue) *Homes { return &Homes{queue: q} }
 
 // BindHost keeps a local host, by its address, for a home unless another one has it, and returns the home that has it.
-// On the embedded ledger that is always the caller's.
+// On the embedded log that is always the caller's. A binding is never removed, so a host's folder is always of the same home.
 func (h *Homes) BindHost(ctx context.Context, address string, home HostHome) (keeper HostHome, err error) {
 	err = h.queue.write(ctx, "bind host "+address, func(t *txn) error {
 		keeper, err = t.BindHost(address, home)
@@ -25,7 +25,7 @@ func (h *Homes) BindHost(ctx context.Context, address string, home HostHome) (ke
 	return keeper, err
 }
 
-// HostHomes returns the homes of local hosts, by address; none on the embedded ledger.
+// HostHomes returns the homes of local hosts, by address; none on the embedded log.
 func (h *Homes) HostHomes(ctx context.Context) (homes map[string]HostHome, err error) {
 	err = h.queue.list(ctx, "read the homes of hosts", func(tx rows) error {
 		homes, err = tx.HostHomes()

@@ -13,10 +13,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// insert stores actions with their threads.
-func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
+// insert stores actions with their threads, and wakes conductors for those that are due. Threads go first: their unique keys
+// and ids find out races with other transactions.
+func (t *txn) insert(fresh []action.Action) error {
 	if len(fresh) == 0 {
 		return nil
+	}
+	rows := make([]ThreadRow, len(fresh))
+	for i, a := range fresh {
+		rows[i] = t.row(a, newThread(a, t.Now()))
 	}
 	slices.SortFunc(rows, func(a, b ThreadRow) int { // so that transactions with the same keys do not wait for each other
 		return cmp.Or(strings.Compare(a.UniqueKey, b.UniqueKey), bytes.Compare(a.ID[:], b.ID[:]))
@@ -35,7 +40,23 @@ func (t *txn) insert(rows []ThreadRow, fresh []action.Action) error {
 	return t.InsertActions(fresh)
 }
 
-// prepare fills in what an action leaves open and refuses what cannot be stored.
+// prepareAll prepares actions, and returns them with the ids that the caller gave.
+func (t *txn) prepareAll(actions []action.Action) (prepared []action.Action, given []action.ID, err error) {
+	prepared = make([]action.Action, len(actions))
+	for i, a := range actions {
+		if !a.ID.IsZero() {
+			given = append(given, a.ID)
+		}
+		if prepared[i], err = t.prepare(a); err != nil {
+			return nil, nil, err
+		}
+	}
+	return prepared, given, nil
+}
+
+// prepare fills in what an action leaves open and refuses what cannot be stored: fault.Invalid. Times are by the database's
+// clock, so it works in the transaction. A RunAt in the past becomes now, because the rank counts from it: an old time would
+// overtake everything that waits. Preparing an action with an id twice in one transaction gives the same action.
 func (t *txn) prepare(a action.Action) (action.Action, error) {
 	now := t.Now()
 	if a.ID.IsZero() {
@@ -57,7 +78,8 @@ func (t *txn) prepare(a action.Action) (action.Action, error) {
 	return a, refuse(a, now)
 }
 
-// refuse names what is wrong with an action, if anything is.
+// refuse returns what is wrong with an action, with the code fault.Invalid, or nil. What one database cannot store is refused on
+// every database.
 func refuse(a action.Action, now time.Time) error {
 	switch {
 	case a.Kind == "" || a.Handler == "":
@@ -75,7 +97,8 @@ func refuse(a action.Action, now time.Time) error {
 // maxText is the length of a text of an action in bytes; an index of PostgreSQL holds hardly more.
 const maxText = 1024
 
-// refuseTexts names a text of an action that not every database stores.
+// refuseTexts returns the fault of the first text of an action that not every database stores: PostgreSQL has no NUL and only
+// UTF-8.
 func refuseTexts(a action.Action) error {
 	for _, text := range []struct{ called, is string }{
 		{"name", a.Name}, {"kind", a.Kind}, {"handler", a.Handler}, {"lane", a.Lane}, {"unique key", a.UniqueKey}, {"creator", a.CreatedBy},
@@ -90,7 +113,8 @@ func refuseTexts(a action.Action) error {
 	return nil
 }
 
-// newThread returns the thread of an action that was just stored. Its id may be older: its deadline counts from now.
+// newThread returns the thread of an action that was just stored. Its id may be older, as that of a tick which is made up
+// for, so its deadline counts from now.
 func newThread(a action.Action, now time.Time) action.Thread {
 	t := action.Thread{Status: action.Pending, RunAt: a.RunAt}
 	if a.Policy.Deadline > 0 {
@@ -103,9 +127,11 @@ func newThread(a action.Action, now time.Time) action.Thread {
 type existing struct {
 	keys map[string]action.ID
 	ids  map[action.ID]bool
-	jobs map[action.ID]action.ID // which one answers, by cache key
+	jobs map[action.ID]action.ID // which one answers, by cache key; the job itself if no other does
 }
 
+// find returns the action that is the answer to an enqueue of a, and true, or the id of a and false. A live unique key comes
+// before the payload cache. An action whose own id exists is itself the answer, even if its key points to another one by now.
 func (k existing) find(a action.Action) (action.ID, bool) {
 	if id, ok := k.keys[a.UniqueKey]; ok && a.UniqueKey != "" {
 		return id, true
@@ -116,6 +142,7 @@ func (k existing) find(a action.Action) (action.ID, bool) {
 	return a.ID, k.ids[a.ID]
 }
 
+// add records an action that is to be stored, so that a later one of the same call finds it.
 func (k existing) add(a action.Action) {
 	k.ids[a.ID] = true
 	if a.UniqueKey != "" {
@@ -123,8 +150,32 @@ func (k existing) add(a action.Action) {
 	}
 }
 
-// known looks up which of the actions are there: live under the same key, or, of those whose ids were given, under the
-// same id, live or ended.
+// lateSubscriber is the subscriber of a request that a job of an earlier request answers.
+type lateSubscriber struct {
+	job action.ID
+	Subscriber
+}
+
+// divide returns what becomes of each action, in their order, the actions that are to be stored, and the subscribers of those
+// that a job answers.
+func (k existing) divide(actions []action.Action) (made []Enqueued, fresh []action.Action, late []lateSubscriber) {
+	made = make([]Enqueued, len(actions))
+	for i, a := range actions {
+		id, there := k.find(a)
+		made[i] = Enqueued{ID: id, Created: !there}
+		switch {
+		case !there:
+			k.add(a)
+			fresh = append(fresh, a)
+		case a.Subscriber != nil && id != a.ID && id == k.jobs[a.CacheKey]:
+			late = append(late, lateSubscriber{id, Subscriber{a.ID, *a.Subscriber}})
+		}
+	}
+	return made, fresh, late
+}
+
+// known looks up which of the actions exist: live under the same key, or, of those whose ids were given, under the same id,
+// live or ended, or as an earlier answer to the same payload. Ids that prepare has just made are not looked for.
 func (t *txn) known(actions []action.Action, given []action.ID) (existing, error) {
 	var keys []string
 	for _, a := range actions {
@@ -149,10 +200,11 @@ func (t *txn) known(actions []action.Action, given []action.ID) (existing, error
 		}
 		k.keys = live
 	}
-	return k, nil
+	return k, t.cached(actions, k)
 }
 
-// cached lets the payload cache answer for the jobs that are new.
+// cached lets the payload cache answer for the jobs that are new. Jobs that exist are left out: asking for them would point
+// the key of a job that no longer answers back to it.
 func (t *txn) cached(actions []action.Action, known existing) error {
 	var jobs []action.Action
 	for _, a := range actions {
@@ -168,5 +220,5 @@ func (t *txn) cached(actions []action.Action, known existing) error {
 	return err
 }
 
-// farthest is the largest delay of RunAt.
+// farthest is the largest delay of RunAt. A later time is a mistake of its unit rather than a wish.
 const farthest = 366 * 24 * time.Hour

@@ -18,7 +18,11 @@ const (
 )
 
 // Join registers an instance. On the embedded log, where the holder of the lock file is the one process that runs
-// roles, the row is for people only, and has no lease.
+// roles, the row is for people only, and has no lease. The id must be new: claims of an instance that was declared dead may be
+// others' by now.
+//
+// The guard is bound before the row is stored. In the other order an observer could find the row without its lock, and take
+// the instance for dead before it has begun.
 func (q *Queue) Join(ctx context.Context, i Instance) error {
 	var guard int64
 	err := store.Call(ctx, "join as "+i.Name, func(ctx context.Context) (err error) {
@@ -35,11 +39,13 @@ func (q *Queue) Join(ctx context.Context, i Instance) error {
 	})
 }
 
-// Guarded reports whether other instances can see that this process lives. While they cannot, they may rescue its claims.
+// Guarded reports whether other instances can see that this process lives. While they cannot, they may rescue its claims, so it
+// should begin no attempt. It asks nothing of the database.
 func (q *Queue) Guarded() bool { return q.driver.Guarded() }
 
 // Heartbeat renews an instance and what it serves; fault.StaleClaim says that it was declared dead: its claims are
-// others' by now. On the embedded log it writes what changed, if anything did.
+// others' by now. On the embedded log it writes what changed, if anything did: each write there is a sync of the disk, and no
+// other process reads the lease.
 func (q *Queue) Heartbeat(ctx context.Context, i Instance) error {
 	i.Report = q.options.Reporter.Report()
 	if q.db.Embedded() && !q.beats(i) {
@@ -57,7 +63,7 @@ func (q *Queue) Heartbeat(ctx context.Context, i Instance) error {
 	})
 }
 
-// beats notes what is written of an instance, and reports whether that is news.
+// beats notes what is about to be written of an instance, and reports whether that is news.
 func (q *Queue) beats(i Instance) bool {
 	now := fmt.Sprint(i.Handlers, i.Draining, i.Report)
 	q.mu.Lock()
@@ -69,8 +75,8 @@ func (q *Queue) beats(i Instance) bool {
 	return true
 }
 
-// TakeOver removes the instances that earlier processes left in the embedded log. The caller has its lock file, so they have ended. On a shared ledger it
-// does nothing.
+// TakeOver removes the instances that earlier processes left in the embedded log. The caller has its lock file, so they have
+// ended. On a shared database it does nothing: there the death of each instance is found by its lock or its lease.
 func (q *Queue) TakeOver(ctx context.Context) error {
 	if !q.db.Embedded() {
 		return nil
@@ -78,7 +84,7 @@ func (q *Queue) TakeOver(ctx context.Context) error {
 	return q.write(ctx, "take over the log", func(t *txn) error { return t.removeDead(action.ID{}) })
 }
 
-// Leave removes an instance; claims that it still holds may be rescued at once.
+// Leave removes an instance; claims that it still holds may be rescued at once. An instance without a row is not an error.
 func (q *Queue) Leave(ctx context.Context, i Instance) error {
 	return q.write(ctx, "leave as "+i.Name, func(t *txn) error {
 		t.core.leave(i)
@@ -86,7 +92,7 @@ func (q *Queue) Leave(ctx context.Context, i Instance) error {
 	})
 }
 
-// Instances lists the registered ones that are alive.
+// Instances lists the registered instances, by id. One that has just died is listed until another one has noticed.
 func (q *Queue) Instances(ctx context.Context) (all []InstanceRow, err error) {
 	err = q.read(ctx, "read instances", func(tx rows) error {
 		all, err = tx.Instances()
@@ -95,7 +101,8 @@ func (q *Queue) Instances(ctx context.Context) (all []InstanceRow, err error) {
 	return all, err
 }
 
-// removeDead removes dead instances. It does nothing while self is the only one, as it always is on the embedded log.
+// removeDead removes dead instances. It does nothing while self is the only one, as it always is on the embedded log. It looks in
+// a read first, so that a lone instance writes nothing.
 func (q *Queue) removeDead(ctx context.Context, self action.ID) error {
 	if q.db.Embedded() {
 		return nil
@@ -122,10 +129,14 @@ const (
 	LostOverdue LossReason = "overdue" // the attempt ran past its own end
 )
 
-// maxBuried bounds what is remembered of dead instances.
+// maxBuried bounds what is remembered of dead instances. When it is reached all is forgotten: the reasons are for metrics and logs
+// alone, and lossOfInstance has an answer without them.
 const maxBuried = 1000
 
-// removeDead removes dead instances, and remembers how they died for the rescue of their claims.
+// removeDead removes dead instances, and remembers how they died for the rescue of their claims. self judges: by
+// leases only while its own has not passed, and by locks only while it holds its own. On the embedded log every instance but
+// self is dead. What is remembered may belong to a transaction that is rolled back, and then describes instances that a later
+// one removes.
 func (t *txn) removeDead(self action.ID) error {
 	rows, err := t.Instances()
 	if err != nil {
@@ -146,7 +157,7 @@ func (t *txn) removeDead(self action.ID) error {
 	return nil
 }
 
-// lossOfInstance is how an instance died. One that another process declared dead was found by its lock most likely,
+// lossOfInstance returns how an instance died. One that another process declared dead was found by its lock most likely,
 // since a lease takes longer.
 func (c *core) lossOfInstance(id action.ID) LossReason {
 	c.mu.Lock()
@@ -159,26 +170,32 @@ func (c *core) lossOfInstance(id action.ID) LossReason {
 
 // leaseWatch is what this process has seen of another's lease.
 type leaseWatch struct {
-	lease  time.Time     // until then
-	looked time.Time     // when we did last
-	lasted time.Duration // how long we have not seen it renewed
+	lease  time.Time     // the end of its lease as stored, by the database's clock; only whether it changes counts
+	looked time.Time     // when this process looked last, by its own clock
+	lasted time.Duration // how long it was not seen renewed, without the time in which this process did not look
 }
 
+// join remembers an instance of this process, whose heartbeats decide how closely it watches others.
 func (c *core) join(i Instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.joined[i.ID] = i
 }
 
+// leave forgets an instance of this process.
 func (c *core) leave(i Instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.joined, i.ID)
 }
 
-// silent are those that have not said for a lease of self that they live, by this process' own clock and without the
-// time in which it did not look. That their leases have passed is not enough: when the ledger was away all have, and
-// when the database's clock was put forward or back; the instance that looks first must not remove all others.
+// silent returns the instances that were not renewed for a lease of self, by this process's own clock and without the time in
+// which it did not look. That their leases have passed is not enough: when the database was away all have, and when its clock
+// was put forward or back; the instance that looks first must not remove all others.
+//
+// Each look adds at most one heartbeat to the time that an instance has been silent, and a pause of more than two begins
+// again at nothing. So a process that was frozen itself, or could not reach the database, condemns none when it returns. It
+// remembers the instances of rows alone, and so forgets those that were removed.
 func (c *core) silent(self action.ID, rows []InstanceRow, now time.Time) (ids []action.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +220,7 @@ func (c *core) silent(self action.ID, rows []InstanceRow, now time.Time) (ids []
 	return ids
 }
 
-// noteNewer records that a newer Waybill has migrated the database.
+// noteNewer records that a newer Waybill has migrated the database, which makes this process drain and end.
 func (c *core) noteNewer(newer bool) {
 	if newer {
 		c.db.Signals().Outdate()

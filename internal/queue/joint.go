@@ -9,7 +9,10 @@ import (
 )
 
 // Steps stores the actions of steps that a pass begins, and asks live actions to stop, by their unique keys: drain lets a
-// running attempt end, cancel does not. It works in the transaction of the pass.
+// running attempt end, cancel does not. It works in the transaction of the pass, which has locked what OnEnd locks.
+//
+// Errors: fault.DuplicateKey when a step has a live action already, which the pass did not know, so that all of it must be
+// undone; fault.Unavailable when an end would be deferred, which steps never are, as nothing follows them.
 func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []string) error {
 	t := &txn{rows: q.in(tx), core: q.core}
 	made, err := t.enqueue(start)
@@ -30,7 +33,8 @@ func (q *Queue) Steps(tx *store.Tx, start []action.Action, drain, cancel []strin
 	return t.deferred.Err()
 }
 
-// stop asks live actions to stop, by their unique keys; those that have ended meanwhile need nothing.
+// stop asks live actions to stop, by their unique keys; those that have ended meanwhile need nothing. Unclaimed ones end here, and
+// OnEnd's record writes that in the same transaction.
 func (t *txn) stop(keys []string, kind action.InputKind) error {
 	if len(keys) == 0 {
 		return nil
@@ -51,7 +55,8 @@ func (t *txn) stop(keys []string, kind action.InputKind) error {
 }
 
 // Alive reports whether an instance lives, as the instance by sees it. On the embedded log only by does, since it holds the
-// lock file.
+// lock file. On a shared database it first removes the instances that by finds dead, in the caller's transaction: "dead" then
+// means the same here as for Rescue, namely without a row.
 func (q *Queue) Alive(tx *store.Tx, instance, by action.ID) (bool, error) {
 	if q.db.Embedded() {
 		return instance == by, nil

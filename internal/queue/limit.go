@@ -17,11 +17,13 @@ type Limiter struct {
 	Key   string `json:"lane"`
 	State string `json:"state"` // open | slowed | half-open | paused | disabled
 	action.Bucket
-	Rate float64 `json:"rate,omitempty"` // attempts a second that it may start now; 0: any number, unless State says that it may start none
-	Held int     `json:"held"`           // slots that instances hold
+	// Rate is how many attempts a second may start now; 0: any number, unless State says that none may.
+	Rate float64 `json:"rate,omitempty"`
+	Held int     `json:"held"` // slots that instances hold
 }
 
-// Limits lists the limiters that have something to say, by key: those with a configured limit, and those whose target refuses work.
+// Limits lists, by key, the limiters with a configured limit and those whose target refuses work or has refused some of late.
+// Lanes that are well and have no limits may have a row until it is forgotten; they are left out.
 func (q *Queue) Limits(ctx context.Context) (limits []Limiter, err error) {
 	err = q.read(ctx, "read limits", func(tx rows) error {
 		limits, err = limitsOf(tx, nil)
@@ -30,22 +32,20 @@ func (q *Queue) Limits(ctx context.Context) (limits []Limiter, err error) {
 	return limits, err
 }
 
-// BlockingLimiter returns the limiter that slows or blocks a lane, its own or its handler's; nil: none does.
-func (q *Queue) BlockingLimiter(ctx context.Context, lane string) (trouble *Limiter, err error) {
-	handler := action.HandlerOf(lane)
-	err = q.read(ctx, "read the limits of "+lane, func(tx rows) error {
-		limits, err := limitsOf(tx, []string{action.HandlerKey(handler), lane})
-		for _, limit := range limits {
-			if limit.Troubled() && (trouble == nil || limit.Disabled()) {
-				trouble = &limit
-			}
+// BlockingLimiter returns, of what Limits lists, the limiter that slows or blocks a lane: its own, or its handler's. It is
+// nil if neither does. A disabled limiter is preferred, since it does not recover without a person.
+func BlockingLimiter(limits []Limiter, lane string) (trouble *Limiter) {
+	whole := action.HandlerKey(action.HandlerOf(lane))
+	for i, limit := range limits {
+		if (limit.Key == lane || limit.Key == whole) && limit.Troubled() && (trouble == nil || limit.Disabled()) {
+			trouble = &limits[i]
 		}
-		return err
-	})
-	return trouble, err
+	}
+	return trouble
 }
 
-// limitsOf reads limiters as they are now; keys nil: all.
+// limitsOf reads limiters as they are now; keys nil: all that Limits lists. Rows are as of their last use, so each is brought
+// to the transaction's time first: a pause that has ended by then does not show.
 func limitsOf(tx rows, keys []string) ([]Limiter, error) {
 	rows, err := tx.Limiters(false)
 	if err != nil {
@@ -72,19 +72,25 @@ func limitsOf(tx rows, keys []string) ([]Limiter, error) {
 	return limits, err
 }
 
-// LimitCommand is what a person may do with a lane's limiter.
+// LimitCommand is what a person may do with a lane's limiter. A pause stops starts and lets attempts end. Resume ends a
+// pause, the target's as well as a person's. Enable lets a disabled lane run again. Reset forgets what the limiter learned of
+// its target, the target's own pause included; a person's pause and a disabled lane stay.
 type LimitCommand struct {
-	Kind   string // pause | resume | enable | reset
-	By     string
+	Kind   string        // one of limitKinds
+	By     string        // pause: the person, for the status; "": "a person"
 	Reason string        // pause
 	For    time.Duration // pause: afterwards the target is probed; 0: until a person resumes
 }
 
-// LimitKinds lists the commands.
-func LimitKinds() []string { return []string{"pause", "resume", "enable", "reset"} }
+// limitKinds returns the kinds of commands.
+func limitKinds() []string { return []string{"pause", "resume", "enable", "reset"} }
 
 // Limit carries out a command on a lane, or with action.HandlerKey on all lanes of a handler, and wakes the conductors.
-// Any lane may be paused; the other commands want one that has a limiter: fault.NotFound.
+// Any lane may be paused; the other commands want one that has a limiter: fault.NotFound. A command, lane or time that is not
+// valid is fault.Invalid. It returns the limiter as the command left it.
+//
+// Conductors that have tokens of the lane may still use them until they ask again, about a second later. Claims respect a
+// pause at once, since the claiming statement looks at the limiter.
 func (q *Queue) Limit(ctx context.Context, lane string, c LimitCommand) (limit Limiter, err error) {
 	err = q.write(ctx, c.Kind+" lane "+lane, func(t *txn) error {
 		if err := t.limitable(lane, c); err != nil {
@@ -114,10 +120,11 @@ func (q *Queue) Limit(ctx context.Context, lane string, c LimitCommand) (limit L
 	return limit, err
 }
 
-// limitable refuses an unknown command, and to make a limiter where the command needs one that is there.
+// limitable refuses an unknown command, and to make a limiter where the command needs one that is there: LockLimiters makes
+// what is missing, so a misspelt lane would otherwise get a row.
 func (t *txn) limitable(lane string, c LimitCommand) error {
-	if !slices.Contains(LimitKinds(), c.Kind) {
-		return fault.New(fault.Invalid, "%q is not a command: want %s", c.Kind, strings.Join(LimitKinds(), ", "))
+	if !slices.Contains(limitKinds(), c.Kind) {
+		return fault.New(fault.Invalid, "%q is not a command: want %s", c.Kind, strings.Join(limitKinds(), ", "))
 	}
 	if c.For < 0 || c.For > farthest {
 		return fault.New(fault.Invalid, "a pause of %s: want at most a year", c.For)
@@ -146,7 +153,7 @@ func (t *txn) limitable(lane string, c LimitCommand) error {
 	return missing.WithHint("waybill action limits")
 }
 
-// commanded is a bucket after a command of LimitKinds.
+// commanded returns a bucket after a command of limitKinds.
 func commanded(b action.Bucket, c LimitCommand, now time.Time) action.Bucket {
 	switch c.Kind {
 	case "pause":
@@ -163,7 +170,8 @@ func commanded(b action.Bucket, c LimitCommand, now time.Time) action.Bucket {
 	return b.Reset(now)
 }
 
-// forgetLimits drops limiters that say no more than new ones would.
+// forgetLimits drops limiters that say no more than new ones would. They are looked at again under their locks, because an
+// instance may have reported results since. A limiter that is used again later is made again.
 func (q *Queue) forgetLimits(ctx context.Context) error {
 	return q.write(ctx, "forget limits", func(t *txn) error {
 		rows, err := t.Limiters(false)
@@ -190,5 +198,6 @@ func (q *Queue) forgetLimits(ctx context.Context) error {
 	})
 }
 
-// forgetAfter is how long a limiter has not been used before it is forgotten.
+// forgetAfter is how long a limiter has not been used before it is forgotten. It leaves limiters alone that are used each
+// second, so that these are not deleted and made again.
 const forgetAfter = time.Hour

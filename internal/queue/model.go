@@ -7,13 +7,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// ActionState is an action with its live thread, or with its end.
+// ActionState is an action with its live thread, or with its end. Code, Error and Ref are those of its last
+// event.
 type ActionState struct {
 	action.Action
+	// Thread has, once the action has ended, only what its end keeps: status, seq, attempt, spent, lost and when it began to run.
+	// RunAt is then the action's own.
 	Thread     action.Thread   `json:"thread"`
 	Code       string          `json:"code,omitempty"`
 	Error      string          `json:"error,omitempty"`
-	Output     json.RawMessage `json:"output,omitempty"`
+	Output     json.RawMessage `json:"output,omitempty"`    // of a successful end; nil: none, or see OutputRef
 	OutputRef  string          `json:"outputRef,omitempty"` // blob key of an output that is too big for the row
 	Ref        string          `json:"ref,omitempty"`
 	EnqueuedAt time.Time       `json:"enqueuedAt"` // when it was stored; its id, and so CreatedAt, may be older
@@ -22,26 +25,27 @@ type ActionState struct {
 	Dismissed  time.Time       `json:"dismissedAt,omitzero"` // when a client deleted the ended job
 }
 
-// Claimed is an action together with the fence of the claim.
+// Claimed is an action together with the fence of the claim: Thread.ClaimedBy, Thread.Attempt and Thread.Seq are as the claim
+// left them.
 type Claimed struct {
 	action.Action
 	Thread action.Thread
 }
 
-// Completion is the end of a claimed attempt. One whose claim is no longer the
-// owner's is dropped and reported as late.
+// Completion is the end of a claimed attempt. One whose claim is no longer the owner's is dropped and reported as late: the
+// action has been rescued, and may run elsewhere by now.
 type Completion struct {
 	ID      action.ID
-	Attempt int
-	Outcome action.Outcome
-	HandOff bool     // Done means that the work was accepted elsewhere: QUEUED
-	Claimed *Claimed // as the claim returned it, so that it need not be read again; nil: it is read
+	Attempt int            // of the claim: with ID and the owner it proves the right to end the attempt
+	Outcome action.Outcome // by this process's clock; its At is corrected to the database's
+	HandOff bool           // Done means that the work was accepted elsewhere: QUEUED
+	Claimed *Claimed       // as the claim returned it, so that it need not be read again; nil: it is read
 }
 
 // Want asks for up to N ready actions of one lane.
 type Want struct {
 	Lane    string
-	N       int
+	N       int  // more than 0
 	HandOff bool // a claim changes no status: the observer of the work reports when it begins
 	Metered bool // the caller was granted tokens, so a slowed lane is claimed from as well
 }
@@ -57,7 +61,8 @@ type Turned struct {
 	Deferred Deferred    // completions that were left out
 }
 
-// Instance is one process that runs roles against a shared ledger.
+// Instance is one process that runs roles on the database. A process that joins again after it was declared dead is a new
+// instance with a new id, so that no claim of the old one is mistaken for its own.
 type Instance struct {
 	ID       action.ID
 	Name     string   // host name and process id, for people
@@ -70,7 +75,7 @@ type Instance struct {
 	Heartbeat time.Duration
 }
 
-// Beat is how often the instance says that it lives.
+// Beat returns the time between two heartbeats of the instance.
 func (i Instance) Beat() time.Duration {
 	if i.Heartbeat <= 0 {
 		return HeartbeatEvery
@@ -78,12 +83,13 @@ func (i Instance) Beat() time.Duration {
 	return i.Heartbeat
 }
 
-// lease is for how long it is taken to live after it has said so.
+// lease returns how long the instance counts as alive after a heartbeat. Two heartbeats may be lost.
 func (i Instance) lease() time.Duration { return 3 * i.Beat() }
 
 // CancelMode says how a caller ends an action.
 type CancelMode uint8
 
+// The modes of Cancel. They differ for claimed and handed-off work alone.
 const (
 	CancelNow CancelMode = iota + 1 // unclaimed: at once; claimed: its context is canceled
 	Drain                           // unclaimed: at once; a running attempt may end, none follows

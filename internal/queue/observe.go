@@ -27,8 +27,10 @@ type Observed struct {
 	Deferred Deferred    // ends that were left out, with what else their observations say
 }
 
-// Observe records what observers saw, in one transaction. It may be repeated:
-// what is known already, and news of what has ended, change nothing.
+// Observe records what observers saw, in one transaction. It may be repeated: what is known already, and news of what has ended,
+// change nothing. Several observations of one action count in their order. An end whose successors cannot be planned now is
+// left out with the whole observation of its action, and reported in Deferred, not as an error: the observer keeps what it saw
+// and repeats it.
 func (q *Queue) Observe(ctx context.Context, observations ...Observation) (seen Observed, err error) {
 	var ids, ending []action.ID
 	for _, o := range observations {
@@ -51,7 +53,8 @@ func (q *Queue) Observe(ctx context.Context, observations ...Observation) (seen 
 	return seen, err
 }
 
-// observe records what was observed of the actions.
+// observe records what was observed of the actions. seen has what ends before some ends are deferred; the caller takes those out,
+// because only a committed run knows them.
 func (t *txn) observe(ids []action.ID, decide decider) (seen Observed, err error) {
 	found, err := t.lockLive(ids)
 	if err != nil {
@@ -72,7 +75,7 @@ func (t *txn) observe(ids []action.ID, decide decider) (seen Observed, err error
 	return seen, t.settle(moves)
 }
 
-// observed is what becomes of live actions by observations.
+// observed returns what becomes of live actions by observations: one move for each that changes, if only in its progress.
 func (t *txn) observed(observations []Observation, found []live) (moves []move, err error) {
 	now := make(map[action.ID]*move, len(found))
 	for _, f := range found {
@@ -93,7 +96,8 @@ func (t *txn) observed(observations []Observation, found []live) (moves []move, 
 	return moves, nil
 }
 
-// see moves on by an observation. What has ended stays as it is.
+// see applies an observation to the move, which has what earlier ones did. What has ended stays as it is. A second change of
+// status in one transaction keeps the event of the first in before, so the history shows both.
 func (s *move) see(o Observation, now time.Time) error {
 	for _, in := range o.inputs() {
 		if s.Ended() {
@@ -115,7 +119,8 @@ func (s *move) see(o Observation, now time.Time) error {
 	return nil
 }
 
-// inputs are what an observation means to the state machine, in order.
+// inputs returns what an observation means to the state machine, in order. A beginning comes before
+// the end.
 func (o Observation) inputs() []action.Input {
 	var inputs []action.Input
 	if o.Began {
@@ -127,7 +132,8 @@ func (o Observation) inputs() []action.Input {
 	return inputs
 }
 
-// unknown lists the ids without an action, live or ended.
+// unknown returns the ids without an action, live or ended. Actions that live were found under their locks, so only the rest is
+// looked for, and none of it can come to life: an ended action never does.
 func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	var rest []action.ID
 	for _, id := range ids {
@@ -152,8 +158,10 @@ func (t *txn) unknown(ids []action.ID, found []live) ([]action.ID, error) {
 	return unknown, err
 }
 
-// Stops takes handed-off actions of the handlers that are to be stopped by a request,
-// or whose deadline did. No other instance takes them within action.StopLease.
+// Stops takes handed-off actions of the handlers that are to be stopped by a request, or because their deadline has passed. No
+// other instance takes them within action.StopLease. They are not claimed: the observer may report their end meanwhile, and the
+// caller reports by Stopped how its try went. When it dies instead, another instance tries after StopLease, so stopping must be
+// safe to repeat.
 func (q *Queue) Stops(ctx context.Context, owner Instance, handlers []string) (stops []Claimed, err error) {
 	var asked []action.ID
 	err = q.read(ctx, "look for work to stop", func(tx rows) error {
@@ -181,8 +189,9 @@ func (q *Queue) Stops(ctx context.Context, owner Instance, handlers []string) (s
 	return stops, err
 }
 
-// Stopped records how stopping handed-off work went: accepted, or in vain for
-// ever, it ends the action; anything else is tried again later.
+// Stopped records how stopping handed-off work went: accepted, or certain never to be, it ends the action; anything else is tried
+// again later. An action that has ended meanwhile stays as it is, without an error. fault.Unavailable: the end was deferred, and
+// another try to stop follows.
 func (q *Queue) Stopped(ctx context.Context, owner Instance, id action.ID, o action.Outcome) error {
 	deferred, err := q.change(ctx, "record the stop of action "+id.String(), []action.ID{id}, each(func(t *txn, f live) (action.Input, bool) {
 		in := action.Input{Kind: action.Stopping, Outcome: o, Source: owner.Name}

@@ -19,11 +19,11 @@ import (
 
 // End is an action that is about to end, and how.
 type End struct {
-	Action    action.Action
-	Thread    action.Thread // with the status of the end
-	At        time.Time
-	Code      string
-	Error     string
+	Action    action.Action   // as it is stored
+	Thread    action.Thread   // with the status of the end
+	At        time.Time       // by the database's clock; the end is recorded with the time of its plan
+	Code      string          // of the event
+	Error     string          // of the event, cut to what the row holds
 	Output    json.RawMessage // may be there with OutputRef, too
 	OutputRef string
 	// Subscribers are those that later requests have added.
@@ -33,23 +33,26 @@ type End struct {
 }
 
 const (
-	// maxFollows is how many actions may follow in one transaction; those of one end are never divided.
+	// maxFollows is how many actions may follow in one call of planned; those of one end are never divided. The rest of the
+	// ends is deferred, so that a transaction ends within its time.
 	maxFollows = 10_000
 	// plansAtOnce is how many ends of a call that waits for all plans are planned at a time.
 	plansAtOnce = 8
 )
 
+// errSlowPlan is the cause of planning that took longer than store.CallTimeout, or than its caller gives it.
 var errSlowPlan = fault.New(fault.Unavailable, "the documents of callbacks did not arrive in time")
 
 // plan is what follows one end, or why that cannot be planned now.
 type plan struct {
-	end     End
+	end     End // as it was foreseen; see fits
 	follows []Successor
 	err     error
 }
 
 // fits reports whether the plan is for this very end, as far as what follows can see it. The time of the end is the
-// plan's, and so is that of a beginning which is recorded with it.
+// plan's, and so is that of a beginning which is recorded with it. What is not compared, such as the attempt, must not show in
+// a successor.
 func (p plan) fits(e End) bool {
 	begun := e.Thread.StartedAt
 	if begun.Equal(e.At) {
@@ -60,10 +63,13 @@ func (p plan) fits(e End) bool {
 		sameSubscribers(p.end.Subscribers, e.Subscribers)
 }
 
-// plans is what was planned before a transaction, by action.
+// plans is what was planned before a transaction, by action. An end that is missing here was not foreseen: it is
+// deferred, since it must not lose its successors.
 type plans map[action.ID]plan
 
-// change locks live actions and records what becomes of them.
+// change locks live actions and records what becomes of them. It returns the ends that it left out, because they have no plan or
+// the action has changed since it was planned; what else the decider decides is recorded. decide runs at least twice when
+// successors are configured.
 func (q *Queue) change(ctx context.Context, what string, ids []action.ID, decide decider) (Deferred, error) {
 	planned, err := q.foresee(ctx, what, ids, decide)
 	if err != nil {
@@ -72,7 +78,8 @@ func (q *Queue) change(ctx context.Context, what string, ids []action.ID, decide
 	return q.transact(ctx, what, planned, func(t *txn) error { return t.change(ids, decide) })
 }
 
-// foresee reads the actions as they are, and plans what follows the ends to which a decider would bring them.
+// foresee reads the actions as they are, and plans what follows the ends to which a decider would bring them. It waits for all
+// plans, at most store.CallTimeout: callers that record ends of many actions use planSoon instead.
 func (q *Queue) foresee(ctx context.Context, what string, ids []action.ID, decide decider) (plans, error) {
 	ends, err := q.ends(ctx, what, ids, decide)
 	if err != nil {
@@ -81,7 +88,8 @@ func (q *Queue) foresee(ctx context.Context, what string, ids []action.ID, decid
 	return q.plan(ctx, ends), nil
 }
 
-// ends reads the actions as they are, and returns those ends to which a decider would bring them that something follows.
+// ends reads the actions as they are, and returns those ends to which a decider would bring them that something follows. Nothing
+// is locked, so an action may end another way before the caller's transaction. Without Successors it asks the database nothing.
 func (q *Queue) ends(ctx context.Context, what string, ids []action.ID, decide decider) (ends []End, err error) {
 	if q.options.Successors == nil || len(ids) == 0 {
 		return nil, nil
@@ -124,6 +132,7 @@ func (c *core) asksMove(m move) bool {
 	return len(m.subscribers) > 0 || c.asks(m.action, m.Thread.Status)
 }
 
+// actionsOf returns the actions of moves, in their order.
 func actionsOf(moves []move) []*action.Action {
 	all := make([]*action.Action, len(moves))
 	for i, m := range moves {
@@ -132,7 +141,8 @@ func actionsOf(moves []move) []*action.Action {
 	return all
 }
 
-// mayAsk reports whether something may follow an action, however it ends. A job of the payload cache may have subscribers.
+// mayAsk reports whether something may follow an action, however it ends. A job of the payload cache may have subscribers. It is
+// computed from memory: a turn asks it for every completion, and most actions have no successors.
 func (c *core) mayAsk(a *action.Action) bool {
 	if c.options.Successors != nil && !a.CacheKey.IsZero() {
 		return true
@@ -145,7 +155,9 @@ func (c *core) mayAsk(a *action.Action) bool {
 	return false
 }
 
-// plan plans ends, a few at a time, outside of any transaction.
+// plan plans ends, a few at a time, outside of any transaction. It returns a plan for each, of which some may be errors: one slow
+// or missing document must not keep the other ends from being recorded. Those that no time was left for have errSlowPlan, or
+// the cause of ctx.
 func (c *core) plan(ctx context.Context, ends []End) plans {
 	if len(ends) == 0 {
 		return nil
@@ -178,6 +190,10 @@ func (c *core) plan(ctx context.Context, ends []End) plans {
 }
 
 // planned keeps of ends those that may happen now, with what follows them. It returns the others as deferred.
+//
+// Subscribers are read here, under the locks, since one may have been added after the end was planned; then the plan does not
+// fit. An end that nothing asks about needs no plan, but its beginning may be recorded in the same move, and successors of a
+// beginning are computed at once.
 func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
 	if err := t.lockEnds(ends); err != nil {
 		return nil, deferred, err
@@ -208,7 +224,7 @@ func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
 			deferred.add(m.action.ID, fmt.Sprintf("more than %d actions would follow in one transaction", maxFollows))
 		default:
 			count += len(p.follows)
-			m = m.at(p.end.At, t.Now())
+			m = m.at(p.end.At, t.Now()) // a beginning has another time now, so its successors are computed again
 			if begins, err = t.onChange(m); err != nil {
 				return nil, deferred, err
 			}
@@ -219,7 +235,8 @@ func (t *txn) planned(ends []move) (kept []move, deferred Deferred, err error) {
 	return kept, deferred, nil
 }
 
-// endOf is an end as a planner sees it.
+// endOf returns an end as a planner sees it. Unlike the row, it has the output even when that has a blob key, so that the planner
+// need not fetch what is at hand.
 func (t *txn) endOf(m move) End {
 	e := t.ending(&m)
 	end := End{Action: *m.action, Thread: m.Thread, At: e.At, Code: e.Event.Code, Error: e.Event.Error, Output: e.Output, OutputRef: e.OutputRef,

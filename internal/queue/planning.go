@@ -11,7 +11,8 @@ import (
 )
 
 // A turn records the ends of many actions, so it does not wait for the plan of one whose documents are slow to arrive. The
-// turn defers that end while its planning continues; a later turn with the same end finds the plan.
+// turn defers that end while its planning continues; a later turn with the same end finds the plan. Plans are kept in memory
+// alone: a process that is killed loses them, the claim is rescued, and the action's next end is planned again.
 
 const (
 	planSilence   = 200 * time.Millisecond // a turn waits for plans until none has become ready for that long …
@@ -23,30 +24,33 @@ const (
 // errPlanning is why an end is deferred whose plan is still being made.
 var errPlanning = fault.New(fault.Unavailable, "the documents of its callbacks have not arrived yet")
 
-// pending is the planning of one end.
+// pending is the planning of one end. planning.mu guards ready and made; the rest is not changed.
 type pending struct {
 	end    End
-	began  time.Time
-	cancel context.CancelFunc
-	ready  bool // made is the plan
+	began  time.Time          // by this process's clock
+	cancel context.CancelFunc // ends the planning; its plan is then an error
+	ready  bool               // made is the plan
 	made   plan
 }
 
 // planning is what is being planned for turns, and what no turn has taken yet.
 type planning struct {
-	mu       sync.Mutex
-	pending  map[action.ID]*pending
-	fetching chan struct{} // holds one for each plan that may be fetching documents
-	closed   bool
-	running  sync.WaitGroup
+	mu       sync.Mutex             // guards pending and closed; it is not held while anything is planned
+	pending  map[action.ID]*pending // at most one for an action, that of its latest foreseen end
+	fetching chan struct{}          // holds one for each plan that may be fetching documents
+	closed   bool                   // nothing more is begun
+	running  sync.WaitGroup         // the goroutines that plan
 }
 
+// newPlanning returns a planning of nothing.
 func newPlanning() planning {
 	return planning{pending: map[action.ID]*pending{}, fetching: make(chan struct{}, fetchesAtOnce)}
 }
 
 // planSoon plans ends outside of any transaction, and returns without those whose plans take long. Their reason is
-// errPlanning, and calling it again with the same ends gives their plans once they are ready.
+// errPlanning, and calling it again with the same ends gives their plans once they are ready. It returns a plan or a reason
+// for every end, within planWait, and earlier once no plan has arrived for planSilence: what is missing then waits for
+// documents, and the turn does not.
 func (c *core) planSoon(ctx context.Context, ends []End) plans {
 	if len(ends) == 0 {
 		return nil
@@ -72,7 +76,11 @@ func (c *core) planSoon(ctx context.Context, ends []End) plans {
 }
 
 // beginPlanning begins to plan the ends that are not being planned yet, and returns how many report to ready. While the
-// documents of an earlier end do not arrive, ends that need documents are not waited for.
+// documents of an earlier end do not arrive, ends that need documents are not waited for. ready has room for all ends, so that
+// no planner blocks after its caller has stopped listening.
+//
+// Planning outlives the call and its context: a later turn takes the plan. It ends after store.CallTimeout, when the same
+// action is about to end another way, or at Close. Plans that no turn takes, because the claim was lost, are dropped here.
 func (c *core) beginPlanning(ctx context.Context, ends []End, ready chan<- struct{}) (awaited int) {
 	p, now := &c.planning, time.Now()
 	p.mu.Lock()
@@ -121,7 +129,8 @@ func (c *core) beginPlanning(ctx context.Context, ends []End, ready chan<- struc
 	return awaited
 }
 
-// planEnd plans one end. Few fetch documents at a time, since these may be large.
+// planEnd plans one end. Few fetch documents at a time, since these may be large. Time that it waits for its place counts against
+// the time that it has, so ends behind a slow store fail with errSlowPlan, and are planned again by a later turn.
 func (c *core) planEnd(ctx context.Context, end End, fetches bool) ([]Successor, error) {
 	if fetches {
 		select {
@@ -134,7 +143,8 @@ func (c *core) planEnd(ctx context.Context, end End, fetches bool) ([]Successor,
 	return c.options.Successors.Plan(ctx, end)
 }
 
-// takePlans returns what is known of the plans of ends now. Those that are ready are taken out.
+// takePlans returns what is known of the plans of ends now. Those that are ready are taken out, errors included: the next
+// turn that has such an end tries again.
 func (c *core) takePlans(ends []End) plans {
 	p := &c.planning
 	p.mu.Lock()
@@ -152,7 +162,8 @@ func (c *core) takePlans(ends []End) plans {
 	return planned
 }
 
-// close ends what is being planned, and waits for it.
+// close ends what is being planned, and waits for it. The caller is closing the stores that planners read, so none may be at work
+// after it.
 func (p *planning) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -16,7 +16,8 @@ type Heart interface {
 }
 
 // Present keeps an instance that claims nothing registered until ctx ends, so that the status shows what it runs. It joins
-// again when others declared it dead. It returns an error only when the ledger refuses the instance for good.
+// again when others declared it dead. It returns an error only when the queue refuses the instance for good: while the database
+// is away it tries again, with the next heartbeat. At the end it leaves under a context that has not ended.
 func Present(ctx context.Context, r Heart, identity Instance, log *slog.Logger) error {
 	instance, err := Join(ctx, r, identity, log)
 	for err == nil && loop.Pause(ctx, loop.Jitter(identity.Beat())) {

@@ -23,12 +23,16 @@ type Beat struct {
 	Ready  bool          // an action of its handlers may be claimed, or is about to be due or to pass its deadline
 	Cancel bool          // a claim of its is to be ended, or handed-off work to be stopped
 	Now    time.Time     // of the database
-	Shared []InstanceRow // the instances, each with its id and the end of its lease
+	Shared []InstanceRow // the instances, each with its id and the end of its lease alone
 }
 
-// Pulse asks for everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a
-// heartbeat as well. While it is called regularly, no loop that waits for TopicReady or TopicCancel polls. fault.StaleClaim says that
+// Pulse asks for everything that an instance waits for, and wakes the waiters of what it finds; with renew it is a heartbeat
+// as well. While it is called regularly, no loop that waits for TopicReady or TopicCancel polls. fault.StaleClaim says that
 // the instance was declared dead.
+//
+// Lost is a hint, which Rescue verifies: it is true as well when an instance was silent for long as this process has seen it.
+// The topics are covered for InstanceLease from now, so when pulses stop, waiters poll again before claims are lost for want
+// of one.
 func (q *Queue) Pulse(ctx context.Context, i Instance, renew bool) (Pulse, error) {
 	if renew && q.db.Embedded() {
 		if err := q.Heartbeat(ctx, i); err != nil {

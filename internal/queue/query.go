@@ -13,7 +13,8 @@ import (
 // MaxNames is how many different names an ActionQuery may have.
 const MaxNames = 20
 
-// ActionQuery selects actions, newest first. What is left zero selects nothing.
+// ActionQuery selects actions, newest first. A field that is zero leaves no action out, and an action is listed when it fits
+// all that are set. The order is that of ids, and so of the times in them, which may be older than the enqueue.
 type ActionQuery struct {
 	Kind       string
 	Name       string
@@ -61,13 +62,14 @@ func (q ActionQuery) checked() (ActionQuery, error) {
 // once returns each of the values once, in order.
 func once[T cmp.Ordered](some []T) []T { return slices.Compact(slices.Sorted(slices.Values(some))) }
 
-// From is the lowest id that an action created at Since or later can have; zero: none.
+// From returns the lowest id that an action created at Since or later can have; zero: none.
 func (q ActionQuery) From() action.ID { return LowestID(q.Since) }
 
-// To is the lowest id that an action created at Until or later can have; zero: none.
+// To returns the lowest id that an action created at Until or later can have, which is the first that does not fit; zero: none.
 func (q ActionQuery) To() action.ID { return LowestID(q.Until) }
 
-// LowestID is the smallest id of a moment; zero for none.
+// LowestID returns the lowest id of a moment, to the millisecond; zero for the zero time. With ids as bounds in place of times a
+// database can follow its primary key.
 func LowestID(at time.Time) action.ID {
 	if at.IsZero() {
 		return action.ID{}
@@ -81,11 +83,12 @@ func (q ActionQuery) Live() []action.Status { return those(q.Statuses, action.St
 // Ended lists the statuses wanted of actions that have ended.
 func (q ActionQuery) Ended() []action.Status { return those(q.Statuses, action.Status.Ended) }
 
+// those returns the statuses for which which is true. The query's own slice stays as it is.
 func those(some []action.Status, which func(action.Status) bool) []action.Status {
 	return slices.DeleteFunc(slices.Clone(some), func(s action.Status) bool { return !which(s) })
 }
 
-// Action reads one; fault.NoSuchAction when there is none.
+// Action reads one, live or ended; fault.NoSuchAction when it does not exist or is not retained any more.
 func (q *Queue) Action(ctx context.Context, id action.ID) (state ActionState, err error) {
 	err = q.read(ctx, "read action "+id.String(), func(tx rows) error {
 		state, err = actionState(tx, id)
@@ -94,6 +97,7 @@ func (q *Queue) Action(ctx context.Context, id action.ID) (state ActionState, er
 	return state, err
 }
 
+// actionState reads one action in a transaction, with the errors of Action.
 func actionState(tx rows, id action.ID) (ActionState, error) {
 	some, err := tx.ActionStates([]action.ID{id}, ActionQuery{})
 	if err == nil && len(some) == 0 {
@@ -105,7 +109,8 @@ func actionState(tx rows, id action.ID) (ActionState, error) {
 	return some[0], nil
 }
 
-// Actions lists by query.
+// Actions lists by query. Errors: fault.Invalid for a query with an unknown status or phase, or more names than MaxNames;
+// fault.Unavailable for readers when too many lists are being read.
 func (q *Queue) Actions(ctx context.Context, query ActionQuery) (some []ActionState, err error) {
 	if query, err = query.checked(); err != nil {
 		return nil, err
@@ -117,7 +122,8 @@ func (q *Queue) Actions(ctx context.Context, query ActionQuery) (some []ActionSt
 	return some, err
 }
 
-// Events is an action's history, seq 0 (PENDING when it was stored) first.
+// Events returns an action's history, seq 0 (PENDING when it was stored) first. That event has no row of its own: it is
+// computed from the action. fault.NoSuchAction as of Action.
 func (q *Queue) Events(ctx context.Context, id action.ID) (events []action.Event, err error) {
 	err = q.list(ctx, "read events of action "+id.String(), func(tx rows) error {
 		state, err := actionState(tx, id)

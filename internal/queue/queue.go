@@ -12,10 +12,10 @@ import (
 // Options are what a queue does besides keeping actions. The zero value is a queue that works alone.
 type Options struct {
 	// OnEnd records the ends of actions elsewhere, in the transaction in which they end. It is called before their threads
-	// are locked, so that it locks first what it writes; record is called once they have ended. nil: ends are recorded
-	// here alone.
+	// are locked, so that it locks first what it writes; record is called once they have ended. actions may include ones
+	// that do not end after all, so record may get fewer. nil: ends are recorded here alone.
 	OnEnd func(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error)
-	// Successors plans the actions that follow others. nil: none do.
+	// Successors plans the actions that follow others. nil: none do, and subscribers of answered requests are refused.
 	Successors Successors
 	// PriorityStep returns how much later an action starts for each point of its priority. It must be the same in all
 	// processes. nil: a second for every handler.
@@ -24,13 +24,15 @@ type Options struct {
 	Reporter *Reporter
 }
 
-// Queue is the actions on one database. Safe for concurrent use.
+// Queue is the actions on one database. Safe for concurrent use. Each transaction of its methods ends within store.CallTimeout
+// or with the context; the error then has the code fault.LedgerUnavailable, or is the context's cause. A transaction whose
+// answer was lost may have been committed; an enqueue is then safe to repeat only for actions that have ids.
 type Queue struct {
 	*core
-	db *store.DB
+	db *store.DB // hides core.db: the connections of this view
 }
 
-// core is what all views of a queue share.
+// core is what all views of a queue share. Nothing in it is needed to continue after a crash: the database has the truth.
 type core struct {
 	db       *store.DB
 	driver   Driver
@@ -38,6 +40,8 @@ type core struct {
 	calls    gathering
 	planning planning
 
+	// mu guards what follows. It is held for moments only and never while the database is asked, but it may be taken inside
+	// a transaction. So what is written under it may belong to a transaction that is rolled back or runs again.
 	mu      sync.Mutex
 	written map[action.ID]string     // embedded: what was last written of an instance
 	removed map[action.ID]LossReason // how the instances died that this process removed
@@ -46,7 +50,8 @@ type core struct {
 	passed  passed                   // deadlines that Due need not look at now
 }
 
-// New returns the queue on a database and its driver.
+// New returns the queue on a database and its driver, which must be the driver of that database. It starts nothing and asks
+// nothing.
 func New(db *store.DB, driver Driver, o Options) *Queue {
 	if o.Reporter == nil {
 		o.Reporter = &Reporter{}
@@ -60,19 +65,22 @@ func New(db *store.DB, driver Driver, o Options) *Queue {
 // no heartbeat: their reads have connections of their own and end within their time.
 func (q *Queue) ForReaders() *Queue { return &Queue{core: q.core, db: q.db.For(store.ForReaders)} }
 
-// forTurns returns the queue with its calls going through the connections of turns.
+// forTurns returns the queue with its calls going through the connections of turns, so that recording ends and claiming never
+// wait for a connection behind enqueues and observations.
 func (q *Queue) forTurns() *Queue { return &Queue{core: q.core, db: q.db.For(store.ForTurns)} }
 
 // Close waits for what callers have enqueued and for successors that are being planned. It is called before the database is
-// closed.
+// closed. Later calls of Enqueue go to the database one by one and have its error; turns that end actions defer those whose
+// successors are not planned yet.
 func (q *Queue) Close() {
 	q.calls.close()
 	q.planning.close()
 }
 
-// Maintain makes ahead what the next weeks need, and forgets limiters that are not used. It is called at start and then hourly.
+// Maintain makes ahead what the next weeks need, and forgets limiters that are not used. It is called at start and then hourly,
+// by every instance: repeating it changes nothing.
 func (q *Queue) Maintain(ctx context.Context) error {
-	if err := store.Call(ctx, "maintain the ledger", q.driver.Maintain); err != nil {
+	if err := store.Call(ctx, "maintain the queue", q.driver.Maintain); err != nil {
 		return err
 	}
 	return q.forgetLimits(ctx)

@@ -6,11 +6,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// priorityStep is how much later a row goes for each point of its priority.
-// The key never changes, so a waiting action is overtaken for a bounded time only.
+// priorityStep is how much later a row goes for each point of its priority. The rank of an action that waits does not change,
+// so it is overtaken for a bounded time only: priorities differ by 1000 points at most.
 const priorityStep = time.Second
 
-// row places a thread in the queue.
+// row returns a thread with its place in the queue. Ready is as of now; a thread whose time comes later is made ready by Due.
+// The rank counts from RunAt and not from the enqueue, so an action that was put off queues again from the time that it is
+// due.
 func (t *txn) row(a action.Action, th action.Thread) ThreadRow {
 	step := priorityStep
 	if t.core.options.PriorityStep != nil {

@@ -13,13 +13,13 @@ import (
 // EraBits are the low bits of EventPosition.Tx, which count the transactions of one database; the bits above are its era.
 const EraBits = 48
 
-// EventPosition is a place in the recorded order of the events of all actions: by the transaction that wrote them, then by action and seq.
-// Nothing ever appears behind a position that was read, however late a transaction commits and whatever the time of its events. The zero
-// value is the place before all events.
+// EventPosition is a place in the recorded order of the events of all actions: by the transaction that wrote them, then by
+// action and seq. Nothing ever appears behind a position that was read, however late a transaction commits and whatever the
+// time of its events. The zero value is the place before all events.
 type EventPosition struct {
-	Tx     int64
+	Tx     int64 // the era and the number of the transaction that recorded the event; not negative
 	Action action.ID
-	Seq    int
+	Seq    int // 0: the beginning of the action
 }
 
 // RecordedEvent is an event with its place in the recorded order.
@@ -61,8 +61,9 @@ type Stream struct{ queue *Queue }
 // NewStream returns the events of a queue.
 func NewStream(q *Queue) *Stream { return &Stream{queue: q} }
 
-// EventsAfter lists at most limit events of all actions after a position, in the recorded order, with the beginnings of actions as seq 0.
-// Events whose transaction began after one that is still open are left for a later call.
+// EventsAfter lists at most limit events of all actions after a position, in the recorded order, with the beginnings of
+// actions as seq 0. Events whose transaction began after one that is still open are left for a later call, so fewer than
+// limit does not mean the end.
 func (s *Stream) EventsAfter(ctx context.Context, after EventPosition, limit int) (events []RecordedEvent, err error) {
 	err = s.queue.read(ctx, "read events", func(tx rows) error {
 		events, err = tx.EventsAfter(after, limit)
@@ -71,7 +72,8 @@ func (s *Stream) EventsAfter(ctx context.Context, after EventPosition, limit int
 	return events, err
 }
 
-// EventsEnd returns the position from which a reader gets all that is recorded from now on; it may also get what was recorded just before.
+// EventsEnd returns the position from which a reader gets all that is recorded from now on; it may also get what was recorded
+// just before.
 func (s *Stream) EventsEnd(ctx context.Context) (p EventPosition, err error) {
 	err = s.queue.read(ctx, "read the position of events", func(tx rows) error {
 		p.Tx, err = tx.EventsEnd()

@@ -32,8 +32,9 @@ type Replayed struct {
 	Next    action.ID `json:"next,omitzero"` // continue after this one; zero: that was all
 }
 
-// Replay takes one step, the oldest actions first. A range that has a deployment's step in it is fault.OwnedByDeployment,
-// and so nothing of the step is stored.
+// Replay takes one step, the oldest actions first. A page of the range that has a deployment's step in it is
+// fault.OwnedByDeployment, and so nothing of it is stored. Statuses that are not final, or none, are fault.Invalid. An action
+// whose unique key is live by now is answered by that live one, and not counted in Created.
 func (q *Queue) Replay(ctx context.Context, r Replay) (done Replayed, err error) {
 	if len(r.Statuses) == 0 || len((ActionQuery{Statuses: r.Statuses}).Live()) > 0 {
 		return done, fault.New(fault.Invalid, "replay: want statuses of actions that have ended, such as failed or retries_exhausted")
@@ -65,7 +66,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (done Replayed, err error)
 	return done, err
 }
 
-// page reads what the step is about.
+// page reads what one step is about, without locks: ended actions never change. The bound on Until keeps the replay from
+// finding its own actions, which end while it is under way.
 func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 	done := Replayed{ID: r.ID}
 	if done.ID.IsZero() {

@@ -13,7 +13,7 @@ type Report struct {
 	Reload      *Reload           `json:"reload,omitempty"`
 	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
 	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why
-	Home        *HostHome         `json:"home,omitempty"`        // of a conductor on a shared ledger
+	Home        *HostHome         `json:"home,omitempty"`        // of a conductor on a shared database
 	Blobs       *BlobStore        `json:"blobs,omitempty"`       // where the process keeps blobs; nil: its store did not answer at the start
 }
 
@@ -39,7 +39,8 @@ type Reporter struct {
 	report Report
 }
 
-// UpdateReport changes the report.
+// UpdateReport changes the report. change gets copies of the maps, as heartbeats may be reading the old ones, and replaces
+// the rest; it is called under the lock and must not call the Reporter.
 func (r *Reporter) UpdateReport(change func(*Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,14 +48,14 @@ func (r *Reporter) UpdateReport(change func(*Report)) {
 	change(&r.report)
 }
 
-// Report returns the report.
+// Report returns the report. The caller only reads what it refers to.
 func (r *Reporter) Report() Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.report
 }
 
-// MarshalReport is a report as drivers store it.
+// MarshalReport returns a report as drivers store it: JSON, which an older Waybill reads as far as it knows the fields.
 func MarshalReport(r Report) (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -13,7 +13,7 @@ type Rescued struct {
 	ID      action.ID
 	Handler string
 	Lane    string
-	Attempt int
+	Attempt int // of the claim that was lost: an owner that still has it drops it by this number
 	Reason  LossReason
 	Who     string // whose it was
 }
@@ -23,6 +23,10 @@ type Rescued struct {
 // no other instance does: began reports whether the attempt of such a claim has begun, and one that has not spends
 // nothing; nil: all have. It returns what it has rescued even with an error, which is fault.Unavailable when other
 // claims wait until their callbacks can be planned.
+//
+// One call takes back at most sweep claims of each kind, and the next call the rest. began is called under locks and perhaps
+// more than once for the same action, so it only looks at what it remembers. It must report true for an attempt that has ended
+// and is not recorded yet.
 func (q *Queue) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (rescued []Rescued, err error) {
 	if err := q.removeDead(ctx, self); err != nil {
 		return nil, err
@@ -49,7 +53,9 @@ func (q *Queue) Rescue(ctx context.Context, self action.ID, began func(action.ID
 	return rescued, deferred.Err()
 }
 
-// rescue takes claims away. What was seen before the locks is looked at again under them.
+// rescue takes claims away. What was seen before the locks is looked at again under them: meanwhile the owner may have
+// recorded the end, or another instance may have rescued the claim and claimed the action for itself. It runs as a decider,
+// so it writes nothing.
 func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (rescued []Rescued, moves []move, err error) {
 	still, err := t.stillDead(self)
 	if err != nil {
@@ -67,7 +73,7 @@ func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (
 		if err != nil {
 			return nil, nil, err
 		}
-		in := action.Input{Kind: kind, Embedded: t.core.db.Embedded(), Source: SourceRescue, Who: who}
+		in := action.Input{Kind: kind, Embedded: t.core.db.Embedded(), Source: sourceRescue, Who: who}
 		next, err := action.Next(f.action, f.thread, in, t.Now())
 		if err != nil {
 			return nil, nil, err
@@ -82,10 +88,12 @@ func (t *txn) rescue(self action.ID, found []live, began func(action.ID) bool) (
 	return rescued, moves, nil
 }
 
-// SourceRescue is the source of the events by which claims are taken back; the index that counts them names it.
-const SourceRescue = "rescue"
+// sourceRescue is the source of the events by which claims are taken back. The drivers' statements and indexes that count
+// rescues contain the same word, so it never changes.
+const sourceRescue = "rescue"
 
-// lossOf says how a claim was lost, if it was.
+// lossOf returns how a claim was lost, and false if it was not. Of claims of living instances only self's may be overdue: an owner
+// that lives ends its attempts itself, and knows whether they have begun.
 func lossOf(thread action.Thread, self action.ID, dead func(action.ID) bool, now time.Time) (action.InputKind, bool) {
 	switch {
 	case thread.ClaimedBy.IsZero():
@@ -98,7 +106,8 @@ func lossOf(thread action.Thread, self action.ID, dead func(action.ID) bool, now
 	return 0, false
 }
 
-// stillDead returns a function that reports whether an instance is dead, as of this transaction.
+// stillDead returns a function that reports whether an instance is dead, as of this transaction. On a shared database an instance
+// is dead once it has no row: silence alone is judged when rows are removed, and only there.
 func (t *txn) stillDead(self action.ID) (func(action.ID) bool, error) {
 	if t.core.db.Embedded() {
 		return func(id action.ID) bool { return id != self }, nil
@@ -111,7 +120,7 @@ func (t *txn) stillDead(self action.ID) (func(action.ID) bool, error) {
 	return func(id action.ID) bool { return !there[id] }, err
 }
 
-// claimant is the name under which an action was claimed last.
+// claimant returns the name under which an action was claimed last, for people. The instance's row, which has it too, is gone.
 func (t *txn) claimant(id action.ID) (string, error) {
 	events, err := t.Events(id)
 	if n := len(events); n > 0 && events[n-1].Status == action.Running {

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// ErrNoPartition is wrapped by the error of a row whose time has no partition. Its code is fault.LedgerUnavailable: instances add partitions at
-// their start and hourly, but none for times further back than those that they catch up with.
+// ErrNoPartition is wrapped by the error of a row whose time has no partition. Its code is fault.LedgerUnavailable: instances
+// add partitions at their start and hourly, but none for times further back than those that they catch up with.
 var ErrNoPartition = errors.New("no partition")
 
 // Partitions is the state of a database's partitions by time.
@@ -26,7 +26,7 @@ type Pinned struct {
 	Action action.ID `json:"action"` // one that lives
 }
 
-// Partitions is the state of a PostgreSQL ledger's partitions; on SQLite there are none. retention as in Retain.
+// Partitions returns the state of a PostgreSQL database's partitions; on SQLite there are none. retention as in Retain.
 func (q *Queue) Partitions(ctx context.Context, retention time.Duration) (found Partitions, err error) {
 	before, err := q.horizon(ctx, retention)
 	if err != nil {
@@ -39,7 +39,7 @@ func (q *Queue) Partitions(ctx context.Context, retention time.Duration) (found 
 	return found, err
 }
 
-// horizon is the moment before which nothing need be kept; zero: everything is.
+// horizon returns the moment before which nothing need be kept, by the database's clock; zero: everything is.
 func (q *Queue) horizon(ctx context.Context, retention time.Duration) (time.Time, error) {
 	if retention <= 0 {
 		return time.Time{}, nil
@@ -68,9 +68,10 @@ func (q *Queue) forgetRequests(ctx context.Context) error {
 	return nil
 }
 
-// Retain deletes idempotency keys that are too old, whatever the retention, and actions
-// older than retention with their histories and what the archive has of their weeks. 0: every action is kept. Live actions
-// stay, on PostgreSQL with their whole partition. It is called hourly; what was interrupted is finished by the next call.
+// Retain deletes idempotency keys that are too old, whatever the retention, and actions older than retention with their
+// histories and what the archive has of their weeks. 0: every action is kept. Live actions stay, on PostgreSQL with their
+// whole partition. It is called hourly; what was interrupted is finished by the next call. It may take minutes, in many
+// transactions, so store.CallTimeout does not bound it.
 func (q *Queue) Retain(ctx context.Context, retention time.Duration, stored store.Folders) error {
 	if err := q.forgetRequests(ctx); err != nil {
 		return err
@@ -78,7 +79,8 @@ func (q *Queue) Retain(ctx context.Context, retention time.Duration, stored stor
 	return q.retainActions(ctx, retention, stored)
 }
 
-// retainActions deletes actions that are too old, and what is stored for them.
+// retainActions deletes actions that are too old, and what is stored for them. Rows go first: while an action exists, people
+// can open what it refers to. One week that cannot be cleared does not keep the rest; their errors are joined.
 func (q *Queue) retainActions(ctx context.Context, retention time.Duration, stored store.Folders) error {
 	before, err := q.horizon(ctx, retention)
 	if err != nil || before.IsZero() {
@@ -100,7 +102,8 @@ func (q *Queue) retainActions(ctx context.Context, retention time.Duration, stor
 	return errors.Join(faults...)
 }
 
-// clear deletes a week's archive when it is old enough and nothing is left that it belongs to.
+// clear deletes a week's archive when it is old enough and nothing is left that it belongs to. Names that are not weeks are left
+// alone. An action of a later week may refer to it, too: a retry has the parameters of the action that it repeats.
 func (q *Queue) clear(ctx context.Context, week string, before time.Time, stored store.Folders) error {
 	from, ok := weekStart(week)
 	to := from.AddDate(0, 0, 7)
@@ -119,7 +122,8 @@ func (q *Queue) clear(ctx context.Context, week string, before time.Time, stored
 	return stored.Clear(ctx, folder)
 }
 
-// weekStart is the Monday of a week such as 2026w47.
+// weekStart returns the Monday of an ISO 8601 week such as 2026w47, and false for any other name: Sscanf accepts more than
+// the form that is written.
 func weekStart(name string) (time.Time, bool) {
 	var year, week int
 	if n, err := fmt.Sscanf(name, "%4dw%2d", &year, &week); n != 2 || err != nil {

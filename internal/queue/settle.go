@@ -5,7 +5,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// change decides what becomes of live actions under their locks, and records it.
+// change decides what becomes of live actions under their locks, and records it. Ends that have no plan, or one that does not
+// fit, are left out and added to t.deferred. Its error is the decider's or the database's.
 func (t *txn) change(ids []action.ID, decide decider) error {
 	found, err := t.lockLive(ids)
 	if err != nil {
@@ -18,7 +19,9 @@ func (t *txn) change(ids []action.ID, decide decider) error {
 	return t.settle(moves)
 }
 
-// settle writes transitions of locked threads down.
+// settle writes transitions of locked threads down: the caller holds the locks since before it decided, and no action is named
+// twice. Whatever ends goes through planned and finish. A transition without an event changes the thread alone, such as a
+// request to stop: it wakes no waiter of TopicAction, but the one that can act on it.
 func (t *txn) settle(moves []move) error {
 	var rows []ThreadRow
 	var events []action.Event
@@ -39,7 +42,7 @@ func (t *txn) settle(moves []move) error {
 			t.Touch(store.TopicAction)
 		}
 		rows = append(rows, t.row(*m.action, m.Thread))
-		if m.Thread.Idle() {
+		if m.Thread.Idle() { // due now or later: the loop that waits for due times needs to know, too
 			t.TouchReady(m.action.Lane)
 		}
 		t.touchAsked(m.Thread)

@@ -21,7 +21,7 @@ type Backlog struct {
 	Free time.Time `json:"free,omitzero"`
 }
 
-// Live is how many there are.
+// Live returns how many live actions the handler has.
 func (b Backlog) Live() (n int) {
 	for _, count := range b.Counts {
 		n += count
@@ -42,7 +42,8 @@ type Status struct {
 // rescuesFor is how far back Status counts rescues.
 const rescuesFor = time.Hour
 
-// Status counts all actions. It reads every live row once, and of the history only recent rescues.
+// Status counts all actions. It reads every live row once, and of the history only recent rescues. All is read in one state of the
+// database, so the numbers agree with each other.
 func (q *Queue) Status(ctx context.Context) (s Status, err error) {
 	err = q.list(ctx, "read the status", func(tx rows) error {
 		s = Status{Now: tx.Now()}
@@ -100,7 +101,7 @@ func waitLongest(tx rows, all []Backlog) error {
 	return nil
 }
 
-// Sample is what is measured of the ledger regularly, by one of those that share it.
+// Sample is what is measured of the queue regularly, by one of the instances that share the database.
 type Sample struct {
 	Now        time.Time
 	Backlogs   []Backlog
@@ -108,9 +109,9 @@ type Sample struct {
 	Partitions *Partitions // nil: the database has none, or they were not counted
 }
 
-// Sample measures. It reads every live row once.
+// Sample measures the backlogs and the database's strain. It reads every live row once, and does not fill in Partitions.
 func (q *Queue) Sample(ctx context.Context) (s Sample, err error) {
-	err = q.read(ctx, "measure the ledger", func(tx rows) error {
+	err = q.read(ctx, "measure the queue", func(tx rows) error {
 		s.Now = tx.Now()
 		if s.Backlogs, err = backlogs(tx); err != nil {
 			return err

@@ -17,11 +17,12 @@ type Subscriber struct {
 	action.Subscriber
 }
 
-// mostSubscribers is how many may be added to one job, since its end plans the calls of all.
+// mostSubscribers is how many may be added to one job, since its end plans the calls of all and stores them in one transaction.
 const mostSubscribers = 100
 
-// subscribers reads the subscribers that were added to actions which the payload cache may have answered with. Their threads
-// are locked.
+// subscribers reads the subscribers that were added to actions which the payload cache may have answered with. Where it decides
+// what is called, the threads of the actions are locked, so that none is added after it. Actions without a cache key cannot
+// have any, and cost no question.
 func (t *txn) subscribers(actions []*action.Action) (map[action.ID][]Subscriber, error) {
 	var jobs []action.ID
 	for _, a := range actions {
@@ -35,7 +36,9 @@ func (t *txn) subscribers(actions []*action.Action) (map[action.ID][]Subscriber,
 	return t.Subscribers(jobs)
 }
 
-// lockEnds locks the threads of ends, in the order of their ids, when one action may get subscribers.
+// lockEnds locks the threads of ends, in the order of their ids, when one action may get subscribers. All are locked, and not only
+// that one: to lock some now and the rest when they are deleted would be another order. Plain ends of other actions need no
+// lock, because the fence is a condition of the delete.
 func (t *txn) lockEnds(ends []move) error {
 	if !slices.ContainsFunc(ends, func(m move) bool { return !m.action.CacheKey.IsZero() }) || t.core.options.Successors == nil {
 		return nil
@@ -48,7 +51,7 @@ func (t *txn) lockEnds(ends []move) error {
 	return err
 }
 
-// sameSubscribers reports whether two lists name the same ones.
+// sameSubscribers reports whether two lists name the same subscribers. Both are in the order of ids.
 func sameSubscribers(a, b []Subscriber) bool {
 	return slices.EqualFunc(a, b, func(x, y Subscriber) bool { return x.ID == y.ID })
 }

@@ -9,10 +9,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// CompleteAndClaim records completions, then claims what is wanted, in one transaction.
-// An error with the code ledger_unavailable may pass by itself; any other one
-// is the fault of a completion in the batch. It waits for the ledger only: an
-// end is deferred while what follows it is still being planned.
+// CompleteAndClaim records completions, then claims what is wanted, in one transaction. It waits for the database and, at most
+// planWait, for plans: an end is deferred while what follows it is still being planned.
+//
+// An error with the code ledger_unavailable may pass by itself; any other one is the fault of a completion in the batch. With an
+// error nothing is known to be recorded, and the turn may have been committed all the same: completions that are recorded
+// again are reported as late, and Claims returns what was claimed.
+//
+// Completions come first, so that what they make ready, successors included, may be claimed by the same turn.
 func (q *Queue) CompleteAndClaim(ctx context.Context, owner Instance, completions []Completion, wants []Want) (done Turned, err error) {
 	planned, err := q.foreseeTurn(ctx, owner, completions)
 	if err != nil {
@@ -39,7 +43,8 @@ func (q *Queue) CompleteAndClaim(ctx context.Context, owner Instance, completion
 	return done, err
 }
 
-// foreseeTurn plans what follows the ends of a turn. It reads nothing unless something may follow.
+// foreseeTurn plans what follows the ends of a turn. It reads nothing unless something may follow. A claim that is lost
+// by then needs no plan: its completion will be late.
 func (q *Queue) foreseeTurn(ctx context.Context, owner Instance, completions []Completion) (plans, error) {
 	var ids []action.ID
 	by := map[action.ID]Completion{}
@@ -66,7 +71,8 @@ func (q *Queue) foreseeTurn(ctx context.Context, owner Instance, completions []C
 	return q.planSoon(ctx, ends), err
 }
 
-// complete records the ends of attempts that are still the owner's, and reports the rest as late.
+// complete records the ends of attempts that are still the owner's, and reports the rest as late. Plain successes, which are most
+// ends, are tried without reading their threads; what does not end that way is locked and decided by what is there.
 func (t *txn) complete(owner Instance, completions []Completion, done *Turned) error {
 	actions, err := t.completed(completions)
 	if err != nil || len(completions) == 0 {
@@ -82,7 +88,8 @@ func (t *txn) complete(owner Instance, completions []Completion, done *Turned) e
 	return t.completeLocked(owner, rest, actions, done)
 }
 
-// completed are the actions of completions: as they were claimed, else read.
+// completed returns the actions of completions, by id: as they were claimed, else read. Actions never change, so those of a
+// claim are as good as their rows.
 func (t *txn) completed(completions []Completion) (map[action.ID]*action.Action, error) {
 	actions := make(map[action.ID]*action.Action, len(completions))
 	var ids []action.ID
@@ -105,6 +112,10 @@ func (t *txn) completed(completions []Completion) (map[action.ID]*action.Action,
 
 // completePlain ends what has succeeded, from what its claim returned: while the claim holds nothing has changed
 // what success means. It returns the other completions, with those whose threads are not as the claim left them.
+//
+// A request to stop changes the thread without an event, so the fence still holds and the success is recorded. action.Next would
+// decide the same.
+// Ends without a plan are left to completeLocked. It defers them if the claim still holds; here that is not known yet.
 func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Completion, err error) {
 	var moves []move
 	seen := make(map[action.ID]bool, len(completions))
@@ -140,7 +151,8 @@ func (t *txn) completePlain(owner Instance, completions []Completion) (rest []Co
 	return rest, nil
 }
 
-// completeLocked locks the threads and decides by what is there.
+// completeLocked locks the threads and decides by what is there. It adds to done.Late the completions whose claim is lost:
+// the thread is gone, or has another owner or attempt.
 func (t *txn) completeLocked(owner Instance, completions []Completion, actions map[action.ID]*action.Action, done *Turned) error {
 	ids := make([]action.ID, len(completions))
 	for i, c := range completions {
@@ -167,8 +179,8 @@ func (t *txn) completeLocked(owner Instance, completions []Completion, actions m
 	return t.settle(moves)
 }
 
-// endAttempt is what an outcome does. One that the state machine refuses is a
-// bug of its handler and fails the action, since it would be refused forever.
+// endAttempt returns what an outcome does. One that the state machine refuses is a bug of its handler and fails the action,
+// since it would be refused forever, and all other ends of its turn with it.
 func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transition, error) {
 	c.Outcome.At = t.Corrected(c.Outcome.At)
 	in := action.Input{Kind: action.Ended, Owner: true, HandOff: c.HandOff, Outcome: c.Outcome, Source: owner.Name}
@@ -180,7 +192,8 @@ func (t *txn) endAttempt(owner Instance, f live, c Completion) (action.Transitio
 	return action.Next(f.action, f.thread, in, t.Now())
 }
 
-// Claims lists the live claims of an owner: after a turn whose answer was lost, they say what it did.
+// Claims lists the live claims of an owner, at most ten times sweep: after a turn whose answer was lost, they say what it did.
+// Claims of turns before it are among them, which the caller knows.
 func (q *Queue) Claims(ctx context.Context, owner action.ID) (claims []Claimed, err error) {
 	err = q.read(ctx, "read claims", func(tx rows) error {
 		claims = nil

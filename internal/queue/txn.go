@@ -5,7 +5,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// rows is a transaction with the rows of this package.
+// rows is a transaction with the rows of this package. A function that only reads takes rows, and so works in a transaction
+// that writes as well as in one that does not.
 type rows struct {
 	*store.Tx
 	Rows
@@ -13,7 +14,8 @@ type rows struct {
 	HostRows
 }
 
-// txn is a transaction that changes actions.
+// txn is a transaction that changes actions. It lasts for one run of the transaction's function: a repeated run has a new one,
+// with no ends deferred and nothing asked of Options.OnEnd. Its methods are not safe for concurrent use.
 type txn struct {
 	rows
 	core     *core
@@ -22,14 +24,17 @@ type txn struct {
 	record   func([]action.EndedAction) error // records ends beside the queue; nil: Options.OnEnd was not asked
 }
 
-// live is an action whose thread this transaction has locked.
+// live is an action whose thread this transaction has locked, or, where a decider runs ahead of the transaction, has read.
 type live struct {
 	action action.Action
 	thread action.Thread
 }
 
-// lockLive locks what ends of the actions are recorded in, then their threads. It returns those that are still live, in the
-// order of ids.
+// lockLive locks what ends of the actions are recorded in, then their threads. It returns those that are still live, as ids
+// names them, each once. Ids that are unknown or have ended are left out, so callers that must report those look again.
+//
+// The actions are read first, without a lock, because OnEnd needs them to know what to lock. That is safe: their rows never
+// change. Threads do change, so they are read only once they are locked.
 func (t *txn) lockLive(ids []action.ID) ([]live, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -60,7 +65,9 @@ func (t *txn) lockLive(ids []action.ID) ([]live, error) {
 	return found, nil
 }
 
-// prepareEnds asks, once in a transaction and before a thread is locked, for what records the ends of the actions.
+// prepareEnds asks, once in a transaction and before a thread is locked, for what records the ends of the actions. Later calls in
+// the transaction do nothing: locks taken then would come after those on threads. So the first call names every action that may
+// end. Steps is the exception, which changes two sets of actions: they are steps of one pipeline, and its pass has locked it.
 func (t *txn) prepareEnds(actions []*action.Action) (err error) {
 	if t.record == nil && t.core.options.OnEnd != nil {
 		t.record, err = t.core.options.OnEnd(t.Tx, actions)

@@ -34,7 +34,10 @@ type EnqueueOptions struct {
 
 // EnqueueWith stores one action, in one transaction with what happens to the live one that has its key. The repeat of
 // a request gets the same answer for IdempotencyAge. Errors: fault.IdempotencyKeyReused when the key was sent with another
-// request, fault.DuplicateKey and fault.Forbidden by OnConflict.
+// request, fault.DuplicateKey and fault.Forbidden by OnConflict, fault.OwnedByDeployment when the action to replace is a
+// step, fault.Unavailable when its successors cannot be planned.
+//
+// An enqueue that cannot conflict shares a transaction with others (Enqueue). The rest go alone, since they lock what they find.
 func (q *Queue) EnqueueWith(ctx context.Context, a action.Action, o EnqueueOptions) (made Enqueued, err error) {
 	if o.Idempotency == nil && !o.contests(a) {
 		some, err := q.Enqueue(ctx, a)
@@ -65,7 +68,9 @@ func (o EnqueueOptions) contests(a action.Action) bool {
 	return a.UniqueKey != "" && o.OnConflict != ReturnExisting && o.OnConflict != ""
 }
 
-// foreseeReplaced plans what follows the live action that is to give way to another one with its key.
+// foreseeReplaced plans what follows the live action that is to give way to another one with its key. Which one has the key is a
+// guess until the transaction looks again. If it is another one by then, and something follows its end, that end has no plan: it
+// is deferred, and the caller gets fault.Unavailable.
 func (q *Queue) foreseeReplaced(ctx context.Context, a action.Action, way OnConflict) (plans, error) {
 	if way != ReplaceWaiting && way != ReplaceOwn || a.UniqueKey == "" || q.options.Successors == nil {
 		return nil, nil
@@ -82,7 +87,8 @@ func (q *Queue) foreseeReplaced(ctx context.Context, a action.Action, way OnConf
 	return q.foresee(ctx, "read the action to replace", ids, replaced)
 }
 
-// replaced cancels what another action with the same key replaces, unless it is claimed.
+// replaced is the decider that cancels what another action with the same key replaces, unless it is claimed. A request to stop
+// claimed work would be a side effect of an enqueue that changes nothing else, so such a move is dropped.
 func replaced(t *txn, found []live) (moves []move, err error) {
 	for _, f := range found {
 		if err := OwnedByDeployment(f.action, "cancel"); err != nil {
@@ -100,7 +106,8 @@ func replaced(t *txn, found []live) (moves []move, err error) {
 	return moves, nil
 }
 
-// enqueueWith stores one action by options.
+// enqueueWith stores one action by options. The request's key is pointed to the new action before it is known whether that is
+// stored, because pointing locks the key: a repeat at the same time waits here and then finds the answer.
 func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 	if o.Idempotency == nil {
 		return t.enqueueUnique(a, o)
@@ -119,7 +126,8 @@ func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 	return made, t.answerRequest(*o.Idempotency, made.ID)
 }
 
-// enqueueUnique stores an action unless a live one has its key and keeps it.
+// enqueueUnique stores an action unless a live one has its key and keeps it. store.ErrRace, by which the database runs the
+// transaction again: another transaction has changed who has the key.
 func (t *txn) enqueueUnique(a action.Action, o EnqueueOptions) (Enqueued, error) {
 	contested := o.contests(a)
 	var live map[string]action.ID
@@ -149,7 +157,8 @@ func (t *txn) enqueueUnique(a action.Action, o EnqueueOptions) (Enqueued, error)
 	return made[0], nil
 }
 
-// giveWay cancels a live action, so that a may have its key; false: it is claimed.
+// giveWay cancels a live action, so that a may have its key; false: it is claimed. Its end has to take place in this transaction,
+// since the key is unique among live actions: when the end is deferred the whole enqueue is refused with fault.Unavailable.
 func (t *txn) giveWay(id action.ID, a action.Action, way OnConflict) (bool, error) {
 	found, err := t.lockLive([]action.ID{id})
 	if err != nil {

@@ -119,7 +119,9 @@ const childrenShown = 100
 func (s *Service) Action(ctx context.Context, id action.ID) (ActionView, error) {
 	view, err := s.actionHistory(ctx, id)
 	if err == nil && view.Thread.Status.Live() && view.Thread.ClaimedBy.IsZero() {
-		view.Limit, err = s.ledger.BlockingLimiter(ctx, view.Lane)
+		var limits []queue.Limiter
+		limits, err = s.ledger.Limits(ctx)
+		view.Limit = queue.BlockingLimiter(limits, view.Lane)
 	}
 	return view, err
 }
