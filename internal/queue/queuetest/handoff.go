@@ -120,6 +120,9 @@ func handedOffWorkIsStopped(t *testing.T, s setup) {
 	_, err = s.Observe(s.ctx, queue.Observation{ID: seen, Began: true, Outcome: action.Outcome{Kind: action.Fatal, Error: "terminated"}})
 	storetest.Check(t, err)
 	s.wantHistory(t, seen, action.Queued, action.Running, action.Canceled)
+	if ended, err := s.Action(s.ctx, seen); err != nil || ended.Thread.StartedAt.IsZero() {
+		t.Errorf("work that began and ended in one observation has no beginning: %+v, %v", ended.Thread, err)
+	}
 
 	// canceled while it is being handed off: it may have been, so it is stopped
 	being := s.enqueue(t, job("z"))

@@ -181,12 +181,12 @@ const located = ` CROSS JOIN LATERAL (SELECT ctid AS place FROM thread WHERE id 
 // owner of the fence, or NULL.
 const end = `WITH n AS (
 	SELECT * FROM unnest($2::uuid[], $3::smallint[], $4::int[], $5::int[], $6::smallint[], $7::smallint[], $8::timestamptz[], $9::text[],
-		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::boolean[])
-		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref, ended_at, job)` + located + `),
+		$10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::timestamptz[], $16::boolean[], $17::timestamptz[])
+		AS n (id, status, seq, attempt, spent, lost, at, source, code, error, ref, output, output_ref, ended_at, job, began)` + located + `),
 ended AS (
 	DELETE FROM thread t USING n
 	WHERE t.ctid = n.place AND ($1::uuid IS NULL OR (t.claimed_by IS NOT DISTINCT FROM $1 AND t.attempt = n.attempt AND t.seq = n.seq - 1))
-	RETURNING t.created_at, t.lane, t.started_at, n.*),
+	RETURNING t.created_at, t.lane, coalesce(t.started_at, n.began) AS started_at, n.*),
 logged AS (
 	INSERT INTO event (action_id, created_at, seq, status, attempt, spent, at, source, code, error, ref)
 	SELECT id, created_at, seq, status, attempt, spent, coalesce(at, now()), source, code, error, ref FROM ended)
@@ -198,6 +198,10 @@ SELECT id, created_at, lane, status, seq, attempt, spent, lost, started_at, coal
 // returns the ids of the actions that ended. With an owner, the fence is a condition of the DELETE,
 // so nothing is read first and an end that comes too late changes nothing.
 func (t *tx) EndThreads(owner action.ID, rows []queue.Ending) ([]action.ID, error) {
+	var began *array // only the end of work that was handed off may bring the news that it began
+	if owner.IsZero() {
+		began = times(rows, func(r *queue.Ending) time.Time { return r.Thread.StartedAt })
+	}
 	ended, err := query(t, scanID, end, uuid(owner),
 		ids(rows, func(r *queue.Ending) action.ID { return r.Event.ActionID }),
 		smallints(rows, func(r *queue.Ending) int { return int(r.Thread.Status) }),
@@ -213,7 +217,7 @@ func (t *tx) EndThreads(owner action.ID, rows []queue.Ending) ([]action.ID, erro
 		optionals(rows, func(r *queue.Ending) string { return string(r.Output) }),
 		optionals(rows, func(r *queue.Ending) string { return r.OutputRef }),
 		t.unlessNow(rows, func(r *queue.Ending) time.Time { return r.At }),
-		bools(rows, func(r *queue.Ending) bool { return r.Job }))
+		bools(rows, func(r *queue.Ending) bool { return r.Job }), began)
 	if err == nil && owner.IsZero() && len(ended) != len(rows) {
 		err = fmt.Errorf("end %d actions: %d are live", len(rows), len(ended))
 	}
