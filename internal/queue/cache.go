@@ -80,8 +80,11 @@ func (t *txn) answers(jobs []action.Action) (map[action.ID]action.ID, error) {
 		}
 	}
 	by := map[action.ID]action.ID{}
-	for retry, entries := range asked {
-		found, err := t.recall(entries, retry)
+	for _, retry := range []bool{false, true} {
+		if len(asked[retry]) == 0 {
+			continue
+		}
+		found, err := t.recall(asked[retry], retry)
 		if err != nil {
 			return nil, err
 		}

@@ -2,9 +2,11 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -39,8 +41,8 @@ const codeLinked = "linked"
 
 // enqueueSuccessors stores what follows in the transaction that it follows from.
 //
-// A successor must not keep its predecessor from ending. So one whose parameters or time are refused is stored without them
-// and ends at once as FAILED, for people to find, and one that a job of the payload cache answers is stored as a link to that
+// A successor must not keep its predecessor from ending. So one that is refused is stored without what is
+// wrong with it and ends at once as FAILED, for people to find, and one that a job of the payload cache answers is stored as a link to that
 // job. What ends here at its birth has no successors of its own: its thread is stored and deleted in one transaction, and no
 // instance can claim it in between.
 func (t *txn) enqueueSuccessors(follows []Successor) error {
@@ -51,7 +53,7 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 	for i, f := range follows {
 		if _, err := t.prepare(f.Action); err != nil { // it cannot be stored as it is
 			f.Code, f.Fault = string(fault.CodeOf(err)), err.Error()
-			f.Action.Parameters, f.Action.RunAt = nil, time.Time{}
+			f.Action = storable(f.Action)
 			follows[i] = f
 		}
 		actions[i] = f.Action
@@ -82,6 +84,20 @@ func (t *txn) enqueueSuccessors(follows []Successor) error {
 	}
 	_, err = t.finish(action.ID{}, born) // nothing follows what ends at its birth
 	return err
+}
+
+// storable returns what can be stored of an action that was refused, for people to find it.
+func storable(a action.Action) action.Action {
+	a.Parameters, a.RunAt, a.Priority = nil, time.Time{}, nil
+	if !store.IsText(a.UniqueKey) || len(a.UniqueKey) > maxText {
+		a.UniqueKey = "" // half of it would be another one's
+	}
+	for _, text := range []*string{&a.Name, &a.Kind, &a.Handler, &a.Lane, &a.CreatedBy} {
+		*text = store.CleanText(*text)
+		*text = strings.ToValidUTF8((*text)[:min(len(*text), maxText)], "")
+	}
+	a.Kind, a.Handler = cmp.Or(a.Kind, action.KindJob), cmp.Or(a.Handler, "unknown")
+	return a
 }
 
 // link stores the actions that refer to existing jobs; their output names the job. It adds their ends to born and returns it. A

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -356,7 +357,9 @@ func followersFailAtBirth(t *testing.T, s setup) {
 	s.planning(t, &planner{follow: func(e queue.End) []queue.Successor {
 		bad, unstorable := follower(e, "bad"), follower(e, "unstorable")
 		unstorable.Parameters = []byte("{")
-		return []queue.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: follower(e, "good")}}
+		misnamed := follower(e, "a\x00b")
+		misnamed.UniqueKey = strings.Repeat("k", 5000)
+		return []queue.Successor{{Action: bad, Code: "filter", Fault: "feature 3: no such key"}, {Action: unstorable}, {Action: misnamed}, {Action: follower(e, "good")}}
 	}})
 	host := s.join(t, "host-a")
 	id := s.enqueue(t, job("x"))
@@ -369,7 +372,8 @@ func followersFailAtBirth(t *testing.T, s setup) {
 		}
 	}
 	unstorable := `FAILED invalid parameters of action "unstorable" are not JSON`
-	if diff := cmp.Diff(map[string]string{"bad": "FAILED filter feature 3: no such key", "good": "PENDING  ", "unstorable": unstorable}, got); diff != "" {
+	misnamed := "FAILED invalid the name of action \"a\ufffdb\" has a NUL character or is not valid UTF-8"
+	if diff := cmp.Diff(map[string]string{"bad": "FAILED filter feature 3: no such key", "good": "PENDING  ", "unstorable": unstorable, "a\ufffdb": misnamed}, got); diff != "" {
 		t.Errorf("followers (-want +got):\n%s", diff)
 	}
 	s.claim(t, host, "callback", 1) // the good one, and no other
