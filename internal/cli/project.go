@@ -143,7 +143,7 @@ func (p project) secretFiles() []string {
 func (a *app) secretWarnings(ctx context.Context, p project) (warnings fault.Problems) {
 	for _, name := range p.secretFiles() {
 		if ignored, err := git.Open(p.dir).Ignored(ctx, name); err != nil || !ignored {
-			warnings.Add(fault.Problem{Position: fault.Position{File: p.file}, Code: "secret-in-folder", Warning: true,
+			warnings.Add(fault.Problem{Position: fault.Position{File: a.Shorten(p.file)}, Code: "secret-in-folder", Warning: true,
 				Text: "the secret file " + name + " is in the project's folder and git does not ignore it; revisions leave it out: keep it elsewhere, or add it to .gitignore"})
 		}
 	}

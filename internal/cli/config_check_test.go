@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// folder is a command line in a folder with files, and what it prints.
+type folder struct {
+	*app
+	dir      string
+	out, err bytes.Buffer
+}
+
+// newFolder makes a folder with files, by their names.
+func newFolder(t *testing.T, files map[string]string) *folder {
+	t.Helper()
+	f := &folder{dir: t.TempDir()}
+	for name, content := range files {
+		f.write(t, name, content)
+	}
+	f.app = &app{Place: assembly.Place{Dir: f.dir, Environment: func(string) string { return "" }}, in: strings.NewReader(""), out: &f.out, err: &f.err}
+	return f
+}
+
+func (f *folder) write(t *testing.T, name, content string) {
+	t.Helper()
+	path := filepath.Join(f.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want compares what was printed on the two streams, and forgets it.
+func (f *folder) want(t *testing.T, out, err string) {
+	t.Helper()
+	if diff := cmp.Diff(out, f.out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(err, f.err.String()); diff != "" {
+		t.Errorf("standard error (-want +got):\n%s", diff)
+	}
+	f.out.Reset()
+	f.err.Reset()
+}
+
+const serverFile = `handlers:
+  notify:
+    type: webhook
+    parameters: {text: {type: string}}
+    request: {url: "https://hooks.example.org/notify"}
+schedules:
+  daily: {cron: "0 3 * * *", handler: notify, parameters: {text: hello}}
+`
+
+func TestCheckConfigCountsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, map[string]string{"server.yaml": serverFile})
+	if err := f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "server.yaml is sound: 1 handler, 0 processes, 0 callbacks, 1 schedule\n", "")
+	f.output = jsonOutput
+	if err := f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false); err != nil {
+		t.Fatal(err)
+	}
+	f.want(t, "[]\n", "")
+}
+
+func TestCheckConfigReportsEveryFaultWithItsPlace(t *testing.T) {
+	t.Parallel()
+	wrong := strings.Replace(serverFile, "type: webhook", "type: webhok", 1)
+	wrong = strings.Replace(wrong, `"0 3 * * *"`, `"0 3 * *"`, 1)
+	f := newFolder(t, map[string]string{"server.yaml": wrong})
+	err := f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false)
+	if exitStatus(err) != 2 || !isShown(err) {
+		t.Errorf("%v with exit status %d, want faults that were printed, and 2", err, exitStatus(err))
+	}
+	printed := f.err.String() + f.out.String()
+	for _, place := range []string{"server.yaml:3:11", "server.yaml:7:17", "waybill: 3 problems\n"} {
+		if !strings.Contains(printed, place) {
+			t.Errorf("%q is not in:\n%s", place, printed)
+		}
+	}
+	f.out.Reset()
+	f.output = jsonOutput
+	err = f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false)
+	if exitStatus(err) != 2 || !isShown(err) || !strings.Contains(f.out.String(), `"line": 3`) {
+		t.Errorf("as JSON: %v, %s", err, f.out.String())
+	}
+}
+
+// isShown reports whether the error's text was printed already.
+func isShown(err error) bool {
+	_, ok := errors.AsType[shown](err)
+	return ok
+}
+
+func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, nil)
+	wantFault(t, f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false), fault.Invalid, "read the configuration server.yaml: ", configStarter)
+	err := f.checkConfig(t.Context(), f.dir, false)
+	wantFault(t, err, fault.Invalid, "is a directory", "")
+	if fault.HintOf(err) != "" {
+		t.Errorf("hint %q for a folder", fault.HintOf(err))
+	}
+}
+
+// TestCheckConfigLooksForSecrets: --live misses what the file names.
+func TestCheckConfigLooksForSecrets(t *testing.T) {
+	t.Parallel()
+	with := strings.Replace(serverFile, "request: {", "secrets: [{name: KEY, type: file, path: key}]\n    request: {headers: {Authorization: \"Bearer {{.secrets.KEY}}\"}, ", 1)
+	f := newFolder(t, map[string]string{"server.yaml": with})
+	path := filepath.Join(f.dir, "server.yaml")
+	if err := f.checkConfig(t.Context(), path, false); err != nil {
+		t.Fatalf("%v\n%s", err, f.err.String())
+	}
+	f.out.Reset()
+	err := f.checkConfig(t.Context(), path, true)
+	if printed := f.err.String() + f.out.String(); exitStatus(err) == 0 || !strings.Contains(printed, "key") {
+		t.Errorf("a secret that does not exist: %v\n%s", err, printed)
+	}
+}

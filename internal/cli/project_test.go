@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+const greeterFile = `pipeline: greeter
+service: {manager: process, exec: [./greeter], secrets: {KEY: {file: secrets/key}}}
+stages:
+- name: build
+  build: .wharf-ci.yml
+  artifacts: {any: dist/greeter}
+- name: beta
+  hosts: ["local://oak"]
+  test: [{run: [./selftest]}]
+`
+
+const greeterBuild = `build:
+  binary:
+    artifacts: [dist/*]
+    container: {image: alpine, cmds: [make]}
+`
+
+// greeter makes a folder with a pipeline and its build, in a git repository that ignores the lines of ignored.
+func greeter(t *testing.T, ignored ...string) *folder {
+	t.Helper()
+	f := newFolder(t, map[string]string{"waybill.yaml": greeterFile, ".wharf-ci.yml": greeterBuild, "secrets/key": "x", ".gitignore": strings.Join(ignored, "\n") + "\n"})
+	run(t, f.dir, "git", "init", "-q")
+	return f
+}
+
+func TestValidateSumsAPipelineUp(t *testing.T) {
+	t.Parallel()
+	f := greeter(t, "secrets")
+	p, err := f.project(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arguments := range [][]string{nil, {"waybill.yaml"}, {"."}} {
+		if err := f.validate(t.Context(), arguments); err != nil {
+			t.Fatal(err)
+		}
+		f.want(t, "waybill.yaml is valid: "+show.Summary(p.definition)+"\n", "")
+	}
+}
+
+func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
+	t.Parallel()
+	f := greeter(t)
+	if err := f.validate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if text := f.err.String(); !strings.Contains(text, "the secret file secrets/key is in the project's folder and git does not ignore it") {
+		t.Errorf("standard error %q", text)
+	}
+	f.out.Reset()
+	f.output = jsonOutput
+	if err := f.validate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var got validDocument
+	if err := json.Unmarshal(f.out.Bytes(), &got); err != nil || !got.Valid || got.File != "waybill.yaml" || len(got.Problems) != 1 || !got.Problems[0].Warning {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestValidateReportsFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*testing.T, *folder)
+		want   string
+		hint   string
+	}{
+		"two faults":  {func(t *testing.T, f *folder) { f.write(t, "waybill.yaml", "pipelin: x\nstages: 7\n") }, "waybill.yaml:1:1", ""},
+		"no file":     {func(t *testing.T, f *folder) { rename(t, f, "waybill.yaml", "other.yaml") }, "waybill.yaml not found in ", starter},
+		"git ignores": {func(t *testing.T, f *folder) { f.write(t, ".gitignore", ".wharf-ci.yml\nsecrets\n") }, "git ignores .wharf-ci.yml, so no revision has it", "git add -f .wharf-ci.yml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := greeter(t, "secrets")
+			c.change(t, f)
+			err := f.validate(t.Context(), nil)
+			wantFault(t, err, fault.Invalid, c.want, c.hint)
+			if exitStatus(err) != 2 {
+				t.Errorf("exit status %d, want 2", exitStatus(err))
+			}
+			f.want(t, "", "")
+		})
+	}
+	f := newFolder(t, map[string]string{"waybill.yaml": "pipelin: x\nstages: 7\n"})
+	f.output = jsonOutput
+	err := f.validate(t.Context(), nil)
+	var got validDocument
+	if json.Unmarshal(f.out.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !isShown(err) {
+		t.Errorf("as JSON: %+v, %v", got, err)
+	}
+}
+
+func TestAProjectIsFoundFromBelow(t *testing.T) {
+	t.Parallel()
+	f := greeter(t)
+	f.write(t, "cmd/greeter/main.go", "package main\n")
+	f.Dir = filepath.Join(f.dir, "cmd", "greeter")
+	p, err := f.project(nil)
+	if err != nil || p.dir != f.dir || p.source != greeterFile || p.definition.Pipeline != "greeter" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := f.project([]string{"main.go"}); !strings.Contains(err.Error(), "main.go is a file: name the folder it is in") {
+		t.Errorf("a file as an argument: %v", err)
+	}
+	if _, err := f.project([]string{"absent"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "read the folder absent: ") {
+		t.Errorf("an absent folder: %v", err)
+	}
+	if _, err := f.project([]string{"."}); !strings.Contains(err.Error(), "waybill.yaml not found in") {
+		t.Errorf("a folder that is named is not left: %v", err)
+	}
+}
+
+func TestBuildFilesAreCheckedFirst(t *testing.T) {
+	t.Parallel()
+	f := greeter(t)
+	p, err := f.project(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.checkBuilds(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	f.write(t, ".wharf-ci.yml", strings.Replace(greeterBuild, "cmds", "commands", 1))
+	if err := f.checkBuilds(t.Context(), p); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml:4:") {
+		t.Errorf("a faulty build file: %v", err)
+	}
+	rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
+	wantFault(t, f.checkBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
+	rename(t, f, ".wharf-ci.yaml", "ci.txt")
+	if err := f.checkBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "write one, such as:") {
+		t.Errorf("hint %q", fault.HintOf(err))
+	}
+}
+
+// TestSecretsStayOutOfRevisions: changing a secret, also behind a link, is not another revision.
+func TestSecretsStayOutOfRevisions(t *testing.T) {
+	t.Parallel()
+	f := greeter(t)
+	f.write(t, "vault/real", "1")
+	run(t, f.dir, "ln", "-sf", "../vault/real", "secrets/key")
+	label := func() string {
+		t.Helper()
+		p, err := f.project(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"vault/real"}, p.secretFiles()); diff != "" {
+			t.Fatalf("secret files (-want +got):\n%s", diff)
+		}
+		tree, err := p.tree(t.Context(), assembly.Home{Dir: filepath.Join(f.dir, ".waybill")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree.Label
+	}
+	before := label()
+	f.write(t, "vault/real", "2")
+	f.write(t, ".waybill/waybill.db", "not of the project")
+	if after := label(); after != before {
+		t.Errorf("label %s, then %s", before, after)
+	}
+	f.write(t, "main.go", "package main\n")
+	if after := label(); after == before {
+		t.Errorf("label %s before and after a change", before)
+	}
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// run runs a program in a folder.
+func run(t *testing.T, dir, name string, arguments ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, arguments...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, arguments, err, out)
+	}
+}
+
+// rename renames a file of a folder.
+func rename(t *testing.T, f *folder, from, to string) {
+	t.Helper()
+	if err := os.Rename(filepath.Join(f.dir, from), filepath.Join(f.dir, to)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// aDryRun returns the flags of `waybill run --dry-run` with their defaults.
+func aDryRun() runFlags {
+	return runFlags{file: build.FileName, runner: runnerAuto, maxParallel: 2, timeout: time.Hour, grace: time.Second, maxStepLog: 1 << 20, dryRun: true}
+}
+
+const twoStages = `lint:
+  vet:
+    container: {image: alpine, cmds: ["echo vet"]}
+test:
+  unit:
+    container: {image: alpine, cmds: ["echo ${REPO_NAME} ${BUILD_REF}"]}
+`
+
+func TestADryRunPrintsThePlan(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
+	f.output = jsonOutput
+	for name, c := range map[string]struct {
+		flags func(*runFlags)
+		want  []string // stage/step of each
+	}{
+		"all":       {func(*runFlags) {}, []string{"lint/vet", "test/unit"}},
+		"one stage": {func(o *runFlags) { o.stages = []string{"test"} }, []string{"test/unit"}},
+	} {
+		flags := aDryRun()
+		flags.resultsDir = filepath.Join(f.dir, "results")
+		c.flags(&flags)
+		if err := f.runBuild(t.Context(), nil, flags); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var plan build.Plan
+		if err := json.Unmarshal(f.out.Bytes(), &plan); err != nil {
+			t.Fatal(err)
+		}
+		var steps []string
+		for _, s := range plan.Steps {
+			steps = append(steps, s.Stage+"/"+s.Name)
+		}
+		if diff := cmp.Diff(c.want, steps); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		f.out.Reset()
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "results")); err == nil {
+		t.Error("a dry run made the folder of results")
+	}
+}
+
+func TestARunRefusesBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		arguments  []string
+		flags      func(*runFlags)
+		want, hint string
+	}{
+		"runner":      {nil, func(o *runFlags) { o.runner = "docker" }, `the runner "docker" is not yet supported`, "--runner process"},
+		"parallel":    {nil, func(o *runFlags) { o.maxParallel = 0 }, "--max-parallel 0: at least one step must run", ""},
+		"timeout":     {nil, func(o *runFlags) { o.timeout = -time.Second }, "--timeout -1s: want more than zero", ""},
+		"id":          {nil, func(o *runFlags) { o.buildID = "../7" }, `--build-id "../7" cannot be the name of a folder`, ""},
+		"dots":        {nil, func(o *runFlags) { o.buildID = ".." }, `--build-id ".." cannot be the name of a folder`, ""},
+		"outside":     {nil, func(o *runFlags) { o.file = "../.wharf-ci.yml" }, "--file ../.wharf-ci.yml leaves the folder", ""},
+		"no folder":   {[]string{"absent"}, func(*runFlags) {}, "absent not found", ""},
+		"a file":      {[]string{".wharf-ci.yml"}, func(*runFlags) {}, ".wharf-ci.yml not found", ""},
+		"no stage":    {nil, func(o *runFlags) { o.stages = []string{"tset"} }, "tset", ""},
+		"environment": {nil, func(o *runFlags) { o.environment = "moon" }, "moon", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
+			flags := aDryRun()
+			flags.resultsDir = filepath.Join(f.dir, "results")
+			c.flags(&flags)
+			err := f.runBuild(t.Context(), c.arguments, flags)
+			wantFault(t, err, fault.Invalid, c.want, c.hint)
+			if exitStatus(err) != 2 {
+				t.Errorf("exit status %d, want 2", exitStatus(err))
+			}
+			f.want(t, "", "")
+		})
+	}
+}
+
+// TestVariablesOfABuildInTheirOrder: what the command line says wins over the environment, and that over git.
+func TestVariablesOfABuildInTheirOrder(t *testing.T) {
+	t.Parallel()
+	c := runFlags{environment: "stage", stages: []string{"test"}, maxParallel: 3, timeout: time.Minute}.
+		choice(map[string]string{"REPO_NAME": "shop"}, "7", []string{"WHARF_VAR_WHO=ana", "WHO=bob", "WHARF_VAR_EMPTY="})
+	var sources []string
+	values := map[string]string{}
+	for _, layer := range c.Variables {
+		sources = append(sources, layer.Name)
+		for name, value := range layer.Values {
+			if _, ok := values[name]; !ok {
+				values[name] = value.Text
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"--build-id", "WHARF_VAR_… of the environment", "the configuration", "git"}, sources); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+	want := map[string]string{"BUILD_REF": "7", "WHO": "ana", "EMPTY": "", "WHARF_INSTANCE": "local", "REPO_NAME": "shop"}
+	if diff := cmp.Diff(want, values); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	if c.Environment != "stage" || c.MaxParallel != 3 || c.Timeout != time.Minute || len(c.Stages) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestWhatABuildIsOf(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, map[string]string{"shop/.wharf-ci.yml": twoStages})
+	flags := aDryRun()
+	facts := func() (*buildSource, map[string]string) {
+		t.Helper()
+		s, err := f.buildSource(t.Context(), []string{"shop"}, flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.close)
+		return s, s.facts(t.Context())
+	}
+	if s, got := facts(); s.label != "shop" || got["REPO_NAME"] != "shop" || got["GIT_COMMIT"] != "" {
+		t.Errorf("outside of git: %q, %v", s.label, got)
+	}
+	dir := filepath.Join(f.dir, "shop")
+	run(t, dir, "git", "init", "-q")
+	run(t, dir, "git", "add", ".")
+	run(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "first: a shop")
+	s, got := facts()
+	if len(got["GIT_COMMIT"]) != 40 || got["GIT_COMMIT_SUBJECT"] != "first: a shop" || s.label != "shop @ "+got["GIT_COMMIT_SHORT"] {
+		t.Errorf("at a commit: %q, %v", s.label, got)
+	}
+	f.write(t, "shop/new", "x")
+	if s, _ := facts(); !strings.HasSuffix(s.label, ", changed files included") {
+		t.Errorf("after a change: %q", s.label)
+	}
+	if name := s.shown(f.app, ".wharf-ci.yml"); name != filepath.Join("shop", ".wharf-ci.yml") {
+		t.Errorf("the file is shown as %q", name)
+	}
+}
