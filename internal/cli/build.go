@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,22 +46,25 @@ func refuseElsewhere(flags assembly.Flags, why string, served bool) error {
 
 func buildLintCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "lint [DIR]",
+		Use:     "lint [DIR|FILE]",
 		Short:   "Report every fault of a .wharf-ci.yml",
 		Example: examples("waybill build lint", "waybill build lint examples/hello -o json"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
-			root := a.Dir
+			root, name := a.Dir, build.FileName
 			if len(given) > 0 {
 				root = a.Path(given[0])
 			}
-			file, err := a.readBuildFile(root, build.FileName, a.Shorten(filepath.Join(root, build.FileName)))
+			if info, err := os.Stat(root); err == nil && !info.IsDir() {
+				root, name = filepath.Split(root)
+			}
+			file, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)))
 			if err != nil {
 				return err
 			}
 			advice := file.Advice()
 			a.printProblems(advice)
-			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", build.FileName, show.Count(len(file.Stages), "stage")))
+			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
 		},
 	}
 }

@@ -299,7 +299,8 @@ func TestServiceLogOffersTheLikelyHost(t *testing.T) {
 	missing := fault.New(fault.NotFound, "host greeter/oak not found")
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
 	f := &fake{errs: map[string]error{"ServiceLog": missing}, version: journal.Version{Definition: definition}}
-	for host, hint := range map[string]string{"oak": "waybill service log greeter beta/all/oak", "zzzzzzzzz": ""} {
+	for host, hint := range map[string]string{"oak": "waybill service log greeter beta/all/oak", "zzzzzzzzz": "",
+		"beta": "waybill service log greeter beta/all/oak", "beta/all": "waybill service log greeter beta/all/oak"} {
 		err := runServiceLog(t.Context(), serviceLogOptions{Log: f, Pipeline: "greeter", Host: host, Raw: io.Discard, Out: newOutput(asText).Printer})
 		if !fault.Is(err, fault.NotFound) || fault.HintOf(err) != hint {
 			t.Errorf("%s: %v, hint %q", host, err, fault.HintOf(err))

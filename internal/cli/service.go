@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -82,9 +83,22 @@ func (o serviceLogOptions) withLikelyHost(ctx context.Context, err error, target
 	if failed != nil {
 		return err
 	}
-	likely := likelyTarget(&v.Definition, target)
+	likely := likelyHost(&v.Definition, target)
 	if likely == "" {
 		return err
 	}
 	return fault.Wrap(fault.NotFound, err).WithHint("waybill service log %s %s", o.Pipeline, strings.TrimPrefix(likely, o.Pipeline+"/"))
+}
+
+// likelyHost returns the host that a person meant by a target: one below it, one whose path ends with it, or the nearest
+// spelling; "" when there is none of them.
+func likelyHost(d *pipeline.Definition, target string) string {
+	var hosts []string
+	for place := range d.EachHost() {
+		if strings.HasPrefix(place.Target, target+"/") || strings.HasSuffix(place.Target, strings.TrimPrefix(target, d.Pipeline)) {
+			return place.Target
+		}
+		hosts = append(hosts, place.Target)
+	}
+	return fault.Nearest(target, hosts)
 }

@@ -84,6 +84,8 @@ func TestFaults(t *testing.T) {
 		{"unknown key at the top", testPipeline(test+"stage: x\n", beta), `3:1: unknown key "stage" (did you mean "stages"?)`},
 		{"key twice", testPipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" is already at 5:3`},
 		{"wrong type", testPipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
+		{"a time without a unit", testPipeline("retry: {attemptTimeout: 10}\n"+test, beta), "2:25: want a duration, found a number; give it a unit, such as 10s"},
+		{"no time", testPipeline("retry: {attemptTimeout: 0s}\n"+test, beta), "2:25: retry.attemptTimeout must be above 0s"},
 		{"missing name", testPipeline(test, "hosts: []"), "4:3: stages[0] needs a name"},
 		{"missing stages", "pipeline: p\n", "1:1: the file needs stages"},
 		{"missing pipeline", test + "stages: [{name: a, hosts: []}]\n", "1:1: the file needs a pipeline"},

@@ -126,7 +126,7 @@ func (r *reader) policy(n *document.Node, path string, p action.Policy) action.P
 
 func (r *reader) positive(n *document.Node, path string, standard action.Duration) action.Duration {
 	d := r.duration(n, path, standard)
-	if d == 0 && n != nil {
+	if d == 0 && n != nil && n.Kind == document.String { // anything else is reported as another kind
 		r.Add(n, "out-of-range", path, "%s must be above 0s", path)
 		return standard
 	}

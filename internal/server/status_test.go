@@ -121,6 +121,15 @@ func TestStatusNamesBlobStoresThatDiffer(t *testing.T) {
 	}
 }
 
+// TestStatusWithoutTroublesHasAList: a reader of the JSON iterates over it.
+func TestStatusWithoutTroublesHasAList(t *testing.T) {
+	t.Parallel()
+	v, err := serve(t, "127.0.0.1:7070").Service.Status(t.Context())
+	if err != nil || v.Troubles == nil {
+		t.Errorf("%#v, %v", v.Troubles, err)
+	}
+}
+
 // Rows of a killed process stay in the embedded log. The process that has its lock decides whether they count.
 func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
