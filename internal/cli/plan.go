@@ -30,7 +30,7 @@ func planCommand(a *app) *cobra.Command {
 		Use:   "plan [PIPELINE]",
 		Short: "Show what ship would do, and what an edit does to deployments inside; change nothing",
 		Long:  planHelp,
-		Example: examples("waybill plan", "waybill plan --edit new/waybill.yaml", "waybill plan greeter   # as it is in the log",
+		Example: examples("waybill plan", "waybill plan --edit edited.yaml", "waybill plan greeter   # as it is in the log",
 			"waybill plan --why greeter#7"),
 		Args:              arguments(0, 2, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
@@ -41,7 +41,7 @@ func planCommand(a *app) *cobra.Command {
 			return a.plan(c, arguments, flags)
 		},
 	}
-	c.Flags().StringVar(&flags.edit, "edit", "", "a waybill.yaml to compare with the definition in force")
+	c.Flags().StringVar(&flags.edit, "edit", "", "a waybill.yaml to compare with the definition in force in the log of its folder")
 	c.Flags().StringVar(&flags.why, "why", "", "list the open steps of this deployment with their reasons; a target may follow")
 	_ = c.RegisterFlagCompletionFunc("why", completeDeployments(a))
 	return c
