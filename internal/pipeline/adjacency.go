@@ -10,34 +10,6 @@ type adjacency struct {
 	members    edges   // the steps of each component, ascending
 }
 
-// edges is an adjacency list in two flat arrays.
-type edges struct {
-	start []int32
-	to    []int32
-}
-
-// of returns where the edges of n lead, in the order in which they were given.
-func (e edges) of(n int32) []int32 { return e.to[e.start[n]:e.start[n+1]] }
-
-func (e edges) count() int { return len(e.start) - 1 }
-
-// makeEdges packs pairs (from[i], to[i]) of n sources and keeps their order.
-func makeEdges(n int, from, to []int32) edges {
-	e := edges{start: make([]int32, n+1), to: make([]int32, len(to))}
-	for _, f := range from {
-		e.start[f+1]++
-	}
-	for i := range n {
-		e.start[i+1] += e.start[i]
-	}
-	at := append([]int32(nil), e.start[:n]...)
-	for i, f := range from {
-		e.to[at[f]] = to[i]
-		at[f]++
-	}
-	return e
-}
-
 // newGraph takes edges between n steps that are all reached from 0. The order of a step's edges is
 // kept.
 func newGraph(n int, from, to []int32) adjacency {
@@ -56,6 +28,34 @@ func newGraph(n int, from, to []int32) adjacency {
 }
 
 func (g *adjacency) size() int { return len(g.component) }
+
+// edges is an adjacency list in two flat arrays.
+type edges struct {
+	start []int32
+	to    []int32
+}
+
+// makeEdges packs pairs (from[i], to[i]) of n sources and keeps their order.
+func makeEdges(n int, from, to []int32) edges {
+	e := edges{start: make([]int32, n+1), to: make([]int32, len(to))}
+	for _, f := range from {
+		e.start[f+1]++
+	}
+	for i := range n {
+		e.start[i+1] += e.start[i]
+	}
+	at := append([]int32(nil), e.start[:n]...)
+	for i, f := range from {
+		e.to[at[f]] = to[i]
+		at[f]++
+	}
+	return e
+}
+
+// of returns where the edges of n lead, in the order in which they were given.
+func (e edges) of(n int32) []int32 { return e.to[e.start[n]:e.start[n+1]] }
+
+func (e edges) count() int { return len(e.start) - 1 }
 
 // breadthFirst lists what is reached from root, each step once, in the order of the walk.
 func breadthFirst(root int32, next edges) []int32 {

@@ -1,8 +1,6 @@
 package pipeline
 
-import (
-	"time"
-)
+import "time"
 
 // acquire gives the free batches around a step to the deployment that claims or completes it. A
 // step that was already live may complete although an edit has given the batch to another
@@ -18,6 +16,14 @@ func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 		}
 	}
 	return nil
+}
+
+// takeBatch makes t the holder of a batch. Who holds a host decides whether it is in flight, so the
+// hosts in the region are counted again.
+func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
+	e.holder[id] = holding{t, at}
+	t.holds[id] = true
+	e.recountFlightAround(id)
 }
 
 // settle releases those batches around a step that can be released after a row about the step.
@@ -84,14 +90,6 @@ func (e *Engine) release(t *deployment, b batch) {
 	}
 }
 
-// takeBatch makes t the holder of a batch. Who holds a host decides whether it is in flight, so the
-// hosts in the region are counted again.
-func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
-	e.holder[id] = holding{t, at}
-	t.holds[id] = true
-	e.recountFlightAround(id)
-}
-
 // freeBatch releases a batch, and has the pass look again at what was blocked.
 func (e *Engine) freeBatch(t *deployment, id batchID) {
 	delete(e.holder, id)
@@ -141,23 +139,4 @@ func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 		}
 	}
 	return oldest
-}
-
-// setStatus changes a deployment's status and what depends on it: the list of active deployments,
-// its hosts in flight, its batches, and whether its live actions must end.
-func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
-	t.status, t.reason, t.ended = status, reason, at
-	if status == StatusActive {
-		t.ended = time.Time{}
-	}
-	e.active = e.active[:0]
-	for _, each := range e.order {
-		if each.status == StatusActive {
-			e.active = append(e.active, each)
-		}
-	}
-	t.unchecked = true
-	e.freed = true
-	e.recountFlight(t)
-	e.settleAll(t)
 }

@@ -56,12 +56,22 @@ type deployment struct {
 // stepName identifies a step across versions of the definition.
 type stepName struct{ target, event string }
 
+func (s stepName) String() string { return s.target + " " + s.event }
+
+// compareNames orders steps by target, then event. Iterating in this order makes decisions
+// repeatable.
+func compareNames(a, b stepName) int {
+	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
+}
+
 // noteName identifies notes that Occurrence numbers.
 type noteName struct{ target, event string }
 
 // hold is the reason why nothing starts: a person asked for it, or the deployment goes no further
 // than the stage until.
 type hold struct{ by, reason, until string }
+
+func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
 
 // failure is how a step's action ended.
 type failure struct {
@@ -70,57 +80,76 @@ type failure struct {
 	text   string
 }
 
-// exclusion elides the steps of a target and below it: all, or those of one event.
-type exclusion struct {
-	target, event string
-	reason, by    string
-}
-
-// liveSteps is the live actions of a deployment.
-type liveSteps map[stepName]*liveStep
-
-// liveStep is one live action. Where it runs is kept as it was when it was claimed: an edit may
-// move or remove the host, but the action still occupies the old one.
-type liveStep struct {
-	stage    string // path
-	host     string // path; "": a build
-	resource Resource
-	kind     nodeKind
-	since    time.Time
-	asked    ending // the ending that a pass last requested for it
-}
-
-// ending is how a live action is to end. Each constant is stronger than the one before, and a
-// request is never weakened: what was canceled cannot be made to run on.
-type ending uint8
-
-const (
-	runOn ending = iota
-	drainIt
-	cancelIt
-)
-
-func (l liveSteps) has(p *Graph, n int32) bool {
-	return l[stepName{p.target(n), p.nodes[n].event}] != nil
-}
-
-// liveIn returns the number of live actions in a batch's region.
-func (t *deployment) liveIn(b batch) int {
-	if len(t.live) == 0 {
-		return 0
+// String returns the failure as shown to people, such as "exit 1 (RETRIES_EXHAUSTED)".
+func (f failure) String() string {
+	switch {
+	case f.text == "":
+		return f.status
+	case f.status == "" || f.status == "FAILED":
+		return f.text
 	}
-	if b.host >= 0 {
-		return t.liveUnder(b.id)
-	}
-	count := 0
-	for _, s := range b.stages {
-		count += t.liveUnder(batchID(t.plan.stages[s].path))
-	}
-	return count
+	return f.text + " (" + f.status + ")"
 }
 
-// liveUnder returns the number of live actions under a path of a stage or a host.
-func (t *deployment) liveUnder(id batchID) int { return t.liveAt[string(id)] }
+// label returns what people call a deployment, such as greeter#7.
+func (e *Engine) label(t *deployment) string { return e.number(t.number) }
+
+func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
+
+// facts returns the complete steps, in G or not, with the times of their rows.
+func (t *deployment) facts() map[stepName]int64 {
+	facts := maps.Clone(t.away)
+	if t.walk == nil {
+		return facts
+	}
+	for n := range t.plan.nodes {
+		if t.is(int32(n), complete) {
+			facts[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
+		}
+	}
+	return facts
+}
+
+// known returns what the log says of a deployment's steps, for the steps of a graph. more are
+// exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
+func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
+	known := make([]bits, len(plan.nodes))
+	mark := func(name stepName, b bits) {
+		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
+			known[n] |= b
+		}
+	}
+	for name := range facts {
+		mark(name, complete)
+	}
+	for name := range t.live {
+		mark(name, claimed)
+	}
+	for name := range t.failures {
+		mark(name, failed)
+	}
+	for _, x := range slices.Concat(t.exclusions, lacking(plan, t.lacks), more) {
+		for _, n := range plan.under(x.target, x.event) {
+			known[n] |= excluded
+		}
+	}
+	return known
+}
+
+// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the
+// bound of until.
+func (t *deployment) heldAt(stage int32) (hold, bool) {
+	if len(t.held) == 0 && t.beyond == nil {
+		return hold{}, false
+	}
+	if h, ok := t.held[t.plan.def.Pipeline]; ok || stage < 0 {
+		return h, ok
+	}
+	if h, ok := t.held[t.plan.stages[stage].path]; ok || t.beyond == nil || !t.beyond[stage] {
+		return h, ok
+	}
+	return hold{until: t.until}, true
+}
 
 // isStopped reports whether a failed, untolerated step is in the stage or in a region around it. A
 // failure stops a whole region, because its stages belong together.
@@ -153,17 +182,6 @@ func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 // recorded, but stops nothing.
 func (t *deployment) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
 
-// size returns the number of hosts of a group when it started, or before that, its number now. A
-// share such as "25%" is of this number, so that hosts that join or leave do not change the limit
-// of a group under way.
-func (t *deployment) size(group int32) int {
-	g := &t.plan.groups[group]
-	if size, ok := t.sizes[g.path]; ok {
-		return size
-	}
-	return len(g.hosts)
-}
-
 // failedHosts lists the hosts of a group with a failure that counts, in the order in which they
 // failed.
 func (t *deployment) failedHosts(group int32) []string {
@@ -180,24 +198,15 @@ func (t *deployment) failedHosts(group int32) []string {
 	return slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 }
 
-// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the
-// bound of until.
-func (t *deployment) heldAt(stage int32) (hold, bool) {
-	if len(t.held) == 0 && t.beyond == nil {
-		return hold{}, false
+// size returns the number of hosts of a group when it started, or before that, its number now. A
+// share such as "25%" is of this number, so that hosts that join or leave do not change the limit
+// of a group under way.
+func (t *deployment) size(group int32) int {
+	g := &t.plan.groups[group]
+	if size, ok := t.sizes[g.path]; ok {
+		return size
 	}
-	if h, ok := t.held[t.plan.def.Pipeline]; ok || stage < 0 {
-		return h, ok
-	}
-	if h, ok := t.held[t.plan.stages[stage].path]; ok || t.beyond == nil || !t.beyond[stage] {
-		return h, ok
-	}
-	return hold{until: t.until}, true
-}
-
-// covers reports whether an exclusion, or a command, for target and event is about the step.
-func covers(target, event string, s stepName) bool {
-	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
+	return len(g.hosts)
 }
 
 // inside lists by rank the deployments that an edit concerns: active ones, and failed ones that may
@@ -214,94 +223,23 @@ func (e *Engine) inside() []*deployment {
 	return list
 }
 
-// label returns what people call a deployment, such as greeter#7.
-func (e *Engine) label(t *deployment) string { return e.number(t.number) }
-
-func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
-
-func (s stepName) String() string { return s.target + " " + s.event }
-
-func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
-
-// String returns the text that people see, such as "by ana: checking dashboards".
-func (d endDetail) String() string {
-	switch {
-	case d.By == "":
-		return d.Reason
-	case d.Reason == "":
-		return "by " + d.By
-	}
-	return "by " + d.By + ": " + d.Reason
-}
-
-// sorted lists live steps by target and event.
-func (l liveSteps) sorted() []stepName {
-	names := make([]stepName, 0, len(l))
-	for name := range l {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, compareNames)
-	return names
-}
-
-// facts returns the complete steps, in G or not, with the times of their rows.
-func (t *deployment) facts() map[stepName]int64 {
-	facts := maps.Clone(t.away)
-	if t.walk == nil {
-		return facts
-	}
-	for n := range t.plan.nodes {
-		if t.is(int32(n), complete) {
-			facts[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
-		}
-	}
-	return facts
-}
-
-// sortedKeys returns a map's keys in order, so that the same rows always lead to the same
-// decisions.
-func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-// compareNames orders steps by target, then event. Iterating in this order makes decisions
-// repeatable.
-func compareNames(a, b stepName) int {
-	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.event, b.event))
-}
-
-// leave remembers the hosts that the deployment has started and that the next version does not
-// have, in case they come back.
-func (t *deployment) leave(next *Graph) {
+// outranks returns the newest deployment that started a resource on which t has steps left, or nil.
+// A start supersedes older deployments when it is made (startHost); this finds those whose steps an
+// edit or the end of a claim brought back since.
+func (e *Engine) outranks(t *deployment) *deployment {
+	var newest int64
 	for h := range t.plan.hosts {
-		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
-			t.left[host.path] = t.plan.identity(int32(h))
+		host := &t.plan.hosts[h]
+		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
+			newest = rank
 		}
 	}
+	return e.deployments[newest]
 }
 
-// known returns what the log says of a deployment's steps, for the steps of a graph. more are
-// exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
-func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
-	known := make([]bits, len(plan.nodes))
-	mark := func(name stepName, b bits) {
-		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
-			known[n] |= b
-		}
-	}
-	for name := range facts {
-		mark(name, complete)
-	}
-	for name := range t.live {
-		mark(name, claimed)
-	}
-	for name := range t.failures {
-		mark(name, failed)
-	}
-	for _, x := range slices.Concat(t.exclusions, lacking(plan, t.lacks), more) {
-		for _, n := range plan.under(x.target, x.event) {
-			known[n] |= excluded
-		}
-	}
-	return known
+// hasStepsLeft reports whether some step of a host is neither resolved nor elided.
+func (t *deployment) hasStepsLeft(host *hostPlan) bool {
+	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
 
 // isInsideStage reports whether a deployment has started a host of the stage and not finished the
@@ -329,6 +267,16 @@ func (t *deployment) isInsideStage(path string) bool {
 	return false
 }
 
+// leave remembers the hosts that the deployment has started and that the next version does not
+// have, in case they come back.
+func (t *deployment) leave(next *Graph) {
+	for h := range t.plan.hosts {
+		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
+			t.left[host.path] = t.plan.identity(int32(h))
+		}
+	}
+}
+
 // identityOf returns what a host was when the deployment had it last, if the deployment has started
 // it.
 func (t *deployment) identityOf(path string) (identity, bool) {
@@ -340,56 +288,6 @@ func (t *deployment) identityOf(path string) (identity, bool) {
 	return t.plan.identity(at.host), t.is(t.plan.hosts[at.host].started(), complete)
 }
 
-// outranks returns the newest deployment that started a resource on which t has steps left, or nil.
-// A start supersedes older deployments when it is made (startHost); this finds those whose steps an
-// edit or the end of a claim brought back since.
-func (e *Engine) outranks(t *deployment) *deployment {
-	var newest int64
-	for h := range t.plan.hosts {
-		host := &t.plan.hosts[h]
-		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
-			newest = rank
-		}
-	}
-	return e.deployments[newest]
-}
-
-// hasStepsLeft reports whether some step of a host is neither resolved nor elided.
-func (t *deployment) hasStepsLeft(host *hostPlan) bool {
-	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
-}
-
-func (t *deployment) fronts() fronts {
-	f := fronts{t: t, found: make([]int32, len(t.plan.nodes))}
-	for n := range f.found {
-		f.found[n] = -1
-	}
-	return f
-}
-
-// fronts finds the step that a step ultimately waits for. It remembers the answer for all steps on
-// the way, so that explaining a whole deployment stays linear.
-type fronts struct {
-	t     *deployment
-	found []int32 // -1: not known yet
-}
-
-// of returns an unresolved step before n that itself waits for no other step; n if n waits for
-// none.
-func (f fronts) of(n int32) int32 {
-	var way []int32
-	for f.found[n] < 0 {
-		way = append(way, n)
-		f.found[n] = n
-		for _, p := range f.t.plan.graph.prev.of(n) {
-			if !f.t.is(p, resolved) {
-				n = p
-				break
-			}
-		}
-	}
-	for _, w := range way {
-		f.found[w] = f.found[n]
-	}
-	return f.found[n]
-}
+// sortedKeys returns a map's keys in order, so that the same rows always lead to the same
+// decisions.
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -35,11 +35,6 @@ func difference(old, next *Definition) []string {
 	return d.words
 }
 
-func withoutName(s Service) Service {
-	s.Name = ""
-	return s
-}
-
 // differ collects the differences of two versions, one line for each.
 type differ struct {
 	old, next *Definition
@@ -60,10 +55,6 @@ func (d *differ) differs(what string, from, to any) {
 	if !reflect.DeepEqual(from, to) {
 		d.say("%s changed", what)
 	}
-}
-
-func findStage(d *Definition, name string) *Stage {
-	return byName(d.Stages, name, func(s *Stage) string { return s.Name })
 }
 
 func (d *differ) stage(s *Stage) {
@@ -88,12 +79,6 @@ func (d *differ) stage(s *Stage) {
 		}
 	}
 }
-
-func findGroup(s *Stage, name string) *Group {
-	return byName(s.Groups, name, func(g *Group) string { return g.Name })
-}
-
-func stepEvent(s *Step) string { return s.Event }
 
 func (d *differ) build(stage string, was, now *Build) {
 	if was == nil || now == nil {
@@ -142,14 +127,6 @@ func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 			d.say("- host %s/%s", path, was.Hosts[i].Name)
 		}
 	}
-}
-
-func hostsByName(g *Group) map[string]*Host {
-	m := make(map[string]*Host, len(g.Hosts))
-	for i := range g.Hosts {
-		m[g.Hosts[i].Name] = &g.Hosts[i]
-	}
-	return m
 }
 
 // steps describes the chain steps that b has and a lacks, once for all stages that have them at
@@ -243,6 +220,26 @@ func stepChanges(old, next []Step) []stepChange {
 	return list
 }
 
+// reordered returns the first event that two chains share in another order; "" if their order
+// agrees.
+func reordered(old, next []Step) string {
+	shared := func(list, other []Step) (events []string) {
+		for _, s := range list {
+			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
+				events = append(events, s.Event)
+			}
+		}
+		return events
+	}
+	before, after := shared(old, next), shared(next, old)
+	for i := range before {
+		if before[i] != after[i] {
+			return after[i]
+		}
+	}
+	return ""
+}
+
 // stepFields lists what differs between two versions of a step, by field.
 func stepFields(old, next *Step) []stepChange {
 	var list []stepChange
@@ -291,22 +288,25 @@ func (d *differ) batches() {
 	}
 }
 
-// reordered returns the first event that two chains share in another order; "" if their order
-// agrees.
-func reordered(old, next []Step) string {
-	shared := func(list, other []Step) (events []string) {
-		for _, s := range list {
-			if slices.ContainsFunc(other, func(o Step) bool { return o.Event == s.Event }) {
-				events = append(events, s.Event)
-			}
-		}
-		return events
-	}
-	before, after := shared(old, next), shared(next, old)
-	for i := range before {
-		if before[i] != after[i] {
-			return after[i]
-		}
-	}
-	return ""
+func withoutName(s Service) Service {
+	s.Name = ""
+	return s
 }
+
+func findStage(d *Definition, name string) *Stage {
+	return byName(d.Stages, name, func(s *Stage) string { return s.Name })
+}
+
+func findGroup(s *Stage, name string) *Group {
+	return byName(s.Groups, name, func(g *Group) string { return g.Name })
+}
+
+func hostsByName(g *Group) map[string]*Host {
+	m := make(map[string]*Host, len(g.Hosts))
+	for i := range g.Hosts {
+		m[g.Hosts[i].Name] = &g.Hosts[i]
+	}
+	return m
+}
+
+func stepEvent(s *Step) string { return s.Event }

@@ -13,17 +13,24 @@
 //
 // # The parts
 //
-//	definition.go  what a pipeline is            compile.go    what is wrong with it
-//	next.go        its graph G                   graph.go      G with its hosts and resources
-//	adjacency.go   steps, edges, components      walk.go       new, elided, resolved, doable
-//	batch.go       the holder of a region        condition.go  what keeps a step from running
-//	fold.go        one row                       place.go      a deployment on another graph
-//	queue.go       the steps a pass looks at     pass.go       the pass, superseding
-//	failure.go     what follows from failures    introduce.go  steps that come too late
-//	edit.go        a new version                 refuse.go     what an edit may not change
-//	effect.go      an edit for one deployment    difference.go an edit in words
-//	command.go     what people may request       explain.go    reasons
-//	simulate.go    virtual time                  violation.go  a broken invariant
+//	definition.go  what a pipeline is            compile.go     what is wrong with it
+//	target.go      paths, resources, services    stages.go      the order of stages
+//	layout.go      from a definition to G        graph.go       G with its hosts and resources
+//	adjacency.go   steps, edges, components      walk.go        new, elided, resolved, doable
+//	region.go      batches of a graph            batch.go       the holder of a batch
+//	entry.go       a row of the log              fold.go        what a row changes
+//	engine.go      the state of a pipeline       deployment.go  the state of a deployment
+//	live.go        live actions                  flight.go      hosts in flight
+//	place.go       a move to another graph       until.go       the bound of a deployment
+//	condition.go   what keeps a step back        front.go       what a step waits for
+//	queue.go       the steps a pass looks at     pass.go        the pass, superseding
+//	decision.go    what a pass returns           failure.go     what follows from failures
+//	edit.go        a new version                 introduce.go   steps that come too late
+//	exclude.go     steps left out, and why       refuse.go      what an edit may not change
+//	effect.go      an edit for one deployment    difference.go  an edit in words
+//	command.go     what people may request       explain.go     reasons
+//	state.go       states as people see them     simulate.go    virtual time
+//	revision.go    a registered revision         violation.go   a broken invariant
 //
 // # States
 //

@@ -74,57 +74,6 @@ func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edi
 	return w.edit
 }
 
-// hands reports which batches over stages an edit makes or moves, and their new holders.
-func (w *editing) hands() {
-	for _, b := range changedRegions(w.old, w.next) {
-		if b.host >= 0 {
-			continue
-		}
-		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].deployment
-		var inside []int // indexes of the effects on deployments in the region
-		for i, f := range w.edit.Effects {
-			if t := w.e.deployments[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
-				inside = append(inside, i)
-			}
-		}
-		for k, i := range inside { // effects are in the order of rank
-			f := &w.edit.Effects[i]
-			switch first := w.edit.Effects[inside[0]].Deployment; {
-			case k > 0:
-				f.Words = append(f.Words, fmt.Sprintf("waits for batch %s of %s once its live work has ended", name, w.e.number(first)))
-			case w.e.deployments[first] != holder:
-				f.Words = append(f.Words, "holds batch "+name)
-			}
-		}
-	}
-}
-
-// willBeInside reports whether, under the next version, a deployment is inside a region: a step of
-// it is complete or claimed, and the deployment has neither passed the region nor failed in it.
-func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
-	later := &deployment{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
-	if !later.isInside(b) || later.is(b.close, resolved) {
-		return false
-	}
-	for _, path := range next.stagePaths(b.stages) {
-		if at, ok := t.plan.targets[path]; ok && t.failing[at.stage] > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// newlyLacking returns the architectures that this edit introduces and that late excludes.
-func newlyLacking(late []exclusion, news []introduced) map[string]bool {
-	labels := map[string]bool{}
-	for _, x := range late {
-		if label := artifactLabel(x.event); label != "" && slices.Contains(news, introduced{stepKind{x.target, x.event}, true}) {
-			labels[label] = true
-		}
-	}
-	return labels
-}
-
 // editing collects the rows of an edit.
 type editing struct {
 	e         *Engine
@@ -171,4 +120,55 @@ func (w *editing) moves() {
 			w.row(nil, path, HostJoined, nil)
 		}
 	}
+}
+
+// newlyLacking returns the architectures that this edit introduces and that late excludes.
+func newlyLacking(late []exclusion, news []introduced) map[string]bool {
+	labels := map[string]bool{}
+	for _, x := range late {
+		if label := artifactLabel(x.event); label != "" && slices.Contains(news, introduced{stepKind{x.target, x.event}, true}) {
+			labels[label] = true
+		}
+	}
+	return labels
+}
+
+// hands reports which batches over stages an edit makes or moves, and their new holders.
+func (w *editing) hands() {
+	for _, b := range changedRegions(w.old, w.next) {
+		if b.host >= 0 {
+			continue
+		}
+		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].deployment
+		var inside []int // indexes of the effects on deployments in the region
+		for i, f := range w.edit.Effects {
+			if t := w.e.deployments[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {
+				inside = append(inside, i)
+			}
+		}
+		for k, i := range inside { // effects are in the order of rank
+			f := &w.edit.Effects[i]
+			switch first := w.edit.Effects[inside[0]].Deployment; {
+			case k > 0:
+				f.Words = append(f.Words, fmt.Sprintf("waits for batch %s of %s once its live work has ended", name, w.e.number(first)))
+			case w.e.deployments[first] != holder:
+				f.Words = append(f.Words, "holds batch "+name)
+			}
+		}
+	}
+}
+
+// willBeInside reports whether, under the next version, a deployment is inside a region: a step of
+// it is complete or claimed, and the deployment has neither passed the region nor failed in it.
+func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
+	later := &deployment{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
+	if !later.isInside(b) || later.is(b.close, resolved) {
+		return false
+	}
+	for _, path := range next.stagePaths(b.stages) {
+		if at, ok := t.plan.targets[path]; ok && t.failing[at.stage] > 0 {
+			return false
+		}
+	}
+	return true
 }

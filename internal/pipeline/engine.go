@@ -1,8 +1,6 @@
 package pipeline
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
 // Engine folds a pipeline's log and decides what comes next. Apply is the only
 // mutator: Decide applies its own decisions through it. Not safe for concurrent use.
@@ -27,21 +25,6 @@ type Engine struct {
 	freed         bool                  // something was freed since a pass last looked
 }
 
-// occupant is the live action on a resource.
-type occupant struct {
-	deployment *deployment
-	step       stepName
-}
-
-// stepKind is a step's kind: an event in a stage, by path.
-type stepKind struct{ stage, event string }
-
-// introduction says since which revision a pair is in the pipeline.
-type introduction struct {
-	after  int64 // the newest revision registered then: it and those before are late
-	strict bool
-}
-
 // New makes an empty engine for a pipeline.
 func New(name string) *Engine {
 	return &Engine{
@@ -63,3 +46,18 @@ func (e *Engine) Seq() int64 { return e.seq }
 
 // Current returns the definition version in force and its graph; 0 and nil before the first.
 func (e *Engine) Current() (int, *Graph) { return e.version, e.plans[e.version] }
+
+// occupant is the live action on a resource.
+type occupant struct {
+	deployment *deployment
+	step       stepName
+}
+
+// stepKind is a step's kind: an event in a stage, by path.
+type stepKind struct{ stage, event string }
+
+// introduction says since which revision a pair is in the pipeline.
+type introduction struct {
+	after  int64 // the newest revision registered then: it and those before are late
+	strict bool
+}

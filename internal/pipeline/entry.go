@@ -75,6 +75,19 @@ const (
 // ArtifactEvent is the fact that a build stage has received the artifact with this label.
 func ArtifactEvent(label string) string { return "build-stage-received-" + label + "-artifact" }
 
+// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event.
+func artifactLabel(event string) string {
+	label, ok := strings.CutPrefix(event, "build-stage-received-")
+	if !ok {
+		return ""
+	}
+	label, ok = strings.CutSuffix(label, "-artifact")
+	if !ok {
+		return ""
+	}
+	return label
+}
+
 // Notes: intents of people, ends of actions, and consequences that the deployer records where they
 // arise.
 const (
@@ -120,15 +133,48 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 }
 
-// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event.
-func artifactLabel(event string) string {
-	label, ok := strings.CutPrefix(event, "build-stage-received-")
-	if !ok {
-		return ""
+// Details of rows that more than one file reads or writes.
+type (
+	createdDetail struct {
+		Label string `json:"label"` // of the revision
+		Until string `json:"until"` // stage to go no further than, by name; "": to the end
 	}
-	label, ok = strings.CutSuffix(label, "-artifact")
-	if !ok {
-		return ""
+	// endDetail is why a deployment ended, or what a person asked for.
+	endDetail struct {
+		Deployment int64  `json:"deployment,omitempty"` // superseded: by this one
+		By         string `json:"by,omitempty"`
+		Reason     string `json:"reason,omitempty"`
+		Now        bool   `json:"now,omitempty"`
+		Until      string `json:"until,omitempty"`
 	}
-	return label
+	artifactDetail struct {
+		Label string `json:"label"`
+	}
+	// IntroducedDetail is the Detail of step-introduced.
+	IntroducedDetail struct {
+		Event  string `json:"event"`
+		After  int64  `json:"revisionAfter"`    // the newest revision registered then
+		Strict bool   `json:"strict,omitempty"` // an architecture: never for that revision or an older one
+	}
+)
+
+// String returns the text that people see, such as "by ana: checking dashboards".
+func (d endDetail) String() string {
+	switch {
+	case d.By == "":
+		return d.Reason
+	case d.Reason == "":
+		return "by " + d.By
+	}
+	return "by " + d.By + ": " + d.Reason
+}
+
+// detail reads a row's Detail. One that cannot be read counts as empty: notes come from people's
+// requests as well, and a fold must not fail for the text of a note.
+func detail[T any](row Entry) T {
+	var d T
+	if len(row.Detail) > 0 {
+		_ = json.Unmarshal(row.Detail, &d) // an unreadable detail says nothing
+	}
+	return d
 }

@@ -2,6 +2,17 @@ package pipeline
 
 import "strings"
 
+// exclusion elides the steps of a target and below it: all, or those of one event.
+type exclusion struct {
+	target, event string
+	reason, by    string
+}
+
+// covers reports whether an exclusion, or a command, for target and event is about the step.
+func covers(target, event string, s stepName) bool {
+	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
+}
+
 // lacking excludes the hosts that need one of the architectures.
 func lacking(plan *Graph, labels map[string]bool) []exclusion {
 	if len(labels) == 0 {
@@ -51,5 +62,3 @@ func later(p *Graph, w *walk, n int32) string {
 	}
 	return "it came too late"
 }
-
-func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

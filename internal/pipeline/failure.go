@@ -127,14 +127,3 @@ func (t *deployment) endingOf(name stepName, l *liveStep) ending {
 	}
 	return runOn
 }
-
-// String returns the failure as shown to people, such as "exit 1 (RETRIES_EXHAUSTED)".
-func (f failure) String() string {
-	switch {
-	case f.text == "":
-		return f.status
-	case f.status == "" || f.status == "FAILED":
-		return f.text
-	}
-	return f.text + " (" + f.status + ")"
-}

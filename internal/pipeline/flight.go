@@ -81,3 +81,13 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 		e.freed = true
 	}
 }
+
+// leaveFlight takes a deployment's hosts out of the counts of hosts in flight.
+func (e *Engine) leaveFlight(t *deployment) {
+	for h, flies := range t.inFlight {
+		if flies {
+			e.hostsInFlight[t.plan.groups[t.plan.hosts[h].group].path]--
+		}
+	}
+	t.inFlight = nil
+}

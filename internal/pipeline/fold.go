@@ -9,31 +9,6 @@ import (
 	"time"
 )
 
-// Details of rows that more than one file reads or writes.
-type (
-	createdDetail struct {
-		Label string `json:"label"` // of the revision
-		Until string `json:"until"` // stage to go no further than, by name; "": to the end
-	}
-	// endDetail is why a deployment ended, or what a person asked for.
-	endDetail struct {
-		Deployment int64  `json:"deployment,omitempty"` // superseded: by this one
-		By         string `json:"by,omitempty"`
-		Reason     string `json:"reason,omitempty"`
-		Now        bool   `json:"now,omitempty"`
-		Until      string `json:"until,omitempty"`
-	}
-	artifactDetail struct {
-		Label string `json:"label"`
-	}
-	// IntroducedDetail is the Detail of step-introduced.
-	IntroducedDetail struct {
-		Event  string `json:"event"`
-		After  int64  `json:"revisionAfter"`    // the newest revision registered then
-		Strict bool   `json:"strict,omitempty"` // an architecture: never for that revision or an older one
-	}
-)
-
 // Apply folds one row; rows come in the order of Seq, without gaps. It asserts the invariants
 // marked ° in doc.go. After an error the engine must be discarded: a part of the row may have been
 // applied.
@@ -80,6 +55,26 @@ func (e *Engine) applyChange(row Entry) error {
 		d := detail[IntroducedDetail](row)
 		e.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	}
+	return nil
+}
+
+// define puts a version in force.
+func (e *Engine) define(version int, at time.Time) error {
+	old, next := e.plans[e.version], e.plans[version]
+	if next == nil {
+		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
+	}
+	inside := e.inside() // before the version changes; the exclusions of this edit are still to come
+	e.version = version
+	if old == nil {
+		return nil
+	}
+	for _, t := range inside {
+		if !t.plan.def.Pin {
+			e.place(t, next, version)
+		}
+	}
+	e.reassign(old, next, inside, at)
 	return nil
 }
 
@@ -285,32 +280,6 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	return nil
 }
 
-// endLive removes a live action, if the step has one. What is kept about it is by the names of its
-// claim, since the graph may have changed.
-func (e *Engine) endLive(t *deployment, name stepName) {
-	l, ok := t.live[name]
-	if !ok {
-		return
-	}
-	delete(t.live, name)
-	decrement(t.liveAt, l.stage)
-	if l.host != "" {
-		decrement(t.liveAt, l.host)
-		delete(e.busy, l.resource)
-		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
-			e.recountHost(t, at.host)
-		}
-	}
-	e.freed = true
-}
-
-// decrement lowers a count and forgets it at zero.
-func decrement(counts map[string]int, key string) {
-	if counts[key]--; counts[key] == 0 {
-		delete(counts, key)
-	}
-}
-
 // applyEnd folds an action that ended without a fact.
 func (e *Engine) applyEnd(t *deployment, row Entry) {
 	d := detail[StepDetail](row)
@@ -339,6 +308,32 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 		e.recountHost(t, host)
 	}
 	e.settle(t, n)
+}
+
+// endLive removes a live action, if the step has one. What is kept about it is by the names of its
+// claim, since the graph may have changed.
+func (e *Engine) endLive(t *deployment, name stepName) {
+	l, ok := t.live[name]
+	if !ok {
+		return
+	}
+	delete(t.live, name)
+	decrement(t.liveAt, l.stage)
+	if l.host != "" {
+		decrement(t.liveAt, l.host)
+		delete(e.busy, l.resource)
+		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
+			e.recountHost(t, at.host)
+		}
+	}
+	e.freed = true
+}
+
+// decrement lowers a count and forgets it at zero.
+func decrement(counts map[string]int, key string) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
 }
 
 // applyTolerated gives up a failed host within maxFailed: its remaining steps are excluded, so that
@@ -393,32 +388,21 @@ func (t *deployment) forgive(target, event string) {
 	maps.DeleteFunc(t.failures, func(name stepName, _ failure) bool { return covers(target, event, name) })
 }
 
-// define puts a version in force.
-func (e *Engine) define(version int, at time.Time) error {
-	old, next := e.plans[e.version], e.plans[version]
-	if next == nil {
-		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
+// setStatus changes a deployment's status and what depends on it: the list of active deployments,
+// its hosts in flight, its batches, and whether its live actions must end.
+func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
+	t.status, t.reason, t.ended = status, reason, at
+	if status == StatusActive {
+		t.ended = time.Time{}
 	}
-	inside := e.inside() // before the version changes; the exclusions of this edit are still to come
-	e.version = version
-	if old == nil {
-		return nil
-	}
-	for _, t := range inside {
-		if !t.plan.def.Pin {
-			e.place(t, next, version)
+	e.active = e.active[:0]
+	for _, each := range e.order {
+		if each.status == StatusActive {
+			e.active = append(e.active, each)
 		}
 	}
-	e.reassign(old, next, inside, at)
-	return nil
-}
-
-// detail reads a row's Detail. One that cannot be read counts as empty: notes come from people's
-// requests as well, and a fold must not fail for the text of a note.
-func detail[T any](row Entry) T {
-	var d T
-	if len(row.Detail) > 0 {
-		_ = json.Unmarshal(row.Detail, &d) // an unreadable detail says nothing
-	}
-	return d
+	t.unchecked = true
+	e.freed = true
+	e.recountFlight(t)
+	e.settleAll(t)
 }

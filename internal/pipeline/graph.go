@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Graph is a compiled definition: the graph G of one version, with its
 // places (stages, groups, hosts) and its batches, all as numbers.
@@ -118,6 +115,8 @@ func shortTarget(name, target string) string {
 	return strings.TrimPrefix(target, name+"/")
 }
 
+func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
 // find returns the step with a target and an event, or -1.
 func (p *Graph) find(target, event string) int32 {
 	at, ok := p.targets[target]
@@ -186,8 +185,6 @@ func (p *Graph) below(at place) []int32 {
 	}
 	return all
 }
-
-func stageScope(i int) string { return fmt.Sprintf("stages[%d]", i) }
 
 func (p *Graph) hasHost(path string) bool {
 	at, ok := p.targets[path]

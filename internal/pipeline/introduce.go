@@ -1,8 +1,6 @@
 package pipeline
 
-import (
-	"slices"
-)
+import "slices"
 
 // introduced is one pair of a new version that the version before lacked.
 type introduced struct {
@@ -26,44 +24,6 @@ func introductions(old, next *Graph) []introduced {
 		}
 	}
 	return list
-}
-
-// lateness decides which pairs are late for a revision, and why an introduced event does not apply.
-type lateness struct {
-	plan  *Graph
-	walk  *walk
-	pairs map[stepKind]bool // late ones
-}
-
-// isLate reports whether the step is an instance of a late pair.
-func (l *lateness) isLate(n int32) bool {
-	at := &l.plan.nodes[n]
-	return at.stage >= 0 && l.pairs[stepKind{l.plan.stages[at.stage].path, at.event}]
-}
-
-// meets returns a step that was done or claimed although the event, at a late pair before it, was
-// not; -1 if every such step is still to come. It walks from each incomplete step of the event over
-// late pairs, up to and including the first step that is not late.
-func (l *lateness) meets(event string) int32 {
-	seen := make([]bool, len(l.plan.nodes))
-	var list []int32
-	for n := range l.plan.nodes {
-		if l.plan.nodes[n].event == event && !l.walk.is(int32(n), complete) && l.isLate(int32(n)) {
-			list = append(list, int32(n))
-		}
-	}
-	for i := 0; i < len(list); i++ {
-		for _, s := range l.plan.graph.next.of(list[i]) {
-			switch {
-			case l.walk.is(s, complete|claimed):
-				return s
-			case !seen[s] && l.isLate(s):
-				seen[s] = true
-				list = append(list, s)
-			}
-		}
-	}
-	return -1
 }
 
 // lateExclusions decides which of the introduced pairs do not apply to a deployment. The edit that
@@ -113,6 +73,13 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 	})
 }
 
+// lateness decides which pairs are late for a revision, and why an introduced event does not apply.
+type lateness struct {
+	plan  *Graph
+	walk  *walk
+	pairs map[stepKind]bool // late ones
+}
+
 // newLateness finds the pairs that are late for a deployment under the next version: introduced
 // after its revision was registered, and not there from its start.
 func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
@@ -124,6 +91,37 @@ func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newes
 		l.pairs[i.stepKind] = t.revision <= newest && !t.from.pairs[i.stepKind]
 	}
 	return l
+}
+
+// isLate reports whether the step is an instance of a late pair.
+func (l *lateness) isLate(n int32) bool {
+	at := &l.plan.nodes[n]
+	return at.stage >= 0 && l.pairs[stepKind{l.plan.stages[at.stage].path, at.event}]
+}
+
+// meets returns a step that was done or claimed although the event, at a late pair before it, was
+// not; -1 if every such step is still to come. It walks from each incomplete step of the event over
+// late pairs, up to and including the first step that is not late.
+func (l *lateness) meets(event string) int32 {
+	seen := make([]bool, len(l.plan.nodes))
+	var list []int32
+	for n := range l.plan.nodes {
+		if l.plan.nodes[n].event == event && !l.walk.is(int32(n), complete) && l.isLate(int32(n)) {
+			list = append(list, int32(n))
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		for _, s := range l.plan.graph.next.of(list[i]) {
+			switch {
+			case l.walk.is(s, complete|claimed):
+				return s
+			case !seen[s] && l.isLate(s):
+				seen[s] = true
+				list = append(list, s)
+			}
+		}
+	}
+	return -1
 }
 
 // takenHosts excludes hosts that join where a deployment of higher rank has already started the

@@ -1,8 +1,6 @@
 package pipeline
 
-import (
-	"slices"
-)
+import "slices"
 
 // place puts a deployment on the graph of a version. Facts are carried over by the names of their
 // steps, and everything else is computed from them. Facts of steps that the graph does not have
@@ -50,16 +48,6 @@ func (e *Engine) rebuild(t *deployment, known []bits) {
 	t.inFlight = make([]bool, len(plan.hosts))
 	e.recountFlight(t)
 	e.settleAll(t)
-}
-
-// leaveFlight takes a deployment's hosts out of the counts of hosts in flight.
-func (e *Engine) leaveFlight(t *deployment) {
-	for h, flies := range t.inFlight {
-		if flies {
-			e.hostsInFlight[t.plan.groups[t.plan.hosts[h].group].path]--
-		}
-	}
-	t.inFlight = nil
 }
 
 // recount counts where failures stop the deployment: per stage those that are not tolerated, per

@@ -21,13 +21,6 @@ type starts struct {
 	out     int     // how many are on the heap or parked
 }
 
-// clear empties the queue for a graph. It keeps the arrays of the heap.
-func (q *queue) clear(p *Graph) {
-	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
-	q.listed = make([]bool, len(p.nodes))
-	q.starts = make([]starts, len(p.groups))
-}
-
 // collect adds the steps that the walk has found doable since the last call. After a restart of the
 // walk it begins with an empty queue, since the walk then reports all doable steps.
 func (t *deployment) collect() {
@@ -61,6 +54,13 @@ func (t *deployment) collect() {
 			q.feed(int32(g))
 		}
 	}
+}
+
+// clear empties the queue for a graph. It keeps the arrays of the heap.
+func (q *queue) clear(p *Graph) {
+	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
+	q.listed = make([]bool, len(p.nodes))
+	q.starts = make([]starts, len(p.groups))
 }
 
 // feed puts the group's next host on the heap.
@@ -100,6 +100,16 @@ func (t *deployment) park(n int32, ownReason bool) {
 	}
 }
 
+// candidates lists every doable, unclaimed, unfailed step without changing the queue, unordered.
+func (t *deployment) candidates() []int32 {
+	t.collect()
+	list := slices.Concat(t.queue.heap, t.queue.parked)
+	for g := range t.queue.starts {
+		list = append(list, t.queue.starts[g].waiting...)
+	}
+	return slices.DeleteFunc(list, func(n int32) bool { return t.is(n, claimed|failed) || !t.isDoable(n) })
+}
+
 func (q *queue) push(n int32) {
 	q.heap = append(q.heap, n)
 	for i := len(q.heap) - 1; i > 0; {
@@ -132,14 +142,4 @@ func (q *queue) pop() (int32, bool) {
 		q.heap[i], q.heap[small] = q.heap[small], q.heap[i]
 		i = small
 	}
-}
-
-// candidates lists every doable, unclaimed, unfailed step without changing the queue, unordered.
-func (t *deployment) candidates() []int32 {
-	t.collect()
-	list := slices.Concat(t.queue.heap, t.queue.parked)
-	for g := range t.queue.starts {
-		list = append(list, t.queue.starts[g].waiting...)
-	}
-	return slices.DeleteFunc(list, func(n int32) bool { return t.is(n, claimed|failed) || !t.isDoable(n) })
 }

@@ -43,28 +43,6 @@ type simulation struct {
 	done     []PlanStep
 }
 
-// byEnd is a heap of running steps: the one that ends first, then the one that began first.
-type byEnd []running
-
-// running is a step under way. order makes steps that end at the same time end in the order in
-// which they began.
-type running struct {
-	PlanStep
-	order int
-}
-
-func (h byEnd) Len() int { return len(h) }
-func (h byEnd) Less(i, k int) bool {
-	return h[i].End < h[k].End || h[i].End == h[k].End && h[i].order < h[k].order
-}
-func (h byEnd) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
-func (h *byEnd) Push(x any)   { *h = append(*h, x.(running)) }
-func (h *byEnd) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
 func newSimulation(version int, plan *Graph, duration func(StepKey) time.Duration) *simulation {
 	s := &simulation{engine: New(plan.def.Pipeline), duration: duration}
 	s.engine.AddVersion(version, plan)
@@ -153,4 +131,26 @@ func (s *simulation) check() error {
 		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.fronts().of(t.plan.end)))
 	}
 	return nil
+}
+
+// running is a step under way. order makes steps that end at the same time end in the order in
+// which they began.
+type running struct {
+	PlanStep
+	order int
+}
+
+// byEnd is a heap of running steps: the one that ends first, then the one that began first.
+type byEnd []running
+
+func (h byEnd) Len() int { return len(h) }
+func (h byEnd) Less(i, k int) bool {
+	return h[i].End < h[k].End || h[i].End == h[k].End && h[i].order < h[k].order
+}
+func (h byEnd) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+func (h *byEnd) Push(x any)   { *h = append(*h, x.(running)) }
+func (h *byEnd) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }

@@ -1,5 +1,61 @@
 package pipeline
 
+import "time"
+
+// Status of a deployment, by its last status row.
+type Status string
+
+// The statuses. Only failed may become active again, by a retry.
+const (
+	StatusActive     Status = "active"
+	StatusFinished   Status = "finished"
+	StatusFailed     Status = "failed"
+	StatusSuperseded Status = "superseded"
+	StatusCanceled   Status = "canceled"
+)
+
+// DeploymentState is a deployment as the fold of the log shows it.
+type DeploymentState struct {
+	Deployment int64     `json:"deployment"`
+	Revision   int64     `json:"revision"`
+	Version    int       `json:"version"` // definition version in force for it
+	Status     Status    `json:"status"`
+	Held       string    `json:"held,omitempty"`   // "by ana: checking dashboards"
+	Resume     string    `json:"resume,omitempty"` // the command that lifts the hold
+	Until      string    `json:"until,omitempty"`  // goes no further than this stage, until what is beyond it is resumed
+	By         int64     `json:"by,omitempty"`     // superseded: by this deployment
+	Reason     string    `json:"reason,omitempty"` // of the last status row
+	Done       int       `json:"done"`             // facts recorded
+	Total      int       `json:"total"`            // facts that G has, elided and excluded ones aside
+	Live       int       `json:"live"`             // claimed steps
+	CreatedAt  time.Time `json:"createdAt"`
+	EndedAt    time.Time `json:"endedAt,omitzero"`
+}
+
+// State is the state of a step of a deployment.
+type State string
+
+// The states of a step.
+const (
+	StateWaiting  State = "waiting"  // not complete, not runnable; Reason says why
+	StateRunnable State = "runnable" // the next pass claims it
+	StateClaimed  State = "claimed"  // its action is live
+	StateComplete State = "complete"
+	StateFailed   State = "failed"   // until retried
+	StateElided   State = "elided"   // never run in this deployment, walked through
+	StateExcluded State = "excluded" // by an edit, a skip or a tolerated failure
+)
+
+// StepState is one step of a deployment, for people.
+type StepState struct {
+	StepKey
+	State  State     `json:"state"`
+	Reason string    `json:"reason,omitempty"` // of the first condition that fails
+	Who    string    `json:"who,omitempty"`    // the command, or the person, that can change it
+	At     time.Time `json:"at,omitzero"`      // of its last entry
+	Work   bool      `json:"work,omitempty"`   // takes an action, else a marker
+}
+
 // Deployments lists the state of all deployments, oldest first; only active ones when activeOnly.
 func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 	list := e.order
@@ -22,18 +78,6 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 	return e.state(t), true
 }
 
-// resumeCommand returns the command that lets a stage of a held or bounded deployment start.
-func (e *Engine) resumeCommand(t *deployment, stage int32) string {
-	command := "waybill deployment resume " + e.label(t)
-	if _, whole := t.held[t.plan.def.Pipeline]; whole {
-		return command
-	}
-	if path := t.plan.stages[stage].path; t.held[path] != (hold{}) {
-		command += " " + t.plan.short(path)
-	}
-	return command
-}
-
 // state returns a deployment's state. A deployment that has ended is not shown as held.
 func (e *Engine) state(t *deployment) DeploymentState {
 	s := DeploymentState{
@@ -54,4 +98,16 @@ func (e *Engine) state(t *deployment) DeploymentState {
 		}
 	}
 	return s
+}
+
+// resumeCommand returns the command that lets a stage of a held or bounded deployment start.
+func (e *Engine) resumeCommand(t *deployment, stage int32) string {
+	command := "waybill deployment resume " + e.label(t)
+	if _, whole := t.held[t.plan.def.Pipeline]; whole {
+		return command
+	}
+	if path := t.plan.stages[stage].path; t.held[path] != (hold{}) {
+		command += " " + t.plan.short(path)
+	}
+	return command
 }

@@ -176,6 +176,28 @@ func (l *layout) number(last int32) {
 	p.takeTurns()
 }
 
+// renumber replaces the provisional numbers of steps in stages, groups and hosts.
+func (l *layout) renumber(rank []int32) {
+	p := l.plan
+	all := func(list []int32) {
+		for i, n := range list {
+			list[i] = rank[n]
+		}
+	}
+	for i := range p.stages {
+		s := &p.stages[i]
+		s.started, s.finished = rank[s.started], rank[s.finished]
+		all(s.nodes)
+	}
+	for i := range p.groups {
+		g := &p.groups[i]
+		g.started, g.finished = rank[g.started], rank[g.finished]
+	}
+	for i := range p.hosts {
+		all(p.hosts[i].nodes)
+	}
+}
+
 // takeTurns orders the steps for the pass: breadth-first, but the steps of started hosts come
 // before the next host of their group starts, so that a wave finishes hosts instead of starting
 // all. The starts of a group follow each other breadth-first.
@@ -207,26 +229,4 @@ func (p *Graph) onHosts(group int32) []int32 {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// renumber replaces the provisional numbers of steps in stages, groups and hosts.
-func (l *layout) renumber(rank []int32) {
-	p := l.plan
-	all := func(list []int32) {
-		for i, n := range list {
-			list[i] = rank[n]
-		}
-	}
-	for i := range p.stages {
-		s := &p.stages[i]
-		s.started, s.finished = rank[s.started], rank[s.finished]
-		all(s.nodes)
-	}
-	for i := range p.groups {
-		g := &p.groups[i]
-		g.started, g.finished = rank[g.started], rank[g.finished]
-	}
-	for i := range p.hosts {
-		all(p.hosts[i].nodes)
-	}
 }

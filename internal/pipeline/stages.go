@@ -1,0 +1,123 @@
+package pipeline
+
+import "slices"
+
+// stageEdges lists the direct successors of every stage, in file order.
+func (d *Definition) stageEdges() [][]int {
+	index := make(map[string]int, len(d.Stages))
+	for i := range d.Stages {
+		index[d.Stages[i].Name] = i
+	}
+	next := make([][]int, len(d.Stages))
+	for i := range d.Stages {
+		for _, name := range d.Stages[i].After {
+			if before, ok := index[name]; ok {
+				next[before] = append(next[before], i)
+			}
+		}
+	}
+	return next
+}
+
+func reversed(next [][]int) [][]int {
+	prev := make([][]int, len(next))
+	for i, list := range next {
+		for _, n := range list {
+			prev[n] = append(prev[n], i)
+		}
+	}
+	return prev
+}
+
+// reached returns which stages are reached from one stage over one or more edges.
+func reached(from int, next [][]int) []bool {
+	seen := make([]bool, len(next))
+	queue := []int{from}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, n := range next[at] {
+			if !seen[n] {
+				seen[n] = true
+				queue = append(queue, n)
+			}
+		}
+	}
+	return seen
+}
+
+// region lists the stages of a range from its first to its last stage, in file order: these two and
+// all that come after the one and before the other.
+func (d *Definition) region(first, last int) []int32 {
+	next := d.stageEdges()
+	prev := reversed(next)
+	after, before := reached(first, next), reached(last, prev)
+	var stages []int32
+	for i := range d.Stages {
+		if i == first || i == last || after[i] && before[i] {
+			stages = append(stages, int32(i))
+		}
+	}
+	return stages
+}
+
+// ArtifactFor returns the label of the artifact that a host of a stage gets: its arch, else the
+// only one that is built before the stage; "" when the choice is empty or ambiguous.
+func (d *Definition) ArtifactFor(stage string, h *Host) string {
+	if h.Arch != "" {
+		return h.Arch
+	}
+	i := slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == stage })
+	if i < 0 {
+		return ""
+	}
+	return onlyOne(d.labelsBefore(reached(i, reversed(d.stageEdges()))))
+}
+
+// labelsBefore returns the labels of what the marked stages build, in file order.
+func (d *Definition) labelsBefore(marked []bool) []string {
+	var labels []string
+	for i := range d.Stages {
+		if b := d.Stages[i].Build; b != nil && marked[i] {
+			for _, a := range b.Artifacts {
+				labels = append(labels, a.Label)
+			}
+		}
+	}
+	return labels
+}
+
+// onlyOne returns the label if there is exactly one, else "".
+func onlyOne(labels []string) string {
+	if len(labels) == 1 {
+		return labels[0]
+	}
+	return ""
+}
+
+// pairs lists the kinds of steps that a stage has, whether or not there is a host.
+func (d *Definition) pairs(stage int) []stepKind {
+	s := &d.Stages[stage]
+	path := Path(d.Pipeline, s.Name)
+	events := []string{StageStarted}
+	switch s.Kind { //exhaustive:enforce
+	case BuildStage:
+		if !s.Build.External {
+			events = append(events, BuildCompleted)
+		}
+		for _, a := range s.Build.Artifacts {
+			events = append(events, ArtifactEvent(a.Label))
+		}
+	case HostStage:
+		events = append(events, GroupStarted, HostStarted)
+		for _, c := range s.Chain {
+			events = append(events, c.Event)
+		}
+		events = append(events, HostFinished, GroupFinished)
+	}
+	list := make([]stepKind, 0, len(events)+1)
+	for _, event := range append(events, StageFinished) {
+		list = append(list, stepKind{path, event})
+	}
+	return list
+}

@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"strings"
+)
+
+// Path joins the parts of a target, such as greeter/prod/east/elm.
+func Path(parts ...string) string {
+	path := parts[0]
+	for _, p := range parts[1:] {
+		path += "/" + p
+	}
+	return path
+}
+
+// Find resolves a full path such as greeter/prod/east/elm. What the path does not reach is nil;
+// ok is false when it names nothing here.
+func (d *Definition) Find(target string) (stage *Stage, group *Group, host *Host, ok bool) {
+	parts := strings.Split(target, "/")
+	if parts[0] != d.Pipeline || len(parts) > 4 {
+		return nil, nil, nil, false
+	}
+	if len(parts) > 1 {
+		if stage = byName(d.Stages, parts[1], func(s *Stage) string { return s.Name }); stage == nil {
+			return nil, nil, nil, false
+		}
+	}
+	if len(parts) > 2 {
+		if group = byName(stage.Groups, parts[2], func(g *Group) string { return g.Name }); group == nil {
+			return nil, nil, nil, false
+		}
+	}
+	if len(parts) > 3 {
+		if host = byName(group.Hosts, parts[3], func(h *Host) string { return h.Name }); host == nil {
+			return nil, nil, nil, false
+		}
+	}
+	return stage, group, host, true
+}
+
+// Place is a host with where it is in its definition.
+type Place struct {
+	Target string // full path, such as greeter/prod/east/elm
+	Stage  *Stage
+	Group  *Group
+	Host   *Host
+}
+
+// EachHost yields the hosts of all stages, in file order.
+func (d *Definition) EachHost() iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for i := range d.Stages {
+			stage := &d.Stages[i]
+			for j := range stage.Groups {
+				group := &stage.Groups[j]
+				for k := range group.Hosts {
+					host := &group.Hosts[k]
+					if !yield(Place{Path(d.Pipeline, stage.Name, group.Name, host.Name), stage, group, host}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Resource is what attempts change: a service at an address. One pipeline owns it.
+type Resource struct {
+	Address string `json:"address"`
+	Service string `json:"service"`
+}
+
+func (r Resource) String() string { return r.Address + " " + r.Service }
+
+// ResourceOf returns the resource that a host's steps change.
+func (d *Definition) ResourceOf(stage *Stage, group *Group, host *Host) Resource {
+	service := d.ServiceOf(stage, group, host)
+	return Resource{Address: host.Address(), Service: cmp.Or(service.Name, d.Pipeline)}
+}
+
+// ServiceOf returns the service on a host: the host's over the group's over the stage's over the
+// pipeline's. The service found replaces the outer ones as a whole. group and host may be nil.
+func (d *Definition) ServiceOf(stage *Stage, group *Group, host *Host) Service {
+	switch {
+	case host != nil && host.Service != nil:
+		return *host.Service
+	case group != nil && group.Service != nil:
+		return *group.Service
+	case stage != nil && stage.Service != nil:
+		return *stage.Service
+	}
+	return d.Service
+}
+
+// VarsOf merges the variables that hold for a host: host over group over stage over pipeline.
+// The built-in ones, such as ${host}, are not in it. group and host may be nil.
+func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]string {
+	vars := maps.Clone(d.Vars)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	if stage != nil {
+		maps.Copy(vars, stage.Vars)
+	}
+	if group != nil {
+		maps.Copy(vars, group.Vars)
+	}
+	if host != nil {
+		maps.Copy(vars, host.Vars)
+	}
+	return vars
+}
+
+func byName[T any](list []T, name string, of func(*T) string) *T {
+	for i := range list {
+		if of(&list[i]) == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
