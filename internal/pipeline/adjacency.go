@@ -1,17 +1,21 @@
 package pipeline
 
 // adjacency is G as numbers: steps count breadth-first from the root, which is 0.
-// It knows nothing of definitions. Definitions with a cycle are refused, but a
-// graph with one is walked all the same: what counts are its strongly
-// connected components, of which an acyclic graph has one per step.
+// It knows nothing of definitions, and nothing of what is complete: what comes after a step must
+// not change while a deployment proceeds (R5).
+//
+// Definitions with a cycle are refused, but a graph with one is walked all the same (R7). "Strictly
+// after" is a relation of its strongly connected components, which form an acyclic graph. Without a
+// cycle every step is a component of its own.
 type adjacency struct {
 	next, prev edges
 	component  []int32 // of each step
 	members    edges   // the steps of each component, ascending
 }
 
-// newGraph takes edges between n steps that are all reached from 0. The order of a step's edges is
-// kept.
+// newGraph builds the adjacency of n steps from the edges (from[i], to[i]). All steps must be reached
+// from step 0, since a walk begins there and never sees any other step. The order of a step's edges
+// is kept.
 func newGraph(n int, from, to []int32) adjacency {
 	g := adjacency{next: makeEdges(n, from, to), prev: makeEdges(n, to, from)}
 	g.component = components(g.next)
@@ -19,7 +23,7 @@ func newGraph(n int, from, to []int32) adjacency {
 	for i := range steps {
 		steps[i] = int32(i)
 	}
-	count := int32(0)
+	count := int32(0) // components are numbered from 0 without gaps
 	for _, c := range g.component {
 		count = max(count, c+1)
 	}
@@ -27,15 +31,18 @@ func newGraph(n int, from, to []int32) adjacency {
 	return g
 }
 
+// size returns the number of steps.
 func (g *adjacency) size() int { return len(g.component) }
 
-// edges is an adjacency list in two flat arrays.
+// edges is an adjacency list in two flat arrays: a graph of 100,000 hosts has half a million
+// steps, and a slice for each would cost more than its edges.
 type edges struct {
-	start []int32
-	to    []int32
+	start []int32 // per source: where its edges begin in to; one more entry marks the end
+	to    []int32 // the targets of all edges, grouped by source
 }
 
-// makeEdges packs pairs (from[i], to[i]) of n sources and keeps their order.
+// makeEdges packs pairs (from[i], to[i]) of n sources and keeps their order, by counting sort. With
+// the arguments exchanged it gives the edges backward.
 func makeEdges(n int, from, to []int32) edges {
 	e := edges{start: make([]int32, n+1), to: make([]int32, len(to))}
 	for _, f := range from {
@@ -55,6 +62,7 @@ func makeEdges(n int, from, to []int32) edges {
 // of returns where the edges of n lead, in the order in which they were given.
 func (e edges) of(n int32) []int32 { return e.to[e.start[n]:e.start[n+1]] }
 
+// count returns the number of sources, those without edges included.
 func (e edges) count() int { return len(e.start) - 1 }
 
 // breadthFirst lists what is reached from root, each step once, in the order of the walk.
@@ -93,13 +101,15 @@ func components(next edges) []int32 {
 // steps that have no component yet.
 type tarjan struct {
 	next       edges
-	index, low []int32 // index 0: not met yet
-	edge       []int32 // the next edge to follow
-	component  []int32 // -1: none yet
-	open, path []int32
-	met, found int32
+	index, low []int32 // per step: when it was met, 0 for not yet; the earliest open step it can reach
+	edge       []int32 // per step: how many of its edges were followed
+	component  []int32 // per step; -1: none yet
+	open, path []int32 // stacks of steps
+	met, found int32   // how many steps were met and components were found
 }
 
+// visit finds the components of all steps that are reached from root and were not met before. Every
+// round either follows one edge of the last step on path or leaves that step.
 func (t *tarjan) visit(root int32) {
 	t.enter(root)
 	for len(t.path) > 0 {
@@ -114,12 +124,13 @@ func (t *tarjan) visit(root int32) {
 		switch {
 		case t.index[w] == 0:
 			t.enter(w)
-		case t.component[w] < 0:
+		case t.component[w] < 0: // w is on open, so it may be in the component of v
 			t.low[v] = min(t.low[v], t.index[w])
 		}
 	}
 }
 
+// enter begins the visit of v. Indexes count from 1, so that 0 marks a step that was not met.
 func (t *tarjan) enter(v int32) {
 	t.met++
 	t.index[v], t.low[v] = t.met, t.met

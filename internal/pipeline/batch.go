@@ -2,9 +2,10 @@ package pipeline
 
 import "time"
 
-// acquire gives the free batches around a step to the deployment that claims or completes it. A
-// step that was already live may complete although an edit has given the batch to another
-// deployment.
+// acquire gives the free batches around a step to the deployment that claims or completes it. It is
+// called for claims and not only for facts, because two deployments could otherwise enter a stage in
+// one pass (R10). A step that was already live may complete although an edit has given the batch to
+// another deployment. It returns a *Violation of I1 if another deployment holds one of the batches.
 func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 	for _, b := range t.plan.around(n) {
 		h, ok := e.holder[b.id]
@@ -35,7 +36,8 @@ func (e *Engine) settle(t *deployment, n int32) {
 	}
 }
 
-// settleAll settles every batch of a deployment, after a change that concerns more than one step.
+// settleAll settles every batch of a deployment, after a change that concerns more than one step. It
+// goes by what the deployment holds, not by the graph, since an edit may have removed the region.
 func (e *Engine) settleAll(t *deployment) {
 	for _, id := range sortedKeys(t.holds) {
 		b, ok := t.plan.batch(id)
@@ -51,7 +53,7 @@ func (e *Engine) settleAll(t *deployment) {
 
 // mayRelease reports whether t has passed the batch, ended, or failed inside it under `release`,
 // and has no live action there. Drained comes first: two deployments must never work in one region
-// (I1). A deployment that an edit locked out of the enclosing region also releases the batches
+// (I1). Failing releases a batch only under `release` (R18), and then only because it is drained. A deployment that an edit locked out of the enclosing region also releases the batches
 // inside it. Otherwise it and the new holder would wait for each other.
 func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	if t.liveIn(b) > 0 {
@@ -61,6 +63,8 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	case StatusSuperseded, StatusCanceled, StatusFinished:
 		return true
 	}
+	// A failed deployment is not in the list above: under `hold` it keeps its batches until it is
+	// retried or canceled.
 	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
 }
 
@@ -77,7 +81,9 @@ func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	return false
 }
 
-// release frees a batch and every batch nested in it that the same deployment holds.
+// release frees a batch and every batch nested in it that the same deployment holds. If a nested one
+// stayed, the next deployment could enter the outer batch and then wait inside for one that does not
+// work there any more.
 func (e *Engine) release(t *deployment, b batch) {
 	e.freeBatch(t, b.id)
 	if b.host >= 0 {
@@ -102,7 +108,7 @@ func (e *Engine) freeBatch(t *deployment, id batchID) {
 // it. Younger deployments inside finish what is live and then wait: without the edit they would
 // have been outside. Outer regions come first, since their holders decide who is locked out.
 func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) {
-	for id, h := range e.holder {
+	for id, h := range e.holder { // in any order: freeing one batch does not affect the next
 		// A closed deployment does not follow the edit, but nothing may hold a region that is gone.
 		if _, stays := next.batch(id); !stays && h.deployment.closed {
 			e.freeBatch(h.deployment, id)
@@ -126,7 +132,7 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 
 // oldestInside returns the deployment of lowest rank with something complete or claimed in a region
 // that it has not passed; the present holder counts, and so does one that failed inside under
-// `hold`.
+// `hold`. It returns nil if the region is empty and free.
 func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	var oldest *deployment
 	if h, ok := e.holder[id]; ok {

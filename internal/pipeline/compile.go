@@ -9,22 +9,27 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Limits of a definition.
+// Limits of a definition. Steps are numbered by int32: the product of the largest chain and the
+// most hosts must stay far below two billion.
 const (
-	MaxChain  = 60
-	MaxStages = 1000
-	MaxHosts  = 100_000
+	MaxChain  = 60      // steps in the chain of a stage
+	MaxStages = 1000    // stages of a pipeline
+	MaxHosts  = 100_000 // hosts of a pipeline, counted in each stage that has them
 )
 
 // Compile judges a definition and builds its graph. Problems have a Scope that
 // is a field path such as stages[2].after[0]; package definition turns it into a position.
-// There is a plan unless one of the problems blocks.
+//
+// The graph is nil if one of the problems blocks. Warnings do not block, so there may be a graph as
+// well as problems. The graph refers to the slices and maps of d, which must not change afterwards.
 func Compile(d Definition) (*Graph, fault.Problems) {
 	j := judge{d: &d, index: make(map[string]int, len(d.Stages))}
 	j.sizes()
 	j.names()
 	j.edges()
-	if j.problems.Err() == nil { // what follows walks the stages
+	// The remaining checks follow the edges between stages. With an unknown name or a cycle they would
+	// report faults that follow from the first.
+	if j.problems.Err() == nil {
 		j.order()
 		j.hosts()
 		j.batches()
@@ -36,15 +41,17 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 }
 
 // judge collects the faults of a definition that concern the pipeline as a whole. Package definition
-// finds faults of single keys.
+// finds faults of single keys. All faults are collected, so that a file is corrected in one go.
 type judge struct {
 	d        *Definition
-	index    map[string]int // stages by name
-	next     [][]int        // successors of every stage
-	prev     [][]int
+	index    map[string]int // numbers of stages by name; of a name used twice the last
+	next     [][]int        // per stage: its direct successors
+	prev     [][]int        // per stage: its direct predecessors
 	problems fault.Problems
 }
 
+// fault adds a problem that blocks, and returns it so that the caller can add a suggestion or turn it
+// into a warning. The pointer is valid until the next call.
 func (j *judge) fault(code, scope, format string, args ...any) *fault.Problem {
 	j.problems = append(j.problems, fault.Problem{Code: code, Scope: scope, Text: fmt.Sprintf(format, args...)})
 	return &j.problems[len(j.problems)-1]
@@ -79,7 +86,8 @@ func (j *judge) sizes() {
 	}
 }
 
-// names reports names used twice among their kind. A graph finds its steps by name.
+// names reports names used twice among their kind. A graph finds its steps by name, and the log
+// names them by target and event, so two steps must never have the same.
 func (j *judge) names() {
 	labels := map[string]string{}
 	for i := range j.d.Stages {
@@ -91,7 +99,7 @@ func (j *judge) names() {
 		if s.Build != nil {
 			j.labels(i, labels)
 		}
-		events := map[string]bool{HostStarted: true, HostFinished: true}
+		events := map[string]bool{HostStarted: true, HostFinished: true} // every host has these beside its chain
 		for c := range s.Chain {
 			if event := s.Chain[c].Event; events[event] {
 				j.fault("name-twice", fmt.Sprintf("%s.steps[%d]", stageScope(i), c), "step %q is already in the chain", s.Chain[c].Name)
@@ -116,7 +124,9 @@ func (j *judge) names() {
 	}
 }
 
-// labels checks that each artifact belongs to one build of the revision.
+// labels checks that each artifact belongs to one build of the revision. Artifacts are registered by
+// revision and label, without the stage, so two builds of a label would overwrite each other. The
+// argument labels has the stage of each label so far.
 func (j *judge) labels(i int, labels map[string]string) {
 	for _, a := range j.d.Stages[i].Build.Artifacts {
 		if by, ok := labels[a.Label]; ok {
@@ -151,7 +161,9 @@ func (j *judge) edges() {
 
 // cycles reports each group of stages that wait for each other once, from its first stage.
 func (j *judge) cycles() {
-	reported := make([]bool, len(j.d.Stages)) // on a cycle that a problem names
+	// Stages that reach each other are one component. It is reported once, although it may contain
+	// several cycles.
+	reported := make([]bool, len(j.d.Stages))
 	for i := range j.d.Stages {
 		if reported[i] || !reached(i, j.next)[i] {
 			continue
@@ -164,7 +176,8 @@ func (j *judge) cycles() {
 	}
 }
 
-// cycleFrom returns a shortest way from a stage back to itself.
+// cycleFrom returns a shortest way from a stage back to itself, by name, with the stage at both ends.
+// The caller has found that there is a way.
 func (j *judge) cycleFrom(start int) []string {
 	from := map[int]int{}
 	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
@@ -189,7 +202,8 @@ func (j *judge) cycleFrom(start int) []string {
 	return nil
 }
 
-// order checks that builds come first.
+// order checks that builds come first. A build that comes after hosts could fail when these hosts run
+// the revision already.
 func (j *judge) order() {
 	for i := range j.d.Stages {
 		if j.d.Stages[i].Kind != BuildStage {
@@ -205,8 +219,9 @@ func (j *judge) order() {
 	}
 }
 
-// hosts checks the arch and the resource of each host. A resource may be used once within a stage;
-// a use in a second stage is only a warning.
+// hosts checks the arch and the resource of each host. A resource may be used once within a stage:
+// two hosts of a stage with one resource would both switch the same service. A use in a second stage
+// is only a warning: these are two targets, and facts of one mark nothing in the other (R3).
 func (j *judge) hosts() {
 	type user struct {
 		stage int
@@ -234,7 +249,8 @@ func (j *judge) hosts() {
 	}
 }
 
-// arch checks that a host can get an artifact from the builds before it.
+// arch checks that a host can get an artifact from the builds before it. A host without an arch gets
+// the only artifact there is; a pipeline without builds deploys none.
 func (j *judge) arch(scope string, h *Host, builders string, labels []string) {
 	switch {
 	case len(labels) == 0:
@@ -256,7 +272,8 @@ func (j *judge) madeBefore(stage int) (builders string, labels []string) {
 	return strings.Join(names, " and "), j.d.labelsBefore(reached(stage, j.prev))
 }
 
-// batches checks the batches over stages.
+// batches checks the batches over stages: each must be a region, and two regions must be nested or
+// disjoint. Only then can the batches around a step be listed from the innermost to the outermost.
 func (j *judge) batches() {
 	regions := make([][]int32, len(j.d.Batches))
 	names := map[string]bool{}
@@ -305,7 +322,9 @@ func (j *judge) region(i int, b Batch) []int32 {
 	return j.closed(scope, b, region, first, last)
 }
 
-// closed checks that a region has one way in and one way out.
+// closed checks that a region has one way in and one way out (R12). Otherwise work could enter or
+// leave it unseen, without taking or releasing the batch. It returns the region, or nil if it is at
+// fault.
 func (j *judge) closed(scope string, b Batch, region []int32, first, last int) []int32 {
 	inside := func(s int) bool { return slices.Contains(region, int32(s)) }
 	for _, s := range region {
@@ -325,7 +344,8 @@ func (j *judge) closed(scope string, b Batch, region []int32, first, last int) [
 	return region
 }
 
-// overlap returns a stage that two regions share although neither contains the other, or -1.
+// overlap returns a stage that two regions share although neither contains the other, or -1. A region
+// at fault is empty and overlaps nothing, so its fault is reported once.
 func overlap(a, b []int32) int32 {
 	shared, first := 0, int32(-1)
 	for _, s := range a {
@@ -341,6 +361,7 @@ func overlap(a, b []int32) int32 {
 	return first
 }
 
+// stageNames lists the names that a misspelled one is compared with.
 func (j *judge) stageNames() []string {
 	names := make([]string, len(j.d.Stages))
 	for i := range j.d.Stages {

@@ -1,17 +1,18 @@
 package pipeline
 
-// block is the first condition that keeps a step from running. The zero value blocks nothing.
+// block is the first condition that keeps a step from running. The zero value blocks nothing. The
+// fields beside why are for the text that people see; which of them are set depends on why.
 type block struct {
 	why        why
-	batch      batchID     // locked, latecomer, in order
-	deployment *deployment // the deployment in the way
-	step       stepName
-	in         int // hosts in flight
-	limit      int
+	batch      batchID     // isLocked, notNewest, keepsOrder
+	deployment *deployment // the deployment in the way: also isBusy
+	step       stepName    // isBusy: what the resource is busy with
+	in, limit  int         // isFull: hosts in flight, and how many may be
 }
 
-// why names a reason. The number behind a constant is that of its condition; check tests the
-// conditions in that order, so that a step always has the same reason in the same state.
+// why names a reason. The number behind a constant is that of its condition in
+// docs/design/deployments.md, "A pass"; check tests the conditions in that order, so that a step
+// always has the same reason in the same state (R13).
 type why uint8
 
 const (
@@ -34,7 +35,8 @@ const (
 	// 8: freezes, windows and approvals are asked here, at starts of stage, group and host.
 )
 
-// String returns the reason as metrics name it.
+// String returns the reason as metrics name it. Two constants may share a name: lostArtifact never
+// blocks for long, because the pass fails the step.
 func (w why) String() string {
 	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
 		"newer", "order", "busy", "full"}[w]
@@ -52,7 +54,9 @@ func (b block) ofHost(p *Graph, n int32) bool {
 	return false
 }
 
-// check returns the first condition that keeps step n from running, in a fixed order.
+// check returns the first condition that keeps step n from running, in a fixed order. The pass and
+// Explain both use it, so that the reason shown is the one that decided (R13). Cheap conditions of the
+// deployment itself come before those that look at other deployments.
 func (e *Engine) check(t *deployment, n int32) block {
 	stage := t.plan.nodes[n].stage
 	if t.status != StatusActive {
@@ -81,7 +85,7 @@ func (e *Engine) check(t *deployment, n int32) block {
 	return e.checkHost(t, n)
 }
 
-// place checks that step n is doable.
+// place checks that step n is doable, and returns in which way it is not.
 func (t *deployment) place(n int32) block {
 	switch {
 	case t.is(n, complete):
@@ -94,7 +98,8 @@ func (t *deployment) place(n int32) block {
 	return block{}
 }
 
-// checkArtifact checks that the artifact of an artifact step is registered. Other steps pass.
+// checkArtifact checks that the artifact of an artifact step is registered. Other steps pass. An
+// artifact may be registered before the build has ended, or without any build.
 func (e *Engine) checkArtifact(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
 	if at.kind != artifactStep || e.artifacts[t.revision][artifactLabel(at.event)] != nil {
@@ -112,6 +117,8 @@ func (e *Engine) checkArtifact(t *deployment, n int32) block {
 // whether that batch is worth waiting for. Other waiters are not considered then.
 func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	around := t.plan.around(n)
+	// From the inside to the outside. A batch that t holds is passed over, as are the rules of entering
+	// it: t is inside already.
 	for i, b := range around {
 		h, held := e.holder[b.id]
 		switch {
@@ -148,7 +155,8 @@ func (e *Engine) queueOf(t *deployment, b batch) Queue {
 }
 
 // keepsOut returns the oldest active deployment that keeps t out of a region under order strict: it
-// is older than t, is not held, and has not passed the region. It returns nil if there is none.
+// is older than t, is not held, and has not passed the region. It returns nil if there is none. A held
+// deployment keeps no other out, because a hold is a person's choice and may last (R19).
 func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 	if t.plan.def.Order != Strict {
 		return nil
@@ -169,7 +177,7 @@ func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 }
 
 // newestWaiter returns the newest deployment that would run a step of the batch if the batch were
-// free, or nil.
+// free, or nil. The deployment that asks may itself be the newest.
 func (e *Engine) newestWaiter(b batch) *deployment {
 	for i := len(e.active) - 1; i >= 0; i-- {
 		if e.waitsFor(e.active[i], b.id) {
@@ -181,7 +189,7 @@ func (e *Engine) newestWaiter(b batch) *deployment {
 
 // waitsFor reports whether a deployment could run some step of the batch if the batch were free. A
 // deployment that something else keeps back is not a waiter: superseding in its favor, or letting
-// it supersede another, would gain nothing.
+// it supersede another, would gain nothing (R19).
 func (e *Engine) waitsFor(t *deployment, id batchID) bool {
 	b, ok := t.plan.batch(id)
 	if !ok || t.is(b.close, resolved) {
@@ -204,7 +212,7 @@ func (e *Engine) waitsFor(t *deployment, id batchID) bool {
 // entries lists the steps of a region at which a deployment may be waiting: its opening, or, when
 // it has been inside, whatever it could do there.
 func (t *deployment) entries(b batch) []int32 {
-	if !t.is(b.open, resolved) {
+	if !t.is(b.open, resolved) { // everything else in the region comes after its opening
 		return []int32{b.open}
 	}
 	var list []int32

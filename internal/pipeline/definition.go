@@ -12,20 +12,24 @@ import (
 // Definition is one version of a pipeline, with every default and chain written
 // out, so that upgrading Waybill changes no stored pipeline. It is stored as JSON.
 // Package definition reads it from waybill.yaml; Compile judges it.
+//
+// The comments here say what the engine needs to know of a field. docs/pipeline.md describes the keys
+// for users, with their defaults.
 type Definition struct {
-	Pipeline string            `json:"pipeline"`
-	Order    Order             `json:"order"`
+	Pipeline string            `json:"pipeline"`      // the name; the first part of every target
+	Order    Order             `json:"order"`         // whether a newer deployment may pass an older one that waits
 	Pin      bool              `json:"pin,omitempty"` // a deployment keeps the version it was created under
 	Keep     Keep              `json:"keep"`
-	Service  Service           `json:"service,omitzero"`
-	Vars     map[string]string `json:"vars,omitempty"`
-	Stages   []Stage           `json:"stages"` // in file order
+	Service  Service           `json:"service,omitzero"` // of every host without a service of its own
+	Vars     map[string]string `json:"vars,omitempty"`   // of every host; stages, groups and hosts override single ones
+	Stages   []Stage           `json:"stages"`           // in file order
 	Batches  []Batch           `json:"batches,omitempty"`
 }
 
 // Order says whether a deployment that is blocked keeps its place in the queue.
 type Order string
 
+// The orders (R19). Under both, a deployment that holds a batch keeps every other one out of it.
 const (
 	Runnable Order = "runnable" // a deployment that can run passes blocked older ones
 	Strict   Order = "strict"   // no deployment passes an older one
@@ -38,22 +42,24 @@ type Keep struct {
 	Entries  action.Duration `json:"entries"`
 }
 
-// Stage is one node of the pipeline's graph.
+// Stage is one part of a pipeline that starts and finishes as a whole: a build, or groups of hosts
+// with one chain of steps.
 type Stage struct {
-	Name      string            `json:"name"`
+	Name      string            `json:"name"` // unique in the pipeline
 	Kind      StageKind         `json:"kind"`
-	After     []string          `json:"after"` // direct predecessors, written out; empty: a root
-	Build     *Build            `json:"build,omitempty"`
-	Groups    []Group           `json:"groups,omitempty"`
+	After     []string          `json:"after"`             // direct predecessors, written out; empty: a root
+	Build     *Build            `json:"build,omitempty"`   // set for BuildStage only
+	Groups    []Group           `json:"groups,omitempty"`  // of HostStage only; their hosts run side by side
 	Chain     []Step            `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
 	Service   *Service          `json:"service,omitempty"` // whole, where it differs from the pipeline's
 	Vars      map[string]string `json:"vars,omitempty"`
-	Test      []Check           `json:"test,omitempty"`
-	Queue     Queue             `json:"queue"`
+	Test      []Check           `json:"test,omitempty"` // what the step test asks of every host
+	Queue     Queue             `json:"queue"`          // of a host stage; a build stage is never a batch
 	OnFailure OnFailure         `json:"onFailure"`
 }
 
-// StageKind is what a stage is for, from the keys that are there.
+// StageKind is what a stage is for. Package definition derives it from the keys that are there; a
+// stage has either a build or hosts.
 type StageKind string
 
 // The kinds. Gate and environment stages come later.
@@ -62,9 +68,10 @@ const (
 	HostStage  StageKind = "hosts"
 )
 
-// Queue says which deployment enters a stage next.
+// Queue says which deployment enters a stage, or a batch over stages, next.
 type Queue string
 
+// The queues. A stage with NoQueue is not a batch, but each of its hosts still is.
 const (
 	FIFO    Queue = "fifo"   // all pass, lowest rank first
 	Latest  Queue = "latest" // the highest waiter enters and supersedes the other waiters
@@ -74,6 +81,7 @@ const (
 // OnFailure says what becomes of a stage's batch when its holder fails inside.
 type OnFailure string
 
+// The policies. In a batch over several stages one failed stage with Hold is enough to keep it (R18).
 const (
 	Release OnFailure = "release" // a newer revision may enter once drained
 	Hold    OnFailure = "hold"    // no deployment may enter until this one is retried or canceled
@@ -81,8 +89,10 @@ const (
 
 // Build is what a build stage runs and what it must yield.
 type Build struct {
-	File      string        `json:"file,omitempty"`  // .wharf-ci.yml, from the folder of waybill.yaml
-	Stage     string        `json:"stage,omitempty"` // only this stage of that file; "": all
+	File  string `json:"file,omitempty"`  // .wharf-ci.yml, from the folder of waybill.yaml
+	Stage string `json:"stage,omitempty"` // only this stage of that file; "": all
+	// External means that another program builds and registers the artifacts. The stage then has no
+	// step build-completed, and waits for its artifacts only.
 	External  bool          `json:"external,omitempty"`
 	Artifacts []Artifact    `json:"artifacts"` // in file order; all required
 	Policy    action.Policy `json:"policy"`
@@ -95,9 +105,10 @@ type Artifact struct {
 	Path  string `json:"path"`
 }
 
-// Group is hosts side by side. List order is the order in which they start.
+// Group is hosts side by side. List order is the order in which they start. A group may be empty: it
+// then finishes as soon as it starts (R6).
 type Group struct {
-	Name        string            `json:"name"`
+	Name        string            `json:"name"` // unique in its stage
 	Hosts       []Host            `json:"hosts"`
 	MaxParallel Limit             `json:"maxParallel"` // hosts in flight over all deployments; rounded up, at least 1
 	MaxFailed   Limit             `json:"maxFailed"`   // more than this fails the group; rounded down
@@ -105,13 +116,15 @@ type Group struct {
 	Vars        map[string]string `json:"vars,omitempty"`
 }
 
-// Limit is a count, or a percentage of a group's size when Percent is set.
+// Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at the
+// group's start, so that an edit does not change a limit of a group under way.
 type Limit struct {
 	N       int  `json:"n"`
 	Percent bool `json:"percent,omitempty"`
 }
 
-// Of returns the limit for a group of so many hosts. A percentage is rounded down, or up.
+// Of returns the limit for a group of so many hosts. A percentage is rounded down, or up: few hosts
+// in flight still make progress, and few tolerated failures are the safe side.
 func (l Limit) Of(hosts int, up bool) int {
 	if !l.Percent {
 		return l.N
@@ -122,6 +135,7 @@ func (l Limit) Of(hosts int, up bool) int {
 	return l.N * hosts / 100
 }
 
+// String returns the limit as it is written in waybill.yaml, such as 2 or 25%.
 func (l Limit) String() string {
 	if l.Percent {
 		return strconv.Itoa(l.N) + "%"
@@ -129,18 +143,20 @@ func (l Limit) String() string {
 	return strconv.Itoa(l.N)
 }
 
-// Host is one machine, or one folder on this one.
+// Host is one machine, or one folder on this one. What its steps change is a Resource.
 type Host struct {
-	Name    string            `json:"name"`
+	Name    string            `json:"name"`           // unique in its group
 	URL     string            `json:"url"`            // local://NAME or local:///DIR; ssh:// comes later
 	Arch    string            `json:"arch,omitempty"` // the artifact it gets; "": the only one
-	Root    string            `json:"root,omitempty"`
+	Root    string            `json:"root,omitempty"` // the folder of its services, relative to the host's own folder; "": that folder
 	Service *Service          `json:"service,omitempty"`
 	Vars    map[string]string `json:"vars,omitempty"`
 }
 
 // Address returns the part of the host's URL that names its machine or folder:
-// local://oak, local:///srv/bench, or host:port of an ssh URL.
+// local://oak, local:///srv/bench, or host:port of an ssh URL. Of an ssh URL the user is dropped, the
+// port is added and letters are lowered: one machine that is written in two ways would otherwise be
+// two resources, and two actions could change it at once (I4).
 func (h *Host) Address() string {
 	rest, ok := strings.CutPrefix(h.URL, "ssh://")
 	if !ok {
@@ -156,15 +172,16 @@ func (h *Host) Address() string {
 	return strings.ToLower(rest)
 }
 
-// Step is one work step of a host's chain.
+// Step is one work step of a host's chain. The log names it by its event, so a step of two versions
+// is the same step if the events are equal, even if it runs something else.
 type Step struct {
-	Name   string        `json:"name"`  // replicate, deploy, test, or the own step's name
-	Event  string        `json:"event"` // its fact
-	Run    []string      `json:"run,omitempty"`
-	Policy action.Policy `json:"policy"`
+	Name   string        `json:"name"`          // replicate, deploy, test, or the own step's name
+	Event  string        `json:"event"`         // its fact, unique in the chain
+	Run    []string      `json:"run,omitempty"` // argv of an own step
+	Policy action.Policy `json:"policy"`        // retries and time limits of its action
 }
 
-// Built-in steps of a chain.
+// Built-in steps of a chain, by the names that waybill.yaml has for them.
 const (
 	Replicate = "replicate"
 	Deploy    = "deploy"
@@ -186,7 +203,7 @@ type Service struct {
 	Confirm action.Duration   `json:"confirm"`
 }
 
-// Ready says when a service counts as healthy.
+// Ready says when a service counts as healthy after a switch.
 type Ready struct {
 	For    action.Duration `json:"for"`    // that long without a restart
 	Within action.Duration `json:"within"` // at the latest by then
@@ -204,7 +221,9 @@ type Check struct {
 
 // Batch is a range of stages that one deployment holds at a time.
 type Batch struct {
-	Name   string   `json:"name"`
+	Name string `json:"name"`
+	// Stages names the first stage, any stages between, and the last one. The region has all stages
+	// between the first and the last, listed or not (R12).
 	Stages []string `json:"stages"`
 	Queue  Queue    `json:"queue"`
 }
@@ -216,4 +235,5 @@ type Revision struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
+// stageScope returns the field path of a stage by its number, as the Scope of a problem.
 func stageScope(i int) string { return fmt.Sprintf("stages[%d]", i) }

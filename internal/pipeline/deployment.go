@@ -14,18 +14,19 @@ import (
 // exclusions, away), because the graph may change; what is kept by index is computed from that.
 type deployment struct {
 	*walk
-	number   int64 // also its rank: rollbacks, which rank beside another, come later
-	revision int64
+	number   int64  // also its rank: rollbacks, which rank beside another, come later
+	revision int64  // its position in the order of registration (R1)
 	label    string // of the revision, for people
-	version  int
-	plan     *Graph
+	version  int    // of the definition in force for it; with pin the one it was created under
+	plan     *Graph // the graph of that version, to which all numbers below belong
 	notes    map[noteName]int
 
 	status         Status
-	reason         string
-	by             int64
-	created, ended time.Time
+	reason         string    // of the last status row
+	by             int64     // the deployment that superseded it; 0: none
+	created, ended time.Time // ended is zero while it is active
 
+	// What follows comes from rows, and is kept by name.
 	held       map[string]hold      // by target: the pipeline or a stage
 	until      string               // the stage to go no further than, by name; "": to the end
 	resumed    map[string]bool      // stages beyond it that were resumed since, by path
@@ -44,18 +45,24 @@ type deployment struct {
 	tolerated  map[string]int       // hosts of a group given up within maxFailed
 	noted      map[string]bool      // stages with stage-failed since the last retry
 	holds      map[batchID]bool     // its batches
-	failing    []int32              // per stage: what stops it
-	broken     []int32              // per group: hosts with a failure
-	inFlight   []bool               // per host: counts against maxParallel
-	queue      queue                // what a pass looks at
-	unchecked  bool                 // live actions may have to be drained
 	interrupt  bool                 // canceled with "now"
-	outranked  bool                 // it may have steps left on a resource that a newer deployment started
+
+	// What follows is computed from the rows and the graph, and is made again when either changes in a
+	// way that cannot be followed (rebuild).
+	failing  []int32 // per stage: failures that stop it, each group over maxFailed counted once
+	broken   []int32 // per group: hosts with a failure
+	inFlight []bool  // per host: counts against maxParallel
+	queue    queue   // what a pass looks at
+
+	// These ask the next pass to look at something that is too slow to look at after every row.
+	unchecked bool // live actions may have to be drained
+	outranked bool // it may have steps left on a resource that a newer deployment started
 }
 
-// stepName identifies a step across versions of the definition.
+// stepName identifies a step across versions of the definition: by full path and event (R3).
 type stepName struct{ target, event string }
 
+// String returns the target and the event, as messages show a step that the graph may not have.
 func (s stepName) String() string { return s.target + " " + s.event }
 
 // compareNames orders steps by target, then event. Iterating in this order makes decisions
@@ -71,13 +78,14 @@ type noteName struct{ target, event string }
 // than the stage until.
 type hold struct{ by, reason, until string }
 
+// String returns the hold as shown to people, such as "by ana: checking dashboards".
 func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
 
 // failure is how a step's action ended.
 type failure struct {
-	seq    int64
-	status string
-	text   string
+	seq    int64  // position of its row: failures are taken in this order, whenever a pass looks
+	status string // such as FAILED or RETRIES_EXHAUSTED
+	text   string // the error of the last attempt
 }
 
 // String returns the failure as shown to people, such as "exit 1 (RETRIES_EXHAUSTED)".
@@ -94,6 +102,7 @@ func (f failure) String() string {
 // label returns what people call a deployment, such as greeter#7.
 func (e *Engine) label(t *deployment) string { return e.number(t.number) }
 
+// number returns what people call the deployment with a number, whether or not it is known.
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
 
 // facts returns the complete steps, in G or not, with the times of their rows.
@@ -137,7 +146,8 @@ func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, mor
 }
 
 // heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the
-// bound of until.
+// bound of until. A hold on the whole deployment comes before one on the stage, since it must be lifted
+// first in any case.
 func (t *deployment) heldAt(stage int32) (hold, bool) {
 	if len(t.held) == 0 && t.beyond == nil {
 		return hold{}, false
@@ -152,7 +162,8 @@ func (t *deployment) heldAt(stage int32) (hold, bool) {
 }
 
 // isStopped reports whether a failed, untolerated step is in the stage or in a region around it. A
-// failure stops a whole region, because its stages belong together.
+// failure stops a whole region, because its stages belong together. Other branches of the pipeline
+// continue.
 func (t *deployment) isStopped(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
 		if t.failing[s] > 0 {
@@ -182,8 +193,8 @@ func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 // recorded, but stops nothing.
 func (t *deployment) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }
 
-// failedHosts lists the hosts of a group with a failure that counts, in the order in which they
-// failed.
+// failedHosts lists the paths of a group's hosts with a failure that counts, in the order in which
+// they failed. A host with several failures is at the place of its first.
 func (t *deployment) failedHosts(group int32) []string {
 	first := map[string]int64{}
 	for name, f := range t.failures {
@@ -212,6 +223,9 @@ func (t *deployment) size(group int32) int {
 // inside lists by rank the deployments that an edit concerns: active ones, and failed ones that may
 // resume. A failed one that a newer deployment has overtaken is closed from then on. That cannot be
 // undone, since a retry is refused, so later edits need not look at it again.
+//
+// With `pin` a deployment is in the list too, although edits do not move it: it may hold batches that
+// other deployments are given or wait for.
 func (e *Engine) inside() []*deployment {
 	var list []*deployment
 	for _, t := range e.order {
@@ -237,13 +251,15 @@ func (e *Engine) outranks(t *deployment) *deployment {
 	return e.deployments[newest]
 }
 
-// hasStepsLeft reports whether some step of a host is neither resolved nor elided.
+// hasStepsLeft reports whether some step of a host is neither resolved nor elided. It is what a newer
+// deployment on the host's resource would make obsolete (R20).
 func (t *deployment) hasStepsLeft(host *hostPlan) bool {
 	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }
 
 // isInsideStage reports whether a deployment has started a host of the stage and not finished the
-// stage.
+// stage. The stage, or its hosts, may have left the deployment's graph and come back with the edit
+// that is judged, so facts and hosts that were put aside count as well.
 func (t *deployment) isInsideStage(path string) bool {
 	at, ok := t.plan.targets[path]
 	if _, finished := t.away[stepName{path, StageFinished}]; finished || ok && t.is(t.plan.stages[at.stage].finished, complete) {

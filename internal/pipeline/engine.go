@@ -6,26 +6,34 @@ import "encoding/json"
 // mutator: Decide applies its own decisions through it. Not safe for concurrent use.
 type Engine struct {
 	pipeline string
-	seq      int64
-	version  int
-	plans    map[int]*Graph
+	seq      int64          // position of the last row applied; 0 before the first
+	version  int            // definition version in force; 0 before the first
+	plans    map[int]*Graph // every version that AddVersion made known
 
 	deployments map[int64]*deployment
 	order       []*deployment                        // all, by number
 	active      []*deployment                        // the active ones, by rank
 	artifacts   map[int64]map[string]json.RawMessage // the registered artifacts, by revision and label
-	late        map[stepKind]introduction
-	born        map[int64]*Graph // by revision: the graph in force at its first deployment
-	notes       map[noteName]int // of the pipeline itself
+	// late has every pair that an edit introduced, also a pair that has left the pipeline since.
+	late  map[stepKind]introduction
+	born  map[int64]*Graph // by revision: the graph in force at its first deployment
+	notes map[noteName]int // the changes of the pipeline itself, counted for Occurrence
 
-	holder        map[batchID]holding
-	busy          map[Resource]occupant // the live action on each resource
-	started       map[Resource]int64    // rank of the last start on each resource
-	hostsInFlight map[string]int        // hosts in flight by group, over all deployments
-	freed         bool                  // something was freed since a pass last looked
+	// What follows is shared by all deployments. It is keyed by names and not by numbers of steps,
+	// because deployments may be on graphs of different versions.
+	holder        map[batchID]holding   // no entry: the batch is free
+	busy          map[Resource]occupant // the live action on each resource, at most one (I4)
+	started       map[Resource]int64    // rank of the last start on each resource; it never falls (I3)
+	hostsInFlight map[string]int        // hosts in flight by path of their group, over all deployments
+
+	// freed is set when a row may have made a blocked step runnable: a batch, a resource or a place
+	// in a group became free, or a deployment was stopped, ended or computed again. The pass then
+	// begins again with the oldest deployment.
+	freed bool
 }
 
-// New makes an empty engine for a pipeline.
+// New returns an empty engine for the pipeline with this name. It has folded no row and decides
+// nothing until a definition is in force and a deployment was created.
 func New(name string) *Engine {
 	return &Engine{
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
@@ -34,30 +42,36 @@ func New(name string) *Engine {
 	}
 }
 
-// AddVersion makes a definition version known; it must be there before the row pipeline-defined
-// that names it.
+// AddVersion makes a definition version known. It must be called before Apply gets the row
+// pipeline-defined that names the version; otherwise Apply returns an error. The log has only the
+// number of a version, so the caller reads the definition and compiles it.
 func (e *Engine) AddVersion(version int, plan *Graph) { e.plans[version] = plan }
 
 // HasVersion reports whether AddVersion was called for the version.
 func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
 
-// Seq returns the position of the last row applied.
+// Seq returns the position of the last row applied, or 0 for an empty engine. The next row must be
+// at Seq()+1.
 func (e *Engine) Seq() int64 { return e.seq }
 
 // Current returns the definition version in force and its graph; 0 and nil before the first.
 func (e *Engine) Current() (int, *Graph) { return e.version, e.plans[e.version] }
 
-// occupant is the live action on a resource.
+// occupant is the live action on a resource. The step is kept by name, because an edit may remove
+// its host from the graph while the action still changes the resource.
 type occupant struct {
 	deployment *deployment
 	step       stepName
 }
 
-// stepKind is a step's kind: an event in a stage, by path.
+// stepKind is a step's kind: an event in a stage, by path. The design calls it a pair. Whether a step
+// is late is decided by pair and not by host (R15): a host may be new in a stage that had the event
+// before.
 type stepKind struct{ stage, event string }
 
-// introduction says since which revision a pair is in the pipeline.
+// introduction records which revisions a pair is late for. If a pair leaves the pipeline and comes
+// back, the last introduction counts.
 type introduction struct {
 	after  int64 // the newest revision registered then: it and those before are late
-	strict bool
+	strict bool  // the pair is a new architecture, for which no build of an earlier revision runs (R16)
 }

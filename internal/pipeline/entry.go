@@ -16,14 +16,16 @@ const (
 	Change                  // of the pipeline itself; its deployment is 0
 )
 
+// classNames has the text of each class, by its number. No class is 0.
 var classNames = [...]string{"", "fact", "note", "change"}
 
+// String returns fact, note or change; "" for the zero Class.
 func (c Class) String() string { return classNames[c] }
 
 // MarshalText writes fact, note or change.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads what MarshalText wrote. Any other text leaves c as it was; it never fails.
 func (c *Class) UnmarshalText(text []byte) error {
 	for i, name := range classNames {
 		if name == string(text) {
@@ -35,6 +37,10 @@ func (c *Class) UnmarshalText(text []byte) error {
 
 // Entry is one row of the deployment log: for this deployment, this event has
 // happened to this target. Rows are appended and never changed.
+//
+// A fact is identified by deployment, target and event, a note by its Occurrence as well. Revision
+// and Version of a row about a deployment repeat what the fold knows, for readers of single rows; only
+// deployment-created, pipeline-defined and artifact-registered define something by them.
 type Entry struct {
 	Pipeline   string          `json:"pipeline"`
 	Seq        int64           `json:"seq"`                  // position in the pipeline's log, gapless, in commit order
@@ -49,14 +55,16 @@ type Entry struct {
 	Detail     json.RawMessage `json:"detail,omitempty"`   // the actor, the reason, sizes
 }
 
-// StepKey names a step of a deployment.
+// StepKey names a step of a deployment. It is the unique key of the step's action in the queue, and,
+// with class fact, of its completion in the log.
 type StepKey struct {
 	Deployment int64  `json:"deployment"`
 	Target     string `json:"target"`
 	Event      string `json:"event"`
 }
 
-// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent.
+// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent. Each event
+// has one name in the log (R23); canonicalEvent reads the short forms that people may write.
 const (
 	PipelineStarted  = "pipeline-started"
 	PipelineFinished = "pipeline-finished-successfully"
@@ -75,7 +83,8 @@ const (
 // ArtifactEvent is the fact that a build stage has received the artifact with this label.
 func ArtifactEvent(label string) string { return "build-stage-received-" + label + "-artifact" }
 
-// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event.
+// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event, which is also
+// how callers recognize an artifact's event.
 func artifactLabel(event string) string {
 	label, ok := strings.CutPrefix(event, "build-stage-received-")
 	if !ok {
@@ -133,8 +142,10 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 }
 
-// Details of rows that more than one file reads or writes.
+// Details of rows that more than one file reads or writes. They are JSON in the log, so names of
+// fields never change, and a field that an old row lacks is its zero value.
 type (
+	// createdDetail is what deployment-created says beside the number and the revision.
 	createdDetail struct {
 		Label string `json:"label"` // of the revision
 		Until string `json:"until"` // stage to go no further than, by name; "": to the end
@@ -142,11 +153,12 @@ type (
 	// endDetail is why a deployment ended, or what a person asked for.
 	endDetail struct {
 		Deployment int64  `json:"deployment,omitempty"` // superseded: by this one
-		By         string `json:"by,omitempty"`
+		By         string `json:"by,omitempty"`         // the person or program that asked; "": the engine
 		Reason     string `json:"reason,omitempty"`
-		Now        bool   `json:"now,omitempty"`
-		Until      string `json:"until,omitempty"`
+		Now        bool   `json:"now,omitempty"`   // canceled: interrupts builds and replication as well
+		Until      string `json:"until,omitempty"` // until-set: stage to go no further than, by name
 	}
+	// artifactDetail is the part of artifact-registered that decides; the engine keeps the whole Detail.
 	artifactDetail struct {
 		Label string `json:"label"`
 	}

@@ -10,8 +10,12 @@ import (
 )
 
 // Apply folds one row; rows come in the order of Seq, without gaps. It asserts the invariants
-// marked ° in doc.go. After an error the engine must be discarded: a part of the row may have been
-// applied.
+// marked ° in doc.go and returns a *Violation if the row breaks one. Any other error means that the
+// row does not belong here: a gap, another pipeline, an unknown deployment or version.
+//
+// After an error the engine must be discarded: a part of the row may have been applied. Decisions go
+// through Apply too, so an engine that has decided and one that has folded the log are in the same
+// state (I8).
 func (e *Engine) Apply(row Entry) error {
 	if row.Seq != e.seq+1 {
 		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
@@ -33,6 +37,7 @@ func (e *Engine) Apply(row Entry) error {
 	if row.Class == Fact {
 		return e.applyFact(t, row)
 	}
+	// Notes without an effect are counted too, so that the next one gets a number of its own.
 	t.notes[noteName{row.Target, row.Event}]++
 	return e.applyNote(t, row)
 }
@@ -64,9 +69,11 @@ func (e *Engine) define(version int, at time.Time) error {
 	if next == nil {
 		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
 	}
-	inside := e.inside() // before the version changes; the exclusions of this edit are still to come
+	// The list is made before the version changes, since who is overtaken is judged by the graphs
+	// that the deployments had. The exclusions of this edit are rows that are still to come.
+	inside := e.inside()
 	e.version = version
-	if old == nil {
+	if old == nil { // the first definition: there is no deployment that could be moved
 		return nil
 	}
 	for _, t := range inside {
@@ -94,9 +101,10 @@ func (e *Engine) create(row Entry) error {
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	about := detail[createdDetail](row)
+	// A row without a label is shown by the number of its revision.
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
-	e.startWithout(t)
+	e.startWithout(t) // before place, whose walk takes the exclusions into account
 	e.deployments[t.number] = t
 	e.order = append(e.order, t)
 	e.active = append(e.active, t)
@@ -104,7 +112,8 @@ func (e *Engine) create(row Entry) error {
 	return nil
 }
 
-// applyFact completes a step.
+// applyFact completes a step. A fact counts whatever the deployment's status is: an action that was
+// live when its deployment ended may still succeed. Only an active deployment takes batches by it.
 func (e *Engine) applyFact(t *deployment, row Entry) error {
 	name := stepName{row.Target, row.Event}
 	n := t.plan.find(row.Target, row.Event)
@@ -123,7 +132,7 @@ func (e *Engine) applyFact(t *deployment, row Entry) error {
 		}
 	}
 	e.endLive(t, name)
-	if _, ok := t.failures[name]; ok {
+	if _, ok := t.failures[name]; ok { // the step succeeded after all, so it stops nothing any more
 		delete(t.failures, name)
 		e.recount(t)
 	}
@@ -133,7 +142,8 @@ func (e *Engine) applyFact(t *deployment, row Entry) error {
 	return nil
 }
 
-// checkFact asserts I10, I2 and I6 before a step completes.
+// checkFact asserts I10, I2 and I6 before a step completes, and for host-started what checkStart
+// does. An elided step may complete at any time: its action was live when an edit elided it.
 func (e *Engine) checkFact(t *deployment, n int32) error {
 	if t.is(n, complete) {
 		return e.violation("I10", "%s of %s is completed twice", t.plan.name(n), e.label(t))
@@ -142,6 +152,7 @@ func (e *Engine) checkFact(t *deployment, n int32) error {
 		return e.violation("I2", "%s of %s completes before %s", t.plan.name(n), e.label(t), t.plan.name(t.fronts().of(n)))
 	}
 	if n == t.plan.end {
+		// The step itself is not done yet, so exactly one must be left.
 		if left := len(t.plan.nodes) - t.done - t.elided; left != 1 {
 			return e.violation("I6", "%s finishes with %d steps to do", e.label(t), left-1)
 		}
@@ -152,7 +163,9 @@ func (e *Engine) checkFact(t *deployment, n int32) error {
 	return nil
 }
 
-// checkStart asserts I11, I3 and I9 before a host starts.
+// checkStart asserts I11, I3 and I9 before a host starts. The limit of maxParallel is
+// asserted here and not at later steps: a started host must be able to finish, even if an edit lowers
+// the limit.
 func (e *Engine) checkStart(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if t.status != StatusActive {
@@ -194,7 +207,7 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 		}
 		e.recountHost(t, place.host)
 	}
-	if place.event == GroupStarted {
+	if place.event == GroupStarted { // shares of the group's hosts are of this number from now on
 		g := &t.plan.groups[place.group]
 		t.sizes[g.path] = len(g.hosts)
 	}
@@ -205,7 +218,8 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	e.settle(t, n)
 }
 
-// applyNote folds a note. A note without a case here changes nothing.
+// applyNote folds a note. A note without a case here changes nothing: it is for people. Notes never
+// change what is complete (I10).
 func (e *Engine) applyNote(t *deployment, row Entry) error {
 	switch row.Event {
 	case StepClaimed:
@@ -229,7 +243,7 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.setUntil(detail[endDetail](row).Until)
 	case StageFailed:
 		t.noted[row.Target] = true
-	case PipelineFailed:
+	case PipelineFailed: // not final: a retry makes the deployment active again (R17)
 		e.setStatus(t, StatusFailed, row.At, detail[endDetail](row).Reason)
 	case PipelineSuperseded:
 		d := detail[endDetail](row)
@@ -244,7 +258,8 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 }
 
 // applyClaim folds a claim. It asserts the conditions that a pass has checked, because the row may
-// come from the log: I11, I2, I9, I1 (acquire) and I4.
+// come from the log: I11, I2, I9, I1 (acquire) and I4. From here on the step's batches and its resource
+// are taken, and everything strictly before it is settled.
 func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	name := stepName{row.Target, detail[StepDetail](row).Event}
 	n := t.plan.find(name.target, name.event)
@@ -274,13 +289,15 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	t.live[name] = l
 	t.at[n] = row.At.UnixNano()
 	t.claim(n)
+	// The action is in t.live before its host is counted, since a host with live work is in flight.
 	if place.host >= 0 {
 		e.recountHost(t, place.host)
 	}
 	return nil
 }
 
-// applyEnd folds an action that ended without a fact.
+// applyEnd folds an action that ended without a fact. After step-failed the step waits for a retry;
+// after step-canceled it is open again, so a pass may claim it once more.
 func (e *Engine) applyEnd(t *deployment, row Entry) {
 	d := detail[StepDetail](row)
 	name := stepName{row.Target, d.Event}
@@ -289,7 +306,7 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 		t.failures[name] = failure{row.Seq, d.Status, d.Error}
 	}
 	n := t.plan.find(name.target, name.event)
-	if n < 0 {
+	if n < 0 { // an edit removed the step: nothing waits for it, but batches may be drained now
 		e.settleAll(t)
 		return
 	}
@@ -300,6 +317,7 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 	restarts := t.passed > 0 // what the claim had elided may be new again
 	t.unclaim(n)
 	if restarts {
+		// Steps that are new again may be on hosts that a newer deployment has started since.
 		t.unchecked, t.outranked = true, true
 		e.recountFlight(t)
 	}
@@ -337,7 +355,8 @@ func decrement(counts map[string]int, key string) {
 }
 
 // applyTolerated gives up a failed host within maxFailed: its remaining steps are excluded, so that
-// the group can finish without it.
+// the group can finish without it. The host still counts in tolerated, so later failures meet the
+// same limit. A retry does not bring it back.
 func (e *Engine) applyTolerated(t *deployment, row Entry) {
 	if at, ok := t.plan.targets[row.Target]; ok && at.host >= 0 {
 		t.tolerated[t.plan.groups[at.group].path]++
@@ -370,7 +389,9 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 	e.settleAll(t)
 }
 
-// applyRetry opens failed steps; a failed deployment is active again, under the version in force.
+// applyRetry opens failed steps; a failed deployment is active again, under the version in force. It
+// computes the deployment again, because opening a step undoes something, which the walk cannot
+// follow.
 func (e *Engine) applyRetry(t *deployment, row Entry) {
 	t.forgive(row.Target, detail[StepDetail](row).Event)
 	e.recompute(t)
@@ -389,10 +410,11 @@ func (t *deployment) forgive(target, event string) {
 }
 
 // setStatus changes a deployment's status and what depends on it: the list of active deployments,
-// its hosts in flight, its batches, and whether its live actions must end.
+// its hosts in flight, its batches, and whether its live actions must end. The list is made again from
+// order, so it stays sorted by rank when a failed deployment returns.
 func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
 	t.status, t.reason, t.ended = status, reason, at
-	if status == StatusActive {
+	if status == StatusActive { // retried
 		t.ended = time.Time{}
 	}
 	e.active = e.active[:0]

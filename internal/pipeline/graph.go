@@ -4,29 +4,37 @@ import "strings"
 
 // Graph is a compiled definition: the graph G of one version, with its
 // places (stages, groups, hosts) and its batches, all as numbers.
+//
+// A graph is never changed once Compile has returned it, so engines share it. A number means
+// something in one graph only; what must outlast an edit is kept by path and event.
 type Graph struct {
 	def             *Definition
 	graph           adjacency
-	nodes           []node // breadth-first
-	targets         map[string]place
-	stages          []stagePlan
-	groups          []groupPlan
-	hosts           []hostPlan
-	ranges          []rangePlan
-	hostsByResource map[Resource][]int32 // the hosts that run on a resource
-	end             int32                // pipeline-finished-successfully
-	pairs           map[stepKind]bool    // every event of every stage, whether or not there is a host
-	turn            []int32              // per step: its place in the order in which a pass looks at steps
+	nodes           []node           // breadth-first; 0 is pipeline-started
+	targets         map[string]place // by full path; the pipeline's own is its name
+	stages          []stagePlan      // in file order, as in the definition
+	groups          []groupPlan      // in file order over all stages
+	hosts           []hostPlan       // in file order over all stages
+	ranges          []rangePlan      // those with fewer stages first
+	hostsByResource map[Resource][]int32
+	end             int32 // pipeline-finished-successfully
+
+	// pairs has every event of every stage, whether or not there is a host: a deployment that was
+	// created while a group was empty has its pairs from the start, so they are never late for it.
+	pairs map[stepKind]bool
+	turn  []int32 // per step: its place in the order in which a pass looks at steps
 }
 
-// node is one step of G. Places are -1 where the step is above them.
+// node is one step of G. Places are -1 where the step is above them: a stage's start has a stage,
+// but neither group nor host.
 type node struct {
 	event              string
 	stage, group, host int32
 	kind               nodeKind
 }
 
-// nodeKind says what completes a step.
+// nodeKind is the kind of a step by what completes it. The order of the constants has no meaning, and
+// they are not stored.
 type nodeKind uint8
 
 const (
@@ -40,18 +48,22 @@ const (
 // takesAction reports whether the step is work; any other step is a marker.
 func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
 
-// place is what a target names.
+// place is what a target names, as numbers of a graph; -1 for what is below the target. The pipeline
+// itself is {-1, -1, -1}.
 type place struct{ stage, group, host int32 }
 
 // stagePlan is a stage of the graph. Its nodes are its own steps, without those of its groups.
 type stagePlan struct {
 	path              string
 	started, finished int32
-	nodes             []int32
-	groups            []int32
-	scope             []int32 // the stages that a failure here stops: itself, and those of the ranges around it
+	nodes             []int32 // its start, its finish, and what it builds
+	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
+
+	// scope has the stages whose failures stop this stage: itself, and all stages of the outermost
+	// range around it. A failure anywhere in a range stops all of it.
+	scope []int32
 }
 
 // groupPlan is a group of hosts of the graph.
@@ -59,11 +71,11 @@ type groupPlan struct {
 	path              string
 	stage             int32
 	started, finished int32
-	hosts             []int32
-	spec              *Group
+	hosts             []int32 // in file order, which is the order in which they start
+	spec              *Group  // in the definition, which nothing changes
 }
 
-// hostPlan is a host of the graph.
+// hostPlan is a host of the graph. A machine in two stages is two hosts with one resource (R3).
 type hostPlan struct {
 	path         string
 	stage, group int32
@@ -76,19 +88,20 @@ type hostPlan struct {
 func (h *hostPlan) started() int32  { return h.nodes[0] }
 func (h *hostPlan) finished() int32 { return h.nodes[len(h.nodes)-1] }
 
-// rangePlan is a batch over several stages.
+// rangePlan is a batch over several stages. Its region is everything between the first stage and the
+// last one, including branches that the file does not list (R12).
 type rangePlan struct {
 	name        string
 	id          batchID
 	stages      []int32 // the region, ascending
-	open, close int32
+	open, close int32   // the start of the first stage and the finish of the last
 	queue       Queue
 }
 
-// Definition returns the definition that the graph was compiled from.
+// Definition returns the definition that the graph was compiled from. The caller must not change it.
 func (p *Graph) Definition() *Definition { return p.def }
 
-// Steps returns the number of steps of G.
+// Steps returns the number of steps of G, markers included.
 func (p *Graph) Steps() int { return len(p.nodes) }
 
 // target returns the full path of a step's target.
@@ -111,13 +124,17 @@ func (p *Graph) name(n int32) string { return p.short(p.target(n)) + " " + p.nod
 // short removes the pipeline's name from a path below it.
 func (p *Graph) short(target string) string { return shortTarget(p.def.Pipeline, target) }
 
+// shortTarget removes the name of a pipeline from a path below it, as people write targets. The path
+// of the pipeline itself stays.
 func shortTarget(name, target string) string {
 	return strings.TrimPrefix(target, name+"/")
 }
 
+// lastPart returns the last name in a path, such as elm for greeter/prod/east/elm.
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// find returns the step with a target and an event, or -1.
+// find returns the step with a target and an event, or -1. This is how what is kept by name gets its
+// number in a graph; -1 means that this version lacks the step.
 func (p *Graph) find(target, event string) int32 {
 	at, ok := p.targets[target]
 	if !ok {
@@ -145,7 +162,8 @@ func (p *Graph) own(at place) []int32 {
 	}
 }
 
-// under lists the steps of a target and below it, only those of one event when event is set.
+// under lists the steps of a target and below it, only those of one event when event is set. It
+// returns nil for a target that this version lacks. The order is not that of numbers.
 func (p *Graph) under(target, event string) []int32 {
 	at, ok := p.targets[target]
 	if !ok {
@@ -186,18 +204,21 @@ func (p *Graph) below(at place) []int32 {
 	return all
 }
 
+// hasHost reports whether the path is that of a host in this version.
 func (p *Graph) hasHost(path string) bool {
 	at, ok := p.targets[path]
 	return ok && at.host >= 0
 }
 
-// identity is where a host is and what runs there. It stays while a deployment is inside.
+// identity is where a host is and what runs there. It must stay the same while a deployment is
+// inside: the chain would otherwise resume on files that are elsewhere. The empty user and root mean
+// the default.
 type identity struct{ address, user, root, service string }
 
 // identity returns the identity of a host in this version.
 func (p *Graph) identity(h int32) identity {
 	host := &p.hosts[h]
-	user := ""
+	user := "" // a user in the URL is part of a host's identity, but not of its resource
 	if rest, ok := strings.CutPrefix(host.spec.URL, "ssh://"); ok {
 		authority, _, _ := strings.Cut(rest, "/")
 		if at := strings.LastIndexByte(authority, '@'); at >= 0 {

@@ -6,15 +6,19 @@ import (
 )
 
 // layout lays out the steps of a definition and the edges between them, in
-// definition order; number then renumbers them breadth-first.
+// definition order; number then renumbers them breadth-first. Until then the numbers in stages,
+// groups and hosts are provisional.
+//
+// The edges depend on the definition alone and never on what a deployment has done (R5).
 type layout struct {
 	plan     *Graph
-	from, to []int32
-	before   [][]int // stages, by what comes directly before
-	only     string  // the one artifact built before the present stage, if it is one
+	from, to []int32 // the edges: from[i] comes directly before to[i]
+	before   [][]int // per stage: its direct predecessors
+	only     string  // the label of the one artifact built before the present stage; "": none or several
 }
 
-// newPlan builds G. Compile has found no fault in the definition.
+// newPlan builds G. Compile must have found no fault in the definition: a stage that names an unknown
+// predecessor, for example, would not be reached from the root.
 func newPlan(d *Definition) *Graph {
 	p := &Graph{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, hostsByResource: map[Resource][]int32{}}
 	l := &layout{plan: p, before: reversed(d.stageEdges())}
@@ -41,12 +45,14 @@ func (l *layout) add(event string, kind nodeKind, stage, group, host int32) int3
 	return int32(len(l.plan.nodes) - 1)
 }
 
+// edge says that one step comes directly before another, by their provisional numbers.
 func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
 
 // stage lays out a stage. A stage without builds and groups gets an edge from its start to its
-// finish, so that the walk passes through it.
+// finish, so that the walk passes through it. Otherwise its finish would have no predecessor and the
+// stages after it would not be reached.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
@@ -87,7 +93,8 @@ func (l *layout) build(i int32, s *stagePlan) {
 }
 
 // group lays out a group and its hosts, which are parallel; maxParallel is a condition, not an
-// edge.
+// edge. In a group without hosts the start leads to the finish, so that a group that loses its last
+// host does not block its stage (R6).
 func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
 	p, g := l.plan, int32(len(l.plan.groups))
 	path := Path(s.path, d.Name)
@@ -108,7 +115,9 @@ func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
 	return g
 }
 
-// host lays out a host: host-started, the chain, host-finished, one after another.
+// host lays out a host: host-started, the chain, host-finished, one after another, between the start
+// and the finish of its group. It also decides which artifact the host gets: the one of its arch, or
+// else the only one that is built before the stage.
 func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	p, h := l.plan, int32(len(l.plan.hosts))
 	s := &p.def.Stages[stage]
@@ -151,7 +160,8 @@ func (l *layout) connect(root, last int32) {
 }
 
 // number gives every step its place in the breadth-first order, so that a step's number is also its
-// order in lists for people.
+// order in lists for people. Every step is reached from the root, since Compile refuses cycles and
+// unknown predecessors; hence no step is lost here.
 func (l *layout) number(last int32) {
 	p, n := l.plan, len(l.plan.nodes)
 	order := breadthFirst(0, makeEdges(n, l.from, l.to))
@@ -176,7 +186,8 @@ func (l *layout) number(last int32) {
 	p.takeTurns()
 }
 
-// renumber replaces the provisional numbers of steps in stages, groups and hosts.
+// renumber replaces the provisional numbers of steps in stages, groups and hosts. rank has the final
+// number of each provisional one.
 func (l *layout) renumber(rank []int32) {
 	p := l.plan
 	all := func(list []int32) {
@@ -201,6 +212,8 @@ func (l *layout) renumber(rank []int32) {
 // takeTurns orders the steps for the pass: breadth-first, but the steps of started hosts come
 // before the next host of their group starts, so that a wave finishes hosts instead of starting
 // all. The starts of a group follow each other breadth-first.
+//
+// The order is of the graph alone, so every engine that folds the same log makes the same choice.
 func (p *Graph) takeTurns() {
 	order := make([]int32, 0, len(p.nodes))
 	begun := make([]bool, len(p.groups))

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// liveSteps is the live actions of a deployment.
+// liveSteps is the live actions of a deployment, by the names under which they were claimed.
 type liveSteps map[stepName]*liveStep
 
 // liveStep is one live action. Where it runs is kept as it was when it was claimed: an edit may
 // move or remove the host, but the action still occupies the old one.
 type liveStep struct {
-	stage    string // path
-	host     string // path; "": a build
-	resource Resource
-	kind     nodeKind
-	since    time.Time
-	asked    ending // the ending that a pass last requested for it
+	stage    string    // path
+	host     string    // path; "": a build
+	resource Resource  // what it occupies until it ends; zero for a build
+	kind     nodeKind  // a build or a step of a chain
+	since    time.Time // of its claim
+	asked    ending    // the ending that a pass last requested for it
 }
 
 // ending is how a live action is to end. Each constant is stronger than the one before, and a
@@ -24,16 +24,17 @@ type liveStep struct {
 type ending uint8
 
 const (
-	runOn ending = iota
-	drainIt
-	cancelIt
+	runOn    ending = iota
+	drainIt         // a running attempt may end, but there is no further one
+	cancelIt        // a running attempt is interrupted
 )
 
+// has reports whether step n of the graph has a live action.
 func (l liveSteps) has(p *Graph, n int32) bool {
 	return l[stepName{p.target(n), p.nodes[n].event}] != nil
 }
 
-// sorted lists live steps by target and event.
+// sorted lists live steps by target and event, so that a decision has them in the same order every time.
 func (l liveSteps) sorted() []stepName {
 	names := make([]stepName, 0, len(l))
 	for name := range l {
@@ -43,7 +44,8 @@ func (l liveSteps) sorted() []stepName {
 	return names
 }
 
-// liveIn returns the number of live actions in a batch's region.
+// liveIn returns the number of live actions in a batch's region. Actions on hosts that have left a
+// stage of the region still count, because liveAt is by the path of the stage at the claim.
 func (t *deployment) liveIn(b batch) int {
 	if len(t.live) == 0 {
 		return 0

@@ -4,7 +4,9 @@ import "slices"
 
 // place puts a deployment on the graph of a version. Facts are carried over by the names of their
 // steps, and everything else is computed from them. Facts of steps that the graph does not have
-// wait in away, in case a later version has the steps again.
+// wait in away, in case a later version has the steps again. No fact is lost by an edit (I10).
+//
+// The hosts in flight leave the counts first, while the old graph still has their groups.
 func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	e.leaveFlight(t)
 	done := t.facts()
@@ -12,7 +14,7 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 		t.leave(plan)
 	}
 	t.plan, t.version = plan, version
-	t.findBeyond()
+	t.findBeyond() // a stage has another number in the new graph
 	t.away = map[stepName]int64{}
 	t.at = make([]int64, len(plan.nodes))
 	for name, at := range done {
@@ -25,14 +27,17 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	e.rebuild(t, e.known(t, plan, done))
 }
 
-// recompute computes a deployment again on the graph it has, after a row that may undo something.
+// recompute computes a deployment again on the graph it has, after a row that may undo something. It
+// costs O(V+E), which is acceptable for retries; facts and claims are followed without it.
 func (e *Engine) recompute(t *deployment) {
 	e.leaveFlight(t)
 	e.rebuild(t, e.known(t, t.plan, t.facts()))
 }
 
 // rebuild starts a new walk, and computes everything that depends on it. The walk's epoch grows, so
-// that the queue notices that its steps are out of date.
+// that the queue notices that its steps are out of date. The order matters: hosts in flight depend on
+// the failures counted by recount, and whether a batch may be released depends on both walk and
+// failures. The caller must have called leaveFlight.
 func (e *Engine) rebuild(t *deployment, known []bits) {
 	plan := t.plan
 	epoch := 0
@@ -51,7 +56,11 @@ func (e *Engine) rebuild(t *deployment, known []bits) {
 }
 
 // recount counts where failures stop the deployment: per stage those that are not tolerated, per
-// group the hosts with a failure.
+// group the hosts with a failure. It counts from scratch, because a failure may start or cease to
+// count by a row about another step: an elided step's failure stops nothing. Failures are few, so
+// that is cheap.
+//
+// If a stage became stopped or is not stopped any more, hosts in flight and batches depend on it.
 func (e *Engine) recount(t *deployment) {
 	was := slices.Clone(t.failing)
 	clear(t.failing)
@@ -85,7 +94,9 @@ func (e *Engine) recount(t *deployment) {
 	}
 }
 
-// isOver reports whether more hosts of the group failed than maxFailed allows.
+// isOver reports whether more hosts of the group failed than maxFailed allows. Hosts that were given up
+// count as well as those with a failure now. Without a failure now nothing is over, even if an edit
+// has lowered maxFailed below what was tolerated.
 func (t *deployment) isOver(group int32) bool {
 	g := &t.plan.groups[group]
 	failures := int(t.broken[group])
@@ -95,7 +106,8 @@ func (t *deployment) isOver(group int32) bool {
 // startWithout excludes from a new deployment of an old revision the architectures that came into
 // the pipeline after the revision: no build makes their artifacts. It leaves in an architecture
 // whose artifact the revision has, or that was in the pipeline when the revision was first
-// deployed.
+// deployed: the build of that first deployment makes it. This is the strict introduction (R16) for
+// deployments that are created after the edit; for those inside, lateExclusions records it.
 func (e *Engine) startWithout(t *deployment) {
 	if e.born[t.revision] == nil {
 		e.born[t.revision] = t.from

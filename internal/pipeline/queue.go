@@ -6,9 +6,12 @@ import "slices"
 // arranged so that a pass does not look at every waiting host: of each group
 // only the first host that may start is on the heap, until it has started or
 // turned out to be blocked for a reason of its own.
+//
+// The queue decides only which steps are looked at, never what is decided: a step that it leaves out
+// would be blocked for the same reason as the one that stands for it. It is not part of the fold.
 type queue struct {
 	heap   []int32  // the step whose turn is first on top
-	turn   []int32  // per step, of the plan
+	turn   []int32  // per step: its place in the order of a pass; of the graph, not changed here
 	parked []int32  // blocked when last looked at
 	listed []bool   // per step: on the heap, parked, or waiting in its group
 	starts []starts // per group
@@ -22,7 +25,8 @@ type starts struct {
 }
 
 // collect adds the steps that the walk has found doable since the last call. After a restart of the
-// walk it begins with an empty queue, since the walk then reports all doable steps.
+// walk it begins with an empty queue, since the walk then reports all doable steps. It does not ask
+// whether a step is still doable: the pass does when the step's turn comes.
 func (t *deployment) collect() {
 	q := &t.queue
 	if q.epoch != t.epoch {
@@ -63,7 +67,7 @@ func (q *queue) clear(p *Graph) {
 	q.starts = make([]starts, len(p.groups))
 }
 
-// feed puts the group's next host on the heap.
+// feed puts the group's next host on the heap, if there is one that no pass has looked at.
 func (q *queue) feed(group int32) {
 	s := &q.starts[group]
 	if len(s.waiting) == 0 {
@@ -74,7 +78,8 @@ func (q *queue) feed(group int32) {
 	s.out++
 }
 
-// unpark puts the blocked steps back on the heap.
+// unpark puts the blocked steps back on the heap, after something was freed or time has passed. The
+// next hosts of groups that were fed stay out as well.
 func (q *queue) unpark() {
 	for _, n := range q.parked {
 		q.push(n)
@@ -100,7 +105,8 @@ func (t *deployment) park(n int32, ownReason bool) {
 	}
 }
 
-// candidates lists every doable, unclaimed, unfailed step without changing the queue, unordered.
+// candidates lists every doable, unclaimed, unfailed step, unordered. It takes none from the queue. A
+// step that a pass has popped and not parked yet is missing.
 func (t *deployment) candidates() []int32 {
 	t.collect()
 	list := slices.Concat(t.queue.heap, t.queue.parked)
@@ -110,6 +116,8 @@ func (t *deployment) candidates() []int32 {
 	return slices.DeleteFunc(list, func(n int32) bool { return t.is(n, claimed|failed) || !t.isDoable(n) })
 }
 
+// push puts a step on the heap. The heap is written out, because container/heap would allocate for
+// every step and a pass pushes each doable step.
 func (q *queue) push(n int32) {
 	q.heap = append(q.heap, n)
 	for i := len(q.heap) - 1; i > 0; {
@@ -122,6 +130,8 @@ func (q *queue) push(n int32) {
 	}
 }
 
+// pop takes the step whose turn is first from the heap, and returns false if the heap is empty. The
+// step stays listed until drop, also while it is parked.
 func (q *queue) pop() (int32, bool) {
 	if len(q.heap) == 0 {
 		return 0, false

@@ -7,17 +7,19 @@ import (
 )
 
 // batchID names a batch across versions: the path of its host or stage, or the
-// name of its range, which has no slash.
+// name of its range, which has no slash. The log has no rows about batches, so ids are not stored.
+// Who holds a batch follows from the claims and facts.
 type batchID string
 
 // isHost reports whether the batch is a host: pipeline/stage/group/host has three slashes.
 func (id batchID) isHost() bool { return strings.Count(string(id), "/") == 3 }
 
 // batch is one pair of steps (open, close) of a graph and the region between them. At most one
-// deployment holds a batch, and only the holder claims steps of the region.
+// deployment holds a batch, and only the holder claims steps of the region (I1). A batch is a value
+// made from a graph when it is needed; the holder is kept by its id.
 type batch struct {
 	id          batchID
-	open, close int32
+	open, close int32   // the region's only entry and only exit
 	host        int32   // the host, if the batch is one; -1 otherwise
 	stages      []int32 // the stages of the region; for a host its stage
 	queue       Queue
@@ -26,7 +28,7 @@ type batch struct {
 // holding is the deployment that holds a batch, and since when.
 type holding struct {
 	deployment *deployment
-	since      time.Time
+	since      time.Time // of the row that acquired it, for people
 }
 
 // placeBatches computes the regions of batches over several stages. Compile has refused definitions
@@ -56,7 +58,8 @@ func (p *Graph) placeBatches() {
 	}
 }
 
-// around lists the batches whose region has the step in it, innermost first.
+// around lists the batches whose region has the step in it, innermost first. The start and the end of
+// the pipeline are in no batch.
 func (p *Graph) around(n int32) []batch {
 	at := &p.nodes[n]
 	if at.stage < 0 {
@@ -81,11 +84,14 @@ func (p *Graph) hostBatch(h int32) batch {
 	return batch{id: batchID(host.path), open: host.started(), close: host.finished(), host: h, stages: []int32{host.stage}, queue: FIFO}
 }
 
+// stageBatch returns the batch of a stage. It exists only if the stage is locked, which the caller
+// checks.
 func (p *Graph) stageBatch(s int32) batch {
 	stage := &p.stages[s]
 	return batch{id: batchID(stage.path), open: stage.started, close: stage.finished, host: -1, stages: []int32{s}, queue: p.def.Stages[s].Queue}
 }
 
+// rangeBatch returns a batch over several stages, by its number in ranges.
 func (p *Graph) rangeBatch(r int32) batch {
 	b := &p.ranges[r]
 	return batch{id: b.id, open: b.open, close: b.close, host: -1, stages: b.stages, queue: b.queue}
@@ -114,7 +120,8 @@ func (p *Graph) batch(id batchID) (batch, bool) {
 }
 
 // nested reports whether inner is within outer. A host is within any batch that has its stage; a
-// range is not within a smaller one.
+// range is not within a smaller one. A stage and a range of that one stage are within each other,
+// and are released together.
 func nested(inner, outer batch) bool {
 	for _, s := range inner.stages {
 		if !slices.Contains(outer.stages, s) {
@@ -161,7 +168,9 @@ func (p *Graph) stagePaths(stages []int32) []string {
 	return paths
 }
 
-// isInside reports whether some step of the region is complete or claimed.
+// isInside reports whether some step of the region is complete or claimed. A deployment that has
+// passed the region is inside by this measure too, so callers also ask whether the close is resolved.
+// Of a host its start is enough, since nothing on the host comes before it.
 func (t *deployment) isInside(b batch) bool {
 	if b.host >= 0 {
 		return t.is(b.open, complete|claimed)

@@ -41,7 +41,7 @@ func (d *Definition) Find(target string) (stage *Stage, group *Group, host *Host
 	return stage, group, host, true
 }
 
-// Place is a host with where it is in its definition.
+// Place is a host with where it is in its definition. The pointers are into the definition.
 type Place struct {
 	Target string // full path, such as greeter/prod/east/elm
 	Stage  *Stage
@@ -67,12 +67,14 @@ func (d *Definition) EachHost() iter.Seq[Place] {
 	}
 }
 
-// Resource is what attempts change: a service at an address. One pipeline owns it.
+// Resource is what attempts change: a service at an address. One pipeline owns it. Hosts of several
+// stages may be one resource; at most one action is live on it at a time.
 type Resource struct {
-	Address string `json:"address"`
-	Service string `json:"service"`
+	Address string `json:"address"` // as Host.Address returns it
+	Service string `json:"service"` // name of the service; the pipeline's name by default
 }
 
+// String returns the address and the service, as messages show them.
 func (r Resource) String() string { return r.Address + " " + r.Service }
 
 // ResourceOf returns the resource that a host's steps change.
@@ -114,6 +116,8 @@ func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]s
 	return vars
 }
 
+// byName returns a pointer to the first element of list whose name is as given, or nil. of returns an
+// element's name.
 func byName[T any](list []T, name string, of func(*T) string) *T {
 	for i := range list {
 		if of(&list[i]) == name {

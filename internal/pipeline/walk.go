@@ -1,6 +1,7 @@
 package pipeline
 
-// bits is what is known of one step of a deployment.
+// bits is what is known of one step of a deployment. The first four come from the log; resolved is
+// computed from them. A step without bits is open and not yet reached, doable, or elided.
 type bits uint8
 
 const (
@@ -15,6 +16,10 @@ const (
 // doable. Completing, claiming and excluding are followed at once and cost
 // O(V+E) over a whole deployment, because each only ever resolves or elides
 // more; the end of a claim without a fact is the exception (see unclaim).
+//
+// The counts are kept per component and not per step, since "strictly after" is a relation of
+// components. A component is entered when wait reaches zero. Then everything strictly before its
+// steps is resolved, which is what makes them ready (R9).
 type walk struct {
 	g     *adjacency
 	step  []bits
@@ -25,19 +30,21 @@ type walk struct {
 	done    int     // complete steps
 	elided  int     // elided steps
 	passed  int     // elided steps that are not excluded: only these can become new again
-	epoch   int     // counts restarts
+	epoch   int     // counts restarts, so that a queue notices that its steps are out of date
 	fresh   []int32 // steps found doable since the last look; after a restart all doable steps
 	pending []int32 // components whose members all got resolved and whose edges are still to be followed
 }
 
-// newWalk starts from what is known; known may hold complete, claimed, failed and excluded.
+// newWalk returns the walk over g that follows from what is known of each step; known may have the
+// bits complete, claimed, failed and excluded. The walk keeps known and changes it.
 func newWalk(g *adjacency, known []bits) *walk {
 	w := &walk{g: g, step: known}
 	w.restart()
 	return w
 }
 
-// restart computes everything again from the four given bits.
+// restart computes everything again from the four given bits. It costs O(V+E) and is for rows that
+// may make elided or resolved steps open again, which the counts cannot follow.
 func (w *walk) restart() {
 	n := w.g.members.count()
 	w.later, w.wait, w.open = make([]bool, n), make([]int32, n), make([]int32, n)
@@ -60,6 +67,8 @@ func (w *walk) restart() {
 			w.elided++
 		}
 	}
+	// The counts above must be complete before the first step is resolved: resolve lowers open, and a
+	// component whose edges were not counted yet would seem to be entered.
 	for s := range int32(w.g.size()) {
 		if w.step[s]&(complete|claimed) != 0 {
 			w.passBefore(s)
@@ -68,18 +77,23 @@ func (w *walk) restart() {
 			w.resolve(s)
 		}
 	}
+	// No edge leads to the root from another component, so no count of wait falls to zero for it.
 	w.enter(w.g.component[0])
 	w.follow()
 }
 
+// is reports whether the step has at least one of the bits.
 func (w *walk) is(s int32, b bits) bool { return w.step[s]&b != 0 }
 
-// isElided reports whether the step is not complete and will not be run in this deployment.
+// isElided reports whether the step is not complete and will not be run in this deployment (R8). A
+// claimed step may be elided too, by an edit: its action is then drained, and may still succeed.
 func (w *walk) isElided(s int32) bool {
 	return !w.is(s, complete) && (w.is(s, excluded) || w.later[w.g.component[s]])
 }
 
-// isDoable reports whether the step is on the frontier, new, ready and not excluded.
+// isDoable reports whether the step is on the frontier, new, ready and not excluded. This is the one
+// definition of doable (R13). A claimed or failed step is doable as well; those are conditions of
+// check.
 func (w *walk) isDoable(s int32) bool {
 	return !w.is(s, resolved) && !w.isElided(s) && w.wait[w.g.component[s]] == 0 && w.isReached(s)
 }
@@ -110,7 +124,8 @@ func (w *walk) isReached(s int32) bool {
 	return false
 }
 
-// complete records that the step's fact is in the log.
+// complete records that the step's fact is in the log. Completing is final and overrides the other
+// bits, so a step that an edit elided counts as done when its action has succeeded (I10).
 func (w *walk) complete(s int32) {
 	if w.is(s, complete) {
 		return
@@ -128,7 +143,8 @@ func (w *walk) complete(s int32) {
 	w.follow()
 }
 
-// claim records that the step's action is live.
+// claim records that the step's action is live. Steps strictly before it are elided from now on: a
+// step that is inserted before running work has come too late.
 func (w *walk) claim(s int32) {
 	w.step[s] |= claimed
 	w.passBefore(s)
@@ -146,7 +162,8 @@ func (w *walk) unclaim(s int32) {
 	w.offer(s)
 }
 
-// exclude elides the step unless it is complete.
+// exclude elides the step unless it is complete. A step that was elided already stays so when the
+// step after it ends without a fact, hence it leaves passed.
 func (w *walk) exclude(s int32) {
 	if w.is(s, excluded) {
 		return
@@ -181,7 +198,8 @@ func (w *walk) passBefore(s int32) {
 	}
 }
 
-// pass marks a component as having something complete or claimed strictly after it.
+// pass marks a component as having something complete or claimed strictly after it. Excluded members
+// were counted as elided before.
 func (w *walk) pass(c int32) {
 	w.later[c] = true
 	for _, m := range w.g.members.of(c) {
@@ -193,7 +211,8 @@ func (w *walk) pass(c int32) {
 	}
 }
 
-// resolveElided walks through an elided step once its component is entered.
+// resolveElided walks through an elided step once its component is entered, and not before: what
+// comes after an elided step still waits for what comes before it (R22).
 func (w *walk) resolveElided(s int32) {
 	if w.wait[w.g.component[s]] == 0 && w.isElided(s) {
 		w.resolve(s)
@@ -231,6 +250,8 @@ func (w *walk) follow() {
 				if behind == c {
 					continue
 				}
+				// A component is pending once, when its last member got resolved, so each edge is
+				// subtracted once.
 				if w.wait[behind]--; w.wait[behind] == 0 {
 					w.enter(behind)
 				}
@@ -239,7 +260,8 @@ func (w *walk) follow() {
 	}
 }
 
-// enter walks through the elided steps of a component and offers the remaining ones.
+// enter walks through the elided steps of a component and offers the remaining ones. All members are
+// resolved before the first is offered, since in a cycle they may lead to each other.
 func (w *walk) enter(c int32) {
 	for _, m := range w.g.members.of(c) {
 		w.resolveElided(m)
