@@ -155,6 +155,8 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	return o
 }
 
+// timeoutText returns the error of an attempt that its limit ended. reported is what the handler said then, "" for nothing;
+// it may name what the attempt was waiting for.
 func timeoutText(limit time.Duration, reported string) string {
 	if reported == "" {
 		return fmt.Sprintf("the attempt took longer than %s", limit)

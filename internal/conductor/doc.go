@@ -71,5 +71,13 @@
 // as they are: Leave says that this instance is gone, and the next one finds out
 // what happened.
 //
+// # Where to look
+//
+// run.go starts and ends everything. claimloop.go is the one goroutine that knows the claims, and
+// turn.go makes the turns that package turn decides. attempt.go calls a handler and judges its outcome.
+// member.go sends heartbeats, and joins again after this instance was declared dead. limits.go asks for
+// tokens and slots. watch.go makes due actions ready and ends what is to be canceled, stop.go ends work
+// that was handed off, drain.go waits for the rest. table.go is what a reload replaces.
+//
 // See docs/design/conductor.md and, for what the ledger decides, docs/design/queue.md.
 package conductor

@@ -90,6 +90,7 @@ func (c *Conductor) lanesNow(now time.Time) []obs.Lane {
 	return lanes
 }
 
+// compare orders false before true.
 func compare(a, b bool) int {
 	switch {
 	case a == b:

@@ -24,5 +24,11 @@
 // pipeline until this process starts again; Stopped reports it to people. The other
 // pipelines continue.
 //
+// # Where to look
+//
+// deployer.go waits, pass.go makes a pass and keeps what it holds of each pipeline, fold.go reads the
+// rows that an engine has not seen, decide.go is what runs inside the transaction, and change.go turns a
+// decision into entries and actions.
+//
 // See docs/design/deployments.md for what an engine decides.
 package deployer

@@ -194,7 +194,11 @@ func (e *Engine) checkHold(t *deployment, c Command) error {
 	case c.Kind == HoldSet && held:
 		return fault.New(fault.Refused, "%s is already held %s", e.label(t), h)
 	case c.Kind == HoldCleared && !held && !bound:
-		return fault.New(fault.Refused, "%s is not held", e.heldName(t, c.Target))
+		refused := fault.New(fault.Refused, "%s is not held", e.heldName(t, c.Target))
+		if stages := sortedKeys(t.held); len(stages) > 0 && c.Target == e.pipeline { // the person means the hold that there is
+			return refused.WithHint("waybill deployment resume %s %s", e.label(t), t.plan.short(stages[0]))
+		}
+		return refused
 	}
 	return nil
 }

@@ -84,5 +84,31 @@
 // complete; until then a deployment's number is its rank. Waves, bakes and gates
 // will be steps of G, windows, freezes and approvals the eighth condition.
 //
+// # Where to look
+//
+// What a pipeline is: definition.go holds what a waybill.yaml says, target.go the paths of its parts,
+// and compile.go judges whether the stages make a pipeline (stages.go orders them). A definition that
+// passes becomes the graph G of graph.go, whose steps layout.go lays out and adjacency.go connects;
+// region.go has the parts of it that one deployment holds at a time.
+//
+// What has happened: entry.go holds the rows of the log, fold.go applies one to the engine of
+// engine.go, and deployment.go is what the engine keeps of a deployment. Its walk over G (walk.go)
+// knows which steps are complete, live.go which are claimed, batch.go which regions it holds, flight.go
+// which hosts count as in flight.
+//
+// What comes next: pass.go decides in the order of deployments, condition.go says whether a step may
+// start and what is in its way, queue.go which steps are worth asking about, failure.go what a failed
+// step means for its stage, and decision.go is the answer. command.go checks what a person asks for,
+// until.go what lies beyond the stage that a deployment was registered for.
+//
+// What an edit does: edit.go compares two versions inside every deployment, difference.go and effect.go
+// say so to people, refuse.go refuses what would move the ground below a deployment, introduce.go
+// decides which of the new steps a deployment still gets, exclude.go which ones it does without, and
+// place.go puts a deployment on the new graph.
+//
+// What people see: state.go the status, explain.go the reason of each open step, simulate.go the
+// schedule of a plan. A broken invariant is a violation (violation.go), after which the engine is not
+// used any more.
+//
 // The rules, and the decisions R1 to R25 that the tests name, are in docs/design/deployments.md.
 package pipeline

@@ -48,6 +48,9 @@ func (r *ring) turn() { r.first = r.first.next }
 // its place, so that an event can open it without a search.
 type blockedLanes []*lane
 
+// Len, Less and Swap implement container/heap: the lane that opens first is on top. Swap keeps the place of each
+// lane up to date, so that open takes a lane out of the middle without a search, as when tokens arrive or a
+// reload lifts a limit.
 func (b blockedLanes) Len() int           { return len(b) }
 func (b blockedLanes) Less(i, j int) bool { return b[i].until.Before(b[j].until) }
 

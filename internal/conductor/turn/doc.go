@@ -31,6 +31,20 @@
 // prepared. When the answer of a turn that claims is lost, nothing is decided until the
 // instance's own claims were read: the lost turn may have been committed.
 //
+// # Where to look
+//
+// next.go decides: Next names the turn to make or the time to look again, and Begin notes that it is
+// under way. Everything else reports events to the state of state.go. claim.go follows a claim from the
+// answer of its turn to the end of its attempt, and gives free workers to lanes. circle.go keeps the
+// lanes that may start something in a circle and the blocked ones in a heap by the time at which they
+// open, so that neither kind slows the other. limit.go counts what a lane and its handler may still
+// start, ask.go asks the queue for more of it, and pace.go predicts how much of a lane may be claimed
+// ahead of the workers.
+//
+// A reload may change the limits at any moment. What was granted or reserved under former limits no
+// longer counts from then on, and a grant that was asked for under them is ignored when it arrives.
+// Attempts that run are left alone: a lane may have more of them than its new limit until they end.
+//
 // # Guarantees
 //
 // turn_test.go checks these, most after every event of random programs:
