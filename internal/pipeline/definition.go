@@ -102,7 +102,8 @@ type Build struct {
 // build.
 type Artifact struct {
 	Label string `json:"label"`
-	Path  string `json:"path"`
+	// Path names one of the files that the build kept; a glob must match exactly one of them.
+	Path string `json:"path"`
 }
 
 // Group is hosts side by side. List order is the order in which they start. A group may be empty: it
@@ -190,17 +191,30 @@ const (
 
 // Service is what runs on a host. (host address, service name) is a resource; one pipeline owns it.
 type Service struct {
-	Name    string            `json:"name"`
-	Manager string            `json:"manager"` // systemd | process | none
-	Exec    []string          `json:"exec,omitempty"`
-	Unit    string            `json:"unit,omitempty"`
-	Restart string            `json:"restart"` // restart | reload | none
-	Shared  []string          `json:"shared,omitempty"`
-	Secrets map[string]string `json:"secrets,omitempty"` // environment name → file, from the folder of waybill.yaml
-	Before  []string          `json:"before,omitempty"`  // hooks: argv on the host around the switch
-	After   []string          `json:"after,omitempty"`
-	Ready   Ready             `json:"ready"`
-	Confirm action.Duration   `json:"confirm"`
+	// Name is the service's half of the resource; the pipeline's name unless the file says otherwise.
+	Name string `json:"name"`
+	// Manager says what starts the service and keeps it up: process is the host program's own
+	// supervisor, systemd a unit, and none leaves it at files.
+	Manager string `json:"manager"`
+	// Exec is the argument list of the service. It is run in the release's folder, never by a shell.
+	Exec []string `json:"exec,omitempty"`
+	// Unit is the name of an existing systemd unit, in place of Exec.
+	Unit string `json:"unit,omitempty"`
+	// Restart says what the switch does to a service that runs: restart, reload or none.
+	Restart string `json:"restart"`
+	// Shared are folders that every release sees, for what must outlive the release that wrote it.
+	Shared []string `json:"shared,omitempty"`
+	// Secrets are files by the name of the variable that gets their content. A relative file is below
+	// the folder of waybill.yaml. They are read at each attempt, so the log never holds one.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	// Before and After are argument lists that the host runs around the switch, such as one that takes
+	// it out of a load balancer and one that puts it back.
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
+	// Ready says when the switch counts as done.
+	Ready Ready `json:"ready"`
+	// Confirm is how long the host waits for a confirmation before it goes back by itself; 0 is never.
+	Confirm action.Duration `json:"confirm"`
 }
 
 // Ready says when a service counts as healthy after a switch.
@@ -211,11 +225,16 @@ type Ready struct {
 
 // Check is one test of a host; exactly one of HTTP, TCP, Run is set.
 type Check struct {
-	HTTP    string          `json:"http,omitempty"`
-	Status  []int           `json:"status,omitempty"`
-	Body    string          `json:"body,omitempty"` // a part of the body
-	TCP     string          `json:"tcp,omitempty"`
-	Run     []string        `json:"run,omitempty"`
+	// HTTP is a URL that is fetched as the host itself sees it, so that a service may listen on the
+	// host's loopback only. The answer must have one of Status and contain Body.
+	HTTP   string `json:"http,omitempty"`
+	Status []int  `json:"status,omitempty"`
+	Body   string `json:"body,omitempty"`
+	// TCP is HOST:PORT, which must accept a connection, again as the host sees it.
+	TCP string `json:"tcp,omitempty"`
+	// Run is an argument list that must end with status 0 in the release's folder.
+	Run []string `json:"run,omitempty"`
+	// Timeout bounds one try of this check. The step's attempts repeat it.
 	Timeout action.Duration `json:"timeout"`
 }
 

@@ -41,22 +41,27 @@ type differ struct {
 	words     []string
 }
 
+// say adds a line.
 func (d *differ) say(format string, args ...any) {
 	d.words = append(d.words, fmt.Sprintf(format, args...))
 }
 
+// change adds the line of a text that was replaced; an empty side is a text that is new, or gone.
 func (d *differ) change(what, from, to string) {
 	if from != to {
 		d.say("%s %s -> %s", what, cmp.Or(from, "none"), cmp.Or(to, "none"))
 	}
 }
 
+// differs adds the line of a value that has changed, and nothing for an equal one.
 func (d *differ) differs(what string, from, to any) {
 	if !reflect.DeepEqual(from, to) {
 		d.say("%s changed", what)
 	}
 }
 
+// stage describes one stage of the new version against the stage of that name in the old one. A stage
+// that was renamed is one that went and one that came: the log knows stages by their names only.
 func (d *differ) stage(s *Stage) {
 	was := findStage(d.old, s.Name)
 	if was == nil {
@@ -80,6 +85,8 @@ func (d *differ) stage(s *Stage) {
 	}
 }
 
+// build describes what changed about how a stage is built; was or now is nil for a
+// stage of another kind, which stage has described already.
 func (d *differ) build(stage string, was, now *Build) {
 	if was == nil || now == nil {
 		return
@@ -99,6 +106,8 @@ func (d *differ) build(stage string, was, now *Build) {
 	d.differs("build of "+stage, before, after)
 }
 
+// group describes what changed in a group, and which hosts joined or left it. A host that moves to
+// another group has left the one and joined the other, since its path is another.
 func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 	path := stage + "/" + g.Name
 	was := findGroup(stageWas, g.Name)
@@ -262,6 +271,7 @@ func stepFields(old, next *Step) []stepChange {
 	return list
 }
 
+// durations writes a list of times with commas.
 func durations(list []action.Duration) string {
 	words := make([]string, len(list))
 	for i, d := range list {
@@ -270,6 +280,7 @@ func durations(list []action.Duration) string {
 	return strings.Join(words, ", ")
 }
 
+// batches describes batches by name.
 func (d *differ) batches() {
 	name := func(b *Batch) string { return b.Name }
 	for i := range d.next.Batches {
@@ -288,15 +299,19 @@ func (d *differ) batches() {
 	}
 }
 
+// withoutName returns a service without its name, which is compared apart: another name is another
+// resource.
 func withoutName(s Service) Service {
 	s.Name = ""
 	return s
 }
 
+// findStage returns the stage of a name, or nil.
 func findStage(d *Definition, name string) *Stage {
 	return byName(d.Stages, name, func(s *Stage) string { return s.Name })
 }
 
+// findGroup returns the group of a name in a stage, or nil.
 func findGroup(s *Stage, name string) *Group {
 	return byName(s.Groups, name, func(g *Group) string { return g.Name })
 }

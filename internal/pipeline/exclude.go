@@ -27,6 +27,7 @@ func lacking(plan *Graph, labels map[string]bool) []exclusion {
 	return list
 }
 
+// tooLate says why a host that needs an artifact is left out of a deployment that was built without it.
 func tooLate(label string) string { return label + " is built for later revisions only" }
 
 // withoutIt returns a text such as "beta/all/oak was tested without it".

@@ -32,6 +32,8 @@ type refusing struct {
 	problems fault.Problems
 }
 
+// refuse adds a problem at a place of the file, unless there is one: of several deployments inside, the
+// first one is reason enough.
 func (r *refusing) refuse(code, scope, format string, args ...any) {
 	if !r.reported[scope] {
 		r.reported[scope] = true

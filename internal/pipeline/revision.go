@@ -4,17 +4,23 @@ import "time"
 
 // RegisteredRevision is a version of a project that may be deployed: a label, unique in its pipeline, and its artifacts.
 type RegisteredRevision struct {
-	Pipeline    string             `json:"pipeline"`
-	Seq         int64              `json:"seq"` // rev_seq
-	Label       string             `json:"label"`
-	Commit      string             `json:"commit,omitempty"`
-	Subject     string             `json:"subject,omitempty"`
-	CommittedAt time.Time          `json:"committedAt,omitzero"`
-	Snapshot    string             `json:"snapshot,omitempty"` // blob key of the registered files
-	State       string             `json:"state"`              // open | sealed | rejected
-	By          string             `json:"by,omitempty"`
-	CreatedAt   time.Time          `json:"createdAt"`
-	Artifacts   []RevisionArtifact `json:"artifacts,omitempty"`
+	Pipeline string `json:"pipeline"`
+	// Seq is the order of registration in its pipeline, which is what makes one revision newer than
+	// another: commits have no such order.
+	Seq   int64  `json:"seq"`
+	Label string `json:"label"`
+	// Commit, Subject and CommittedAt are what git says of a revision that is a commit; empty for a
+	// folder with changes, and for one outside of git.
+	Commit      string    `json:"commit,omitempty"`
+	Subject     string    `json:"subject,omitempty"`
+	CommittedAt time.Time `json:"committedAt,omitzero"`
+	// Snapshot is the blob key of the registered files, from which its builds are made anywhere.
+	Snapshot string `json:"snapshot,omitempty"`
+	// State is open while artifacts may still be added, then sealed, or rejected.
+	State     string             `json:"state"`
+	By        string             `json:"by,omitempty"` // the person or token that registered it
+	CreatedAt time.Time          `json:"createdAt"`
+	Artifacts []RevisionArtifact `json:"artifacts,omitempty"`
 }
 
 // RevisionArtifact is one result of a revision's build.

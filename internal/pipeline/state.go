@@ -16,20 +16,28 @@ const (
 
 // DeploymentState is a deployment as the fold of the log shows it.
 type DeploymentState struct {
-	Deployment int64     `json:"deployment"`
-	Revision   int64     `json:"revision"`
-	Version    int       `json:"version"` // definition version in force for it
-	Status     Status    `json:"status"`
-	Held       string    `json:"held,omitempty"`   // "by ana: checking dashboards"
-	Resume     string    `json:"resume,omitempty"` // the command that lifts the hold
-	Until      string    `json:"until,omitempty"`  // goes no further than this stage, until what is beyond it is resumed
-	By         int64     `json:"by,omitempty"`     // superseded: by this deployment
-	Reason     string    `json:"reason,omitempty"` // of the last status row
-	Done       int       `json:"done"`             // facts recorded
-	Total      int       `json:"total"`            // facts that G has, elided and excluded ones aside
-	Live       int       `json:"live"`             // claimed steps
-	CreatedAt  time.Time `json:"createdAt"`
-	EndedAt    time.Time `json:"endedAt,omitzero"`
+	Deployment int64  `json:"deployment"`
+	Revision   int64  `json:"revision"`
+	Version    int    `json:"version"` // definition version in force for it
+	Status     Status `json:"status"`
+	// Held is who holds it and why, such as "by ana: checking dashboards", with the stage in front when
+	// only a stage is held; the first one by name when several are. Resume is the command that lifts it.
+	Held   string `json:"held,omitempty"`
+	Resume string `json:"resume,omitempty"`
+	// Until is the stage that it goes no further than, until what is beyond is resumed.
+	Until string `json:"until,omitempty"`
+	// By is the deployment that superseded it; 0 for none.
+	By int64 `json:"by,omitempty"`
+	// Reason is the text of the last status row.
+	Reason string `json:"reason,omitempty"`
+	// Done counts the facts that are recorded, markers too, of the Total that G has. Elided and excluded
+	// steps are in neither, so an edit or a skip may lower Total.
+	Done  int `json:"done"`
+	Total int `json:"total"`
+	// Live counts the claimed steps, each with a live action.
+	Live      int       `json:"live"`
+	CreatedAt time.Time `json:"createdAt"`
+	EndedAt   time.Time `json:"endedAt,omitzero"` // zero while it is active
 }
 
 // State is the state of a step of a deployment.
@@ -40,23 +48,27 @@ const (
 	StateWaiting  State = "waiting"  // not complete, not runnable; Reason says why
 	StateRunnable State = "runnable" // the next pass claims it
 	StateClaimed  State = "claimed"  // its action is live
-	StateComplete State = "complete"
+	StateComplete State = "complete" // its fact is in the log, which no edit takes back
 	StateFailed   State = "failed"   // until retried
-	StateElided   State = "elided"   // never run in this deployment, walked through
-	StateExcluded State = "excluded" // by an edit, a skip or a tolerated failure
+	// An elided step never runs in this deployment; the walk goes through it as if it were complete.
+	StateElided State = "elided"
+	// An excluded step was taken out by an edit, a skip or a tolerated failure.
+	StateExcluded State = "excluded"
 )
 
 // StepState is one step of a deployment, for people.
 type StepState struct {
 	StepKey
-	State  State     `json:"state"`
-	Reason string    `json:"reason,omitempty"` // of the first condition that fails
-	Who    string    `json:"who,omitempty"`    // the command, or the person, that can change it
-	At     time.Time `json:"at,omitzero"`      // of its last entry
-	Work   bool      `json:"work,omitempty"`   // takes an action, else a marker
+	State State `json:"state"`
+	// Reason is the text of the first condition that fails: the others may be wrong too, and are not
+	// looked at. Who is the command, or the person, that can change it.
+	Reason string    `json:"reason,omitempty"`
+	Who    string    `json:"who,omitempty"`
+	At     time.Time `json:"at,omitzero"`    // of its last entry
+	Work   bool      `json:"work,omitempty"` // takes an action, else a marker
 }
 
-// Deployments lists the state of all deployments, oldest first; only active ones when activeOnly.
+// Deployments returns the state of all deployments, oldest first; only active ones when activeOnly.
 func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 	list := e.order
 	if activeOnly {

@@ -180,7 +180,7 @@ func actionsAreSelected(t *testing.T, s setup) {
 		"of a name":           {queue.ActionQuery{Kind: "job", Name: "two", CreatedBy: "ana"}, "two"},
 		"of a parent":         {queue.ActionQuery{Parent: two}, "three"},
 		"that repeat one":     {queue.ActionQuery{RetryOf: two}, "three"},
-		"of nobody":           {queue.ActionQuery{CreatedBy: "bob"}, ""},
+		"of a stranger":       {queue.ActionQuery{CreatedBy: "bob"}, ""},
 		"of no such target":   {queue.ActionQuery{Pipeline: testPipeline, Target: "x"}, ""},
 		"live of the handler": {queue.ActionQuery{Handler: "noop", LiveOnly: true, Limit: 1}, "three"},
 	} {

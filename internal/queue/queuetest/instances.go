@@ -77,17 +77,17 @@ func instancesOutliveTheLedgersAbsence(t *testing.T, s setup) {
 	id := s.enqueue(t, job("x"))
 	s.claim(t, a, "noop", 1)
 	storetest.Check(t, s.database.Exec("UPDATE instance SET lease_until = now() - interval '1 second'"))
-	nobody := func(when string) {
+	nothing := func(when string) {
 		t.Helper()
 		if r, err := s.Rescue(s.ctx, b.ID, nil); err != nil || len(r) != 0 {
 			t.Errorf("%s host-b took %+v, %v", when, r, err)
 		}
 	}
-	nobody("before its own heartbeat")
+	nothing("before its own heartbeat")
 	storetest.Check(t, s.Heartbeat(s.ctx, b))
-	nobody("before the heartbeat of host-a")
+	nothing("before the heartbeat of host-a")
 	storetest.Check(t, s.Heartbeat(s.ctx, a))
-	nobody("after it")
+	nothing("after it")
 	if got := s.statusOf(t, id); got != action.Running {
 		t.Errorf("the claim of host-a is %s", got)
 	}

@@ -120,7 +120,7 @@ func slotsAreSharedOut(t *testing.T, s setup) {
 	}{
 		{a, 0, 0, 10, 2, "half an even share of 8 at a time"},
 		{a, 2, 2, 10, 4, "one more step"},
-		{a, 4, 4, 10, 6, "nobody else waits"},
+		{a, 4, 4, 10, 6, "no other waits"},
 		{a, 6, 6, 10, 8, "all"},
 		{b, 0, 0, 10, 0, "none is free"},
 		{a, 8, 5, 10, 5, "another waits: idle ones above an even share go back"},

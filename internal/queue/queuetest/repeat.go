@@ -153,7 +153,7 @@ func snoozedActionsWait(t *testing.T, s setup) {
 	storetest.Check(t, s.Snooze(s.ctx, id, now.Add(-time.Hour), "ana")) // now
 	c := s.claim(t, host, "noop", 1)[0]
 	storetest.WantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.NotReady)
-	storetest.WantCode(t, s.Snooze(s.ctx, action.DerivedID(now, "nobody"), until, "ana"), fault.NoSuchAction)
+	storetest.WantCode(t, s.Snooze(s.ctx, action.DerivedID(now, "absent"), until, "ana"), fault.NoSuchAction)
 	s.end(t, host, c, action.Outcome{Kind: action.Retry})
 	storetest.WantCode(t, s.Snooze(s.ctx, id, now.Add(400*24*time.Hour), "ana"), fault.Invalid)
 	storetest.WantCode(t, s.Snooze(s.ctx, id, now.Add(30*24*time.Hour), "ana"), fault.Invalid) // behind its deadline
