@@ -116,14 +116,18 @@ func (s *State) reserve(l *lane) {
 	}
 }
 
-// unreserve frees the workers that no turn has asked a claim for.
+// unreserve frees the workers that no turn has asked a claim for. Lanes that were blocked by these
+// reservations are opened: no attempt will end that would open them.
 func (s *State) unreserve() {
-	for _, l := range s.unasked {
+	freed := s.unasked
+	s.unasked = nil
+	for _, l := range freed {
 		s.reserved -= l.reserved
 		l.countAsked(-l.reserved)
 		l.reserved, l.isAsked = 0, false
+		s.open(l)
+		s.unstick(l.handler)
 	}
-	s.unasked = s.unasked[:0]
 }
 
 // lower adds a lane to State.low when at most half of the claims that may wait are there or asked

@@ -243,3 +243,47 @@ func TestEveryLaneHasItsTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestLanesOpenWhenTheirReservationsEnd: a handler's only worker here is reserved for a lane, and the
+// heartbeat is late before a turn has asked. No attempt ends that would open the lanes that wait for it.
+func TestLanesOpenWhenTheirReservationsEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Config{Workers: 10, Rows: 100}, map[string]Limits{"one": {Workers: 1}})
+	w.s.search.due = false // a search would find them again
+	w.ready["one/a"], w.ready["one/b"] = 1, 1
+	w.s.Signal([]string{"one/a", "one/b"}, w.now)
+	w.s.Wait(w.now.Add(time.Second)) // the database is away
+	w.begin()
+	w.s.Allow(false)
+	w.now = w.now.Add(time.Minute)
+	w.begin()
+	w.s.Allow(true)
+	if problem := w.settle(time.Second, time.Millisecond); problem != "" {
+		t.Fatal(problem)
+	}
+	if w.ready["one/a"]+w.ready["one/b"] > 0 {
+		t.Errorf("still ready: %v", w.ready)
+	}
+}
+
+// TestClaimsThatArriveWithoutTheGuardDoNotBegin: the answer of a turn reaches an instance whose lease has
+// passed meanwhile.
+func TestClaimsThatArriveWithoutTheGuardDoNotBegin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Config{Workers: 10, Rows: 100}, map[string]Limits{"free": {}})
+	w.ready["free/a"] = 3
+	w.s.Signal([]string{"free/a"}, w.now)
+	for len(w.flights) == 0 || len(w.flights[0].claims) == 0 {
+		if next, _ := w.step(); next.Search {
+			w.answer(0, false)
+		}
+	}
+	w.s.Allow(false)
+	w.answer(0, false)
+	if len(w.running) > 0 {
+		t.Errorf("%d attempts begin", len(w.running))
+	}
+	if problem := w.check(); problem != "" {
+		t.Error(problem)
+	}
+}
