@@ -28,7 +28,7 @@ func (t *claimLoop) makeTurns(ctx, work context.Context) {
 func (t *claimLoop) step(ctx, work context.Context, limit time.Time) {
 	now := time.Now()
 	// Checked before every start: a process that was frozen must not begin what it claimed before.
-	t.state.Allow(t.ledger.Guarded() && t.alive(now))
+	t.guard(now)
 	t.requeue(now)
 	for _, c := range t.state.Advance(now) {
 		t.start(work, c.Work.(*attempt), now)
@@ -45,6 +45,11 @@ func (t *claimLoop) step(ctx, work context.Context, limit time.Time) {
 	t.wait(ctx, at)
 }
 
+// guard finds out whether attempts may begin: the lease lasts, and the ledger's lock is held.
+func (t *claimLoop) guard(now time.Time) {
+	t.state.Allow(t.ledger.Guarded() && t.alive(now))
+}
+
 // wait handles one event, and all ends that are there. It returns earlier at a time, unless that is
 // zero, or when ctx ends.
 func (t *claimLoop) wait(ctx context.Context, at time.Time) {
@@ -54,22 +59,25 @@ func (t *claimLoop) wait(ctx context.Context, at time.Time) {
 		defer timer.Stop()
 		alarm = timer.C
 	}
+	event := func() {}
 	select {
 	case <-t.ready:
-		t.state.Signal(t.ledger.ReadyLanes(), time.Now())
+		event = func() { t.state.Signal(t.ledger.ReadyLanes(), time.Now()) }
 	case e := <-t.ended:
-		t.end(e, time.Now())
+		event = func() { t.end(e, time.Now()) }
 	case answer := <-t.answers:
-		answer(time.Now())
+		event = func() { answer(time.Now()) }
 	case call := <-t.calls:
-		call(t)
+		event = func() { call(t) }
 	case <-t.served:
-		t.configure(time.Now())
+		event = func() { t.configure(time.Now()) }
 	case <-t.renewed:
-		t.state.Forget(time.Now())
+		event = func() { t.state.Forget(time.Now()) }
 	case <-alarm:
 	case <-ctx.Done():
 	}
+	t.guard(time.Now()) // the process may have been frozen while it waited, and the event may begin claims
+	event()
 	for now := time.Now(); ; { // ends come in bursts: one look at the state serves many
 		select {
 		case e := <-t.ended:
@@ -261,7 +269,10 @@ func (t *claimLoop) postpone(deferred []queue.Completion, now time.Time) {
 	if len(deferred) == 0 {
 		return
 	}
-	t.deferred, t.until = append(t.deferred, deferred...), now.Add(askAgain)
+	if len(t.deferred) == 0 { // ends that wait already are not put off by later ones
+		t.until = now.Add(askAgain)
+	}
+	t.deferred = append(t.deferred, deferred...)
 	t.state.Defer(len(deferred), t.until)
 }
 

@@ -43,6 +43,34 @@ func TestADeferredCompletionIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestADeferredCompletionIsNotPutOffByOthers: while other ends keep being deferred, one that can be
+// planned again is recorded.
+func TestADeferredCompletionIsNotPutOffByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var away atomic.Bool
+		away.Store(true)
+		held := f.add(action.Action{Handler: "work"})
+		f.mu.Lock()
+		f.holds = func(id action.ID) bool { return id != held || away.Load() }
+		f.mu.Unlock()
+		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() })
+		settle(100 * time.Millisecond)
+		away.Store(false)
+		for range 20 {
+			f.add(action.Action{Handler: "work", Lane: "work/b"})
+			settle(500 * time.Millisecond)
+		}
+		if got := f.get(held).Status; got != action.Successful {
+			t.Errorf("the deferred action is %s after ten seconds", got)
+		}
+		f.mu.Lock()
+		f.holds = nil
+		f.mu.Unlock()
+		stop()
+	})
+}
+
 // TestADeferredCompletionKeepsNoProcessAlive: another instance gives the claim back later.
 func TestADeferredCompletionKeepsNoProcessAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
