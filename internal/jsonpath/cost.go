@@ -85,11 +85,14 @@ var (
 // comparing matches a comparison, written as an operator or as a function of a filter.
 var comparing = regexp.MustCompile(`^!?(eq|ne|lt|le|gt|ge)\(|^[^(]*$`)
 
+// calls matches the functions that look through a whole value, also inside a comparison.
+var calls = regexp.MustCompile(`\b(length|count|value|match|search)\(`)
+
 // leafOf reads what an expression looks at from its text: the library shows neither operands nor
 // arguments.
 func leafOf(text string) *leaf {
 	bare := texts.ReplaceAllLiteralString(text, `""`)
-	one := &leaf{fixed: 1, compares: comparing.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
+	one := &leaf{fixed: 1, compares: comparing.MatchString(bare) && !calls.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
 	one.commas = float64(strings.Count(bare, ","))
 	one.fixed += one.commas
 	if (strings.Contains(bare, "match(") || strings.Contains(bare, "search(")) && !strings.HasSuffix(bare, `"")`) {

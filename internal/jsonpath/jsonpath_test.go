@@ -189,7 +189,7 @@ func TestAFilterCostsWhatItLooksAt(t *testing.T) {
 	for i := range big {
 		big[i] = map[string]any{"id": json.Number("1")}
 	}
-	root := map[string]any{"feature": nil, "output": map[string]any{"features": big, "title": "x"}}
+	root := map[string]any{"feature": nil, "output": map[string]any{"features": big, "title": "x", "text": strings.Repeat("a", 1<<20)}}
 	feature := map[string]any{"id": "a", "big": big, "tags": []any{"a", "b"}}
 	for text, want := range map[string]float64{
 		"@.id == 'a'":                          4,
@@ -199,6 +199,7 @@ func TestAFilterCostsWhatItLooksAt(t *testing.T) {
 		"@.tags == @.big":                      100_009,
 		"@.big[?@.id == 1]":                    200_003,
 		"length(@.big) > 3 && @.id":            6,
+		"length($.output.text) < 100":          1<<18 + 5, // it counts the characters of the whole text
 		"count($.output.features[*]) > 3":      -1,
 		"@.big[?@.id == 2] || @.big[?@.id==3]": 400_005,
 	} {
