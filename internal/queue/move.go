@@ -54,7 +54,7 @@ func (s move) at(planned, now time.Time) move {
 type decider func(t *txn, found []live) ([]move, error)
 
 // each returns a decider that gives every live action its input; actions for which input reports false are left as they are. An
-// input that the state machine refuses refuses the whole call, with the code of action.Next.
+// input that the state machine refuses fails the whole call, with the code of action.Next.
 func each(input func(*txn, live) (action.Input, bool)) decider {
 	return func(t *txn, found []live) (moves []move, err error) {
 		for _, f := range found {

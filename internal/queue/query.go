@@ -83,7 +83,7 @@ func (q ActionQuery) Live() []action.Status { return those(q.Statuses, action.St
 // Ended lists the statuses wanted of actions that have ended.
 func (q ActionQuery) Ended() []action.Status { return those(q.Statuses, action.Status.Ended) }
 
-// those returns the statuses for which which is true. The query's own slice stays as it is.
+// those returns the statuses for which the argument reports true. The query's own slice stays as it is.
 func those(some []action.Status, which func(action.Status) bool) []action.Status {
 	return slices.DeleteFunc(slices.Clone(some), func(s action.Status) bool { return !which(s) })
 }
