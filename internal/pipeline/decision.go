@@ -3,16 +3,17 @@ package pipeline
 import "time"
 
 // Decision is what a pass records and starts. All of it is committed in one transaction, or
-// nothing.
+// nothing. The engine has applied it already.
 type Decision struct {
 	Entries []Entry   // facts and notes to append, in order, with the Seq they will get
 	Work    []Work    // actions to create; each has its note step-claimed in Entries
 	Drain   []StepKey // live actions that get no further attempt
 	Cancel  []StepKey // live actions to end
 	More    bool      // the row limit was reached: decide again at once
-	Wake    time.Time // when time alone may change the decision; zero: never
+	Wake    time.Time // when time alone may change the decision; zero: never, as no condition depends on time yet
 	// Blocked counts the steps that are doable but blocked, by reason. Hosts of a group that wait
-	// for the same reason are looked at, and counted, once.
+	// for the same reason are looked at, and counted, once. It is for metrics: only the last round
+	// of a pass is counted, and with More that round was cut short.
 	Blocked map[string]int
 }
 
@@ -21,12 +22,13 @@ func (d Decision) Empty() bool {
 	return len(d.Entries)+len(d.Work)+len(d.Drain)+len(d.Cancel) == 0
 }
 
-// Work is one step that takes an action.
+// Work is one step that takes an action. The pointers are into the definition of the deployment's
+// version, and must not be used to change it.
 type Work struct {
 	StepKey
 	Revision int64
-	Version  int
-	Stage    *Stage // of the version in force
+	Version  int // with pin it may be older than the version in force
+	Stage    *Stage
 	Group    *Group // nil for a build
 	Host     *Host  // nil for a build
 	Step     *Step  // nil for a build

@@ -5,7 +5,7 @@ import "fmt"
 // consequence records at most one consequence of failures or of an edit, and reports whether it
 // did. One at a time, since each may change what follows next.
 func (p *pass) consequence(t *deployment) (bool, error) {
-	if t.outranked {
+	if t.outranked { // asked once for each change that may bring steps back, since it looks at every host
 		t.outranked = false
 		if newer := p.e.outranks(t); newer != nil {
 			return true, p.supersede(t, newer, "has started a host that was still to be done")
@@ -20,8 +20,9 @@ func (p *pass) consequence(t *deployment) (bool, error) {
 	return p.failStage(t)
 }
 
-// tolerate gives up the hosts that maxFailed allows to fail, in the order in which they failed,
-// so that it does not matter when a pass looked.
+// tolerate gives up the hosts that maxFailed allows to fail, in the order in which they failed, so
+// that it does not matter when a pass looked. The row excludes the rest of the host and so changes
+// broken and tolerated; the next call sees the next host.
 func (p *pass) tolerate(t *deployment) (bool, error) {
 	for g := range t.plan.groups {
 		if t.broken[g] == 0 {
@@ -39,7 +40,9 @@ func (p *pass) tolerate(t *deployment) (bool, error) {
 	return false, nil
 }
 
-// failStage records stage-failed once the stopped actions are drained.
+// failStage records stage-failed once the stopped actions are drained, once until a retry clears
+// the stage; its finish may then follow stage-failed in the log (R4). The note stops nothing, since
+// the failures themselves have stopped the stage.
 func (p *pass) failStage(t *deployment) (bool, error) {
 	for s := range t.plan.stages {
 		stage := &t.plan.stages[s]
@@ -62,7 +65,7 @@ func (t *deployment) isDrained(stage int32) bool {
 	return true
 }
 
-// firstFailure describes the earliest failure under a target that counts.
+// firstFailure describes the earliest failure under a target that counts; "" if there is none.
 func (t *deployment) firstFailure(target string) string {
 	first, text := int64(0), ""
 	for name, f := range t.failures {
@@ -80,6 +83,7 @@ func (p *pass) conclude(t *deployment) (bool, error) {
 	if len(t.failures) == 0 || len(t.live) > 0 || t.status != StatusActive {
 		return false, nil
 	}
+	// A step that could run in another branch, even if it waits now, keeps the deployment active.
 	for _, n := range t.candidates() {
 		if s := t.plan.nodes[n].stage; s < 0 || !t.isStopped(s) {
 			return false, nil
@@ -100,7 +104,7 @@ func (p *pass) end() {
 		for _, name := range t.live.sorted() {
 			l := t.live[name]
 			want := t.endingOf(name, l)
-			if want <= l.asked {
+			if want <= l.asked { // it was asked for in an earlier pass, and cannot be taken back
 				continue
 			}
 			l.asked = want
@@ -115,8 +119,8 @@ func (p *pass) end() {
 }
 
 // endingOf returns how a live action is to end. Switching a host to another release is never
-// interrupted. A test changes nothing, and its result does not matter to a canceled deployment, so
-// it is canceled at once.
+// interrupted, since the host would be left between two releases. A test changes nothing, and its
+// result does not matter to a canceled deployment, so it is canceled at once.
 func (t *deployment) endingOf(name stepName, l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {

@@ -11,15 +11,21 @@ import (
 // again with the oldest after everything that was freed is what makes `fifo` true.
 type pass struct {
 	e        *Engine
-	now      time.Time
-	limit    int
+	now      time.Time       // of every row of this pass
+	limit    int             // of rows in the decision
 	blocked  [isFull + 1]int // steps that are kept aside, by reason
 	decision Decision
 }
 
-// Decide makes one pass of at most limit rows and applies its decisions as it makes them.
-// When they cannot be recorded, the caller must discard the engine and fold the log again,
-// because nothing undoes an applied decision.
+// Decide makes one pass of at most limit rows and applies its decisions as it makes them. When they
+// cannot be recorded, the caller must discard the engine and fold the log again, because nothing
+// undoes an applied decision. The same holds after an error, which is a *Violation or the failure
+// to write a Detail.
+//
+// now is the time of the rows. The engine must have folded every row of the log: the decision's
+// entries get the positions that follow. At the same position and time a second pass decides
+// nothing, unless the limit cut the first one short (More). A limit too small for one step is
+// exceeded, so that every pass makes progress.
 func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	p := &pass{e: e, now: now, limit: limit}
 	for _, t := range e.active {
@@ -28,7 +34,7 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	for again := true; again && !p.decision.More; {
 		again = false
 		p.blocked = [isFull + 1]int{} // counted by the last round, in which nothing was freed any more
-		p.end()
+		p.end()                       // in every round, since the rows of the last round may have stopped or ended deployments
 		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
 			e.freed = false
 			if err := p.turn(e.active[i]); err != nil {
@@ -50,7 +56,8 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 }
 
 // turn does what one deployment can do, until that frees something that another deployment may wait
-// for. Decide then begins again with the oldest.
+// for. Decide then begins again with the oldest. What follows from failures comes before new steps,
+// since it may stop the deployment.
 func (p *pass) turn(t *deployment) error {
 	for !p.e.freed && !p.full(t) {
 		acted, err := p.consequence(t)
@@ -75,15 +82,18 @@ func (p *pass) turn(t *deployment) error {
 
 // full reports whether another step might not fit into the limit, and records that in the decision.
 func (p *pass) full(t *deployment) bool {
-	room := 1 + len(p.e.active) // a host's start, its first action, and the end of older deployments
+	// A step is never cut in two by the limit. A host's start comes with its first action and with
+	// the end of every other active deployment that it may supersede.
+	room := 1 + len(p.e.active)
 	if len(t.failures) > 0 {
-		room++
+		room++ // a consequence of a failure
 	}
 	p.decision.More = len(p.decision.Entries) > 0 && len(p.decision.Entries)+room > p.limit
 	return p.decision.More
 }
 
 // step does a step if it is runnable; otherwise it keeps the step aside, with the reason counted.
+// The step may have changed since it was offered, so it is asked again whether it is doable.
 func (p *pass) step(t *deployment, n int32) error {
 	if t.is(n, claimed|failed) || !t.isDoable(n) {
 		t.drop(n)
@@ -104,7 +114,8 @@ func (p *pass) step(t *deployment, n int32) error {
 	}
 }
 
-// do appends a marker, or claims work.
+// do appends a marker, or claims work. A build is not run for a revision that has all its
+// artifacts: the step is then completed like a marker.
 func (p *pass) do(t *deployment, n int32) error {
 	if err := p.takeTurn(t, n); err != nil {
 		return err
@@ -122,8 +133,10 @@ func (p *pass) do(t *deployment, n int32) error {
 	return p.fact(t, n)
 }
 
-// takeTurn supersedes the other waiters of every batch with the queue `latest` that t enters now. It
-// comes before the row that acquires the batch.
+// takeTurn supersedes the other waiters of every batch with the queue `latest` that t enters now.
+// It comes before the row that acquires the batches: waitsFor asks what a deployment could do if
+// one batch were free, so it would find no waiter once t has taken two. The waiters are older,
+// since check lets only the newest enter.
 func (p *pass) takeTurn(t *deployment, n int32) error {
 	entered := t.plan.around(n)
 	entered = slices.DeleteFunc(entered, func(b batch) bool {
@@ -155,8 +168,11 @@ func (p *pass) takeTurn(t *deployment, n int32) error {
 }
 
 // startHost appends host-started, supersedes the older deployments that still have steps on the
-// resource, and claims the host's first action. All of it is in one pass, so that a started host does
-// not wait for its first action behind other decisions.
+// resource, and claims the host's first action. All of it is in one pass, so that a started host
+// does not wait for its first action behind other decisions.
+//
+// Superseding is final and concerns the whole older deployment (R20). Without it the deployment
+// that finishes last would win on this resource, whichever revision it carries.
 func (p *pass) startHost(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if err := p.fact(t, n); err != nil {
@@ -188,7 +204,8 @@ func (e *Engine) others(t *deployment) []*deployment {
 	return list
 }
 
-// hasStepsOn reports whether the deployment has steps left on a resource.
+// hasStepsOn reports whether the deployment has steps left on a resource, by its own graph: with
+// pin, or after an edit, its hosts may differ from those of the newer deployment.
 func (t *deployment) hasStepsOn(r Resource) bool {
 	for _, h := range t.plan.hostsByResource[r] {
 		if t.hasStepsLeft(&t.plan.hosts[h]) {
@@ -218,7 +235,7 @@ func (e *Engine) hasArtifacts(t *deployment, stage int32) bool {
 	return len(t.plan.def.Stages[stage].Build.Artifacts) > 0
 }
 
-// fact records a marker as complete.
+// fact records a marker as complete. Facts of work are recorded by the end of its action, not here.
 func (p *pass) fact(t *deployment, n int32) error {
 	row := Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact}
 	if t.plan.nodes[n].kind == artifactStep {
@@ -227,7 +244,8 @@ func (p *pass) fact(t *deployment, n int32) error {
 	return p.append(t, row)
 }
 
-// claim records that a step takes an action, and adds the action to the decision.
+// claim records that a step takes an action, and adds the action to the decision. Both are stored
+// in one transaction, so a claimed step always has an action.
 func (p *pass) claim(t *deployment, n int32) error {
 	at := &t.plan.nodes[n]
 	w := Work{
@@ -243,7 +261,7 @@ func (p *pass) claim(t *deployment, n int32) error {
 	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})
 }
 
-// note records a note about a deployment.
+// note records a note about a deployment. Occurrence makes its key unique, since notes may repeat.
 func (p *pass) note(t *deployment, target, event string, about any) error {
 	text, err := json.Marshal(about)
 	if err != nil {
