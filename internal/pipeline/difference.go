@@ -11,7 +11,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// difference describes in words how two versions of a definition differ, in file order.
+// difference describes in words how two versions of a definition differ, in file order. Single
+// values are shown with both versions; of a structure it only says that it changed, since its parts
+// may be long.
 func difference(old, next *Definition) []string {
 	d := differ{old: old, next: next}
 	for i := range next.Stages {
@@ -60,8 +62,9 @@ func (d *differ) differs(what string, from, to any) {
 	}
 }
 
-// stage describes one stage of the new version against the stage of that name in the old one. A stage
-// that was renamed is one that went and one that came: the log knows stages by their names only.
+// stage describes one stage of the new version against the stage of that name in the old one. A
+// stage that was renamed is one that went and one that came: the log knows stages by their names
+// only.
 func (d *differ) stage(s *Stage) {
 	was := findStage(d.old, s.Name)
 	if was == nil {
@@ -85,8 +88,8 @@ func (d *differ) stage(s *Stage) {
 	}
 }
 
-// build describes what changed about how a stage is built; was or now is nil for a
-// stage of another kind, which stage has described already.
+// build describes what changed about how a stage is built; was or now is nil for a stage of another
+// kind, whose groups are described instead.
 func (d *differ) build(stage string, was, now *Build) {
 	if was == nil || now == nil {
 		return

@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Edit is what a new version does: rows to append with it, or refusals.
+// Edit is what a new version does: rows to append with it, or refusals. `waybill plan` shows one
+// without applying it.
 type Edit struct {
 	Entries []Entry        // pipeline-defined, step-introduced, host-joined, step-excluded, …
 	Refused fault.Problems // why the edit is refused; if set, nothing may be stored
@@ -42,6 +43,9 @@ func (f Effect) Touches() bool {
 // Edit returns what applying next as the given version would do; newest is the newest registered
 // rev_seq. It changes nothing. The rows that it returns must be appended together with the version,
 // so that every engine that folds them elides and excludes the same steps.
+//
+// Their positions follow Seq, so the log must not have grown in between. The row pipeline-defined
+// comes first: when the exclusions are folded, the deployments are on the new graph already.
 func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edit {
 	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
 	w.old = e.plans[e.version]
@@ -77,10 +81,10 @@ func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edi
 // editing collects the rows of an edit.
 type editing struct {
 	e         *Engine
-	old, next *Graph
+	old, next *Graph // old is nil for the first version
 	version   int
 	now       time.Time
-	notes     map[noteKey]int
+	notes     map[noteKey]int // rows of this edit, which the engine has not counted yet
 	edit      Edit
 }
 
@@ -108,7 +112,8 @@ func (w *editing) row(t *deployment, target, event string, about any) {
 	w.edit.Entries = append(w.edit.Entries, row)
 }
 
-// moves records the hosts that left and joined.
+// moves records the hosts that left and joined, by path. The rows are for people; the fold goes by
+// the graphs.
 func (w *editing) moves() {
 	for h := range w.old.hosts {
 		if path := w.old.hosts[h].path; !w.next.hasHost(path) {

@@ -2,7 +2,9 @@ package pipeline
 
 import "fmt"
 
-// effect compares a deployment on its graph with the same deployment on the next one.
+// effect compares a deployment on its graph with the same deployment on the next one. It uses a
+// walk of its own over the next graph, so the deployment itself is not changed. exclusions are
+// those that the edit would add.
 func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effect {
 	after := newWalk(&next.graph, e.known(t, next, t.facts(), exclusions...))
 	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
@@ -50,7 +52,8 @@ func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n 
 }
 
 // drifting lists the hosts that the deployment was to finish before the edit, or that are new, and
-// that it will not finish after the edit. They keep what another deployment left on them.
+// that it will not finish after the edit. They keep what another deployment left on them until a
+// later deployment reaches them (R11).
 func drifting(t *deployment, next *Graph, after *walk) []string {
 	var list []string
 	for h := range next.hosts {
@@ -88,10 +91,13 @@ type effectWriter struct {
 	words      []string
 }
 
+// say adds a line.
 func (w *effectWriter) say(format string, args ...any) {
 	w.words = append(w.words, fmt.Sprintf(format, args...))
 }
 
+// stages describes the stages that the edit adds and removes. Whether a new stage runs is decided
+// by its start.
 func (w *effectWriter) stages() {
 	for i := range w.next.stages {
 		s := &w.next.stages[i]
@@ -108,6 +114,8 @@ func (w *effectWriter) stages() {
 	}
 }
 
+// hosts describes the hosts that join and leave in stages that exist before and after the edit.
+// Hosts of a stage that comes or goes are covered by the line about the stage.
 func (w *effectWriter) hosts() {
 	for h := range w.next.hosts {
 		host := &w.next.hosts[h]

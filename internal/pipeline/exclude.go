@@ -2,10 +2,11 @@ package pipeline
 
 import "strings"
 
-// exclusion elides the steps of a target and below it: all, or those of one event.
+// exclusion elides the steps of a target and below it: all, or those of one event. It is kept by
+// name and applies to every later graph, also to hosts that join the target afterwards.
 type exclusion struct {
-	target, event string
-	reason, by    string
+	target, event string // event "": all
+	reason, by    string // for people; by is "" for the engine
 }
 
 // covers reports whether an exclusion, or a command, for target and event is about the step.
@@ -13,7 +14,8 @@ func covers(target, event string, s stepName) bool {
 	return (event == "" || event == s.event) && (s.target == target || strings.HasPrefix(s.target, target+"/"))
 }
 
-// lacking excludes the hosts that need one of the architectures.
+// lacking excludes the hosts that need one of the architectures (R16). It is computed for each
+// graph and not recorded, so that it also covers hosts of the architecture that join later.
 func lacking(plan *Graph, labels map[string]bool) []exclusion {
 	if len(labels) == 0 {
 		return nil
@@ -27,7 +29,8 @@ func lacking(plan *Graph, labels map[string]bool) []exclusion {
 	return list
 }
 
-// tooLate says why a host that needs an artifact is left out of a deployment that was built without it.
+// tooLate says why a host that needs an artifact is left out of a deployment that was built without
+// it.
 func tooLate(label string) string { return label + " is built for later revisions only" }
 
 // withoutIt returns a text such as "beta/all/oak was tested without it".
@@ -46,7 +49,8 @@ func withoutIt(p *Graph, w *walk, met int32) string {
 	return p.short(p.target(met)) + " was " + verb + " without it"
 }
 
-// later names the work done behind an elided step, such as "prod/east was finished without it".
+// later names the work done behind an elided step, such as "prod/east was finished without it". It
+// searches breadth-first, so the nearest work is named.
 func later(p *Graph, w *walk, n int32) string {
 	seen := map[int32]bool{}
 	list := []int32{n}

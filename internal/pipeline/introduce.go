@@ -2,7 +2,8 @@ package pipeline
 
 import "slices"
 
-// introduced is one pair of a new version that the version before lacked.
+// introduced is one pair of a new version that the version before lacked. Whether it is late
+// depends on the deployment.
 type introduced struct {
 	stepKind
 	strict bool // an architecture: that artifact is never built for an older revision
@@ -11,6 +12,8 @@ type introduced struct {
 // introductions lists what next has and old lacked. A label that old built in another stage does
 // not count as a new architecture.
 func introductions(old, next *Graph) []introduced {
+	// Pairs that are not of artifacts put the empty label into the map. It is there in any case,
+	// since every stage has its start, so only artifacts are strict.
 	labels := map[string]bool{}
 	for p := range old.pairs {
 		labels[artifactLabel(p.event)] = true
@@ -28,7 +31,12 @@ func introductions(old, next *Graph) []introduced {
 
 // lateExclusions decides which of the introduced pairs do not apply to a deployment. The edit that
 // introduces a pair decides that once and records it, so that no later edit changes what people saw
-// in the plan of the first.
+// in the plan of the first (R14). If it were computed from what is done now, hosts that finish
+// later would get another answer.
+//
+// news are the pairs that the edit introduces, and newest is the newest registered revision. The
+// result has one exclusion for each pair that is left out, without those that the deployment has
+// already.
 func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, newest int64) []exclusion {
 	if len(news) == 0 {
 		return nil
@@ -53,7 +61,7 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 			}
 			continue
 		}
-		// By event, not by pair: all instances at late pairs run, or none (I5).
+		// By event, not by pair: all instances at late pairs run, or none (I5, R15).
 		if _, known := met[i.event]; !known {
 			met[i.event] = l.meets(i.event)
 		}
@@ -74,9 +82,10 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 }
 
 // lateness decides which pairs are late for a revision, and why an introduced event does not apply.
+// It looks at the deployment as it will be on the new graph.
 type lateness struct {
 	plan  *Graph
-	walk  *walk
+	walk  *walk             // over plan, with what the deployment has done
 	pairs map[stepKind]bool // late ones
 }
 
@@ -101,7 +110,8 @@ func (l *lateness) isLate(n int32) bool {
 
 // meets returns a step that was done or claimed although the event, at a late pair before it, was
 // not; -1 if every such step is still to come. It walks from each incomplete step of the event over
-// late pairs, up to and including the first step that is not late.
+// late pairs, up to and including the first step that is not late. A step with nothing behind it
+// meets nothing, so it runs (R24).
 func (l *lateness) meets(event string) int32 {
 	seen := make([]bool, len(l.plan.nodes))
 	var list []int32

@@ -24,16 +24,17 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 	return r.problems
 }
 
-// refusing collects the problems of one edit, at most one for a place in the file.
+// refusing collects the problems of one edit, at most one for a place in the file: several
+// deployments inside would refuse the same change for the same reason. The oldest is named.
 type refusing struct {
 	e        *Engine
 	next     *Graph
-	reported map[string]bool // by scope
+	reported map[string]bool // by scope, which is a field path of the new version
 	problems fault.Problems
 }
 
-// refuse adds a problem at a place of the file, unless there is one: of several deployments inside, the
-// first one is reason enough.
+// refuse adds a problem at a place of the file, unless there is one: of several deployments inside,
+// the first one is reason enough.
 func (r *refusing) refuse(code, scope, format string, args ...any) {
 	if !r.reported[scope] {
 		r.reported[scope] = true
@@ -49,7 +50,9 @@ func (r *refusing) state(t *deployment) string {
 	return r.e.label(t) + " is inside"
 }
 
-// chain refuses a changed order of steps that the old and the new chain share.
+// chain refuses a changed order of steps that the old and the new chain share. A step that moved
+// before a complete one would be elided, so it would be skipped without a notice. Added and removed
+// steps are not refused; they are introduced, or vanish.
 func (r *refusing) chain(t *deployment, stage int) {
 	s := &r.next.def.Stages[stage]
 	was := findStage(t.plan.def, s.Name)
