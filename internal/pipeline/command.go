@@ -9,7 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Command is a person's intent on a deployment: retry, skip, hold, resume, bound or cancel.
+// Command is a person's intent on a deployment: retry, skip, hold, resume, bound or cancel. Only By
+// and Reason are for people; everything else decides.
 type Command struct {
 	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled
 	Deployment int64
@@ -21,6 +22,10 @@ type Command struct {
 
 // Command checks an intent and returns the notes that record it, or the error that refuses it. It
 // changes nothing: the caller appends the notes, and Apply makes them effective like any other row.
+//
+// Errors have the code fault.NotFound for a deployment, target or step that does not exist,
+// fault.Invalid for an unknown Kind, and fault.Refused for an intent that the deployment's state
+// does not allow; most have a hint what to do instead. The notes have no time: the caller sets it.
 func (e *Engine) Command(c Command) ([]Entry, error) {
 	t, ok := e.deployments[c.Deployment]
 	if !ok {
@@ -77,8 +82,8 @@ func (e *Engine) intent(t *deployment, c Command, about any) ([]Entry, error) {
 	}}, nil
 }
 
-// checkTarget refuses a target that the deployment's definition does not have. A hold on a stage that has left the
-// pipeline can still be lifted.
+// checkTarget refuses a target that the deployment's definition does not have. A hold on a stage
+// that has left the pipeline can still be lifted.
 func (e *Engine) checkTarget(t *deployment, c Command) error {
 	_, known := t.plan.targets[c.Target]
 	if _, held := t.held[c.Target]; known || held && c.Kind == HoldCleared {
@@ -91,8 +96,9 @@ func (e *Engine) checkTarget(t *deployment, c Command) error {
 	return err.WithHint("`waybill deployment show %s` lists what is there", e.label(t))
 }
 
-// checkStatus: an ended deployment does nothing more. A failed one may be retried, and changed before that, until a
-// newer deployment has overtaken it; then it can only be canceled.
+// checkStatus refuses commands to a deployment that has ended; a canceled one may be canceled once
+// more, with Now. A failed one may be retried, and changed before that, until a newer deployment
+// has overtaken it; then it can only be canceled.
 func (e *Engine) checkStatus(t *deployment, c Command) error {
 	switch t.status { //exhaustive:enforce
 	case StatusActive:
@@ -116,7 +122,8 @@ func (e *Engine) checkStatus(t *deployment, c Command) error {
 
 // checkRetry refuses a retry when nothing has failed under the target, or when a newer deployment
 // holds a batch that t would return to, or has started a host that t has still to do: an older
-// revision must not go over a newer one.
+// revision must not go over a newer one (R25). A failed deployment as a whole may be retried even
+// if no failure is left, because each may have been skipped since.
 func (e *Engine) checkRetry(t *deployment, c Command) error {
 	found := t.status == StatusFailed && c.Target == e.pipeline && c.Event == ""
 	var steps []int32 // the steps with which the deployment would resume
@@ -153,7 +160,8 @@ func (e *Engine) checkRetry(t *deployment, c Command) error {
 }
 
 // checkSkip refuses a skip when a step under the target is running, when nothing is left to skip,
-// or when the one step that is named is a marker.
+// or when the one step that is named is a marker. A running step is not skipped, because its action
+// would have to be drained first and might still succeed.
 func (e *Engine) checkSkip(t *deployment, c Command) error {
 	if c.Target == e.pipeline {
 		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
@@ -228,7 +236,8 @@ func (e *Engine) heldName(t *deployment, target string) string {
 }
 
 // canonicalEvent returns the event that a person means by a name: the name of a step in the
-// definition, a short form, or the event itself.
+// definition, a short form, or the event itself (R23). An unknown name is returned as it is, and is
+// then not found.
 func (p *Graph) canonicalEvent(target, name string) string {
 	switch name {
 	case Replicate:

@@ -8,7 +8,8 @@ import (
 )
 
 // Explain lists the steps of a deployment breadth-first, each with its state and reason.
-// The time is for conditions that end by themselves, such as windows, which do not exist yet.
+// The time is for conditions that end by themselves, such as windows, which do not exist yet. It
+// returns nil for an unknown deployment.
 func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 	t, ok := e.deployments[number]
 	if !ok {
@@ -101,7 +102,8 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	return text, who
 }
 
-// holdText describes the hold that keeps step n from running, or the stage that its deployment goes no further than.
+// holdText describes the hold that keeps step n from running, or the stage that its deployment goes
+// no further than.
 func (x *explanation) holdText(n int32) string {
 	h, _ := x.t.heldAt(x.t.plan.nodes[n].stage)
 	text := "held by " + h.by
@@ -114,7 +116,8 @@ func (x *explanation) holdText(n int32) string {
 	return text
 }
 
-// whoHolds is "batch prod is held by greeter#6 since 14:02 (host-deployed on fir)".
+// whoHolds returns a text such as "batch prod is held by greeter#6 since 14:02 (host-deployed on
+// fir)". The time is UTC.
 func (e *Engine) whoHolds(p *Graph, b block) string {
 	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holder[b.batch].since.UTC().Format("15:04"))
 	if at := b.deployment.atWork(b.batch); at != "" {
@@ -123,7 +126,8 @@ func (e *Engine) whoHolds(p *Graph, b block) string {
 	return text
 }
 
-// atWork is what a holder does inside: its first live action there, or what has failed.
+// atWork returns what a holder does inside a batch: its first live action there, or "failed". It
+// returns "" if the holder does nothing there now.
 func (t *deployment) atWork(id batchID) string {
 	b, ok := t.plan.batch(id)
 	if !ok {
@@ -147,7 +151,8 @@ func (t *deployment) atWork(id batchID) string {
 	return ""
 }
 
-// whyStopped returns a text such as "elm failed in prod/east".
+// whyStopped returns a text such as "elm failed in prod/east", about the earliest failure that
+// stops the stage.
 func (t *deployment) whyStopped(stage int32) string {
 	var first stepName
 	seq := int64(0)

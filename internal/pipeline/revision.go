@@ -2,7 +2,8 @@ package pipeline
 
 import "time"
 
-// RegisteredRevision is a version of a project that may be deployed: a label, unique in its pipeline, and its artifacts.
+// RegisteredRevision is a version of a project that may be deployed: a label, unique in its
+// pipeline, and its artifacts.
 type RegisteredRevision struct {
 	Pipeline string `json:"pipeline"`
 	// Seq is the order of registration in its pipeline, which is what makes one revision newer than

@@ -37,12 +37,14 @@ func (p *Graph) Simulate(duration func(StepKey) time.Duration) ([]PlanStep, erro
 // simulation is an engine whose actions all succeed after a known time.
 type simulation struct {
 	engine   *Engine
-	duration func(StepKey) time.Duration
-	live     byEnd
-	begun    int
-	done     []PlanStep
+	duration func(StepKey) time.Duration // how long a step's action takes
+	live     byEnd                       // actions that have not ended
+	begun    int                         // how many actions began
+	done     []PlanStep                  // in the order of their ends
 }
 
+// newSimulation returns a simulation under one version. The version is put in force directly, since
+// there is no log with a row that defines it.
 func newSimulation(version int, plan *Graph, duration func(StepKey) time.Duration) *simulation {
 	s := &simulation{engine: New(plan.def.Pipeline), duration: duration}
 	s.engine.AddVersion(version, plan)
@@ -120,6 +122,7 @@ func (s *simulation) end(step PlanStep, revision int64) error {
 	return s.apply(Entry{Deployment: 1, Target: step.Target, Event: step.Event, Class: Fact})
 }
 
+// apply folds a row at the next position of the simulation's own log.
 func (s *simulation) apply(row Entry) error {
 	row.Pipeline, row.Seq = s.engine.pipeline, s.engine.seq+1
 	return s.engine.Apply(row)
@@ -137,7 +140,7 @@ func (s *simulation) check() error {
 // which they began.
 type running struct {
 	PlanStep
-	order int
+	order int // counts claims from 1
 }
 
 // byEnd is a heap of running steps: the one that ends first, then the one that began first.

@@ -2,7 +2,7 @@ package pipeline
 
 import "time"
 
-// Status of a deployment, by its last status row.
+// Status of a deployment, by its last status row (R17).
 type Status string
 
 // The statuses. Only failed may become active again, by a retry.
@@ -20,8 +20,9 @@ type DeploymentState struct {
 	Revision   int64  `json:"revision"`
 	Version    int    `json:"version"` // definition version in force for it
 	Status     Status `json:"status"`
-	// Held is who holds it and why, such as "by ana: checking dashboards", with the stage in front when
-	// only a stage is held; the first one by name when several are. Resume is the command that lifts it.
+	// Held is who holds it and why, such as "by ana: checking dashboards", with the stage in front
+	// when only a stage is held; the first one by name when several are. Resume is the command that
+	// lifts it.
 	Held   string `json:"held,omitempty"`
 	Resume string `json:"resume,omitempty"`
 	// Until is the stage that it goes no further than, until what is beyond is resumed.
@@ -30,8 +31,8 @@ type DeploymentState struct {
 	By int64 `json:"by,omitempty"`
 	// Reason is the text of the last status row.
 	Reason string `json:"reason,omitempty"`
-	// Done counts the facts that are recorded, markers too, of the Total that G has. Elided and excluded
-	// steps are in neither, so an edit or a skip may lower Total.
+	// Done counts the facts that are recorded, markers too, of the Total that G has. Elided and
+	// excluded steps are in neither, so an edit or a skip may lower Total.
 	Done  int `json:"done"`
 	Total int `json:"total"`
 	// Live counts the claimed steps, each with a live action.
@@ -40,17 +41,20 @@ type DeploymentState struct {
 	EndedAt   time.Time `json:"endedAt,omitzero"` // zero while it is active
 }
 
-// State is the state of a step of a deployment.
+// State is the state of a step of a deployment, for people and programs. The words are part of the
+// API.
 type State string
 
-// The states of a step.
+// The states of a step. A step that several would fit has the first of complete, excluded, elided,
+// claimed and failed.
 const (
 	StateWaiting  State = "waiting"  // not complete, not runnable; Reason says why
 	StateRunnable State = "runnable" // the next pass claims it
 	StateClaimed  State = "claimed"  // its action is live
 	StateComplete State = "complete" // its fact is in the log, which no edit takes back
 	StateFailed   State = "failed"   // until retried
-	// An elided step never runs in this deployment; the walk goes through it as if it were complete.
+	// An elided step never runs in this deployment; the walk goes through it as if it were
+	// complete.
 	StateElided State = "elided"
 	// An excluded step was taken out by an edit, a skip or a tolerated failure.
 	StateExcluded State = "excluded"
@@ -60,8 +64,8 @@ const (
 type StepState struct {
 	StepKey
 	State State `json:"state"`
-	// Reason is the text of the first condition that fails: the others may be wrong too, and are not
-	// looked at. Who is the command, or the person, that can change it.
+	// Reason is the text of the first condition that fails: the others may be wrong too, and are
+	// not looked at. Who is the command, or the person, that can change it.
 	Reason string    `json:"reason,omitempty"`
 	Who    string    `json:"who,omitempty"`
 	At     time.Time `json:"at,omitzero"`    // of its last entry

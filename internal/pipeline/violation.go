@@ -4,6 +4,9 @@ import "fmt"
 
 // Violation is an invariant that does not hold. Nothing more is decided for the pipeline then,
 // since a decision on a broken state cannot be taken back. doc.go lists the invariants.
+//
+// Either the log has a row that no engine would have decided, or the engine that folds it is wrong.
+// The deployer folds the whole log again once, in case only the state in memory was wrong.
 type Violation struct {
 	Invariant string // such as "I3"
 	Pipeline  string
