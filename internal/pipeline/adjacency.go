@@ -13,9 +13,9 @@ type adjacency struct {
 	members    edges   // the steps of each component, ascending
 }
 
-// newGraph builds the adjacency of n steps from the edges (from[i], to[i]). All steps must be reached
-// from step 0, since a walk begins there and never sees any other step. The order of a step's edges
-// is kept.
+// newGraph builds the adjacency of n steps from the edges (from[i], to[i]). All steps must be
+// reached from step 0, since a walk begins there and never sees any other step. The order of a
+// step's edges is kept.
 func newGraph(n int, from, to []int32) adjacency {
 	g := adjacency{next: makeEdges(n, from, to), prev: makeEdges(n, to, from)}
 	g.component = components(g.next)

@@ -3,9 +3,10 @@ package pipeline
 import "time"
 
 // acquire gives the free batches around a step to the deployment that claims or completes it. It is
-// called for claims and not only for facts, because two deployments could otherwise enter a stage in
-// one pass (R10). A step that was already live may complete although an edit has given the batch to
-// another deployment. It returns a *Violation of I1 if another deployment holds one of the batches.
+// called for claims and not only for facts, because two deployments could otherwise enter a stage
+// in one pass (R10). A step that was already live may complete although an edit has given the batch
+// to another deployment. It returns a *Violation of I1 if another deployment holds one of the
+// batches.
 func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 	for _, b := range t.plan.around(n) {
 		h, ok := e.holder[b.id]
@@ -36,8 +37,9 @@ func (e *Engine) settle(t *deployment, n int32) {
 	}
 }
 
-// settleAll settles every batch of a deployment, after a change that concerns more than one step. It
-// goes by what the deployment holds, not by the graph, since an edit may have removed the region.
+// settleAll settles every batch of a deployment, after a change that concerns more than one step.
+// It goes by what the deployment holds, not by the graph, since an edit may have removed the
+// region.
 func (e *Engine) settleAll(t *deployment) {
 	for _, id := range sortedKeys(t.holds) {
 		b, ok := t.plan.batch(id)
@@ -53,8 +55,9 @@ func (e *Engine) settleAll(t *deployment) {
 
 // mayRelease reports whether t has passed the batch, ended, or failed inside it under `release`,
 // and has no live action there. Drained comes first: two deployments must never work in one region
-// (I1). Failing releases a batch only under `release` (R18), and then only because it is drained. A deployment that an edit locked out of the enclosing region also releases the batches
-// inside it. Otherwise it and the new holder would wait for each other.
+// (I1). Failing releases a batch only under `release` (R18), and then only because it is drained. A
+// deployment that an edit locked out of the enclosing region also releases the batches inside it.
+// Otherwise it and the new holder would wait for each other.
 func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	if t.liveIn(b) > 0 {
 		return false
@@ -81,9 +84,9 @@ func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	return false
 }
 
-// release frees a batch and every batch nested in it that the same deployment holds. If a nested one
-// stayed, the next deployment could enter the outer batch and then wait inside for one that does not
-// work there any more.
+// release frees a batch and every batch nested in it that the same deployment holds. If a nested
+// one stayed, the next deployment could enter the outer batch and then wait inside for one that
+// does not work there any more.
 func (e *Engine) release(t *deployment, b batch) {
 	e.freeBatch(t, b.id)
 	if b.host >= 0 {

@@ -27,8 +27,8 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	j.sizes()
 	j.names()
 	j.edges()
-	// The remaining checks follow the edges between stages. With an unknown name or a cycle they would
-	// report faults that follow from the first.
+	// The remaining checks follow the edges between stages. With an unknown name or a cycle they
+	// would report faults that follow from the first.
 	if j.problems.Err() == nil {
 		j.order()
 		j.hosts()
@@ -40,8 +40,9 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	return newPlan(&d), j.problems
 }
 
-// judge collects the faults of a definition that concern the pipeline as a whole. Package definition
-// finds faults of single keys. All faults are collected, so that a file is corrected in one go.
+// judge collects the faults of a definition that concern the pipeline as a whole. Package
+// definition finds faults of single keys. All faults are collected, so that a file is corrected in
+// one go.
 type judge struct {
 	d        *Definition
 	index    map[string]int // numbers of stages by name; of a name used twice the last
@@ -50,8 +51,8 @@ type judge struct {
 	problems fault.Problems
 }
 
-// fault adds a problem that blocks, and returns it so that the caller can add a suggestion or turn it
-// into a warning. The pointer is valid until the next call.
+// fault adds a problem that blocks, and returns it so that the caller can add a suggestion or turn
+// it into a warning. The pointer is valid until the next call.
 func (j *judge) fault(code, scope, format string, args ...any) *fault.Problem {
 	j.problems = append(j.problems, fault.Problem{Code: code, Scope: scope, Text: fmt.Sprintf(format, args...)})
 	return &j.problems[len(j.problems)-1]
@@ -124,9 +125,9 @@ func (j *judge) names() {
 	}
 }
 
-// labels checks that each artifact belongs to one build of the revision. Artifacts are registered by
-// revision and label, without the stage, so two builds of a label would overwrite each other. The
-// argument labels has the stage of each label so far.
+// labels checks that each artifact belongs to one build of the revision. Artifacts are registered
+// by revision and label, without the stage, so two builds of a label would overwrite each other.
+// The argument labels has the stage of each label so far.
 func (j *judge) labels(i int, labels map[string]string) {
 	for _, a := range j.d.Stages[i].Build.Artifacts {
 		if by, ok := labels[a.Label]; ok {
@@ -176,8 +177,8 @@ func (j *judge) cycles() {
 	}
 }
 
-// cycleFrom returns a shortest way from a stage back to itself, by name, with the stage at both ends.
-// The caller has found that there is a way.
+// cycleFrom returns a shortest way from a stage back to itself, by name, with the stage at both
+// ends. The caller has found that there is a way.
 func (j *judge) cycleFrom(start int) []string {
 	from := map[int]int{}
 	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
@@ -202,8 +203,8 @@ func (j *judge) cycleFrom(start int) []string {
 	return nil
 }
 
-// order checks that builds come first. A build that comes after hosts could fail when these hosts run
-// the revision already.
+// order checks that builds come first. A build that comes after hosts could fail when these hosts
+// run the revision already.
 func (j *judge) order() {
 	for i := range j.d.Stages {
 		if j.d.Stages[i].Kind != BuildStage {
@@ -220,8 +221,8 @@ func (j *judge) order() {
 }
 
 // hosts checks the arch and the resource of each host. A resource may be used once within a stage:
-// two hosts of a stage with one resource would both switch the same service. A use in a second stage
-// is only a warning: these are two targets, and facts of one mark nothing in the other (R3).
+// two hosts of a stage with one resource would both switch the same service. A use in a second
+// stage is only a warning: these are two targets, and facts of one mark nothing in the other (R3).
 func (j *judge) hosts() {
 	type user struct {
 		stage int
@@ -249,8 +250,8 @@ func (j *judge) hosts() {
 	}
 }
 
-// arch checks that a host can get an artifact from the builds before it. A host without an arch gets
-// the only artifact there is; a pipeline without builds deploys none.
+// arch checks that a host can get an artifact from the builds before it. A host without an arch
+// gets the only artifact there is; a pipeline without builds deploys none.
 func (j *judge) arch(scope string, h *Host, builders string, labels []string) {
 	switch {
 	case len(labels) == 0:
@@ -344,8 +345,8 @@ func (j *judge) closed(scope string, b Batch, region []int32, first, last int) [
 	return region
 }
 
-// overlap returns a stage that two regions share although neither contains the other, or -1. A region
-// at fault is empty and overlaps nothing, so its fault is reported once.
+// overlap returns a stage that two regions share although neither contains the other, or -1. A
+// region at fault is empty and overlaps nothing, so its fault is reported once.
 func overlap(a, b []int32) int32 {
 	shared, first := 0, int32(-1)
 	for _, s := range a {

@@ -35,8 +35,8 @@ const (
 	// 8: freezes, windows and approvals are asked here, at starts of stage, group and host.
 )
 
-// String returns the reason as metrics name it. Two constants may share a name: lostArtifact never
-// blocks for long, because the pass fails the step.
+// String returns the reason as metrics name it. Two constants may share a name: lostArtifact is
+// never counted, because the pass fails the step at once.
 func (w why) String() string {
 	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
 		"newer", "order", "busy", "full"}[w]
@@ -55,8 +55,8 @@ func (b block) ofHost(p *Graph, n int32) bool {
 }
 
 // check returns the first condition that keeps step n from running, in a fixed order. The pass and
-// Explain both use it, so that the reason shown is the one that decided (R13). Cheap conditions of the
-// deployment itself come before those that look at other deployments.
+// Explain both use it, so that the reason shown is the one that decided (R13). Cheap conditions of
+// the deployment itself come before those that look at other deployments.
 func (e *Engine) check(t *deployment, n int32) block {
 	stage := t.plan.nodes[n].stage
 	if t.status != StatusActive {
@@ -117,8 +117,8 @@ func (e *Engine) checkArtifact(t *deployment, n int32) block {
 // whether that batch is worth waiting for. Other waiters are not considered then.
 func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 	around := t.plan.around(n)
-	// From the inside to the outside. A batch that t holds is passed over, as are the rules of entering
-	// it: t is inside already.
+	// From the inside to the outside. A batch that t holds is passed over, as are the rules of
+	// entering it: t is inside already.
 	for i, b := range around {
 		h, held := e.holder[b.id]
 		switch {
@@ -155,8 +155,8 @@ func (e *Engine) queueOf(t *deployment, b batch) Queue {
 }
 
 // keepsOut returns the oldest active deployment that keeps t out of a region under order strict: it
-// is older than t, is not held, and has not passed the region. It returns nil if there is none. A held
-// deployment keeps no other out, because a hold is a person's choice and may last (R19).
+// is older than t, is not held, and has not passed the region. It returns nil if there is none. A
+// held deployment keeps no other out, because a hold is a person's choice and may last (R19).
 func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 	if t.plan.def.Order != Strict {
 		return nil

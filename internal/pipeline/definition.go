@@ -13,8 +13,8 @@ import (
 // out, so that upgrading Waybill changes no stored pipeline. It is stored as JSON.
 // Package definition reads it from waybill.yaml; Compile judges it.
 //
-// The comments here say what the engine needs to know of a field. docs/pipeline.md describes the keys
-// for users, with their defaults.
+// The comments here say what the engine needs to know of a field. docs/pipeline.md describes the
+// keys for users, with their defaults.
 type Definition struct {
 	Pipeline string            `json:"pipeline"`      // the name; the first part of every target
 	Order    Order             `json:"order"`         // whether a newer deployment may pass an older one that waits
@@ -81,7 +81,8 @@ const (
 // OnFailure says what becomes of a stage's batch when its holder fails inside.
 type OnFailure string
 
-// The policies. In a batch over several stages one failed stage with Hold is enough to keep it (R18).
+// The policies. In a batch over several stages one failed stage with Hold is enough to keep it
+// (R18).
 const (
 	Release OnFailure = "release" // a newer revision may enter once drained
 	Hold    OnFailure = "hold"    // no deployment may enter until this one is retried or canceled
@@ -106,8 +107,8 @@ type Artifact struct {
 	Path string `json:"path"`
 }
 
-// Group is hosts side by side. List order is the order in which they start. A group may be empty: it
-// then finishes as soon as it starts (R6).
+// Group is hosts side by side. List order is the order in which they start. A group may be empty:
+// it then finishes as soon as it starts (R6).
 type Group struct {
 	Name        string            `json:"name"` // unique in its stage
 	Hosts       []Host            `json:"hosts"`
@@ -117,8 +118,8 @@ type Group struct {
 	Vars        map[string]string `json:"vars,omitempty"`
 }
 
-// Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at the
-// group's start, so that an edit does not change a limit of a group under way.
+// Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at
+// the group's start, so that an edit does not change a limit of a group under way.
 type Limit struct {
 	N       int  `json:"n"`
 	Percent bool `json:"percent,omitempty"`
@@ -154,10 +155,10 @@ type Host struct {
 	Vars    map[string]string `json:"vars,omitempty"`
 }
 
-// Address returns the part of the host's URL that names its machine or folder:
-// local://oak, local:///srv/bench, or host:port of an ssh URL. Of an ssh URL the user is dropped, the
-// port is added and letters are lowered: one machine that is written in two ways would otherwise be
-// two resources, and two actions could change it at once (I4).
+// Address returns the part of the host's URL that names its machine or folder: local://oak,
+// local:///srv/bench, or host:port of an ssh URL. Of an ssh URL the user is dropped, the port is
+// added and letters are lowered: one machine that is written in two ways would otherwise be two
+// resources, and two actions could change it at once (I4).
 func (h *Host) Address() string {
 	rest, ok := strings.CutPrefix(h.URL, "ssh://")
 	if !ok {
@@ -191,12 +192,14 @@ const (
 
 // Service is what runs on a host. (host address, service name) is a resource; one pipeline owns it.
 type Service struct {
-	// Name is the service's half of the resource; the pipeline's name unless the file says otherwise.
+	// Name is the service's half of the resource; the pipeline's name unless the file says
+	// otherwise.
 	Name string `json:"name"`
 	// Manager says what starts the service and keeps it up: process is the host program's own
 	// supervisor, systemd a unit, and none leaves it at files.
 	Manager string `json:"manager"`
-	// Exec is the argument list of the service. It is run in the release's folder, never by a shell.
+	// Exec is the argument list of the service. It is run in the release's folder, never by a
+	// shell.
 	Exec []string `json:"exec,omitempty"`
 	// Unit is the name of an existing systemd unit, in place of Exec.
 	Unit string `json:"unit,omitempty"`
@@ -204,16 +207,17 @@ type Service struct {
 	Restart string `json:"restart"`
 	// Shared are folders that every release sees, for what must outlive the release that wrote it.
 	Shared []string `json:"shared,omitempty"`
-	// Secrets are files by the name of the variable that gets their content. A relative file is below
-	// the folder of waybill.yaml. They are read at each attempt, so the log never holds one.
+	// Secrets are files by the name of the variable that gets their content. A relative file is
+	// below the folder of waybill.yaml. They are read at each attempt, so the log never holds one.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// Before and After are argument lists that the host runs around the switch, such as one that takes
-	// it out of a load balancer and one that puts it back.
+	// Before and After are argument lists that the host runs around the switch, such as one that
+	// takes it out of a load balancer and one that puts it back.
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
 	// Ready says when the switch counts as done.
 	Ready Ready `json:"ready"`
-	// Confirm is how long the host waits for a confirmation before it goes back by itself; 0 is never.
+	// Confirm is how long the host waits for a confirmation before it goes back by itself; 0 is
+	// never.
 	Confirm action.Duration `json:"confirm"`
 }
 

@@ -47,8 +47,8 @@ type deployment struct {
 	holds      map[batchID]bool     // its batches
 	interrupt  bool                 // canceled with "now"
 
-	// What follows is computed from the rows and the graph, and is made again when either changes in a
-	// way that cannot be followed (rebuild).
+	// What follows is computed from the rows and the graph, and is made again when either changes
+	// in a way that cannot be followed (rebuild).
 	failing  []int32 // per stage: failures that stop it, each group over maxFailed counted once
 	broken   []int32 // per group: hosts with a failure
 	inFlight []bool  // per host: counts against maxParallel
@@ -146,8 +146,8 @@ func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, mor
 }
 
 // heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the
-// bound of until. A hold on the whole deployment comes before one on the stage, since it must be lifted
-// first in any case.
+// bound of until. A hold on the whole deployment hides one on the stage, and both hide the
+// bound.
 func (t *deployment) heldAt(stage int32) (hold, bool) {
 	if len(t.held) == 0 && t.beyond == nil {
 		return hold{}, false
@@ -224,8 +224,8 @@ func (t *deployment) size(group int32) int {
 // resume. A failed one that a newer deployment has overtaken is closed from then on. That cannot be
 // undone, since a retry is refused, so later edits need not look at it again.
 //
-// With `pin` a deployment is in the list too, although edits do not move it: it may hold batches that
-// other deployments are given or wait for.
+// With `pin` a deployment is in the list too, although edits do not move it: it may be
+// inside a region whose holder the edit changes.
 func (e *Engine) inside() []*deployment {
 	var list []*deployment
 	for _, t := range e.order {
@@ -251,8 +251,8 @@ func (e *Engine) outranks(t *deployment) *deployment {
 	return e.deployments[newest]
 }
 
-// hasStepsLeft reports whether some step of a host is neither resolved nor elided. It is what a newer
-// deployment on the host's resource would make obsolete (R20).
+// hasStepsLeft reports whether some step of a host is neither resolved nor elided. It is what a
+// newer deployment on the host's resource would make obsolete (R20).
 func (t *deployment) hasStepsLeft(host *hostPlan) bool {
 	return slices.ContainsFunc(host.nodes, func(n int32) bool { return !t.is(n, resolved) && !t.isElided(n) })
 }

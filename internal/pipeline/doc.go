@@ -64,6 +64,18 @@
 //	I13  excluded changes by edits, skips and tolerated failures only, elided also by the end of a claim; neither by time
 //	I14  every open step of an active deployment is runnable or has a reason
 //
+// # Numbers and names
+//
+// Inside one graph, steps and places are numbers. Whatever must outlast an edit is kept by name:
+// the path of a target and an event. When an edit or a retry may undo something, place and rebuild
+// compute the numbers again from the names. So a row about a step that the graph lacks is valid,
+// and it counts again when a later version has the step.
+//
+// Counts such as the hosts in flight and the failures of a stage are kept beside the walk. Each has
+// one function that computes it (recountHost, recount), which is called for every row that may
+// change the count. It compares the result with what was counted, so an extra call is harmless; a
+// forgotten one is what the oracle finds.
+//
 // # Why not the obvious way
 //
 // The obvious way computes states, locks and conditions from scratch for every
@@ -86,29 +98,29 @@
 //
 // # Where to look
 //
-// What a pipeline is: definition.go holds what a waybill.yaml says, target.go the paths of its parts,
-// and compile.go judges whether the stages make a pipeline (stages.go orders them). A definition that
-// passes becomes the graph G of graph.go, whose steps layout.go lays out and adjacency.go connects;
-// region.go has the parts of it that one deployment holds at a time.
+// What a pipeline is: definition.go holds what a waybill.yaml says, target.go the paths of its
+// parts, and compile.go judges whether the stages make a pipeline (stages.go orders them). A
+// definition that passes becomes the graph G of graph.go, whose steps layout.go lays out and
+// adjacency.go connects; region.go has the parts of it that one deployment holds at a time.
 //
 // What has happened: entry.go holds the rows of the log, fold.go applies one to the engine of
 // engine.go, and deployment.go is what the engine keeps of a deployment. Its walk over G (walk.go)
-// knows which steps are complete, live.go which are claimed, batch.go which regions it holds, flight.go
-// which hosts count as in flight.
+// knows which steps are complete, live.go which are claimed, batch.go which regions it holds,
+// flight.go which hosts count as in flight.
 //
-// What comes next: pass.go decides in the order of deployments, condition.go says whether a step may
-// start and what is in its way, queue.go which steps are worth asking about, failure.go what a failed
-// step means for its stage, and decision.go is the answer. command.go checks what a person asks for,
-// until.go what lies beyond the stage that a deployment was registered for.
+// What comes next: pass.go decides in the order of deployments, condition.go says whether a step
+// may start and what is in its way, queue.go which steps are worth asking about, failure.go what a
+// failed step means for its stage, and decision.go is the answer. command.go checks what a person
+// asks for, until.go what lies beyond the stage that a deployment was registered for.
 //
-// What an edit does: edit.go compares two versions inside every deployment, difference.go and effect.go
-// say so to people, refuse.go refuses what would move the ground below a deployment, introduce.go
-// decides which of the new steps a deployment still gets, exclude.go which ones it does without, and
-// place.go puts a deployment on the new graph.
+// What an edit does: edit.go compares two versions inside every deployment, difference.go and
+// effect.go say so to people, refuse.go refuses what would move the ground below a deployment,
+// introduce.go decides which of the new steps a deployment still gets, exclude.go which ones it
+// does without, and place.go puts a deployment on the new graph.
 //
 // What people see: state.go the status, explain.go the reason of each open step, simulate.go the
-// schedule of a plan. A broken invariant is a violation (violation.go), after which the engine is not
-// used any more.
+// schedule of a plan. A broken invariant is a violation (violation.go), after which the engine is
+// not used any more.
 //
 // The rules, and the decisions R1 to R25 that the tests name, are in docs/design/deployments.md.
 package pipeline

@@ -64,9 +64,9 @@ type occupant struct {
 	step       stepName
 }
 
-// stepKind is a step's kind: an event in a stage, by path. The design calls it a pair. Whether a step
-// is late is decided by pair and not by host (R15): a host may be new in a stage that had the event
-// before.
+// stepKind is a step's kind: an event in a stage, by path. The design calls it a pair. Whether a
+// step is late is decided by pair and not by host (R15): a host may be new in a stage that had the
+// event before.
 type stepKind struct{ stage, event string }
 
 // introduction records which revisions a pair is late for. If a pair leaves the pipeline and comes

@@ -39,8 +39,8 @@ func (c *Class) UnmarshalText(text []byte) error {
 // happened to this target. Rows are appended and never changed.
 //
 // A fact is identified by deployment, target and event, a note by its Occurrence as well. Revision
-// and Version of a row about a deployment repeat what the fold knows, for readers of single rows; only
-// deployment-created, pipeline-defined and artifact-registered define something by them.
+// and Version of a row about a deployment repeat what the fold knows, for readers of single rows;
+// only deployment-created, pipeline-defined and artifact-registered define something by them.
 type Entry struct {
 	Pipeline   string          `json:"pipeline"`
 	Seq        int64           `json:"seq"`                  // position in the pipeline's log, gapless, in commit order
@@ -55,16 +55,16 @@ type Entry struct {
 	Detail     json.RawMessage `json:"detail,omitempty"`   // the actor, the reason, sizes
 }
 
-// StepKey names a step of a deployment. It is the unique key of the step's action in the queue, and,
-// with class fact, of its completion in the log.
+// StepKey names a step of a deployment. It is the unique key of the step's action in the queue,
+// and, with class fact, of its completion in the log.
 type StepKey struct {
 	Deployment int64  `json:"deployment"`
 	Target     string `json:"target"`
 	Event      string `json:"event"`
 }
 
-// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent. Each event
-// has one name in the log (R23); canonicalEvent reads the short forms that people may write.
+// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent. Each
+// event has one name in the log (R23); canonicalEvent reads the short forms that people may write.
 const (
 	PipelineStarted  = "pipeline-started"
 	PipelineFinished = "pipeline-finished-successfully"
@@ -80,11 +80,12 @@ const (
 	HostFinished     = "host-finished-successfully"
 )
 
-// ArtifactEvent is the fact that a build stage has received the artifact with this label.
+// ArtifactEvent returns the event of the fact that a build stage has received the artifact with
+// this label.
 func ArtifactEvent(label string) string { return "build-stage-received-" + label + "-artifact" }
 
-// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event, which is also
-// how callers recognize an artifact's event.
+// artifactLabel returns the label in an event of ArtifactEvent; "" for any other event, which is
+// also how callers recognize an artifact's event.
 func artifactLabel(event string) string {
 	label, ok := strings.CutPrefix(event, "build-stage-received-")
 	if !ok {
@@ -158,7 +159,8 @@ type (
 		Now        bool   `json:"now,omitempty"`   // canceled: interrupts builds and replication as well
 		Until      string `json:"until,omitempty"` // until-set: stage to go no further than, by name
 	}
-	// artifactDetail is the part of artifact-registered that decides; the engine keeps the whole Detail.
+	// artifactDetail is the part of artifact-registered that decides; the engine keeps the whole
+	// Detail.
 	artifactDetail struct {
 		Label string `json:"label"`
 	}

@@ -20,8 +20,8 @@ func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !slices.ContainsFunc(host.nodes, t.isBroken)
 }
 
-// isShut reports whether another deployment holds a batch around a stage. An edit may cause that, by
-// making a region with two deployments inside, or a failure under `release`.
+// isShut reports whether another deployment holds a batch around a stage. An edit may cause that,
+// by making a region with two deployments inside, or a failure under `release`.
 func (e *Engine) isShut(t *deployment, stage int32) bool {
 	s := &t.plan.stages[stage]
 	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.deployment != t {
@@ -35,8 +35,8 @@ func (e *Engine) isShut(t *deployment, stage int32) bool {
 	return false
 }
 
-// recountFlight updates the count of hosts in flight for all hosts of a deployment, after a change of
-// its status, of its walk or of where it is stopped.
+// recountFlight updates the count of hosts in flight for all hosts of a deployment, after a change
+// of its status, of its walk or of where it is stopped.
 func (e *Engine) recountFlight(t *deployment) {
 	for h := range t.plan.hosts {
 		e.recountHost(t, int32(h))
@@ -44,8 +44,8 @@ func (e *Engine) recountFlight(t *deployment) {
 }
 
 // recountFlightAround recounts the interrupted hosts in a batch over stages, after the batch got
-// another holder or none. A host's own batch changes nothing here, since isShut does not ask for it.
-// Deployments that are not active are left out: their hosts count by live actions only.
+// another holder or none. A host's own batch changes nothing here, since isShut does not ask for
+// it. Deployments that are not active are left out: their hosts count by live actions only.
 func (e *Engine) recountFlightAround(id batchID) {
 	if id.isHost() {
 		return
@@ -69,8 +69,9 @@ func (e *Engine) recountFlightAround(id batchID) {
 	}
 }
 
-// recountHost updates the count of hosts in flight for one host. It must be called after every row on
-// which isInFlight depends; inFlight remembers what was counted, so calling it too often is harmless.
+// recountHost updates the count of hosts in flight for one host. It must be called after every row
+// on which isInFlight depends; inFlight remembers what was counted, so calling it too often is
+// harmless.
 func (e *Engine) recountHost(t *deployment, h int32) {
 	is := e.isInFlight(t, h)
 	if is == t.inFlight[h] {
@@ -86,8 +87,8 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 	}
 }
 
-// leaveFlight takes a deployment's hosts out of the counts of hosts in flight, before the deployment
-// is computed again, perhaps on another graph. rebuild then counts them from zero.
+// leaveFlight takes a deployment's hosts out of the counts of hosts in flight, before the
+// deployment is computed again, perhaps on another graph. rebuild then counts them from zero.
 func (e *Engine) leaveFlight(t *deployment) {
 	for h, flies := range t.inFlight {
 		if flies {

@@ -13,9 +13,9 @@ import (
 // marked ° in doc.go and returns a *Violation if the row breaks one. Any other error means that the
 // row does not belong here: a gap, another pipeline, an unknown deployment or version.
 //
-// After an error the engine must be discarded: a part of the row may have been applied. Decisions go
-// through Apply too, so an engine that has decided and one that has folded the log are in the same
-// state (I8).
+// After an error the engine must be discarded: a part of the row may have been applied. Decisions
+// go through Apply too, so an engine that has decided and one that has folded the log are in the
+// same state (I8).
 func (e *Engine) Apply(row Entry) error {
 	if row.Seq != e.seq+1 {
 		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
@@ -163,9 +163,8 @@ func (e *Engine) checkFact(t *deployment, n int32) error {
 	return nil
 }
 
-// checkStart asserts I11, I3 and I9 before a host starts. The limit of maxParallel is
-// asserted here and not at later steps: a started host must be able to finish, even if an edit lowers
-// the limit.
+// checkStart asserts I11, I3 and I9 before a host starts. The limit of maxParallel is asserted here
+// and not at later steps: a started host must be able to finish, even if an edit lowers the limit.
 func (e *Engine) checkStart(t *deployment, n int32) error {
 	host := &t.plan.hosts[t.plan.nodes[n].host]
 	if t.status != StatusActive {
@@ -258,8 +257,8 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 }
 
 // applyClaim folds a claim. It asserts the conditions that a pass has checked, because the row may
-// come from the log: I11, I2, I9, I1 (acquire) and I4. From here on the step's batches and its resource
-// are taken, and everything strictly before it is settled.
+// come from the log: I11, I2, I9, I1 (acquire) and I4. From here on the step's batches and its
+// resource are taken, and everything strictly before it is settled.
 func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	name := stepName{row.Target, detail[StepDetail](row).Event}
 	n := t.plan.find(name.target, name.event)
@@ -389,8 +388,8 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 	e.settleAll(t)
 }
 
-// applyRetry opens failed steps; a failed deployment is active again, under the version in force. It
-// computes the deployment again, because opening a step undoes something, which the walk cannot
+// applyRetry opens failed steps; a failed deployment is active again, under the version in force.
+// It computes the deployment again, because opening a step undoes something, which the walk cannot
 // follow.
 func (e *Engine) applyRetry(t *deployment, row Entry) {
 	t.forgive(row.Target, detail[StepDetail](row).Event)
@@ -410,8 +409,8 @@ func (t *deployment) forgive(target, event string) {
 }
 
 // setStatus changes a deployment's status and what depends on it: the list of active deployments,
-// its hosts in flight, its batches, and whether its live actions must end. The list is made again from
-// order, so it stays sorted by rank when a failed deployment returns.
+// its hosts in flight, its batches, and whether its live actions must end. The list is made again
+// from order, so it stays sorted by rank when a failed deployment returns.
 func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
 	t.status, t.reason, t.ended = status, reason, at
 	if status == StatusActive { // retried

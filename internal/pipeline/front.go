@@ -7,7 +7,8 @@ type fronts struct {
 	found []int32 // -1: not known yet
 }
 
-// fronts returns an empty memory for the deployment as it is now. It is out of date after the next row.
+// fronts returns an empty memory for the deployment as it is now. It is out of date after the next
+// row.
 func (t *deployment) fronts() fronts {
 	f := fronts{t: t, found: make([]int32, len(t.plan.nodes))}
 	for n := range f.found {
@@ -17,8 +18,8 @@ func (t *deployment) fronts() fronts {
 }
 
 // of returns an unresolved step before n that itself waits for no other step; n if n waits for
-// none. Of several it follows the first predecessor in the order of edges. A step is marked before its
-// predecessors are, so a cycle ends the search too.
+// none. Of several it follows the first predecessor in the order of edges. A step is marked before
+// its predecessors are, so a cycle ends the search too.
 func (f fronts) of(n int32) int32 {
 	var way []int32
 	for f.found[n] < 0 {

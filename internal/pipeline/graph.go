@@ -33,8 +33,8 @@ type node struct {
 	kind               nodeKind
 }
 
-// nodeKind is the kind of a step by what completes it. The order of the constants has no meaning, and
-// they are not stored.
+// nodeKind is the kind of a step by what completes it. The order of the constants has no meaning,
+// and they are not stored.
 type nodeKind uint8
 
 const (
@@ -48,8 +48,8 @@ const (
 // takesAction reports whether the step is work; any other step is a marker.
 func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
 
-// place is what a target names, as numbers of a graph; -1 for what is below the target. The pipeline
-// itself is {-1, -1, -1}.
+// place is what a target names, as numbers of a graph; -1 for what is below the target. The
+// pipeline itself is {-1, -1, -1}.
 type place struct{ stage, group, host int32 }
 
 // stagePlan is a stage of the graph. Its nodes are its own steps, without those of its groups.
@@ -88,8 +88,8 @@ type hostPlan struct {
 func (h *hostPlan) started() int32  { return h.nodes[0] }
 func (h *hostPlan) finished() int32 { return h.nodes[len(h.nodes)-1] }
 
-// rangePlan is a batch over several stages. Its region is everything between the first stage and the
-// last one, including branches that the file does not list (R12).
+// rangePlan is a batch over several stages. Its region is everything between the first stage and
+// the last one, including branches that the file does not list (R12).
 type rangePlan struct {
 	name        string
 	id          batchID
@@ -98,7 +98,8 @@ type rangePlan struct {
 	queue       Queue
 }
 
-// Definition returns the definition that the graph was compiled from. The caller must not change it.
+// Definition returns the definition that the graph was compiled from. The caller must not change
+// it.
 func (p *Graph) Definition() *Definition { return p.def }
 
 // Steps returns the number of steps of G, markers included.
@@ -124,8 +125,8 @@ func (p *Graph) name(n int32) string { return p.short(p.target(n)) + " " + p.nod
 // short removes the pipeline's name from a path below it.
 func (p *Graph) short(target string) string { return shortTarget(p.def.Pipeline, target) }
 
-// shortTarget removes the name of a pipeline from a path below it, as people write targets. The path
-// of the pipeline itself stays.
+// shortTarget removes the name of a pipeline from a path below it, as people write targets. The
+// path of the pipeline itself stays.
 func shortTarget(name, target string) string {
 	return strings.TrimPrefix(target, name+"/")
 }
@@ -133,8 +134,8 @@ func shortTarget(name, target string) string {
 // lastPart returns the last name in a path, such as elm for greeter/prod/east/elm.
 func lastPart(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// find returns the step with a target and an event, or -1. This is how what is kept by name gets its
-// number in a graph; -1 means that this version lacks the step.
+// find returns the step with a target and an event, or -1. This is how what is kept by name gets
+// its number in a graph; -1 means that this version lacks the step.
 func (p *Graph) find(target, event string) int32 {
 	at, ok := p.targets[target]
 	if !ok {
@@ -211,8 +212,8 @@ func (p *Graph) hasHost(path string) bool {
 }
 
 // identity is where a host is and what runs there. It must stay the same while a deployment is
-// inside: the chain would otherwise resume on files that are elsewhere. The empty user and root mean
-// the default.
+// inside: the chain would otherwise resume on files that are elsewhere. The empty user and root
+// mean the default.
 type identity struct{ address, user, root, service string }
 
 // identity returns the identity of a host in this version.

@@ -17,8 +17,8 @@ type layout struct {
 	only     string  // the label of the one artifact built before the present stage; "": none or several
 }
 
-// newPlan builds G. Compile must have found no fault in the definition: a stage that names an unknown
-// predecessor, for example, would not be reached from the root.
+// newPlan builds G. Compile must have found no fault in the definition: a stage that names an
+// unknown predecessor, for example, would not be reached from the root.
 func newPlan(d *Definition) *Graph {
 	p := &Graph{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, hostsByResource: map[Resource][]int32{}}
 	l := &layout{plan: p, before: reversed(d.stageEdges())}
@@ -51,8 +51,8 @@ func (l *layout) edge(from, to int32) {
 }
 
 // stage lays out a stage. A stage without builds and groups gets an edge from its start to its
-// finish, so that the walk passes through it. Otherwise its finish would have no predecessor and the
-// stages after it would not be reached.
+// finish, so that the walk passes through it. Otherwise its finish would have no predecessor and
+// the stages after it would not be reached.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
@@ -115,9 +115,9 @@ func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
 	return g
 }
 
-// host lays out a host: host-started, the chain, host-finished, one after another, between the start
-// and the finish of its group. It also decides which artifact the host gets: the one of its arch, or
-// else the only one that is built before the stage.
+// host lays out a host: host-started, the chain, host-finished, one after another, between the
+// start and the finish of its group. It also decides which artifact the host gets: the one of its
+// arch, or else the only one that is built before the stage.
 func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	p, h := l.plan, int32(len(l.plan.hosts))
 	s := &p.def.Stages[stage]
@@ -186,8 +186,8 @@ func (l *layout) number(last int32) {
 	p.takeTurns()
 }
 
-// renumber replaces the provisional numbers of steps in stages, groups and hosts. rank has the final
-// number of each provisional one.
+// renumber replaces the provisional numbers of steps in stages, groups and hosts. rank has the
+// final number of each provisional one.
 func (l *layout) renumber(rank []int32) {
 	p := l.plan
 	all := func(list []int32) {

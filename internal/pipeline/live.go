@@ -34,7 +34,8 @@ func (l liveSteps) has(p *Graph, n int32) bool {
 	return l[stepName{p.target(n), p.nodes[n].event}] != nil
 }
 
-// sorted lists live steps by target and event, so that a decision has them in the same order every time.
+// sorted lists live steps by target and event, so that a decision has them in the same order every
+// time.
 func (l liveSteps) sorted() []stepName {
 	names := make([]stepName, 0, len(l))
 	for name := range l {

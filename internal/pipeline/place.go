@@ -27,16 +27,16 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	e.rebuild(t, e.known(t, plan, done))
 }
 
-// recompute computes a deployment again on the graph it has, after a row that may undo something. It
-// costs O(V+E), which is acceptable for retries; facts and claims are followed without it.
+// recompute computes a deployment again on the graph it has, after a row that may undo something.
+// It costs O(V+E), which is acceptable for retries; facts and claims are followed without it.
 func (e *Engine) recompute(t *deployment) {
 	e.leaveFlight(t)
 	e.rebuild(t, e.known(t, t.plan, t.facts()))
 }
 
 // rebuild starts a new walk, and computes everything that depends on it. The walk's epoch grows, so
-// that the queue notices that its steps are out of date. The order matters: hosts in flight depend on
-// the failures counted by recount, and whether a batch may be released depends on both walk and
+// that the queue notices that its steps are out of date. The order matters: hosts in flight depend
+// on the failures counted by recount, and whether a batch may be released depends on both walk and
 // failures. The caller must have called leaveFlight.
 func (e *Engine) rebuild(t *deployment, known []bits) {
 	plan := t.plan
@@ -94,9 +94,9 @@ func (e *Engine) recount(t *deployment) {
 	}
 }
 
-// isOver reports whether more hosts of the group failed than maxFailed allows. Hosts that were given up
-// count as well as those with a failure now. Without a failure now nothing is over, even if an edit
-// has lowered maxFailed below what was tolerated.
+// isOver reports whether more hosts of the group failed than maxFailed allows. Hosts that were
+// given up count as well as those with a failure now. Without a failure now nothing is over, even
+// if an edit has lowered maxFailed below what was tolerated.
 func (t *deployment) isOver(group int32) bool {
 	g := &t.plan.groups[group]
 	failures := int(t.broken[group])

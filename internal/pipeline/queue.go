@@ -7,8 +7,8 @@ import "slices"
 // only the first host that may start is on the heap, until it has started or
 // turned out to be blocked for a reason of its own.
 //
-// The queue decides only which steps are looked at, never what is decided: a step that it leaves out
-// would be blocked for the same reason as the one that stands for it. It is not part of the fold.
+// The queue decides only which steps are looked at, never what is decided: a step that it leaves
+// out would be blocked for the same reason as the host before it. It is not part of the fold.
 type queue struct {
 	heap   []int32  // the step whose turn is first on top
 	turn   []int32  // per step: its place in the order of a pass; of the graph, not changed here
@@ -78,8 +78,8 @@ func (q *queue) feed(group int32) {
 	s.out++
 }
 
-// unpark puts the blocked steps back on the heap, after something was freed or time has passed. The
-// next hosts of groups that were fed stay out as well.
+// unpark puts the blocked steps back on the heap. Decide does so before every round, since what
+// blocked them may be gone.
 func (q *queue) unpark() {
 	for _, n := range q.parked {
 		q.push(n)
@@ -105,8 +105,8 @@ func (t *deployment) park(n int32, ownReason bool) {
 	}
 }
 
-// candidates lists every doable, unclaimed, unfailed step, unordered. It takes none from the queue. A
-// step that a pass has popped and not parked yet is missing.
+// candidates lists every doable, unclaimed, unfailed step, unordered. It takes none from the queue.
+// A step that a pass has popped and not parked yet is missing.
 func (t *deployment) candidates() []int32 {
 	t.collect()
 	list := slices.Concat(t.queue.heap, t.queue.parked)
@@ -116,8 +116,8 @@ func (t *deployment) candidates() []int32 {
 	return slices.DeleteFunc(list, func(n int32) bool { return t.is(n, claimed|failed) || !t.isDoable(n) })
 }
 
-// push puts a step on the heap. The heap is written out, because container/heap would allocate for
-// every step and a pass pushes each doable step.
+// push puts a step on the heap. The heap is written out, because container/heap would convert
+// every number to an interface, and a pass pushes each doable step.
 func (q *queue) push(n int32) {
 	q.heap = append(q.heap, n)
 	for i := len(q.heap) - 1; i > 0; {

@@ -58,8 +58,8 @@ func (p *Graph) placeBatches() {
 	}
 }
 
-// around lists the batches whose region has the step in it, innermost first. The start and the end of
-// the pipeline are in no batch.
+// around lists the batches whose region has the step in it, innermost first. The start and the end
+// of the pipeline are in no batch.
 func (p *Graph) around(n int32) []batch {
 	at := &p.nodes[n]
 	if at.stage < 0 {
@@ -169,8 +169,8 @@ func (p *Graph) stagePaths(stages []int32) []string {
 }
 
 // isInside reports whether some step of the region is complete or claimed. A deployment that has
-// passed the region is inside by this measure too, so callers also ask whether the close is resolved.
-// Of a host its start is enough, since nothing on the host comes before it.
+// passed the region is inside by this measure too, so callers also ask whether the close is
+// resolved. Of a host its start is enough, since nothing on the host comes before it.
 func (t *deployment) isInside(b batch) bool {
 	if b.host >= 0 {
 		return t.is(b.open, complete|claimed)

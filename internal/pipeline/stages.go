@@ -2,8 +2,8 @@ package pipeline
 
 import "slices"
 
-// stageEdges lists the direct successors of every stage, in file order. A name that is not a stage is
-// left out: Compile reports it, and calls this before it has.
+// stageEdges lists the direct successors of every stage, in file order. A name that is not a stage
+// is left out: Compile reports it, and calls this before it has.
 func (d *Definition) stageEdges() [][]int {
 	index := make(map[string]int, len(d.Stages))
 	for i := range d.Stages {
@@ -31,8 +31,8 @@ func reversed(next [][]int) [][]int {
 	return prev
 }
 
-// reached returns which stages are reached from one stage over one or more edges. A stage is reached
-// from itself only on a cycle.
+// reached returns which stages are reached from one stage over one or more edges. A stage is
+// reached from itself only on a cycle.
 func reached(from int, next [][]int) []bool {
 	seen := make([]bool, len(next))
 	queue := []int{from}
@@ -51,7 +51,8 @@ func reached(from int, next [][]int) []bool {
 
 // region lists the stages of a range from its first to its last stage, in file order: these two and
 // all that come after the one and before the other. The stages between them that a file leaves out
-// belong to the region as well, since a deployment in them is between its first and last step (R12).
+// belong to the region as well, since a deployment in them is between its first and last step
+// (R12).
 func (d *Definition) region(first, last int) []int32 {
 	next := d.stageEdges()
 	prev := reversed(next)
@@ -99,8 +100,9 @@ func onlyOne(labels []string) string {
 	return ""
 }
 
-// pairs lists the kinds of steps that a stage has, whether or not there is a host. The order is that
-// of a deployment on its way through the stage, so an edit lists what it introduces in this order.
+// pairs lists the kinds of steps that a stage has, whether or not there is a host. The order is
+// that of a deployment on its way through the stage, so an edit lists what it introduces in this
+// order.
 func (d *Definition) pairs(stage int) []stepKind {
 	s := &d.Stages[stage]
 	path := Path(d.Pipeline, s.Name)

@@ -116,8 +116,8 @@ func (d *Definition) VarsOf(stage *Stage, group *Group, host *Host) map[string]s
 	return vars
 }
 
-// byName returns a pointer to the first element of list whose name is as given, or nil. of returns an
-// element's name.
+// byName returns a pointer to the first element of list whose name is as given, or nil. of returns
+// an element's name.
 func byName[T any](list []T, name string, of func(*T) string) *T {
 	for i := range list {
 		if of(&list[i]) == name {

@@ -67,8 +67,8 @@ func (w *walk) restart() {
 			w.elided++
 		}
 	}
-	// The counts above must be complete before the first step is resolved: resolve lowers open, and a
-	// component whose edges were not counted yet would seem to be entered.
+	// The counts above must be complete before the first step is resolved: resolve lowers open, and
+	// a component whose edges were not counted yet would seem to be entered.
 	for s := range int32(w.g.size()) {
 		if w.step[s]&(complete|claimed) != 0 {
 			w.passBefore(s)
@@ -91,9 +91,9 @@ func (w *walk) isElided(s int32) bool {
 	return !w.is(s, complete) && (w.is(s, excluded) || w.later[w.g.component[s]])
 }
 
-// isDoable reports whether the step is on the frontier, new, ready and not excluded. This is the one
-// definition of doable (R13). A claimed or failed step is doable as well; those are conditions of
-// check.
+// isDoable reports whether the step is on the frontier, new, ready and not excluded. This is the
+// one definition of doable (R13). A claimed or failed step is doable as well; those are conditions
+// of check.
 func (w *walk) isDoable(s int32) bool {
 	return !w.is(s, resolved) && !w.isElided(s) && w.wait[w.g.component[s]] == 0 && w.isReached(s)
 }
@@ -198,8 +198,8 @@ func (w *walk) passBefore(s int32) {
 	}
 }
 
-// pass marks a component as having something complete or claimed strictly after it. Excluded members
-// were counted as elided before.
+// pass marks a component as having something complete or claimed strictly after it. Excluded
+// members were counted as elided before.
 func (w *walk) pass(c int32) {
 	w.later[c] = true
 	for _, m := range w.g.members.of(c) {
@@ -260,8 +260,8 @@ func (w *walk) follow() {
 	}
 }
 
-// enter walks through the elided steps of a component and offers the remaining ones. All members are
-// resolved before the first is offered, since in a cycle they may lead to each other.
+// enter walks through the elided steps of a component and offers the remaining ones. All members
+// are resolved before the first is offered, since in a cycle they may lead to each other.
 func (w *walk) enter(c int32) {
 	for _, m := range w.g.members.of(c) {
 		w.resolveElided(m)
