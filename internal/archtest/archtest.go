@@ -38,7 +38,7 @@ var layers = map[string]Layer{
 	"fault": Pure, "action": Pure, "cachekey": Pure, "pipeline": Pure, "document": Pure, "build": Pure, "definition": Pure, "cron": Pure,
 	"store": Log, "queue": Log, "journal": Log, "token": Log, "ledger": Log, "loop": Log, "semaphore": Log,
 	"blob": Adapter, "aws": Adapter, "kube": Adapter, "git": Adapter, "command": Adapter, "yamltree": Adapter, "results": Adapter, "workspace": Adapter, "config": Adapter,
-	"secret": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
+	"secret": Adapter, "ssh": Adapter, "webhook": Adapter, "callback": Adapter, "jsonpath": Adapter,
 	"conductor": Component, "deployer": Component, "caboose": Component, "builder": Component,
 	"server": Face, "web": Face,
 	"assembly": Wiring, "cli": Wiring,

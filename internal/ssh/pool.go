@@ -1,0 +1,336 @@
+package ssh
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Limits of connections. A server that follows the defaults of OpenSSH allows ten channels.
+const (
+	dialTime     = 10 * time.Second // for the TCP connection and the handshake together
+	keepEvery    = 15 * time.Second // between two questions whether the host still answers
+	keepMisses   = 3                // unanswered questions after which a connection is dead
+	maxChannels  = 4                // commands and forwarded ports of a connection at a time
+	defaultIdle  = time.Minute      // a connection that nothing uses is closed after this
+	defaultDials = 64               // connections that are being made at a time
+)
+
+// Config configures a Pool.
+type Config struct {
+	Identities []string      // files of private keys for targets that name none; those that are missing or locked are left out
+	Agent      string        // socket of an ssh-agent, whose keys come first; "": none
+	Dials      int           // connections that are being made at a time; default 64
+	Idle       time.Duration // how long a connection without use stays open; default 1 min
+}
+
+// Target is an account on a host.
+type Target struct {
+	Address    string // HOST:PORT
+	User       string
+	HostKey    string  // its fingerprint, SHA256:…; "": one of KnownHosts
+	KnownHosts string  // file of host keys, in OpenSSH's format
+	Identity   string  // file of the private key; "": Config.Identities
+	Jump       *Target // the host that leads there; nil: none
+}
+
+// key names the connections that two targets may share: everything that decides who is reached.
+func (t Target) key() string {
+	key := fmt.Sprintf("%s@%s %q %q %q", t.User, t.Address, t.HostKey, t.KnownHosts, t.Identity)
+	if t.Jump != nil {
+		key += " by " + t.Jump.key()
+	}
+	return key
+}
+
+// Pool shares connections. Safe for concurrent use.
+type Pool struct {
+	config  Config
+	dialing chan struct{}
+
+	mu     sync.Mutex
+	lines  map[string]*line
+	closed bool
+}
+
+// line is the connection to one target, or the attempt to make it. Its users count; the last one to
+// leave starts the clock after which it is closed.
+type line struct {
+	made   chan struct{} // closed when client or err is set
+	client *ssh.Client
+	err    error
+	slots  chan struct{} // a place for each channel
+	dead   chan struct{} // closed when the connection has ended
+	users  int           // below, guarded by Pool.mu
+	idle   *time.Timer
+	jump   *Host // the way to it, held as long as the line
+}
+
+// NewPool makes a pool without connections.
+func NewPool(c Config) *Pool {
+	if c.Dials <= 0 {
+		c.Dials = defaultDials
+	}
+	if c.Idle <= 0 {
+		c.Idle = defaultIdle
+	}
+	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), lines: map[string]*line{}}
+}
+
+// Close closes all connections. Commands that run lose their streams.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	lines := p.lines
+	p.lines = map[string]*line{}
+	p.mu.Unlock()
+	for _, l := range lines {
+		<-l.made // at the latest after dialTime
+		l.end()
+	}
+}
+
+// Host returns a connection to the target, made if there is none that lives. The caller closes it.
+func (p *Pool) Host(ctx context.Context, t Target) (*Host, error) {
+	for {
+		l, err := p.take(t)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-l.made:
+		case <-ctx.Done():
+			p.leave(l)
+			return nil, context.Cause(ctx)
+		}
+		if l.err != nil {
+			p.leave(l)
+			return nil, l.err
+		}
+		select {
+		case <-l.dead: // it ended since: the next one is fresh
+			p.forget(t, l)
+			p.leave(l)
+		default:
+			return &Host{pool: p, line: l, target: t}, nil
+		}
+	}
+}
+
+// take counts a user of the target's line, and begins to make the line when there is none.
+func (p *Pool) take(t Target) (*line, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fault.New(fault.Unavailable, "connections are closed: Waybill is ending")
+	}
+	l := p.lines[t.key()]
+	if l == nil {
+		l = &line{made: make(chan struct{}), dead: make(chan struct{}), slots: make(chan struct{}, maxChannels)}
+		p.lines[t.key()] = l
+		go p.connect(t, l)
+	}
+	l.users++
+	if l.idle != nil {
+		l.idle.Stop()
+		l.idle = nil
+	}
+	return l, nil
+}
+
+// leave counts a user less. The last one starts the clock.
+func (p *Pool) leave(l *line) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.users--; l.users > 0 {
+		return
+	}
+	l.idle = time.AfterFunc(p.config.Idle, func() { p.retire(l) })
+}
+
+// retire closes a line that nothing has used for a while.
+func (p *Pool) retire(l *line) {
+	p.mu.Lock()
+	if l.users > 0 {
+		p.mu.Unlock()
+		return
+	}
+	for key, kept := range p.lines {
+		if kept == l {
+			delete(p.lines, key)
+		}
+	}
+	p.mu.Unlock()
+	<-l.made
+	l.end()
+}
+
+// forget removes a line, so that the next user makes another one.
+func (p *Pool) forget(t Target, l *line) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines[t.key()] == l {
+		delete(p.lines, t.key())
+	}
+}
+
+// end closes the connection.
+func (l *line) end() {
+	if l.client != nil {
+		_ = l.client.Close()
+	}
+	if l.jump != nil {
+		_ = l.jump.Close()
+	}
+}
+
+// connect makes the connection of a line. Its time counts from here, not from the users that wait: a
+// user that gives up must not take it from the others.
+func (p *Pool) connect(t Target, l *line) {
+	defer close(l.made)
+	p.dialing <- struct{}{} // others are dialed within dialTime each
+	defer func() { <-p.dialing }()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), dialTime, fmt.Errorf("no answer within %s", dialTime))
+	defer cancel()
+	if l.client, l.err = p.dial(ctx, t, l); l.err != nil {
+		p.forget(t, l)
+		l.end()
+		return
+	}
+	go l.watch()
+	go l.keepAlive()
+}
+
+// dial reaches the target and proves who both sides are.
+func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error) {
+	check, kinds, err := t.hostKeys()
+	if err != nil {
+		return nil, err
+	}
+	methods, done, err := p.config.methods(t)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	raw, err := p.reach(ctx, t, l)
+	if err != nil {
+		return nil, err
+	}
+	var refused error // what the check of the host key says, which the handshake's error hides
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	conn, channels, requests, err := ssh.NewClientConn(raw, t.Address, &ssh.ClientConfig{
+		User: t.User, Auth: methods, HostKeyAlgorithms: kinds,
+		HostKeyCallback: func(address string, remote net.Addr, key ssh.PublicKey) error {
+			refused = check(address, remote, key)
+			return refused
+		},
+	})
+	inTime := stop()
+	switch {
+	case refused != nil:
+		_ = raw.Close()
+		return nil, refused
+	case err != nil:
+		_ = raw.Close()
+		if !inTime {
+			err = context.Cause(ctx)
+		}
+		return nil, handshakeError(t, err)
+	}
+	return ssh.NewClient(conn, channels, requests), nil
+}
+
+// reach makes the TCP connection, over the jump host if there is one.
+func (p *Pool) reach(ctx context.Context, t Target, l *line) (net.Conn, error) {
+	if t.Jump == nil {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", t.Address)
+		if err != nil {
+			return nil, wayError(ctx, err)
+		}
+		return conn, nil
+	}
+	jump, err := p.Host(ctx, *t.Jump)
+	if err != nil {
+		return nil, fmt.Errorf("jump host %s: %w", t.Jump.Address, err)
+	}
+	l.jump = jump
+	conn, err := jump.Dial(ctx, "tcp", t.Address)
+	if err != nil {
+		return nil, fmt.Errorf("from the jump host %s: %w", t.Jump.Address, wayError(ctx, err))
+	}
+	return conn, nil
+}
+
+// methods returns how to authenticate: with the key that the target names, else with those of the agent
+// and then the configured ones. done is called after the handshake: an agent is asked during it.
+func (c *Config) methods(t Target) (methods []ssh.AuthMethod, done func(), err error) {
+	signers, err := c.signers(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.Identity == "" && c.Agent != "" {
+		conn, err := net.Dial("unix", c.Agent)
+		switch {
+		case err == nil:
+			both := func() ([]ssh.Signer, error) {
+				held, err := agent.NewClient(conn).Signers()
+				if err != nil && len(signers) == 0 {
+					return nil, err
+				}
+				return append(held, signers...), nil
+			}
+			return []ssh.AuthMethod{ssh.PublicKeysCallback(both)}, func() { _ = conn.Close() }, nil
+		case len(signers) == 0:
+			return nil, nil, fault.Permanent(fault.New(fault.Unavailable, "reach the ssh-agent: %w", err))
+		}
+	}
+	return []ssh.AuthMethod{ssh.PublicKeys(signers...)}, func() {}, nil
+}
+
+// watch notes the end of the connection.
+func (l *line) watch() {
+	_ = l.client.Wait()
+	close(l.dead)
+}
+
+// keepAlive asks the host from time to time whether it is there, and ends a connection whose host does
+// not answer: without data TCP would notice after hours.
+func (l *line) keepAlive() {
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
+	answers := make(chan error, 1)
+	asking, missed := false, 0
+	for {
+		select {
+		case <-l.dead:
+			return
+		case err := <-answers:
+			if err != nil {
+				_ = l.client.Close()
+				return
+			}
+			asking, missed = false, 0
+		case <-ticker.C:
+			if asking {
+				if missed++; missed >= keepMisses {
+					_ = l.client.Close()
+					return
+				}
+				continue
+			}
+			asking = true
+			go func() {
+				_, _, err := l.client.SendRequest("keepalive@openssh.com", true, nil)
+				answers <- err // it has room, and one is asked at a time
+			}()
+		}
+	}
+}
