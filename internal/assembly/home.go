@@ -66,8 +66,8 @@ func findUpwards(dir, name string) (path string, ok bool) {
 	}
 }
 
-// create makes the home when it is not there: for its owner alone, and ignored by git.
-func (h Home) create() error {
+// Create makes the home when it is not there: for its owner alone, and ignored by git.
+func (h Home) Create() error {
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return h.unusable(err)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -35,6 +34,7 @@ type Session struct {
 	metrics *obs.Ledger     // of the log; nil with --server
 	blobs   blob.Store      // nil with --server
 	service *server.Service // the Operations on a log; nil with --server
+	hosts   *step.Hosts     // nil with --server
 	Live    *config.Live    // the configuration in force; nil with --server
 	source  []byte          // the configuration file as read at startup; nil if there was none
 	serving string          // which of the configuration's conductors this process is
@@ -79,7 +79,7 @@ func (p Place) Open(ctx context.Context, dir string, m Mode) (*Session, error) {
 		}
 	}
 	if m != Existing {
-		if err := s.Home.create(); err != nil {
+		if err := s.Home.Create(); err != nil {
 			return nil, err
 		}
 	}
@@ -153,9 +153,12 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 		return errors.Join(fault.New(fault.Unavailable, "open the blob store %s: %w", blobs, err), l.Close())
 	}
 	planner.Blobs, planner.Jobs = store, l
+	if s.hosts, err = s.place.Hosts(s.Home, s.dir); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	options := server.ServiceOptions{
 		Offers: s.offers(), Retention: s.Live.Now().Ledger.Retention, LargestUpload: s.Live.Now().Server.LargestUpload,
-		Inspect: s.inspectHost, Current: s.currentRelease, ReadLog: s.readServiceLog,
+		Inspect: s.hosts.Look, Current: s.hosts.Current, ReadLog: s.hosts.ReadLog,
 	}
 	if s.Kind == Embedded {
 		options.Idle = func() bool { return !s.Home.held() }
@@ -167,21 +170,6 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	s.service = server.NewService(reads, store, options)
 	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil
-}
-
-// inspectHost returns the state of a service on a host of this machine.
-func (s *Session) inspectHost(ctx context.Context, host pipeline.Host, service string) (step.State, bool, error) {
-	return step.Look(ctx, s.Home.Dir, host, service)
-}
-
-// currentRelease reads which release a host of this machine has switched to.
-func (s *Session) currentRelease(host pipeline.Host, service string) (string, bool, error) {
-	return step.Current(s.Home.Dir, host, service)
-}
-
-// readServiceLog reads what a service on a host of this machine has printed.
-func (s *Session) readServiceLog(host pipeline.Host, service string, most int64) (step.ServiceLog, bool, error) {
-	return step.ReadLog(s.Home.Dir, host, service, most)
 }
 
 // blobURL returns where this process keeps blobs.
@@ -201,6 +189,9 @@ func (s *Session) PrivateBlobs() string {
 }
 
 func (s *Session) Close() {
+	if s.hosts != nil {
+		s.hosts.SSH.Close()
+	}
 	if s.Ledger != nil {
 		_ = s.Ledger.Close() // what was committed stays, and the command has ended
 	}

@@ -179,7 +179,7 @@ func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 
 // builtIn returns the handlers that no file describes, by the name that actions carry.
 func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
-	config := step.Config{Home: s.Home.Dir, Dir: s.dir, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log}
+	config := step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log}
 	if s.Kind == shared { // others have homes of their own, and hosts in them
 		here, err := s.hostHome()
 		if err != nil {
@@ -187,16 +187,12 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 		}
 		config.Homes, config.Here = s.Ledger, here
 	}
-	steps, err := step.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("make the handler of steps: %w", err)
-	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
 	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: []string{program}, Ledger: s.Ledger, Blobs: s.blobs, Log: log})
-	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, "build": builds}
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": step.New(config), "build": builds}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
 		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, Log: s.Ledger}
 	}

@@ -50,7 +50,7 @@ var exitStatuses = map[string]exits{
 	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"), "deployment watch": reads.with("greeter#7"),
 	"deployment why": reads.with("greeter#7"), "log": reads.with("greeter"),
 	"pipeline apply": projects, "pipeline list": reads, "pipeline show": reads.with("greeter"), "pipeline stop": beside.with("greeter"),
-	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
+	"pipeline trust": projects, "pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
 	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"), "run": projects, "ship": projects, "status": reads,
 	"service log":  reads.with("greeter beta/all/oak"),

@@ -30,11 +30,24 @@ type validDocument struct {
 	Problems fault.Problems `json:"problems"` // warnings too
 }
 
+// asWarnings returns problems as warnings.
+func asWarnings(problems fault.Problems) fault.Problems {
+	for i := range problems {
+		problems[i].Warning = true
+	}
+	return problems
+}
+
 func (a *app) validate(ctx context.Context, arguments []string) error {
 	p, err := a.projectFrom(arguments)
 	if err == nil {
 		err = a.checkIgnored(ctx, p)
 		p.warnings = append(p.warnings, a.secretWarnings(ctx, p)...)
+	}
+	if err == nil {
+		var unknown fault.Problems
+		unknown, err = a.unknownHosts(p, a.HomeOf(p.dir))
+		p.warnings = append(p.warnings, asWarnings(unknown)...)
 	}
 	problems, wrong := problemsOf(err)
 	if err != nil && !wrong {

@@ -45,7 +45,7 @@ func TestStories(t *testing.T) {
 }
 
 // play runs one story. A program in it that does not end is ended, and fails it.
-func play(t *testing.T, story string) {
+func play(t *testing.T, story string, more ...func(*testscript.Env) error) {
 	t.Helper()
 	testscript.Run(t, testscript.Params{
 		Files:               []string{story},
@@ -53,7 +53,14 @@ func play(t *testing.T, story string) {
 		RequireUniqueNames:  true,
 		RequireExplicitExec: false,
 		UpdateScripts:       goldentest.Rewrite(),
-		Setup:               setUp,
+		Setup: func(env *testscript.Env) error {
+			for _, set := range append([]func(*testscript.Env) error{setUp}, more...) {
+				if err := set(env); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"commit": commit,
 			"status": status,

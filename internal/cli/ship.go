@@ -84,6 +84,9 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 		return err
 	}
 	defer s.Close()
+	if err := a.checkHostKeys(p, s); err != nil {
+		return err
+	}
 	a.warnPrivateBlobs(s.PrivateBlobs())
 	a.printProblems(a.secretWarnings(ctx, p))
 	tree, err := p.tree(ctx, s.Home)

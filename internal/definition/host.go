@@ -29,8 +29,8 @@ func (r *reader) hosts(n *document.Node, at string, base scope) []pipeline.Host 
 func (r *reader) host(n *document.Node, at string, names names, base scope) pipeline.Host {
 	switch n.Kind {
 	case document.String:
-		h := pipeline.Host{URL: n.Text}
-		h.Name = r.hostURL(n, n.Text, at)
+		h := pipeline.Host{}
+		h.Name, h.URL = r.hostURL(n, n.Text, at)
 		if h.Name != "" {
 			names.check(n, h.Name, at)
 		}
@@ -43,39 +43,42 @@ func (r *reader) host(n *document.Node, at string, names names, base scope) pipe
 	if !r.Check(n, document.Place{Path: at, At: n.At}, host) {
 		return pipeline.Host{}
 	}
-	h := pipeline.Host{URL: n.Str("url"), Arch: n.Str("arch"), Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
+	h := pipeline.Host{URL: n.Str("url"), HostKey: r.fingerprint(n.Get("hostKey"), at+".hostKey"), Arch: n.Str("arch"), Root: n.Str("root"), Vars: r.vars(n.Get("vars"), at+".vars")}
 	if own := r.overrideService(base, n, at); n.Get("service") != nil {
 		h.Service = &own.service
 	}
 	if u := n.Get("url"); u != nil && u.Kind == document.String {
-		h.Name = r.hostURL(u, u.Text, at+".url")
+		h.Name, h.URL = r.hostURL(u, u.Text, at+".url")
 	}
 	if name := n.Get("name"); name != nil {
 		h.Name = names.take(n, at)
 	} else if h.Name != "" {
 		names.check(n, h.Name, at)
 	}
-	if root := n.Get("root"); root != nil && (hasControl(h.Root) || strings.Contains("/"+h.Root+"/", "/../")) {
-		r.Add(root, "bad-path", at, "root %q: want a folder", h.Root)
+	if root := n.Get("root"); root != nil && (hasControl(h.Root) || strings.Contains("/"+h.Root+"/", "/../") || strings.Trim(h.Root, "-~") != h.Root) {
+		r.Add(root, "bad-path", at, "root %q: want a folder; a relative one counts from the home of the account", h.Root)
 	}
 	return h
 }
 
-// hostURL reports a URL that does not name a host, and returns the name that is in it.
-func (r *reader) hostURL(n *document.Node, text, at string) string {
+// hostURL reports a URL that does not name a host. It returns the name that is in it, and the URL as it is stored: that of
+// an ssh host has its user and port.
+func (r *reader) hostURL(n *document.Node, text, at string) (name, stored string) {
 	u, err := url.Parse(text)
-	foreign := err == nil && strings.Contains(text, "://") && u.Scheme != "ssh" && u.Scheme != "local"
-	if err == nil && !foreign && !hasControl(text) {
-		if u.Scheme != "local" {
-			r.Add(n, "not-supported", at, "ssh hosts are not yet supported")
-			return ""
-		}
-		if name := localName(u); name != "" {
-			return name
+	if err == nil && !hasControl(text) {
+		switch {
+		case u.Scheme == "local":
+			if name := localName(u); name != "" {
+				return name, text
+			}
+		case u.Scheme == "ssh" || !strings.Contains(text, "://"):
+			if name, stored := r.sshURL(n, u, text, at); stored != "" || name != "" {
+				return name, stored
+			}
 		}
 	}
 	r.Add(n, "bad-url", at, "want ssh://[user@]host[:port], local://name or local:///dir")
-	return ""
+	return "", text
 }
 
 // localName returns the name in the URL of a local host, local://name or local:///dir; "": it has none, or more than that.

@@ -46,6 +46,7 @@ func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
 // reader collects the faults of one document.
 type reader struct {
 	document.Reader
+	ssh account // that URLs of hosts leave out
 }
 
 func newReader() *reader {
@@ -111,6 +112,7 @@ func (r *reader) definition(n *document.Node) pipeline.Definition {
 		Order:    pipeline.Order(orDefault(n.Str("order"), string(pipeline.Runnable))),
 		Pin:      isTrue(n.Get("pin")),
 		Keep:     r.keep(n.Get("keep")),
+		SSH:      r.reach(n.Get("ssh")),
 		Vars:     r.vars(n.Get("vars"), "vars"),
 	}
 	if at := n.Get("pipeline"); at != nil && at.Kind == document.String && !pipelineName.MatchString(d.Pipeline) {

@@ -100,8 +100,24 @@ func TestFaults(t *testing.T) {
 		{"artifact outside", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"), `6:18: artifact "../x" leaves the folder of waybill.yaml`},
 		{"artifact twice", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: d/x, y: ./d/x}"), `6:26: artifact "./d/x" is named twice`},
 		{"build file outside", testPipeline(test, "name: b\nbuild: /etc/x"), `5:10: build file "/etc/x" leaves the folder of waybill.yaml`},
-		{"ssh host", testPipeline(test, "name: a\nhosts: [{url: \"ssh://oak\"}]"), "5:17: ssh hosts are not yet supported"},
-		{"short ssh host", testPipeline(test, "name: a\nhosts: [oak.example.net]"), "5:11: ssh hosts are not yet supported"},
+		{"ssh host without a user", testPipeline(test, "name: a\nhosts: [{url: \"ssh://oak\"}]"), "5:17: oak needs a user: ssh://user@oak, or ssh.user for all hosts"},
+		{"short ssh host without a user", testPipeline(test, "name: a\nhosts: [oak.example.net]"),
+			"5:11: oak.example.net needs a user: ssh://user@oak.example.net, or ssh.user for all hosts"},
+		{"ssh host with a password", testPipeline(test, "name: a\nhosts: [\"ssh://u:p@oak\"]"), "5:11: the URL has a password: ssh hosts are entered with keys"},
+		{"ssh host with a path", testPipeline(test, "name: a\nhosts: [\"ssh://u@oak/srv\"]"), "5:11: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"ssh host with a port too many", testPipeline(test, "name: a\nhosts: [\"ssh://u@oak:70000\"]"), "5:11: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"ssh host that is an option", testPipeline(test, "name: a\nhosts: [\"ssh://u@-oak\"]"), "5:11: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"ssh user that is an option", testPipeline(test, "name: a\nhosts: [\"ssh://-u@oak\"]"), `5:11: user "-u": letters, digits, ".", "_" and "-" only`},
+		{"ssh host without a name", testPipeline(test, "name: a\nhosts: [\"ssh://u@:22\"]"), "5:11: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"host key", testPipeline(test, "name: a\nhosts: [{url: \"ssh://u@oak\", hostKey: \"MD5:00\"}]"),
+			"5:41: want the fingerprint of the host's key, SHA256: and 43 characters, as ssh-keygen -l prints it"},
+		{"ssh user", testPipeline("ssh: {user: \"a b\"}\n"+test, beta), `2:13: user "a b": letters, digits, ".", "_" and "-" only`},
+		{"ssh port", testPipeline("ssh: {port: 0}\n"+test, beta), "2:13: ssh.port: want a whole number from 1 to 65535"},
+		{"jump host", testPipeline("ssh: {jump: bastion}\n"+test, beta), "2:13: want ssh://[user@]host[:port]"},
+		{"root above", testPipeline(test, "name: a\nhosts: [{url: \"ssh://u@oak\", root: \"../x\"}]"),
+			`5:38: root "../x": want a folder; a relative one counts from the home of the account`},
+		{"root with a tilde", testPipeline(test, "name: a\nhosts: [{url: \"ssh://u@oak\", root: \"~/x\"}]"),
+			`5:38: root "~/x": want a folder; a relative one counts from the home of the account`},
 		{"host URL", testPipeline(test, "name: a\nhosts: [{url: \"http://oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
 		{"host URL with a password", testPipeline(test, "name: a\nhosts: [{url: \"local://u:p@oak\"}]"), "5:17: want ssh://[user@]host[:port], local://name or local:///dir"},
 		{"deploy before replicate", testPipeline("steps: [deploy, replicate]\n"+test, beta), "2:9: deploy comes before replicate"},
@@ -135,7 +151,6 @@ func TestFaults(t *testing.T) {
 		{"environment", testPipeline(test, "name: c\nenvironment: {targets: []}"), `5:3: "environment" is not yet supported`},
 		{"request", testPipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
 		{"inputs", testPipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
-		{"ssh", testPipeline("ssh: {user: x}\n"+test, beta), `2:1: "ssh" is not yet supported`},
 		{"two ways to test", testPipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
 		{"shared outside", testPipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
 		{"unknown after", testPipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: stage "bata" not found (did you mean "beta"?)`},
@@ -234,6 +249,31 @@ stages:
 	wantVars := map[string]string{"x": "7", "y": "2", "host": "h", "stage": "beta", "group": "g", "address": "127.0.0.1", "revision": "r1", "release": "r1-abc"}
 	if diff := cmp.Diff(wantVars, target.Vars); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestSSHHostsAreStoredWhole: where a deployment goes depends on the file alone.
+func TestSSHHostsAreStoredWhole(t *testing.T) {
+	t.Parallel()
+	key := "SHA256:" + strings.Repeat("A", 43)
+	d, problems := read(testPipeline("ssh: {user: deploy, port: 2222, identity: ~/.ssh/id, jump: \"ssh://me@bastion\", jumpKey: \""+key+"\", sudo: true}\ntest: [{run: [x]}]\n",
+		"name: a\nhosts: [oak.example.net, \"ssh://root@ELM:22\", {url: \"ssh://[::1]\", name: six, hostKey: \""+key+"\", root: srv}]"))
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := []pipeline.Host{
+		{Name: "oak.example.net", URL: "ssh://deploy@oak.example.net:2222"},
+		{Name: "ELM", URL: "ssh://root@elm:22"},
+		{Name: "six", URL: "ssh://deploy@[::1]:2222", HostKey: key, Root: "srv"},
+	}
+	if diff := cmp.Diff(want, d.Stages[0].Groups[0].Hosts); diff != "" {
+		t.Errorf("hosts (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(&pipeline.SSH{Identity: "~/.ssh/id", Jump: "ssh://me@bastion:2222", JumpKey: key, Sudo: true}, d.SSH); diff != "" {
+		t.Errorf("ssh (-want +got)\n%s", diff)
+	}
+	if got := definition.Address(want[2]); got != "::1" {
+		t.Errorf("${address} is %s", got)
 	}
 }
 

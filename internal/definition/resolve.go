@@ -3,6 +3,7 @@ package definition
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -26,8 +27,13 @@ type Revision struct {
 	Release string // name of the release's folder
 }
 
-// Address returns the value of ${address}, the address at which a host is reached.
-func Address(pipeline.Host) string { return "127.0.0.1" }
+// Address returns the value of ${address}, the address at which a host is reached, without the port.
+func Address(h pipeline.Host) string {
+	if u, err := url.Parse(h.URL); err == nil && h.Remote() {
+		return u.Hostname()
+	}
+	return "127.0.0.1"
+}
 
 // Resolve returns the host at a full path such as greeter/prod/east/elm; fault.NotFound when the
 // definition has none there, fault.Invalid for a variable that is not set.

@@ -22,9 +22,19 @@ var file = []document.Key{
 		Help: "Chain of every host, in order; an item is replicate, deploy, test or an own step."},
 	{Name: "test", Shape: document.Objects, Keys: check, Help: "Checks of a deployed host; all must pass."},
 	{Name: "retry", Shape: document.Object, Keys: retry, Help: "How often and how long a step is tried."},
-	{Name: "ssh", Shape: document.Object, Later: true, Help: "How hosts are reached."},
+	{Name: "ssh", Shape: document.Object, Keys: reach, Help: "How ssh hosts are reached."},
 	{Name: "stages", Shape: document.Objects, Keys: stage, Required: true, Help: "The stages; without after, each follows the one above."},
 	{Name: "batches", Shape: document.Objects, Keys: batch, Help: "Ranges of stages that one deployment holds at a time."},
+}
+
+var reach = []document.Key{
+	{Name: "user", Shape: document.Text, Help: "Account on hosts whose URL names none."},
+	{Name: "port", Shape: document.Number, Default: "22", Help: "Port of hosts whose URL names none."},
+	{Name: "identity", Shape: document.Text, Default: "the keys of the ssh-agent, and those in ~/.ssh", Help: "File of the private key, without a passphrase; ~/ is the home of Waybill's user."},
+	{Name: "knownHosts", Shape: document.Text, Default: "known_hosts in the home", Help: "File of host keys, in the format of OpenSSH."},
+	{Name: "jump", Shape: document.Text, Help: "ssh://USER@HOST[:PORT] of a host that leads to the others."},
+	{Name: "jumpKey", Shape: document.Text, Help: "Fingerprint of the jump host's key, SHA256:…; default: one of knownHosts."},
+	{Name: "sudo", Shape: document.Flag, Default: "false", Help: "Run the host program as root, by sudo -n."},
 }
 
 var keep = []document.Key{
@@ -128,10 +138,10 @@ var group = []document.Key{
 
 var host = []document.Key{
 	{Name: "name", Shape: document.Text, Default: "from the URL", Help: "Name of the host, unique in its group."},
-	{Name: "url", Shape: document.Text, Required: true, Help: "local://NAME (hosts/NAME in the home) or local:///DIR."},
+	{Name: "url", Shape: document.Text, Required: true, Help: "ssh://[USER@]HOST[:PORT], local://NAME (hosts/NAME in the home) or local:///DIR."},
 	{Name: "arch", Shape: document.Text, Help: "Label of the artifact that it gets; default: the only one."},
-	{Name: "root", Shape: document.Text, Help: "Folder of the services on the host."},
-	{Name: "hostKey", Shape: document.Text, Later: true, Help: "Key of an ssh host."},
+	{Name: "root", Shape: document.Text, Default: "waybill in the account's home, /opt with sudo, or the local host's folder", Help: "Folder of the services on the host."},
+	{Name: "hostKey", Shape: document.Text, Help: "Fingerprint of an ssh host's key, SHA256:…; default: one of ssh.knownHosts."},
 	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
 	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
 }

@@ -21,9 +21,19 @@ type Definition struct {
 	Pin      bool              `json:"pin,omitempty"` // a deployment keeps the version it was created under
 	Keep     Keep              `json:"keep"`
 	Service  Service           `json:"service,omitzero"` // of every host without a service of its own
+	SSH      *SSH              `json:"ssh,omitempty"`    // how ssh hosts are reached; nil: as the defaults say
 	Vars     map[string]string `json:"vars,omitempty"`   // of every host; stages, groups and hosts override single ones
 	Stages   []Stage           `json:"stages"`           // in file order
 	Batches  []Batch           `json:"batches,omitempty"`
+}
+
+// SSH says how the ssh hosts of a pipeline are reached. User and port are in the URLs of the hosts.
+type SSH struct {
+	Identity   string `json:"identity,omitempty"`   // file of the private key; "": the keys of the agent and of ~/.ssh
+	KnownHosts string `json:"knownHosts,omitempty"` // file of host keys, for hosts without a hostKey
+	Jump       string `json:"jump,omitempty"`       // ssh://user@host:port of the host that leads to the others
+	JumpKey    string `json:"jumpKey,omitempty"`    // its host key's fingerprint
+	Sudo       bool   `json:"sudo,omitempty"`       // commands run as root on the hosts
 }
 
 // Order says whether a deployment that is blocked keeps its place in the queue.
@@ -147,13 +157,17 @@ func (l Limit) String() string {
 
 // Host is one machine, or one folder on this one. What its steps change is a Resource.
 type Host struct {
-	Name    string            `json:"name"`           // unique in its group
-	URL     string            `json:"url"`            // local://NAME or local:///DIR; ssh:// comes later
-	Arch    string            `json:"arch,omitempty"` // the artifact it gets; "": the only one
-	Root    string            `json:"root,omitempty"` // the folder of its services, relative to the host's own folder; "": that folder
+	Name    string            `json:"name"`              // unique in its group
+	URL     string            `json:"url"`               // local://NAME, local:///DIR or ssh://USER@HOST:PORT
+	HostKey string            `json:"hostKey,omitempty"` // fingerprint of an ssh host's key, SHA256:…; "": one of the known hosts
+	Arch    string            `json:"arch,omitempty"`    // the artifact it gets; "": the only one
+	Root    string            `json:"root,omitempty"`    // the folder of its services, relative to the host's own folder; "": that folder
 	Service *Service          `json:"service,omitempty"`
 	Vars    map[string]string `json:"vars,omitempty"`
 }
+
+// Remote reports whether the host is reached over ssh.
+func (h *Host) Remote() bool { return strings.HasPrefix(h.URL, "ssh://") }
 
 // Address returns the part of the host's URL that names its machine or folder: local://oak,
 // local:///srv/bench, or host:port of an ssh URL. Of an ssh URL the user is dropped, the port is

@@ -47,6 +47,13 @@ type Place struct {
 	Stage  *Stage
 	Group  *Group
 	Host   *Host
+	SSH    *SSH // how ssh hosts of the definition are reached; nil: as the defaults say
+}
+
+// Place returns the host at a full path such as greeter/prod/east/elm.
+func (d *Definition) Place(target string) (Place, bool) {
+	stage, group, host, ok := d.Find(target)
+	return Place{Target: target, Stage: stage, Group: group, Host: host, SSH: d.SSH}, ok && host != nil
 }
 
 // EachHost yields the hosts of all stages, in file order.
@@ -58,7 +65,7 @@ func (d *Definition) EachHost() iter.Seq[Place] {
 				group := &stage.Groups[j]
 				for k := range group.Hosts {
 					host := &group.Hosts[k]
-					if !yield(Place{Path(d.Pipeline, stage.Name, group.Name, host.Name), stage, group, host}) {
+					if !yield(Place{Path(d.Pipeline, stage.Name, group.Name, host.Name), stage, group, host, d.SSH}) {
 						return
 					}
 				}

@@ -159,7 +159,7 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 		}
 		left--
 		wait.Go(func() {
-			view.Service = s.lookAtService(ctx, *view.place.Host, view.service.Name)
+			view.Service = s.lookAtService(ctx, view.place, view.service.Name)
 			if view.Service != nil && view.Service.State == ServiceDown && view.stopped {
 				view.Service = &Services{State: "stopped", Release: view.Service.Release}
 			}
@@ -170,8 +170,8 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 
 // lookAtService returns the state of a service, from a recent look or from a new one. Requests that ask at the same time
 // share one look. A look that takes too long is reported inside the state.
-func (s *Service) lookAtService(ctx context.Context, host pipeline.Host, service string) *Services {
-	l, mine := s.looks.joinLook(host.URL + "\x00" + host.Root + "\x00" + service)
+func (s *Service) lookAtService(ctx context.Context, at pipeline.Place, service string) *Services {
+	l, mine := s.looks.joinLook(at.Host.URL + "\x00" + at.Host.Root + "\x00" + service)
 	if mine {
 		// Other requests may wait for this look, so the end of this request does not cut it short.
 		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
@@ -181,7 +181,7 @@ func (s *Service) lookAtService(ctx context.Context, host pipeline.Host, service
 			l.at = time.Now()
 			close(l.done)
 		}()
-		l.found = s.inspectService(whole, host, service)
+		l.found = s.inspectService(whole, at, service)
 		return l.found
 	}
 	select {
@@ -213,14 +213,14 @@ func (k *looks) joinLook(key string) (l *look, mine bool) {
 }
 
 // inspectService runs the program that looks at a service. It returns nil for a host of another machine.
-func (s *Service) inspectService(ctx context.Context, host pipeline.Host, service string) *Services {
+func (s *Service) inspectService(ctx context.Context, at pipeline.Place, service string) *Services {
 	select {
 	case s.looks.slots <- struct{}{}:
 		defer func() { <-s.looks.slots }()
 	case <-ctx.Done():
 		return unseen(ctx)
 	}
-	state, known, err := s.Inspect(ctx, host, service)
+	state, known, err := s.Inspect(ctx, at, service)
 	switch {
 	case err != nil:
 		return &Services{State: "unknown", Error: err.Error()}

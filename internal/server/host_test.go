@@ -29,7 +29,7 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		var now, all atomic.Int32
 		more := make(chan struct{})
-		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
+		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {
 			now.Add(1)
 			all.Add(1)
 			<-more
@@ -65,7 +65,7 @@ func TestRequestsShareALook(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		var calls atomic.Int32
 		more := make(chan struct{})
-		s.Inspect = func(ctx context.Context, _ pipeline.Host, _ string) (step.State, bool, error) {
+		s.Inspect = func(ctx context.Context, _ pipeline.Place, _ string) (step.State, bool, error) {
 			calls.Add(1)
 			select {
 			case <-more:
@@ -98,7 +98,7 @@ func TestALookThatTakesTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
-		s.Inspect = func(ctx context.Context, _ pipeline.Host, _ string) (step.State, bool, error) {
+		s.Inspect = func(ctx context.Context, _ pipeline.Place, _ string) (step.State, bool, error) {
 			<-ctx.Done()
 			return step.State{}, true, context.Cause(ctx)
 		}
@@ -116,13 +116,13 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
-		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) { panic("broken") }
-		host := pipeline.Host{Name: "oak", URL: "local://oak"}
+		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) { panic("broken") }
+		host := pipeline.Place{Host: &pipeline.Host{Name: "oak", URL: "local://oak"}}
 		func() {
 			defer func() { _ = recover() }()
 			s.lookAtService(t.Context(), host, "web")
 		}()
-		s.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
+		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {
 			return step.State{Service: 1}, true, nil
 		}
 		if got := s.lookAtService(t.Context(), host, "web"); got == nil || got.State != "unknown" {

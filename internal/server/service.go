@@ -29,12 +29,14 @@ type Service struct {
 
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
-	// Inspect asks how a service on a host does; known is false where that is another machine's. nil: no host is this machine's.
-	Inspect func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
-	// Current returns the name of the release that a host has switched to, "" for none; known and nil as for Inspect.
+	// Inspect asks how a service on a host does; known is false if nothing was deployed there, or this process cannot reach it.
+	// nil: it reaches none.
+	Inspect func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
+	// Current returns the name of the release that a host has switched to, "" for none; known is false for a host of another
+	// machine. nil: it reaches none.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
 	// ReadLog returns the last output of a service on a host, at most that many bytes; known and nil as for Inspect.
-	ReadLog func(host pipeline.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
+	ReadLog func(ctx context.Context, at pipeline.Place, service string, most int64) (log step.ServiceLog, known bool, err error)
 }
 
 // Offers are the handlers, processes and schedules of the configuration in force. A nil function offers nothing.
@@ -51,9 +53,9 @@ type ServiceOptions struct {
 	Retention time.Duration
 	// LargestUpload, Inspect, Current and ReadLog are the fields of Service.
 	LargestUpload int64
-	Inspect       func(ctx context.Context, host pipeline.Host, service string) (state step.State, known bool, err error)
+	Inspect       func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
 	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
-	ReadLog       func(host pipeline.Host, service string, most int64) (log step.ServiceLog, known bool, err error)
+	ReadLog       func(ctx context.Context, at pipeline.Place, service string, most int64) (log step.ServiceLog, known bool, err error)
 	// Idle reports that no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
 	Idle func() bool
 }

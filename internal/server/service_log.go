@@ -19,30 +19,30 @@ type ServiceLogView struct {
 	Text    string `json:"text"`    // includes control characters; bytes that are not UTF-8 are replaced
 }
 
-// ServiceLog returns the last output of the service on a host of this machine. The error is fault.NotFound if the definition
-// in force does not have the host, and fault.Unavailable if the host is another machine or never started a service.
+// ServiceLog returns the last output of the service on a host. The error is fault.NotFound if the definition in
+// force does not have the host, and fault.Unavailable if the host is out of reach or never started a service.
 func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceLogView, error) {
 	version, err := s.Version(ctx, name, 0)
 	if err != nil {
 		return ServiceLogView{}, err
 	}
 	d := &version.Definition
-	stage, group, host, ok := d.Find(target)
-	if !ok || host == nil {
+	at, ok := d.Place(target)
+	if !ok {
 		return ServiceLogView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", name, target)
 	}
 	view := ServiceLogView{Target: target}
-	service := d.ServiceOf(stage, group, host)
+	service := d.ServiceOf(at.Stage, at.Group, at.Host)
 	view.Service = service.Name
 	if service.Manager != "process" {
 		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", target, service.Manager)
 	}
-	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not on this machine, or does not exist yet", target).
+	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not within reach of this machine, or does not exist yet", target).
 		WithHint("with several processes ask the one whose home has the host: --server URL")
 	if s.ReadLog == nil {
 		return view, elsewhere
 	}
-	log, known, err := s.ReadLog(*host, service.Name, mostOfLog)
+	log, known, err := s.ReadLog(ctx, at, service.Name, mostOfLog)
 	if err == nil && !known {
 		err = elsewhere
 	}

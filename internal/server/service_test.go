@@ -287,8 +287,8 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
-	w.Service.Inspect = func(_ context.Context, host pipeline.Host, service string) (step.State, bool, error) {
-		switch host.Name {
+	w.Service.Inspect = func(_ context.Context, at pipeline.Place, service string) (step.State, bool, error) {
+		switch at.Host.Name {
 		case "elm":
 			return step.State{Supervisor: 7, Restarts: 12, Exit: "3"}, true, nil
 		case "fir":

@@ -172,7 +172,7 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 func TestInstancesAreReadAlone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	s.Service.Inspect = func(context.Context, pipeline.Host, string) (step.State, bool, error) {
+	s.Service.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {
 		t.Error("a program looked at a service")
 		return step.State{}, false, nil
 	}

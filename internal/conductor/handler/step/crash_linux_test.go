@@ -90,7 +90,14 @@ func (w *world) wantShipped(n int64) {
 var interruptions = map[string]func(w *world, cut context.CancelCauseFunc){
 	"caller":  func(_ *world, cut context.CancelCauseFunc) { cut(errors.New("cut")) },
 	"program": func(w *world, _ context.CancelCauseFunc) { w.kill(func(pid int) int { return pid }) },
-	"group":   func(w *world, _ context.CancelCauseFunc) { w.kill(func(pid int) int { return -pid }) },
+	"connection": func(w *world, cut context.CancelCauseFunc) {
+		if w.cutConnection == nil {
+			cut(errors.New("cut"))
+			return
+		}
+		w.cutConnection()
+	},
+	"group": func(w *world, _ context.CancelCauseFunc) { w.kill(func(pid int) int { return -pid }) },
 }
 
 func (w *world) kill(who func(pid int) int) {

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
 // Host is a computer that runs services. Whatever must be atomic on it is done by the host program.
@@ -24,13 +25,24 @@ type Host interface {
 	Close() error
 }
 
-// connect reaches a host and returns the folder of the service on it.
-func connect(c *Config, h pipeline.Host, service string) (Host, string, error) {
-	dir, err := localDir(c.Home, h)
+// Hosts reaches the hosts of definitions: folders of this machine, and accounts on others.
+type Hosts struct {
+	Home string    // local://NAME is hosts/NAME in it, and known_hosts in it has the keys of ssh hosts; absolute
+	Dir  string    // relative files of ssh count from here; absolute
+	SSH  *ssh.Pool // connections to ssh hosts; nil: they are not known
+	Env  []string  // environment of commands on local hosts; nil: PATH, HOME and the like of this process
+}
+
+// connect returns a host and the folder of the service on it. It dials nothing.
+func (h *Hosts) connect(at pipeline.Place, service string) (Host, string, error) {
+	if at.Host.Remote() {
+		return h.connectSSH(at, service)
+	}
+	dir, err := localDir(h.Home, *at.Host)
 	if err != nil {
 		return nil, "", err
 	}
-	return &command.Local{Env: c.Env}, filepath.Join(dir, service), nil
+	return &command.Local{Env: h.Env}, filepath.Join(dir, service), nil
 }
 
 // localDir returns the folder that holds the services of a local host.

@@ -6,7 +6,7 @@
 # Names from outside are never the first word of an argument: they follow a folder, "--" or "=".
 set -u && umask 022
 trap : HUP PIPE # the caller may go away, the work goes on to a safe point; not '', which services would inherit
-tab=$(printf '\t') program=$0 step=1
+tab=$(printf '\t') step=1
 
 die() { printf '%s\n' "$2" >&2; record "$1" "$2"; exit "$1"; } # STATUS REASON
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -378,7 +378,7 @@ needs() { # what this program needs and the host lacks
 }
 install() { # this file becomes `name`, unless the host lacks what it needs
 	lacks=$(needs) && [ -z "$lacks" ] || { printf '%s\n' "$lacks" && rm -f "$program"; return 0; }
-	keep "$program" "$name" && sync . || die 73 "sync $PWD"
+	keep "$program" ".waybill/${name##*/}" && sync . || die 73 "sync $PWD"
 	sync .. ../.. 2>/dev/null || : # folders of others, which this user may not be allowed to open
 }
 stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; record 0 "stopped"; }
@@ -394,6 +394,6 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-cd "$folder" || die 73 "enter $folder"
+cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
 case $verb in install | status | replicate | receive | deploy | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

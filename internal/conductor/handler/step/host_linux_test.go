@@ -95,11 +95,10 @@ func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
 
 func TestSupervisorRestartsAndOutlivesItsCaller(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.revise(1, `[ -f "$HOME/die" ] && rm "$HOME/die" && exit 9; while :; do sleep 0.1; [ -f "$HOME/die" ] && exit 9; done`)
-		w.handler.config.Env = append(w.handler.config.Env, "HOME="+w.home)
+		w.revise(1, `[ -f ../../die ] && rm ../../die && exit 9; while :; do sleep 0.1; [ -f ../../die ] && exit 9; done`)
 		w.ship(1)
 		first := w.state()
-		if err := os.WriteFile(filepath.Join(w.home, "die"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(w.dir, "die"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "a restart", func() bool { s := w.state(); return s.Restarts > 1 && s.Service != 0 })

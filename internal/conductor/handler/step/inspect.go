@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -29,33 +28,32 @@ type State struct {
 	Exit       string `json:"exit,omitempty"`       // last exit status of the service
 }
 
-// Look asks how a service on a host does. known is false when the host is not this computer, or
-// nothing was ever deployed there.
-func Look(ctx context.Context, home string, host pipeline.Host, service string) (state State, known bool, err error) {
-	home, err = filepath.Abs(home)
+// Look asks how a service on a host does. It changes nothing that is deployed. known is false when
+// nothing was ever deployed there, or this process cannot reach the host.
+func (h *Hosts) Look(ctx context.Context, at pipeline.Place, service string) (state State, known bool, err error) {
+	if at.Host.Remote() && h.SSH == nil {
+		return State{}, false, nil
+	}
+	host, folder, err := h.connect(at, service)
 	if err != nil {
 		return State{}, false, err
 	}
-	dir, foreign := localDir(home, host)
-	if foreign != nil {
-		return State{}, false, nil //nolint:nilerr // the state of a host elsewhere is not known
+	defer host.Close()
+	p := &program{host: host, name: at.Host.Name, folder: folder}
+	if there, err := p.deployed(ctx); err != nil || !there {
+		return State{}, false, err
 	}
-	folder := filepath.Join(dir, service)
-	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
-		return State{}, false, nil
+	answer, err := p.call(ctx, nil, "status")
+	if err != nil {
+		return State{}, false, err
 	}
-	state, err = Inspect(ctx, folder)
-	return state, true, err
+	return stateOf(answer), true, nil
 }
 
 // Current returns the name of the release that a host on this computer has switched to; "" if it
 // has none, or the release's files are gone. known is false if the host is not this computer.
-func Current(home string, host pipeline.Host, service string) (release string, known bool, err error) {
-	home, err = filepath.Abs(home)
-	if err != nil {
-		return "", false, err
-	}
-	dir, foreign := localDir(home, host)
+func (h *Hosts) Current(host pipeline.Host, service string) (release string, known bool, err error) {
+	dir, foreign := localDir(h.Home, host)
 	if foreign != nil {
 		return "", false, nil //nolint:nilerr // the state of a host elsewhere is not known
 	}
@@ -67,24 +65,6 @@ func Current(home string, host pipeline.Host, service string) (release string, k
 		return "", true, nil
 	}
 	return filepath.Base(link), err == nil, err
-}
-
-// Inspect asks what runs in the folder of a service on this computer, <host>/<service>. It changes
-// nothing that is deployed. A folder without deployments is the zero State.
-func Inspect(ctx context.Context, folder string) (State, error) {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		return State{}, err
-	}
-	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
-		return State{}, nil
-	}
-	p := &program{host: &command.Local{}, name: filepath.Base(filepath.Dir(folder)), folder: folder}
-	answer, err := p.call(ctx, nil, "status")
-	if err != nil {
-		return State{}, err
-	}
-	return stateOf(answer), nil
 }
 
 func stateOf(answer report) State {

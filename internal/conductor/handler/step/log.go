@@ -2,12 +2,8 @@ package step
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"context"
+	"strconv"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -19,55 +15,43 @@ type ServiceLog struct {
 	Cut  bool   // earlier lines are left out
 }
 
+// logLine prints the last $2 bytes of the log in the folder $1. The supervisor moves what it has written
+// to log.1 when it starts, and when log is large. What is not a regular file is not waited for.
+const logLine = `cd "$1/.waybill" 2>/dev/null || exit 66
+for log in log.1 log; do
+	[ ! -e "$log" ] || [ -f "$log" ] || { echo "$log is not a regular file" >&2; exit 73; }
+done
+[ -f log ] || [ -f log.1 ] || exit 66
+cat log.1 log 2>/dev/null | tail -c "$2"`
+
 // ReadLog reads what a service on a host has printed last, at most that many bytes. known is false
-// when the host is not this computer, or no service was ever started there.
-func ReadLog(home string, host pipeline.Host, service string, most int64) (log ServiceLog, known bool, err error) {
-	home, err = filepath.Abs(home)
+// when no service was ever started there, or this process cannot reach the host.
+func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service string, most int64) (log ServiceLog, known bool, err error) {
+	if at.Host.Remote() && h.SSH == nil {
+		return ServiceLog{}, false, nil
+	}
+	host, folder, err := h.connect(at, service)
 	if err != nil {
 		return ServiceLog{}, false, err
 	}
-	dir, foreign := localDir(home, host)
-	if foreign != nil {
-		return ServiceLog{}, false, nil //nolint:nilerr // the log of a host elsewhere is not known
+	defer host.Close()
+	var out, reason bytes.Buffer
+	argv := []string{"sh", "-c", logLine, "waybill", folder, strconv.FormatInt(most+1, 10)}
+	exit, err := host.Run(ctx, argv, nil, &out, &reason)
+	switch {
+	case err != nil:
+		return ServiceLog{}, false, unreachable(ctx, at.Host.Name, err)
+	case exit == exitAbsent:
+		return ServiceLog{}, false, nil
+	case exit != 0:
+		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %s", service, at.Host.Name, lastLines(reason.String()))
 	}
-	// The supervisor moves what it has written to log.1 when it starts, and when log is large.
-	for _, name := range []string{"log", "log.1"} {
-		if log.Cut {
-			break
-		}
-		text, cut, err := readEnd(filepath.Join(dir, service, ".waybill", name), most-int64(len(log.Text)))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return log, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %w", service, host.Name, err)
-		}
-		known = true
-		log.Text, log.Cut = append(text, log.Text...), cut
-	}
-	if log.Cut {
+	log = ServiceLog{Text: out.Bytes()}
+	if log.Cut = int64(len(log.Text)) > most; log.Cut { // the line in which it was cut is left out, if another one follows
+		log.Text = log.Text[1:]
 		if _, whole, found := bytes.Cut(log.Text, []byte("\n")); found {
 			log.Text = whole
 		}
 	}
-	return log, known, nil
-}
-
-// readEnd reads the last bytes of a file, at most most. cut reports that the file has more.
-func readEnd(name string, most int64) (text []byte, cut bool, err error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, false, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, false, fmt.Errorf("%s is not a regular file", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	from := max(0, info.Size()-most)
-	text, err = io.ReadAll(io.NewSectionReader(f, from, most))
-	return text, from > 0, err
+	return log, true, nil
 }

@@ -14,11 +14,11 @@ import (
 func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	host := pipeline.Host{Name: "oak", URL: "local://oak"}
+	hosts, at := &Hosts{Home: home}, pipeline.Place{Host: &pipeline.Host{Name: "oak", URL: "local://oak"}}
 	dir := filepath.Join(home, "hosts", "oak", "greeter", ".waybill")
 	read := func(most int64) (string, bool, bool) {
 		t.Helper()
-		log, known, err := ReadLog(home, host, "greeter", most)
+		log, known, err := hosts.ReadLog(t.Context(), at, "greeter", most)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,8 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 			t.Errorf("at most %d: %q, want %q", most, got, want)
 		}
 	}
-	if _, known, err := ReadLog(home, pipeline.Host{Name: "far", URL: "ssh://far"}, "greeter", 100); known || err != nil {
+	far := pipeline.Place{Host: &pipeline.Host{Name: "far", URL: "ssh://ana@far:22"}}
+	if _, known, err := hosts.ReadLog(t.Context(), far, "greeter", 100); known || err != nil {
 		t.Errorf("a host elsewhere: %v, %v", known, err)
 	}
 	// What a service puts in its place is not waited for.
@@ -52,7 +53,7 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "log"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadLog(home, host, "greeter", 100); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, _, err := hosts.ReadLog(t.Context(), at, "greeter", 100); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
 }

@@ -93,6 +93,12 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 		return fault.RetryAfter(fault.New(fault.Unavailable, "host %s: %s", p.name, reason), time.Now().Add(pause))
 	case exitNotReady:
 		return p.notReady(reason, answer)
+	case exitNotFound:
+		return fault.Permanent(fault.New(fault.Unavailable, "host %s: %s", p.name, reason).WithHint("install what is missing on the host"))
+	}
+	if strings.HasPrefix(reason, "sudo: ") {
+		return fault.Permanent(fault.New(fault.Refused, "host %s: %s", p.name, reason).
+			WithHint("let the user of the host's URL run sh as root without a password, by a line in /etc/sudoers.d there: USER ALL=(root) NOPASSWD: ALL"))
 	}
 	return fault.New(fault.Failed, "host %s: %s", p.name, reason)
 }

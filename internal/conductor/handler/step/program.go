@@ -33,6 +33,7 @@ const (
 	exitStuck    = 74  // the old service does not end
 	exitBusy     = 75  // another call still runs
 	exitDamaged  = 76  // content did not arrive as it was sent
+	exitNotFound = 127 // the host lacks sh, or sudo
 	exitSignal   = 128 // and above: ended by a signal
 )
 
@@ -91,6 +92,15 @@ func (p *program) check(ctx context.Context, verb string, answer report, exit in
 			WithHint("if this happens again, look at %s on the host", p.folder)
 	}
 	return nil
+}
+
+// deployed reports whether something was ever deployed to the folder.
+func (p *program) deployed(ctx context.Context) (bool, error) {
+	exit, err := p.host.Run(ctx, []string{"test", "-d", path.Join(p.folder, ".waybill")}, nil, nil, nil)
+	if err != nil {
+		return false, unreachable(ctx, p.name, err)
+	}
+	return exit == 0, nil
 }
 
 func (p *program) path() string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -38,15 +37,13 @@ type Blobs interface {
 
 // Config is what the handler works with.
 type Config struct {
-	Home     string         // local://NAME is hosts/NAME in it
-	Dir      string         // relative files of secrets count from here; "": the folder that holds Home
+	Hosts                   // how hosts are reached; relative files of secrets count from its Dir
 	Ledger   Ledger         // definitions and revisions
 	Blobs    Blobs          // artifacts
 	LedgerID string         // names the log in a host's fence; one without spaces
 	Log      *slog.Logger   // nil: none
 	Homes    Homes          // of local hosts, where other processes have other homes; nil: all hosts are in Home
 	Here     queue.HostHome // Home as Homes knows it
-	Env      []string       // environment of commands on local hosts; nil: PATH, HOME and the like of this process
 }
 
 // Homes keeps each local host for one home.
@@ -62,20 +59,12 @@ type Handler struct {
 	ours   sync.Map // addresses of hosts that are kept for this home
 }
 
-// New makes the handler. Home is made absolute, since hosts get paths of folders in it.
-func New(config Config) (*Handler, error) {
-	home, err := filepath.Abs(config.Home)
-	if err != nil {
-		return nil, err
-	}
-	config.Home = home
-	if config.Dir == "" {
-		config.Dir = filepath.Dir(home)
-	}
+// New makes the handler.
+func New(config Config) *Handler {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{config: config}, nil
+	return &Handler{config: config}
 }
 
 // Do makes one attempt at the step that the action names.
@@ -156,10 +145,12 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	if err := t.resolve(&definition); err != nil {
 		return nil, fault.Permanent(err)
 	}
-	if err := h.bind(ctx, t.Host, a.Number); err != nil {
-		return nil, err
+	if !t.Host.Remote() {
+		if err := h.bind(ctx, t.Host, a.Number); err != nil {
+			return nil, err
+		}
 	}
-	t.host, t.folder, err = connect(&h.config, t.Host, t.Service.Name)
+	t.host, t.folder, err = h.config.connect(pipeline.Place{Host: &t.Host, SSH: definition.SSH}, t.Service.Name)
 	return t, err
 }
 

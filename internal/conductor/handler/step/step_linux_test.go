@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
 // shells are those that the host program must work under besides busyboxShell, each the sh of its own PATH.
@@ -56,6 +57,14 @@ func underEach(t *testing.T, test func(t *testing.T, w *world)) {
 			test(t, newWorld(t, path(t)))
 		})
 	}
+	for name, move := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "/usr/bin:/bin")
+			move(w)
+			test(t, w)
+		})
+	}
 }
 
 // world is one host, oak, of one pipeline, greeter, and what the handler reads of the log.
@@ -68,13 +77,17 @@ type world struct {
 
 	mu        sync.Mutex
 	service   pipeline.Service
-	test      []pipeline.Check
-	own       []pipeline.Step
-	revisions map[int64]pipeline.RegisteredRevision
-	attempts  int
-	era       int64            // of the log
-	reports   []pipeline.Entry // what attempts noted
-	timeout   time.Duration    // of an attempt
+	ssh       *pipeline.SSH
+	url, root string // of oak
+
+	cutConnection func() // kills the server of oak's connections; nil: it has none
+	test          []pipeline.Check
+	own           []pipeline.Step
+	revisions     map[int64]pipeline.RegisteredRevision
+	attempts      int
+	era           int64            // of the log
+	reports       []pipeline.Entry // what attempts noted
+	timeout       time.Duration    // of an attempt
 }
 
 func newWorld(t *testing.T, path string) *world {
@@ -85,12 +98,11 @@ func newWorld(t *testing.T, path string) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, timeout: time.Minute, home: home, dir: filepath.Join(home, "hosts", "oak", "greeter"), blobs: blobs, revisions: map[int64]pipeline.RegisteredRevision{},
-		service: pipeline.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
+		url: "local://oak", service: pipeline.Service{Name: "greeter", Manager: "process", Exec: []string{"./greeter", "${host}"}, Restart: "restart",
 			Ready: pipeline.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
-	w.handler, err = New(Config{Home: home, Ledger: w, Blobs: blobs, LedgerID: "ledger-1", Env: []string{"PATH=" + path}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := Hosts{Home: home, Dir: filepath.Dir(home), SSH: ssh.NewPool(ssh.Config{}), Env: []string{"PATH=" + path}}
+	t.Cleanup(hosts.SSH.Close)
+	w.handler = New(Config{Hosts: hosts, Ledger: w, Blobs: blobs, LedgerID: "ledger-1"})
 	t.Cleanup(func() { w.stopAll() })
 	return w
 }
@@ -111,6 +123,7 @@ func (w *world) stopAll() {
 // stop makes one attempt to end each service that is up.
 func (w *world) stop() (outcomes []action.Outcome, err error) {
 	d := w.definition()
+	d.Stages[0].Groups[0].Hosts[0].URL = "local://oak" // an ssh host has its folder there as well
 	stops, err := Stops(context.Background(), w.home, &d, "ana")
 	for i, stop := range stops {
 		stop.ID = actionID(int64(i), "stop")
@@ -125,9 +138,9 @@ func (w *world) definition() pipeline.Definition {
 	policy := action.Policy{AttemptTimeout: action.Duration(w.timeout)}
 	chain := []pipeline.Step{{Name: pipeline.Replicate, Event: pipeline.HostReplicated, Policy: policy},
 		{Name: pipeline.Deploy, Event: pipeline.HostDeployed, Policy: policy}, {Name: pipeline.Test, Event: pipeline.HostTested, Policy: policy}}
-	return pipeline.Definition{Pipeline: "greeter", Keep: pipeline.Keep{Releases: 3}, Service: w.service,
+	return pipeline.Definition{Pipeline: "greeter", Keep: pipeline.Keep{Releases: 3}, Service: w.service, SSH: w.ssh,
 		Stages: []pipeline.Stage{{Name: "beta", Kind: pipeline.HostStage, Chain: append(chain, w.own...), Test: w.test,
-			Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}}}}}}}
+			Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak", URL: w.url, Root: w.root}}}}}}}
 }
 
 func (w *world) Definition(context.Context, string, int) (pipeline.Definition, error) {
@@ -244,7 +257,9 @@ func (w *world) ship(n int64) Output {
 
 func (w *world) state() State {
 	w.t.Helper()
-	s, err := Inspect(context.Background(), w.dir)
+	d := w.definition()
+	at, _ := d.Place("greeter/beta/all/oak")
+	s, _, err := w.handler.config.Look(context.Background(), at, "greeter")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -89,10 +88,11 @@ func stopOf(s Stop, by string) (action.Action, error) {
 
 // isUp reports whether a service, or its supervisor, is up in a folder.
 func isUp(ctx context.Context, host, folder string) (bool, error) {
-	if _, err := os.Stat(filepath.Join(folder, ".waybill")); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	p := &program{host: &command.Local{}, name: host, folder: folder}
+	if there, err := p.deployed(ctx); err != nil || !there {
+		return false, err
 	}
-	answer, err := (&program{host: &command.Local{}, name: host, folder: folder}).call(ctx, nil, "status")
+	answer, err := p.call(ctx, nil, "status")
 	return err == nil && (answer.first("supervisor") != "" || answer.first("service") != ""), err
 }
 

@@ -29,7 +29,9 @@ func (t *attempt) test(ctx context.Context) (Output, error) {
 		if err == nil {
 			return Output{Text: passed(len(t.Test)), Release: t.release}, nil
 		}
-		if _, final := errors.AsType[verdict](err); final || fault.IsPermanent(err) {
+		_, final := errors.AsType[verdict](err)
+		_, slow := errors.AsType[throttled](err)
+		if final || slow || fault.IsPermanent(err) {
 			return Output{}, err
 		}
 		if ctx.Err() != nil && last != nil {
@@ -80,7 +82,7 @@ func (t *attempt) check(ctx context.Context, c *pipeline.Check) error {
 func (t *attempt) checkTCP(ctx context.Context, c *pipeline.Check) error {
 	conn, err := t.host.Dial(ctx, "tcp", c.TCP)
 	if err != nil {
-		return fault.New(fault.Failed, "host %s does not accept %s: %w", t.Host.Name, c.TCP, err)
+		return t.unanswered(ctx, err, "host %s does not accept %s", t.Host.Name, c.TCP)
 	}
 	return conn.Close()
 }
@@ -97,7 +99,7 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 		}}}
 	response, err := client.Do(request)
 	if err != nil {
-		return fault.New(fault.Failed, "host %s: %w", t.Host.Name, err)
+		return t.unanswered(ctx, err, "host %s", t.Host.Name)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
@@ -110,6 +112,15 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 		return fault.New(fault.Failed, "host %s: the answer of %s does not contain %q", t.Host.Name, c.HTTP, c.Body)
 	}
 	return nil
+}
+
+// unanswered returns what it means that a check got no answer: nothing about the service when the way
+// to the host is broken.
+func (t *attempt) unanswered(ctx context.Context, err error, format string, args ...any) error {
+	if fault.IsPermanent(err) || ctx.Err() == nil && fault.Is(err, fault.Unavailable) {
+		return unreachable(ctx, t.Host.Name, err)
+	}
+	return fault.New(fault.Failed, format+": %w", append(args, err)...)
 }
 
 // checkRun passes no action id to the host: a check that passed once must run again with the other

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/ssh"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// unknownHosts returns a problem for each ssh host of a project whose key this machine does not know.
+func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Problems, err error) {
+	hosts, err := a.Hosts(home, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer hosts.SSH.Close()
+	var targets []ssh.Target
+	var paths []string
+	for i, stage := range p.definition.Stages {
+		for j, group := range stage.Groups {
+			for k := range group.Hosts {
+				if !group.Hosts[k].Remote() {
+					continue
+				}
+				at, _ := p.definition.Place(p.definition.Pipeline + "/" + stage.Name + "/" + group.Name + "/" + group.Hosts[k].Name)
+				target, err := hosts.Account(at)
+				if err != nil {
+					return nil, err
+				}
+				targets, paths = append(targets, target), append(paths, fmt.Sprintf("stages[%d].groups[%d].hosts[%d].url", i, j, k))
+			}
+		}
+	}
+	unknown, err := ssh.Unknown(targets)
+	if err != nil || len(unknown) == 0 {
+		return nil, err
+	}
+	root, _ := yamltree.Parse(a.Shorten(p.file), []byte(p.source), yamltree.PipelineFile)
+	for _, i := range unknown {
+		problems.Add(fault.Problem{Position: definition.Locate(root, paths[i]), Code: "unknown-host-key",
+			Text: "no known key for " + targets[i].Address + ": waybill pipeline trust " + p.definition.Pipeline})
+	}
+	return problems, nil
+}
+
+// checkHostKeys refuses a project with ssh hosts whose keys are not known, if this machine is the one that reaches them.
+func (a *app) checkHostKeys(p project, s *assembly.Session) error {
+	if s.Kind != assembly.Embedded {
+		return nil
+	}
+	problems, err := a.unknownHosts(p, s.Home)
+	if err != nil {
+		return err
+	}
+	return problems.Err()
+}

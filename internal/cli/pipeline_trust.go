@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/ssh"
+)
+
+func pipelineTrustCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "trust [PIPELINE [HOST…]]",
+		Short: "Show the keys of ssh hosts, and store those that are new",
+		Long: `Asks the ssh hosts of a pipeline for their keys and compares them with those that are known. After a
+yes it stores the new ones in the file of known hosts. Compare each fingerprint first with what
+ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub prints on the host: who stores the key of another
+machine deploys to it. A key that has changed is never stored; remove the old line by hand once you
+know why. Without PIPELINE: this folder's waybill.yaml, also before it was ever applied.
+Hosts behind a jump host can be asked once its own key is stored: run the command again.
+The keys are stored on this machine: run it where the conductor runs.`,
+		Example: examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm"),
+		RunE: func(c *cobra.Command, given []string) error {
+			d, dir, err := a.trustedDefinition(c, given)
+			if err != nil {
+				return err
+			}
+			home := a.HomeOf(dir)
+			hosts, err := a.Hosts(home, dir)
+			if err != nil {
+				return err
+			}
+			defer hosts.SSH.Close()
+			targets, err := sshTargets(&d, given[min(1, len(given)):], hosts.Account)
+			if err != nil {
+				return err
+			}
+			store := func(file string, keys []ssh.Shown) error {
+				if err := home.Create(); err != nil {
+					return err
+				}
+				return ssh.Store(file, keys)
+			}
+			return runTrust(c.Context(), trustOptions{Targets: targets, Show: hosts.SSH.Show, Store: store, Ask: a.ask, Out: a.printer()})
+		},
+		ValidArgsFunction: completePipelines(a),
+	}
+}
+
+// trustedDefinition returns the definition whose hosts are asked, and the folder that its files count
+// from: this folder's waybill.yaml, unless another pipeline is named.
+func (a *app) trustedDefinition(c *cobra.Command, given []string) (d pipeline.Definition, dir string, err error) {
+	p, err := a.project(nil)
+	if len(given) == 0 || err == nil && p.definition.Pipeline == given[0] {
+		return p.definition, p.dir, err
+	}
+	err = a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+		v, err := s.Version(ctx, given[0], 0)
+		d = v.Definition
+		return err
+	})
+	return d, a.ProjectDir(a.Dir), err
+}
+
+// sshTarget is an account and the host, as STAGE/GROUP/HOST, that it is first named for.
+type sshTarget struct {
+	name string
+	ssh.Target
+}
+
+// sshTargets returns the accounts of the named ssh hosts, or of all, each address once, jump hosts first.
+func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Place) (ssh.Target, error)) ([]sshTarget, error) {
+	var jumps, targets []sshTarget
+	seen, found := map[string]bool{}, map[string]bool{}
+	for at := range d.EachHost() {
+		_, below, _ := strings.Cut(at.Target, "/")
+		named := slices.IndexFunc(names, func(name string) bool { return name == below || name == at.Target || name == at.Host.Name })
+		if len(names) > 0 && named < 0 || !at.Host.Remote() {
+			continue
+		}
+		if named >= 0 {
+			found[names[named]] = true
+		}
+		t, err := account(at)
+		if err != nil {
+			return nil, err
+		}
+		if t.Jump != nil && !seen[t.Jump.Address] {
+			seen[t.Jump.Address] = true
+			jumps = append(jumps, sshTarget{"the jump host", *t.Jump})
+		}
+		if !seen[t.Address] {
+			seen[t.Address] = true
+			targets = append(targets, sshTarget{below, t})
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return nil, fault.New(fault.NotFound, "pipeline %s has no ssh host %q", d.Pipeline, name).WithHint("name it as STAGE/GROUP/HOST")
+		}
+	}
+	return append(jumps, targets...), nil
+}
+
+type trustOptions struct {
+	Targets []sshTarget
+	Show    func(context.Context, ssh.Target) (ssh.Shown, error)
+	Store   func(file string, keys []ssh.Shown) error
+	Ask     asker
+	Out     show.Printer
+}
+
+// keyDocument is one host of `waybill pipeline trust -o json`.
+type keyDocument struct {
+	Host string `json:"host"`
+	ssh.Shown
+	Stored bool   `json:"stored"`          // by this command
+	Error  string `json:"error,omitempty"` // why the host showed no key
+}
+
+// Bounds of asking hosts for their keys.
+const keysAtOnce = 16
+
+// runTrust shows the keys of hosts, and stores those that are new after a yes.
+func runTrust(ctx context.Context, o trustOptions) error {
+	if len(o.Targets) == 0 {
+		return o.Out.Answer([]keyDocument{}, "no ssh hosts")
+	}
+	file := o.Targets[0].KnownHosts
+	shown := askForKeys(ctx, o)
+	fresh, bad := []ssh.Shown{}, 0
+	for _, k := range shown {
+		switch {
+		case k.Error != "" || k.Problem != "":
+			bad++
+		case !k.Known:
+			fresh = append(fresh, k.Shown)
+		}
+		if !o.Out.JSON {
+			o.Out.Note("%s", describeKey(k))
+		}
+	}
+	if len(fresh) > 0 {
+		if !o.Ask(ctx, fmt.Sprintf("trust %s?", countKeys(len(fresh)))) {
+			return fault.New(fault.Refused, "nothing is stored: %s of %s would be new", countKeys(len(fresh)), file).
+				WithHint("answer y on a terminal, or set hostKey of each host in waybill.yaml")
+		}
+		if err := o.Store(file, fresh); err != nil {
+			return err
+		}
+		for i := range shown {
+			shown[i].Stored = shown[i].Error == "" && shown[i].Problem == "" && !shown[i].Known
+		}
+	}
+	text := "no new keys"
+	if len(fresh) > 0 {
+		text = fmt.Sprintf("stored %s in %s", countKeys(len(fresh)), file)
+	}
+	if err := o.Out.Answer(show.Items(shown), text); err != nil || bad == 0 {
+		return err
+	}
+	return fault.New(fault.Failed, "%d of %d hosts showed no key that can be trusted", bad, len(shown))
+}
+
+func countKeys(n int) string {
+	if n == 1 {
+		return "1 host key"
+	}
+	return fmt.Sprintf("%d host keys", n)
+}
+
+// askForKeys asks all hosts for their keys. Those behind a jump host whose key is not known are errors.
+func askForKeys(ctx context.Context, o trustOptions) []keyDocument {
+	shown := make([]keyDocument, len(o.Targets))
+	slots := make(chan struct{}, keysAtOnce)
+	var wait sync.WaitGroup
+	for i, t := range o.Targets {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			k, err := o.Show(ctx, t.Target)
+			shown[i].Host, shown[i].Shown = t.name, k
+			if err != nil {
+				shown[i].Address, shown[i].Error = t.Address, err.Error()
+			}
+		})
+	}
+	wait.Wait()
+	return shown
+}
+
+func describeKey(k keyDocument) string {
+	switch {
+	case k.Error != "":
+		return fmt.Sprintf("%s  %s", k.Host, k.Error)
+	case k.Problem != "":
+		return fmt.Sprintf("%s  %s", k.Host, k.Problem)
+	case k.Known:
+		return fmt.Sprintf("%s  %s  %s  %s  known", k.Host, k.Address, k.Kind, k.Fingerprint)
+	}
+	return fmt.Sprintf("%s  %s  %s  %s  new", k.Host, k.Address, k.Kind, k.Fingerprint)
+}
