@@ -56,11 +56,7 @@ func (t *Target) expand() error {
 	for name, file := range t.Service.Secrets {
 		t.Service.Secrets[name] = x.text(file)
 	}
-	t.Test = slices.Clone(t.Stage.Test)
-	for i := range t.Test {
-		c := &t.Test[i]
-		c.HTTP, c.TCP, c.Body, c.Run = x.text(c.HTTP), x.text(c.TCP), x.text(c.Body), x.list(c.Run)
-	}
+	t.Test, t.Service.Ready.Checks = x.checks(t.Stage.Test), x.checks(t.Service.Ready.Checks)
 	t.Chain = slices.Clone(t.Stage.Chain)
 	for i := range t.Chain {
 		t.Chain[i].Run = x.list(t.Chain[i].Run)
@@ -81,6 +77,15 @@ func (x *expander) text(s string) string {
 	out, err := Expand(s, x.vars)
 	if err != nil && x.err == nil {
 		x.err = fmt.Errorf("expand %q: %w", s, err)
+	}
+	return out
+}
+
+func (x *expander) checks(in []pipeline.Check) []pipeline.Check {
+	out := slices.Clone(in)
+	for i := range out {
+		c := &out[i]
+		c.HTTP, c.TCP, c.Body, c.Run = x.text(c.HTTP), x.text(c.TCP), x.text(c.Body), x.list(c.Run)
 	}
 	return out
 }

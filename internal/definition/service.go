@@ -76,11 +76,23 @@ func (r *reader) hooksReadyConfirm(s pipeline.Service, node *document.Node, at s
 		r.Add(wait, "out-of-range", at, "ready.for (%s) must not be longer than ready.within (%s)",
 			time.Duration(s.Ready.For), time.Duration(s.Ready.Within))
 	}
-	if confirm := node.Get("confirm"); r.duration(confirm, at+".confirm", 0) > 0 {
-		r.Add(confirm, "not-supported", at, "confirm above 0s is not yet supported")
+	if checks := wait.Get("checks"); checks != nil {
+		s.Ready.Checks = r.checks(checks, at+".ready.checks", readyTry)
+	}
+	if confirm := node.Get("confirm"); confirm != nil {
+		s.Confirm, s.ConfirmSet = r.duration(confirm, at+".confirm", 0), true
+		if s.Confirm > 0 && s.Confirm <= s.Ready.Within {
+			r.Add(confirm, "out-of-range", at, "confirm (%s) must be longer than ready.within (%s)", time.Duration(s.Confirm), time.Duration(s.Ready.Within))
+		}
 	}
 	return s
 }
+
+// Time limits of one try of a check. Those of ready are short: the service may have just begun.
+const (
+	readyTry = action.Duration(2 * time.Second)
+	testTry  = action.Duration(5 * time.Second)
+)
 
 // argv reads an argument list; one that is there must not be empty.
 func (r *reader) argv(n *document.Node, key, at string) []string {

@@ -130,7 +130,7 @@ func (r *reader) hostStage(s pipeline.Stage, n *document.Node, at string, base s
 		s.Service = &own.service
 	}
 	s.Vars = r.vars(n.Get("vars"), r.Join(at, "vars"))
-	s.Test = r.checks(own.test, own.testPath)
+	s.Test = r.checks(own.test, own.testPath, testTry)
 	own.testing.AttemptTimeout = testTimeout(own.testing, s.Test)
 	s.Chain = r.chain(own, len(s.Test) > 0)
 	if hosts := n.Get("hosts"); hosts != nil {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
@@ -116,17 +115,17 @@ func unknownStep(n *document.Node, name string) fault.Problem {
 }
 
 // checks reads the tests of a host.
-func (r *reader) checks(n *document.Node, at string) []pipeline.Check {
+func (r *reader) checks(n *document.Node, at string, timeout action.Duration) []pipeline.Check {
 	var out []pipeline.Check
 	for i, item := range items(n) {
-		out = append(out, r.check(item, document.Index(at, i)))
+		out = append(out, r.check(item, document.Index(at, i), timeout))
 	}
 	return out
 }
 
-func (r *reader) check(n *document.Node, at string) pipeline.Check {
+func (r *reader) check(n *document.Node, at string, timeout action.Duration) pipeline.Check {
 	c := pipeline.Check{HTTP: n.Str("http"), TCP: n.Str("tcp"), Body: n.Str("body"),
-		Timeout: r.positive(n.Get("timeout"), at+".timeout", action.Duration(5*time.Second))}
+		Timeout: r.positive(n.Get("timeout"), at+".timeout", timeout)}
 	ways := 0
 	for _, key := range []string{"http", "tcp", "run"} {
 		if n.Get(key) != nil {

@@ -53,7 +53,8 @@ var service = []document.Key{
 	{Name: "secrets", Shape: document.Anything, Help: "Environment name to {file: …}; read at each attempt, never in the log."},
 	{Name: "hooks", Shape: document.Object, Keys: hooks, Help: "Argument lists that run on the host around the switch."},
 	{Name: "ready", Shape: document.Object, Keys: ready, Help: "When the service counts as healthy."},
-	{Name: "confirm", Shape: document.Duration, Default: "0s", Help: "Only 0s is supported yet."},
+	{Name: "confirm", Shape: document.Duration, Default: "on ssh hosts ready.within and 30s, on local hosts 0s",
+		Help: "The host goes back by itself unless the switch is confirmed by then; 0s: never."},
 }
 
 var hooks = []document.Key{
@@ -64,6 +65,7 @@ var hooks = []document.Key{
 var ready = []document.Key{
 	{Name: "for", Shape: document.Duration, Default: "5s", Help: "Healthy that long without a restart."},
 	{Name: "within", Shape: document.Duration, Default: "60s", Help: "At the latest by then."},
+	{Name: "checks", Shape: document.Objects, Keys: check, Help: "Checks, as of test, that must pass by then as well, or the host goes back."},
 }
 
 var step = []document.Key{
@@ -80,7 +82,7 @@ var check = []document.Key{
 	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
 	{Name: "tcp", Shape: document.Text, Help: "ADDRESS:PORT that accepts a connection."},
 	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 passes, 75 tries again while the attempt lasts, 78 fails for good, other fails."},
-	{Name: "timeout", Shape: document.Duration, Default: "5s", Help: "Of one try."},
+	{Name: "timeout", Shape: document.Duration, Default: "5s, of a check of ready 2s", Help: "Of one try."},
 }
 
 var retry = []document.Key{

@@ -166,8 +166,8 @@ func uses(levels []*document.Node) []*document.Node {
 			}
 		}
 	}
-	for _, key := range []string{"test", "steps"} {
-		list := innermost(levels[:2], key)
+	lists := []*document.Node{innermost(levels[:2], "test"), innermost(levels[:2], "steps"), innermost(levels, "service", "ready", "checks")}
+	for _, list := range lists {
 		for _, item := range items(list) {
 			for _, field := range []string{"http", "tcp", "body"} {
 				if n := item.Get(field); n != nil {

@@ -233,12 +233,15 @@ type Service struct {
 	// Confirm is how long the host waits for a confirmation before it goes back by itself; 0 is
 	// never.
 	Confirm action.Duration `json:"confirm"`
+	// ConfirmSet reports that the file sets Confirm. Otherwise only ssh hosts wait for a confirmation.
+	ConfirmSet bool `json:"confirmSet,omitempty"`
 }
 
 // Ready says when a service counts as healthy after a switch.
 type Ready struct {
-	For    action.Duration `json:"for"`    // that long without a restart
-	Within action.Duration `json:"within"` // at the latest by then
+	For    action.Duration `json:"for"`              // that long without a restart
+	Within action.Duration `json:"within"`           // at the latest by then
+	Checks []Check         `json:"checks,omitempty"` // that must pass by then as well
 }
 
 // Check is one test of a host; exactly one of HTTP, TCP, Run is set.

@@ -172,6 +172,13 @@ func (p *Pool) retire(l *line) {
 	l.end()
 }
 
+// Forget makes the next user of a target get a new connection. Users of the present one keep it.
+func (p *Pool) Forget(t Target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.lines, t.key())
+}
+
 // forget removes a line, so that the next user makes another one.
 func (p *Pool) forget(t Target, l *line) {
 	p.mu.Lock()

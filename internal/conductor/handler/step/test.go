@@ -18,24 +18,32 @@ import (
 // maxBody is the number of bytes of a response that a check looks at.
 const maxBody = 1 << 20
 
-// test tries the checks again and again until all pass in one round, the program of one fails, or
-// the attempt ends.
+// test makes sure that the checks of the stage pass.
 func (t *attempt) test(ctx context.Context) (Output, error) {
+	if err := t.repeat(ctx, t.Test); err != nil {
+		return Output{}, err
+	}
+	return Output{Text: passed(len(t.Test)), Release: t.release}, nil
+}
+
+// repeat tries checks again and again until all pass in one round, the program of one fails, or ctx
+// ends. What fails meanwhile is noted in the log.
+func (t *attempt) repeat(ctx context.Context, checks []pipeline.Check) error {
 	wait := 100 * time.Millisecond
 	reports := t.reporter()
 	var last error
 	for {
-		err := t.round(ctx)
+		err := t.round(ctx, checks)
 		if err == nil {
-			return Output{Text: passed(len(t.Test)), Release: t.release}, nil
+			return nil
 		}
 		_, final := errors.AsType[verdict](err)
 		_, slow := errors.AsType[throttled](err)
 		if final || slow || fault.IsPermanent(err) {
-			return Output{}, err
+			return err
 		}
 		if ctx.Err() != nil && last != nil {
-			return Output{}, last // the round before was not cut short
+			return last // the round before was not cut short
 		}
 		last = err
 		reports.meets(ctx, err)
@@ -43,7 +51,7 @@ func (t *attempt) test(ctx context.Context) (Output, error) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return Output{}, err
+			return err
 		case <-timer.C:
 		}
 		wait = min(2*wait, 2*time.Second)
@@ -58,9 +66,9 @@ func passed(checks int) string {
 }
 
 // round tries each check once and returns the first failure.
-func (t *attempt) round(ctx context.Context) error {
-	for i := range t.Test {
-		if err := t.check(ctx, &t.Test[i]); err != nil {
+func (t *attempt) round(ctx context.Context, checks []pipeline.Check) error {
+	for i := range checks {
+		if err := t.check(ctx, &checks[i]); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,146 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// listens is a check that a port answers.
+func listens(address string) []pipeline.Check {
+	return []pipeline.Check{{TCP: address, Timeout: action.Duration(time.Second)}}
+}
+
+// closedPort returns an address at which nothing listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// wantRuns waits until a release is current and runs, and no switch is open.
+func (w *world) wantRuns(n int64) {
+	w.t.Helper()
+	until(w.t, "release "+w.release(n)+" runs", func() bool {
+		s := w.state()
+		return s.Release == w.release(n) && s.Running == w.release(n) && s.Service != 0 && !s.Unfinished
+	})
+}
+
+// TestASwitchIsFinalOnceItsChecksPass: a port that opens late is waited for; one that stays closed takes the host back.
+func TestASwitchIsFinalOnceItsChecksPass(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		address := closedPort(t)
+		w.service.Ready.Checks, w.service.Ready.Within = listens(address), action.Duration(3*time.Second)
+		w.revise(2, forever+"; # two")
+		w.done(2, pipeline.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "does not accept "+address, "went back to "+w.release(1), "I am oak")
+		w.wantRuns(1)
+		opened := time.AfterFunc(time.Second, func() {
+			l, err := net.Listen("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { _ = l.Close() })
+		})
+		defer opened.Stop()
+		w.service.Ready.Within = action.Duration(20 * time.Second)
+		if out := w.done(2, pipeline.HostDeployed); out.Already {
+			t.Errorf("%+v", out)
+		}
+		w.wantRuns(2)
+		if out := w.done(2, pipeline.HostDeployed); !out.Already {
+			t.Errorf("once more: %+v", out)
+		}
+	})
+}
+
+// TestAHostThatIsLeftAloneGoesBack: the caller is gone before it has confirmed. The next attempt learns of it, and the one
+// after that tries again.
+func TestAHostThatIsLeftAloneGoesBack(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		w.service.Ready.Checks = listens(closedPort(t))
+		w.service.Confirm, w.service.ConfirmSet = action.Duration(3*time.Second), true
+		w.revise(2, forever+"; # two")
+		w.done(2, pipeline.HostReplicated)
+		w.leave(2)
+		if s := w.state(); s.Running != w.release(2) || !s.Unfinished {
+			t.Errorf("left alone: %+v", s)
+		}
+		w.wantRuns(1)
+		w.service.Ready.Checks = nil
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "reverted by the host: not confirmed within 3 seconds")
+		w.done(2, pipeline.HostDeployed)
+		w.wantRuns(2)
+	})
+}
+
+// leave makes an attempt to deploy whose caller goes away once the service runs.
+func (w *world) leave(n int64) {
+	w.t.Helper()
+	ctx, cut := context.WithCancelCause(w.t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		w.do(ctx, n, pipeline.HostDeployed)
+	}()
+	until(w.t, "the switch is made", func() bool { s := w.state(); return s.Running == w.release(n) && s.Service != 0 && !s.Busy })
+	cut(errors.New("gone"))
+	<-gone
+}
+
+// TestAnOpenSwitchIsTakenUp: an attempt finds the switch of one that was cut off, tries the checks and confirms. The timer
+// of the first one does nothing then.
+func TestAnOpenSwitchIsTakenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.service.Ready.Checks = listens(closedPort(t))
+	w.service.Confirm, w.service.ConfirmSet = action.Duration(4*time.Second), true
+	w.done(1, pipeline.HostReplicated)
+	w.leave(1)
+	first := w.state()
+	w.service.Ready.Checks = nil
+	w.done(1, pipeline.HostDeployed)
+	until(t, "the timers end", func() bool { return w.timers() == 0 })
+	w.wantRuns(1)
+	if s := w.state(); s.Service != first.Service {
+		t.Errorf("the service was restarted: %+v", s)
+	}
+}
+
+// timers counts the processes that would take the host back.
+func (w *world) timers() (n int) {
+	for _, verb := range w.verbs() {
+		if verb == "await" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAFirstReleaseThatIsNotConfirmedIsStopped: there is nothing to go back to.
+func TestAFirstReleaseThatIsNotConfirmedIsStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.service.Ready.Checks = listens(closedPort(t))
+	w.service.Confirm, w.service.ConfirmSet = action.Duration(2*time.Second), true
+	w.done(1, pipeline.HostReplicated)
+	w.leave(1)
+	until(t, "the service ends", func() bool { s := w.state(); return s.Service == 0 && s.Supervisor == 0 && s.Release == "" })
+}
