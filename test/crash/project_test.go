@@ -42,7 +42,7 @@ stages:
       cmds:
         - set -e
         - mkdir -p dist
-        - tar -czf dist/hello.tar.gz serve selftest change
+        - tar -czf dist/hello.tar.gz serve selftest warm change
 `,
 	// Every start leaves a line, so that needless restarts show.
 	"serve": `#!/bin/sh
@@ -51,6 +51,9 @@ exec sleep 3600
 `,
 	"selftest": `#!/bin/sh
 exec grep -q -x "$1" data/starts
+`,
+	"warm": `#!/bin/sh
+exit 0
 `,
 }
 
@@ -72,7 +75,7 @@ func newProject(t *testing.T) *project {
 	p := &project{dir: t.TempDir()}
 	for name, content := range projectFiles {
 		mode := os.FileMode(0o644)
-		if name == "serve" || name == "selftest" {
+		if name == "serve" || name == "selftest" || name == "warm" {
 			mode = 0o755
 		}
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(content), mode); err != nil {
