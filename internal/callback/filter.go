@@ -132,12 +132,19 @@ func isPath(text string) bool {
 
 // matches reports whether the filter accepts the feature of the documents. They hold JSON values,
 // numbers as json.Number.
-func (f *Filter) matches(docs documents) (bool, error) {
+//
+// It takes what it costs from left, which may become negative: the caller asks no further then.
+func (f *Filter) matches(docs documents, left *float64) (bool, error) {
 	if f.path != nil {
-		left := float64(costLimit)
-		return f.path.Accepts(docs[docFeature], map[string]any(docs), &left)
+		one := float64(costLimit)
+		yes, err := f.path.Accepts(docs[docFeature], map[string]any(docs), &one)
+		*left -= costLimit - one
+		return yes, err
 	}
-	result, _, err := f.program.Eval(map[string]any(docs))
+	result, details, err := f.program.Eval(map[string]any(docs))
+	if details != nil && details.ActualCost() != nil {
+		*left -= float64(*details.ActualCost())
+	}
 	if err != nil {
 		return false, err
 	}

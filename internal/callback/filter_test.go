@@ -65,7 +65,7 @@ func TestFiltersOfOtherFilesAreRead(t *testing.T) {
 			}
 			continue
 		}
-		if yes, err := f.matches(docs); err != nil || yes != want.yes || want.fault != "" {
+		if yes, err := f.matches(docs, enough()); err != nil || yes != want.yes || want.fault != "" {
 			t.Errorf("%s: %v, %v; want %v", text, yes, err, want)
 		}
 	}
@@ -84,6 +84,12 @@ func FuzzParseFilter(f *testing.F) {
 			}
 			return
 		}
-		_, _ = filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": []any{"a"}}) // any answer will do
+		_, _ = filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": []any{"a"}}, enough()) // any answer will do
 	})
+}
+
+// enough returns a budget that one filter cannot use up.
+func enough() *float64 {
+	left := float64(pathLimit)
+	return &left
 }

@@ -51,7 +51,7 @@ func TestFiltersComplyWithRFC9535(t *testing.T) {
 		run++
 		var got []any
 		for _, feature := range list {
-			yes, err := filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": feature})
+			yes, err := filter.matches(documents{"input": nil, "output": nil, "workflow": map[string]any{}, "feature": feature}, enough())
 			if err != nil {
 				t.Fatalf("%s: %q: %v", c.Name, c.Selector, err)
 			}

@@ -32,8 +32,8 @@ type Items struct {
 }
 
 const (
-	// pathLimit is how many nodes all paths of one callback may look at: several times those of the
-	// biggest document.
+	// pathLimit is how many nodes all paths and filters of one callback may look at: several times
+	// those of the biggest document.
 	pathLimit = 10_000_000
 	// itemCost is what one evaluation of a filter on an item counts as, in nodes.
 	itemCost = 100
@@ -72,7 +72,8 @@ func (p Parameter) take(docs documents, left *float64) (any, error) {
 	case err != nil:
 		return nil, err
 	case !p.Path.Singular():
-		return append([]any{}, nodes...), nil
+		// Nodes that contain each other are written several times.
+		return append([]any{}, nodes...), jsonpath.Weigh(nodes, left)
 	case len(nodes) == 0:
 		return nil, fmt.Errorf("%s %w", p.Path, errNoNode)
 	case p.Items == nil:
@@ -133,7 +134,10 @@ func (i Items) accepted(node any, docs documents, left *float64) (any, error) {
 	}
 	some := []any{}
 	for at, item := range list {
-		yes, err := i.Filter.matches(docs.with(item))
+		yes, err := i.Filter.matches(docs.with(item), left)
+		if *left < 0 {
+			return nil, fmt.Errorf("the filter takes too much work: it came to item %d of %d", at, len(list))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("filter on item %d: %w", at, err)
 		}

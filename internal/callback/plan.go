@@ -155,7 +155,7 @@ type planner struct {
 	// for callbacks.
 	subscriber action.ID
 	size       int     // of all parameters so far, in bytes
-	left       float64 // nodes that the paths of the callback may still look at
+	left       float64 // nodes that the paths and filters of the callback may still look at
 }
 
 // features plans one action per feature that the filter lets through.
@@ -173,7 +173,12 @@ func (p *planner) features() {
 	for i, feature := range all {
 		docs := p.docs.with(feature)
 		if p.callback.Filter != nil {
-			yes, err := p.callback.Filter.matches(docs)
+			yes, err := p.callback.Filter.matches(docs, &p.left)
+			if p.left < 0 {
+				p.planned = nil
+				p.fail(whole, CodeFilter, fmt.Errorf("featureFilter takes too much work over all features: it came to feature %d of %d", i, len(all)))
+				return
+			}
 			if err != nil {
 				p.fail(i, CodeFilter, fmt.Errorf("featureFilter on feature %d: %w", i, err))
 				continue

@@ -76,7 +76,7 @@ func (r recorded) answers(t *testing.T, text string) string {
 	}
 	var answers strings.Builder
 	for _, feature := range r.features {
-		yes, err := filter.matches(r.docs.with(feature))
+		yes, err := filter.matches(r.docs.with(feature), enough())
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -3,6 +3,7 @@ package jsonpath
 import (
 	"math"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,12 @@ type leaf struct {
 	roots   float64 // queries that begin at the root
 	repeats float64 // descendant segments and filters
 	commas  float64
+	pattern *pattern // of a function that matches a text; nil: of any other expression
+}
+
+// pattern is the regular expression of a function.
+type pattern struct {
+	size float64 // of the program that a literal compiles to; 0: the text comes from the document
 }
 
 // singular is a query for one node.
@@ -68,9 +75,13 @@ func (l leaves) addFilter(or spec.LogicalOr) {
 	}
 }
 
-// patternCost is the cost of compiling a regular expression, in nodes. One that is a literal is
-// compiled once.
-const patternCost = 200
+// Costs of regular expressions, in nodes. Matching takes steps: at most one for each character of
+// the text and each instruction of the program. A literal is compiled once.
+const (
+	stepCost    = 1.0 / 16
+	compileCost = 200    // and one for each instruction
+	maxProgram  = 10_000 // instructions
+)
 
 // The parts of an expression as the library prints it. tokens matches its texts and its singular
 // queries, names the members of such a query, and lists the beginning of a list of selectors, once
@@ -88,6 +99,57 @@ var comparing = regexp.MustCompile(`^!?(eq|ne|lt|le|gt|ge)\(|^[^(]*$`)
 // calls matches the functions that look through a whole value, also inside a comparison.
 var calls = regexp.MustCompile(`\b(length|count|value|match|search)\(`)
 
+// matching matches the functions that match a text with a regular expression.
+var matching = regexp.MustCompile(`\b(match|search|matches)\(`)
+
+// literalSize returns the size of the program that a quoted regular expression compiles to.
+func literalSize(quoted string) float64 {
+	text, err := strconv.Unquote(quoted)
+	if err != nil {
+		return maxProgram
+	}
+	return programSize(text)
+}
+
+// programSize returns the number of instructions that a regular expression compiles to, at most a
+// few fewer or more; 1 for one that is not valid.
+func programSize(text string) float64 {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 1
+	}
+	return 1 + treeSize(tree)
+}
+
+// largestProgram returns the size of the largest program that a text in a document compiles to.
+func largestProgram(node any) float64 {
+	if text, ok := node.(string); ok {
+		if len(text) > maxProgram {
+			return maxProgram
+		}
+		return programSize(text)
+	}
+	largest := 0.0
+	for child := range children(node) {
+		largest = max(largest, largestProgram(child))
+	}
+	return largest
+}
+
+func treeSize(tree *syntax.Regexp) float64 {
+	size := 1.0
+	if tree.Op == syntax.OpLiteral {
+		size = float64(len(tree.Rune))
+	}
+	for _, sub := range tree.Sub {
+		size += treeSize(sub)
+	}
+	if tree.Op == syntax.OpRepeat {
+		size *= float64(max(tree.Max, tree.Min+1))
+	}
+	return size
+}
+
 // leafOf reads what an expression looks at from its text: the library shows neither operands nor
 // arguments.
 func leafOf(text string) *leaf {
@@ -95,8 +157,11 @@ func leafOf(text string) *leaf {
 	one := &leaf{fixed: 1, compares: comparing.MatchString(bare) && !calls.MatchString(bare), several: strings.ContainsAny(bare, "*?:") || strings.Contains(bare, "..") || lists.MatchString(bare)}
 	one.commas = float64(strings.Count(bare, ","))
 	one.fixed += one.commas
-	if (strings.Contains(bare, "match(") || strings.Contains(bare, "search(")) && !strings.HasSuffix(bare, `"")`) {
-		one.fixed += patternCost
+	if matching.MatchString(bare) {
+		one.pattern = &pattern{}
+		if quoted := texts.FindAllString(text, -1); strings.HasSuffix(bare, `"")`) {
+			one.pattern.size = literalSize(quoted[len(quoted)-1])
+		}
 	}
 	if one.several {
 		one.roots = float64(strings.Count(bare, "$"))
@@ -138,7 +203,35 @@ func (l *leaf) cost(node, root any) (float64, error) {
 	for _, value := range values {
 		total += costOfText(value)
 	}
+	if l.pattern != nil {
+		more, err := l.pattern.cost(values)
+		return total + more, err
+	}
 	return total, nil
+}
+
+// cost returns the cost of matching. The values are those of the queries among the arguments: first
+// the text, if it is not a literal, and last the pattern, unless that is one.
+func (p *pattern) cost(values []any) (float64, error) {
+	size, compile := p.size, 0.0
+	if size == 0 && len(values) > 0 {
+		text, _ := values[len(values)-1].(string)
+		if len(text) > maxProgram {
+			return 0, errTooMuchWork
+		}
+		values = values[:len(values)-1]
+		size = programSize(text)
+		compile = compileCost + size
+	}
+	if size > maxProgram {
+		return 0, errTooMuchWork
+	}
+	total := compile
+	for _, value := range values {
+		text, _ := value.(string)
+		total += float64(len(text)) * size * stepCost
+	}
+	return math.Floor(total), nil
 }
 
 // costOfSeveral bounds the cost of an expression with a query for several nodes. Each query in it
@@ -153,6 +246,9 @@ func (l *leaf) costOfSeveral(node, root any) (float64, error) {
 	}
 	if depth > maxDepth {
 		return 0, errTooDeep
+	}
+	if l.pattern != nil { // any text may meet any pattern
+		size *= 1 + max(l.pattern.size, largestProgram(node), largestProgram(root))*4*stepCost
 	}
 	return l.fixed + size*math.Pow(depth, l.repeats)*math.Pow(2, l.commas), nil
 }
@@ -227,4 +323,20 @@ func measure(node any) (size, levels float64) {
 		size, levels = size+n, max(levels, l)
 	}
 	return size + 1 + costOfText(node), levels + 1
+}
+
+// Weigh takes the nodes of values from left, each as often as it occurs. It returns an error when
+// fewer are left.
+func Weigh(values []any, left *float64) error {
+	for _, value := range values {
+		if *left -= 1 + costOfText(value); *left < 0 {
+			return errTooMuchWork
+		}
+		for child := range children(value) {
+			if err := Weigh([]any{child}, left); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

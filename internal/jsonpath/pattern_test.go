@@ -1,0 +1,66 @@
+package jsonpath_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/jsonpath"
+)
+
+// TestMatchingCostsByTextAndPattern: a filter stops before the work, whatever of the two is big and wherever it comes from.
+func TestMatchingCostsByTextAndPattern(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ab", 100_000)
+	for _, c := range []struct {
+		filter     string
+		a, p       string
+		enough     bool
+		atMostCost float64
+	}{
+		{`search(@.a, 'b+a')`, "abba", "", true, 50},
+		{`search(@.a, 'a.{990}c')`, "abba", "", true, 600},
+		{`search(@.a, 'a.{990}c')`, long, "", false, 0},
+		{`@.a =~ '(.*a.{300}){3}c'`, long, "", false, 0},
+		{`search(@.a, 'ab')`, long, "", true, 100_000},
+		{`search(@.a, @.p)`, "abba", "b+a", true, 500},
+		{`search(@.a, @.p)`, long, "a.{990}c", false, 0},
+		{`search(@.a, @.p)`, "x", strings.Repeat(`\pL{999}`, 3000), false, 0},
+		{`search(@.a, @.p)`, "x", `(((\pL{10}){10}){10}){9}`, true, 10_000},
+		{`search('x', @.p)`, "", strings.Repeat(`x`, 20_000), false, 0},
+		{`match(value(@..a), 'a.{990}c')`, long, "", false, 0},
+	} {
+		t.Run(fmt.Sprintf("%s with %d and %.10s", c.filter, len(c.a), c.p), func(t *testing.T) {
+			t.Parallel()
+			f, err := jsonpath.ParseFilter(c.filter, []string{"input"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := 100_000.0
+			node := map[string]any{"a": c.a, "p": c.p}
+			_, err = f.Accepts(node, map[string]any{"input": node}, &left)
+			if (err == nil) != c.enough || c.enough && 100_000-left > c.atMostCost {
+				t.Errorf("cost %.0f, %v", 100_000-left, err)
+			}
+		})
+	}
+}
+
+// TestWeighCountsWhatIsWrittenSeveralTimes: values that contain each other count each time.
+func TestWeighCountsWhatIsWrittenSeveralTimes(t *testing.T) {
+	t.Parallel()
+	var values []any
+	value := any(strings.Repeat("x", 400))
+	for range 10 {
+		value = map[string]any{"a": value}
+		values = append(values, value)
+	}
+	left := 2000.0
+	if err := jsonpath.Weigh(values, &left); err != nil || left != 2000-10*101-55 {
+		t.Errorf("%.0f left, %v", left, err)
+	}
+	left = 1000
+	if err := jsonpath.Weigh(values, &left); err == nil {
+		t.Error("1,000 nodes are enough")
+	}
+}
