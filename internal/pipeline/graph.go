@@ -1,6 +1,10 @@
 package pipeline
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/cron"
+)
 
 // Graph is a compiled definition: the graph G of one version, with its
 // places (stages, groups, hosts) and its batches, all as numbers.
@@ -60,6 +64,7 @@ type stagePlan struct {
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
+	windows           cron.Windows
 
 	// scope has the stages whose failures stop this stage: itself, and all stages of the outermost
 	// range around it. A failure anywhere in a range stops all of it.
