@@ -98,7 +98,7 @@ func (t *deployment) pendingApprovals() []ApprovalState {
 // approvalState returns what people have said about a stage that needs approval.
 func (t *deployment) approvalState(stage int32) ApprovalState {
 	want, given := t.plan.def.Stages[stage].Approval, t.approvals[t.plan.stages[stage].path]
-	state := ApprovalState{Stage: t.plan.def.Stages[stage].Name, Count: want.Count, Given: t.counted(want, given), By: want.By}
+	state := ApprovalState{Stage: t.plan.def.Stages[stage].Name, Count: want.Count, Given: append([]string{}, t.counted(want, given)...), By: append([]string{}, want.By...)}
 	if !want.Self {
 		state.Not = t.registrant
 	}
