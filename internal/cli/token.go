@@ -48,7 +48,7 @@ func tokenCreateCommand(a *app) *cobra.Command {
   execute  register revisions, start deployments
   operate  retry, skip, hold, resume, cancel; freeze and thaw pipelines
   define   apply pipelines
-  approve  approve and reject stages that wait for approval
+  approve  say whether a stage that waits for approval may start
   worker   report builds`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),

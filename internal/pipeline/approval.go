@@ -87,8 +87,8 @@ type ApprovalState struct {
 // approvals are concerned.
 func (t *deployment) pendingApprovals() []ApprovalState {
 	var list []ApprovalState
-	for s := range t.plan.stages {
-		if stage := int32(s); t.status == StatusActive && !t.isApproved(stage) && t.begins(stage) {
+	for _, stage := range t.plan.approvals {
+		if t.status == StatusActive && !t.isApproved(stage) && t.begins(stage) {
 			list = append(list, t.approvalState(stage))
 		}
 	}
@@ -114,6 +114,14 @@ func (a ApprovalState) String() string {
 		return "rejected " + a.Rejected
 	}
 	return fmt.Sprintf("approval %d of %d", len(a.Given), a.Count)
+}
+
+// opinion returns the note of an approval or a rejection; none if the person has said the same.
+func (e *Engine) opinion(t *deployment, c Command) ([]Entry, error) {
+	if err := e.checkApproval(t, c); err != nil || t.isRepeated(c) {
+		return nil, err
+	}
+	return e.intent(t, c, endDetail{By: c.By, Reason: c.Reason})
 }
 
 // checkApproval refuses an approval, or a rejection, of a stage that does not wait for one, and one
@@ -158,11 +166,8 @@ func (t *deployment) whyNotBegins(stage int32) string {
 // it again would change nothing.
 func (t *deployment) isRepeated(c Command) bool {
 	a := t.approvals[c.Target]
-	switch c.Kind {
-	case ApprovalGiven:
-		return a.rejected == nil && slices.Contains(a.by, c.By)
-	case ApprovalRejected:
+	if c.Kind == ApprovalRejected {
 		return a.rejected != nil && *a.rejected == hold{by: c.By, reason: c.Reason}
 	}
-	return false
+	return a.rejected == nil && slices.Contains(a.by, c.By)
 }

@@ -62,14 +62,14 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		about, err = endDetail{By: c.By, Reason: c.Reason, Until: t.stageName(c.Target)}, e.checkStage(t, c)
 		c.Target = e.pipeline
 	case ApprovalGiven, ApprovalRejected:
-		about, err = endDetail{By: c.By, Reason: c.Reason}, e.checkApproval(t, c)
+		return e.opinion(t, c)
 	case PipelineCanceled:
 		c.Target = e.pipeline
 		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
 	default:
 		err = fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind, strings.Join(commands, ", "))
 	}
-	if err != nil || t.isRepeated(c) {
+	if err != nil {
 		return nil, err
 	}
 	return e.intent(t, c, about)

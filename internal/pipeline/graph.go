@@ -20,6 +20,7 @@ type Graph struct {
 	groups          []groupPlan      // in file order over all stages
 	hosts           []hostPlan       // in file order over all stages
 	ranges          []rangePlan      // those with fewer stages first
+	approvals       []int32          // stages that need approval
 	hostsByResource map[Resource][]int32
 	end             int32 // pipeline-finished-successfully
 

@@ -281,26 +281,27 @@ func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	d := greeter()
 	d.Stages[2].Windows = []Window{{Kind: cron.Allow, Schedule: "0 15 * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}}
 	d.Stages[2].Approval = &Approval{Count: 2, By: []string{"ana", "bob"}}
-	steps, err := compiled(t, d).Simulate(noon, func(k StepKey) time.Duration { return time.Minute })
+	want := map[string]string{"greeter/prod stage-started": "approval 0 of 2; window opens Mon 15:00 UTC", "greeter/prod/east/elm host-started": ""}
+	found := 0
+	steps, err := compiled(t, d).Simulate(noon, func(StepKey) time.Duration { return time.Minute })
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range steps {
-		start, reason := time.Duration(0), ""
-		switch {
-		case s.Event == StageStarted && s.Target == "greeter/prod":
-			start, reason = time.Hour, "approval 0 of 2; window opens Mon 15:00 UTC"
-		case s.Event != HostStarted || s.Target != "greeter/prod/east/elm":
+		reason, known := want[s.Target+" "+s.Event]
+		if !known {
 			continue
-		default:
-			start = time.Hour
 		}
-		if s.Start != start || s.Reason != reason {
-			t.Errorf("%s %s starts at %s, %q, want %s, %q", s.Target, s.Event, s.Start, s.Reason, start, reason)
+		found++
+		if s.Start != time.Hour || s.Reason != reason {
+			t.Errorf("%s %s starts at %s, %q, want 1h, %q", s.Target, s.Event, s.Start, s.Reason, reason)
 		}
 	}
+	if found != len(want) {
+		t.Errorf("%d of %d starts", found, len(want))
+	}
 	d.Stages[2].Windows[0] = Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
-	if _, err := compiled(t, d).Simulate(noon, func(k StepKey) time.Duration { return time.Minute }); err == nil {
+	if _, err := compiled(t, d).Simulate(noon, func(StepKey) time.Duration { return time.Minute }); err == nil {
 		t.Error("a window that never opens is not reported")
 	}
 }

@@ -441,7 +441,8 @@ func (p *player) person(words []string) {
 }
 
 func (p *player) freeze(words []string) {
-	row, err := Entry{}, error(nil)
+	var row Entry
+	var err error
 	switch f := (Freeze{By: "ana", Reason: "holidays"}); {
 	case words[0] == "thaw":
 		row, err = p.engine.ClearFreeze("bob", "", p.now)
