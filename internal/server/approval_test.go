@@ -106,6 +106,28 @@ func TestApprovalNamesTheRevisionWhenSeveralWait(t *testing.T) {
 	s.Until(t, first, "is superseded", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusSuperseded })
 }
 
+// TestApprovalByTheOneWhoDeploys: who registered a revision may not approve it, also in a deployment that another person made;
+// who made that deployment may.
+func TestApprovalByTheOneWhoDeploys(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, withProd("approval: {}"))
+	s.Ship(t, "greeter", "3f2c9a1") // by ana
+	again, err := s.Service.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", By: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Until(t, server.Ref{Pipeline: "greeter", Number: again.Number}, "waits", waitsAt("prod"))
+	want := server.Approval{Pipeline: "greeter", Stage: "prod", Deployment: again.Number, By: "ana"}
+	if _, err := s.Service.Approve(ctx, want); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("approved by ana: %v, want forbidden", err)
+	}
+	want.By = "bob"
+	if _, err := s.Service.Approve(ctx, want); err != nil {
+		t.Errorf("approved by bob: %v", err)
+	}
+}
+
 func TestFreezeOverHTTP(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()
