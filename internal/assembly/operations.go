@@ -37,6 +37,9 @@ type Operations interface {
 	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
 	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	Command(ctx context.Context, ref server.Ref, c server.Command) error
+	Approve(ctx context.Context, a server.Approval) (server.ApprovalView, error)
+	Freeze(ctx context.Context, pipeline string, freeze pipeline.Freeze) (server.FreezeView, error)
+	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
 
 	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
 	Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error

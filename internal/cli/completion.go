@@ -100,6 +100,28 @@ func completePipelines(a *app) completer {
 	}))
 }
 
+// completeStages offers the names of pipelines, then the stages of the one named that have an approval.
+func completeStages(a *app) completer {
+	return inTurn(
+		fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) {
+			return pipelineNames(ctx, s)
+		}),
+		fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+			return approvedStages(ctx, s, given[0])
+		}))
+}
+
+func approvedStages(ctx context.Context, log versionReader, name string) ([]string, error) {
+	v, err := log.Version(ctx, name, 0)
+	var names []string
+	for _, stage := range v.Definition.Stages {
+		if stage.Approval != nil {
+			names = append(names, stage.Name)
+		}
+	}
+	return names, err
+}
+
 // pipelineLister lists pipelines.
 type pipelineLister interface {
 	Pipelines(context.Context) ([]server.PipelineView, error)

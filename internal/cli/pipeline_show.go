@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,5 +53,5 @@ func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.Out.Answer(p, show.Pipeline(p, o.Out.Style)...)
+	return o.Out.Answer(p, show.Pipeline(p, o.Out.Style, time.Now())...)
 }

@@ -207,11 +207,11 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 	return nil
 }
 
-// workOf leaves out the markers: they take no time.
+// workOf leaves out the markers that take no time and wait for nothing.
 func workOf(steps []pipeline.PlanStep) []pipeline.PlanStep {
 	work := []pipeline.PlanStep{}
 	for _, s := range steps {
-		if s.Work {
+		if s.Work || s.Reason != "" {
 			work = append(work, s)
 		}
 	}

@@ -63,7 +63,7 @@ func addCommands(a *app, root *cobra.Command) {
 		}
 	}
 	add(groupWork, shipCommand(a), planCommand(a), runCommand(a))
-	add(groupLook, statusCommand(a), deploymentCommand(a), pipelineCommand(a), revisionCommand(a), actionCommand(a), processCommand(a), buildCommand(a), serviceCommand(a), logCommand(a))
+	add(groupLook, statusCommand(a), deploymentCommand(a), approveCommand(a), pipelineCommand(a), revisionCommand(a), actionCommand(a), processCommand(a), buildCommand(a), serviceCommand(a), logCommand(a))
 	add(groupServe, upCommand(a), serveCommand(a), tokenCommand(a), configCommand(a), backupCommand(a), restoreCommand(a), completionCommand(a), versionCommand(a))
 }
 

@@ -46,9 +46,9 @@ func tokenCreateCommand(a *app) *cobra.Command {
 
   read     look, and nothing else
   execute  register revisions, start deployments
-  operate  retry, skip, hold, resume, cancel
+  operate  retry, skip, hold, resume, cancel; freeze and thaw pipelines
   define   apply pipelines
-  approve  let a stage begin (no stage waits for approval yet)
+  approve  say whether a stage that waits for approval may start
   worker   report builds`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),

@@ -70,8 +70,8 @@ func (r *reader) schedule(f document.Field, path string, c *Config) Schedule {
 			r.Add(v, "value-invalid", path+".cron", "%s", err)
 		}
 	}
-	if s.Window.Zone, err = time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
-		r.Add(n.Get("timezone"), "value-unknown", path+".timezone", "time zone %q not found: want one such as Europe/Stockholm, or UTC", s.Timezone)
+	if s.Window.Zone, err = cron.LoadZone(s.Timezone); err != nil {
+		r.Add(n.Get("timezone"), "value-unknown", path+".timezone", "%s", err)
 		s.Window.Zone = time.UTC
 	}
 	if s.Window.CatchUp == cron.CatchAll && s.Window.Overlap != cron.Queue {

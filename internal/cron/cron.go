@@ -1,6 +1,6 @@
 // Package cron says when something is to happen again and again: times of day by the fields of
-// cron, in a time zone, and which of those times are due given what has happened. It has no clock;
-// the caller passes the time.
+// cron, in a time zone, which of those times are due given what has happened, and windows, which
+// open and close at such times. It has no clock; the caller passes the time.
 package cron
 
 import (

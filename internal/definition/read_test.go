@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // the zones are the same on every machine
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/goldentest"
@@ -148,8 +150,25 @@ func TestFaults(t *testing.T) {
 		{"catch-up", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], joining: catch-up}]"), "5:42: joining catch-up is not yet supported"},
 		{"gate stage", testPipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:3: "gates" is not yet supported`},
 		{"bake", testPipeline(test, beta+"\nbake: {for: 1m}"), `6:3: "bake" is not yet supported`},
-		{"windows", testPipeline(test, beta+"\nwindows: [{kind: Allow}]"), `6:3: "windows" is not yet supported`},
-		{"approval", testPipeline(test, beta+"\napproval: {count: 1}"), `6:3: "approval" is not yet supported`},
+		{"stage of an approval alone", testPipeline(test, beta, "name: g\napproval: {}"), `6:3: stage "g" needs build, hosts or groups`},
+		{"window without a schedule", testPipeline(test, beta+"\nwindows: [{kind: Allow, duration: 1h}]"), "6:13: stages[0].windows[0] needs a schedule"},
+		{"kind of a window", testPipeline(test, beta+"\nwindows: [{kind: allow, schedule: '@daily', duration: 1h}]"),
+			`6:20: "allow" is none of Allow, Deny (did you mean "Allow"?)`},
+		{"schedule of a window", testPipeline(test, beta+"\nwindows: [{kind: Allow, schedule: '0 9 * *', duration: 1h}]"),
+			"6:37: want five fields (minute hour day month weekday), found 4"},
+		{"time zone of a window", testPipeline(test, beta+"\nwindows: [{kind: Allow, schedule: '@daily', duration: 1h, timezone: Stockholm}]"),
+			`6:71: time zone "Stockholm" not found: want one such as Europe/Stockholm, or UTC`},
+		{"duration of a window", testPipeline(test, beta+"\nwindows: [{kind: Deny, schedule: '@daily', duration: 30s}]"),
+			"6:56: stages[0].windows[0].duration: want 1m to 366d"},
+		{"no windows", testPipeline(test, beta+"\nwindows: {kind: Deny}"), "6:12: want a list of mappings, found a mapping"},
+		{"approvals that nobody gives", testPipeline(test, beta+"\napproval: {count: 3, by: [ana, bob]}"), "6:21: 3 approvals wanted, 2 people may give them"},
+		{"count of approvals", testPipeline(test, beta+"\napproval: {count: 0}"), "6:21: stages[0].approval.count: want a whole number from 1 to 100"},
+		{"group of people", testPipeline(test, beta+"\napproval: {by: [ana, \"group:ops\"]}"),
+			"6:24: stages[0].approval.by[1]: groups are not yet supported: name each person as waybill token list does"},
+		{"person named twice", testPipeline(test, beta+"\napproval: {by: [ana, ana]}"), `6:24: "ana" is named twice`},
+		{"nobody may approve", testPipeline(test, beta+"\napproval: {by: []}"), "6:18: stages[0].approval.by: want 1 to 100 people"},
+		{"reason of a window", testPipeline(test, beta+"\nwindows: [{kind: Deny, schedule: '@daily', duration: 1h, reason: \"a\\tb\"}]"),
+			"6:68: stages[0].windows[0].reason: want at most 200 bytes without control characters"},
 		{"environment", testPipeline(test, "name: c\nenvironment: {targets: []}"), `5:3: "environment" is not yet supported`},
 		{"request", testPipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
 		{"inputs", testPipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
@@ -293,6 +312,30 @@ func TestLocate(t *testing.T) {
 		if got := fmt.Sprintf("%d:%d", at.Line, at.Column); got != want {
 			t.Errorf("%s is at %s, want %s", path, got, want)
 		}
+	}
+}
+
+func TestWindowsAndApprovals(t *testing.T) {
+	t.Parallel()
+	d, problems := read(testPipeline(test, beta+"\napproval: {}", `name: prod
+hosts: ["local://elm"]
+windows: [{kind: Allow, schedule: "0 9 * * 1-5", duration: 7h, timezone: Europe/Stockholm, reason: office hours}, {kind: Deny, schedule: "@yearly", duration: 7d}]
+approval: {count: 2, by: [ana, bob], self: true}`))
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&pipeline.Approval{Count: 1}, d.Stages[0].Approval); diff != "" {
+		t.Error(diff)
+	}
+	want := []pipeline.Window{
+		{Kind: cron.Allow, Schedule: "0 9 * * 1-5", Duration: action.Duration(7 * time.Hour), Timezone: "Europe/Stockholm", Reason: "office hours"},
+		{Kind: cron.Deny, Schedule: "@yearly", Duration: action.Duration(7 * 24 * time.Hour), Timezone: "UTC"},
+	}
+	if diff := cmp.Diff(want, d.Stages[1].Windows); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&pipeline.Approval{Count: 2, By: []string{"ana", "bob"}, Self: true}, d.Stages[1].Approval); diff != "" {
+		t.Error(diff)
 	}
 }
 

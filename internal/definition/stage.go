@@ -41,6 +41,7 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 	if s.OnFailure == "rollback" {
 		r.Add(n.Get("onFailure"), "not-supported", at, "onFailure rollback is not yet supported")
 	}
+	s.Windows, s.Approval = r.windows(n.Get("windows"), at+".windows"), r.approval(n.Get("approval"), at+".approval")
 	r.oneKind(n, at, name)
 	if n.Get("build") != nil {
 		s.Kind = pipeline.BuildStage
@@ -53,7 +54,7 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 
 // isGate reports whether a stage has a key of a gate.
 func isGate(n *document.Node) bool {
-	return slices.ContainsFunc([]string{"gates", "approval", "windows", "bake"}, func(key string) bool { return n.Get(key) != nil })
+	return slices.ContainsFunc([]string{"gates", "bake"}, func(key string) bool { return n.Get(key) != nil })
 }
 
 // oneKind reports a stage that is of no kind, or of several.

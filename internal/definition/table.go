@@ -1,6 +1,9 @@
 package definition
 
-import "github.com/waybill-dev/waybill/internal/document"
+import (
+	"github.com/waybill-dev/waybill/internal/cron"
+	"github.com/waybill-dev/waybill/internal/document"
+)
 
 // Built-in steps, and what a stage may do when it fails.
 var (
@@ -116,8 +119,8 @@ var stage = []document.Key{
 		Help: "release: a newer revision may enter once drained; hold: none enters until it is retried or canceled."},
 	{Name: "gates", Shape: document.Objects, Later: true, Help: "Named checks of the whole stage."},
 	{Name: "bake", Shape: document.Object, Later: true, Help: "Checks that repeat after the last group."},
-	{Name: "windows", Shape: document.Objects, Later: true, Help: "When hosts may start."},
-	{Name: "approval", Shape: document.Object, Later: true, Help: "Who must agree."},
+	{Name: "windows", Shape: document.Objects, Keys: window, Help: "When the stage, its groups and its hosts may start: while no Deny is open and, where there is an Allow, one is."},
+	{Name: "approval", Shape: document.Object, Keys: approval, Help: "Who must agree before the stage starts in a deployment."},
 	{Name: "environment", Shape: document.Object, Later: true, Help: "Clusters that this stage promotes to."},
 }
 
@@ -125,6 +128,20 @@ var build = []document.Key{
 	{Name: "file", Shape: document.Text, Default: ".wharf-ci.yml", Help: "The build file, from the folder of waybill.yaml."},
 	{Name: "stage", Shape: document.Text, Help: "Only this stage of it."},
 	{Name: "inputs", Shape: document.Object, Later: true, Help: "Inputs of the build."},
+}
+
+var window = []document.Key{
+	{Name: "kind", Shape: document.Text, Values: []string{string(cron.Allow), string(cron.Deny)}, Required: true, Help: "Allow: starting is allowed while it is open; Deny: it is not."},
+	{Name: "schedule", Shape: document.Text, Required: true, Help: "When it opens: the five fields of cron, or a word such as @daily."},
+	{Name: "duration", Shape: document.Duration, Required: true, Help: "How long it stays open, from 1m to 366d."},
+	{Name: "timezone", Shape: document.Text, Default: "UTC", Help: "Time zone of the schedule, such as Europe/Stockholm."},
+	{Name: "reason", Shape: document.Text, Help: "Why, for people: a Deny shows it."},
+}
+
+var approval = []document.Key{
+	{Name: "count", Shape: document.Number, Default: "1", Help: "How many people must approve; each counts once."},
+	{Name: "by", Shape: document.Texts, Default: "everybody with the scope approve", Help: "Who may approve, by the names of their tokens."},
+	{Name: "self", Shape: document.Flag, Default: "false", Help: "true: the one who registered the revision may approve it."},
 }
 
 var group = []document.Key{

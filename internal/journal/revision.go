@@ -156,6 +156,9 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 	if want.Until != "" {
 		about["until"] = want.Until
 	}
+	if r.By != want.By { // a stage that needs approval may not let the one approve it who registered the revision
+		about["registeredBy"] = r.By
+	}
 	detail, err := json.Marshal(about)
 	if err != nil {
 		return Deployment{}, err

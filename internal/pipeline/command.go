@@ -12,7 +12,7 @@ import (
 // Command is a person's intent on a deployment: retry, skip, hold, resume, bound or cancel. Only By
 // and Reason are for people; everything else decides.
 type Command struct {
-	Kind       string // the note's event: RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled
+	Kind       string // the note's event, one of commands
 	Deployment int64
 	Target     string // full path; "": the pipeline. UntilSet: the stage to go no further than; the pipeline: to the end
 	Event      string // narrows Target to one step
@@ -20,12 +20,17 @@ type Command struct {
 	Now        bool // cancel: also interrupt builds and replication
 }
 
+// commands are the events of the notes that record commands.
+var commands = []string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalGiven, ApprovalRejected, PipelineCanceled}
+
 // Command checks an intent and returns the notes that record it, or the error that refuses it. It
 // changes nothing: the caller appends the notes, and Apply makes them effective like any other row.
 //
 // Errors have the code fault.NotFound for a deployment, target or step that does not exist,
-// fault.Invalid for an unknown Kind, and fault.Refused for an intent that the deployment's state
-// does not allow; most have a hint what to do instead. The notes have no time: the caller sets it.
+// fault.Invalid for an unknown Kind, fault.Forbidden for an approval that the person may not give,
+// and fault.Refused for an intent that the deployment's state does not allow; most have a hint what
+// to do instead. There is no note for an approval that repeats what the person has said. The notes
+// have no time: the caller sets it.
 func (e *Engine) Command(c Command) ([]Entry, error) {
 	t, ok := e.deployments[c.Deployment]
 	if !ok {
@@ -56,12 +61,13 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	case UntilSet:
 		about, err = endDetail{By: c.By, Reason: c.Reason, Until: t.stageName(c.Target)}, e.checkStage(t, c)
 		c.Target = e.pipeline
+	case ApprovalGiven, ApprovalRejected:
+		return e.opinion(t, c)
 	case PipelineCanceled:
 		c.Target = e.pipeline
 		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
 	default:
-		err = fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind,
-			strings.Join([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, PipelineCanceled}, ", "))
+		err = fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind, strings.Join(commands, ", "))
 	}
 	if err != nil {
 		return nil, err

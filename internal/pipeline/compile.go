@@ -15,6 +15,9 @@ const (
 	MaxChain  = 60      // steps in the chain of a stage
 	MaxStages = 1000    // stages of a pipeline
 	MaxHosts  = 100_000 // hosts of a pipeline, counted in each stage that has them
+
+	MaxWindows   = 20  // windows of a stage
+	MaxApprovers = 100 // people who may approve a stage
 )
 
 // Compile judges a definition and builds its graph. Problems have a Scope that
@@ -26,6 +29,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	j := judge{d: &d, index: make(map[string]int, len(d.Stages))}
 	j.sizes()
 	j.names()
+	j.admissions()
 	j.edges()
 	// The remaining checks follow the edges between stages. With an unknown name or a cycle they
 	// would report faults that follow from the first.
@@ -134,6 +138,23 @@ func (j *judge) labels(i int, labels map[string]string) {
 			j.fault("name-twice", fmt.Sprintf("%s.artifacts.%s", stageScope(i), a.Label), "artifact %q is already made by stage %q", a.Label, by)
 		}
 		labels[a.Label] = j.d.Stages[i].Name
+	}
+}
+
+// admissions checks the windows and approvals of the stages. A stored definition is compiled again
+// wherever it is used, so it is refused on a machine that does not know its time zones.
+func (j *judge) admissions() {
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		if n := len(s.Windows); n > MaxWindows {
+			j.fault("too-many-windows", stageScope(i)+".windows", "stage %q has %d windows, at most %d", s.Name, n, MaxWindows)
+		}
+		if _, at, err := openings(s.Windows); err != nil {
+			j.fault("window-invalid", stageScope(i)+"."+at, "%s", err)
+		}
+		if a := s.Approval; a != nil && len(a.By) > 0 && a.Count > len(a.By) {
+			j.fault("approvals-missing", stageScope(i)+".approval.count", "%d approvals wanted, %d people may give them", a.Count, len(a.By))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,6 +43,13 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		{"9: in two stages", Definition{Service: Service{Name: "shop"}, Stages: []Stage{deploys("beta"), hostStage("prod", nil, group("all", "beta"))}},
 			[]string{`warning: stages[1].groups[0].hosts[0].url: local://beta runs "shop" in beta and prod`}},
 		{"11: chain", Definition{Stages: []Stage{{Name: "x", Kind: HostStage, Chain: longChain(61)}}}, []string{"stages[0].steps: chain has 61 steps, at most 60"}},
+		{"15: approvals", admitted(nil, &Approval{Count: 3, By: []string{"ana", "bob"}}),
+			[]string{"stages[0].approval.count: 3 approvals wanted, 2 people may give them"}},
+		{"15: schedule of a window", admitted([]Window{{Schedule: "@daily"}, {Schedule: "0 9 * *"}}, nil),
+			[]string{"stages[0].windows[1].schedule: want five fields (minute hour day month weekday), found 4"}},
+		{"15: time zone of a window", admitted([]Window{{Schedule: "@daily", Timezone: "Europe/Stokholm"}}, nil),
+			[]string{`stages[0].windows[0].timezone: time zone "Europe/Stokholm" not found: want one such as Europe/Stockholm, or UTC`}},
+		{"15: windows", admitted(slices.Repeat([]Window{{Schedule: "@daily"}}, 21), nil), []string{`stages[0].windows: stage "beta" has 21 windows, at most 20`}},
 		{"16: unknown", batched([]string{"beta", "prud"}), []string{`batches[0].stages[1]: stage "prud" not found (did you mean "prod"?)`}},
 		{"16: not connected", batched([]string{"prod", "beta"}), []string{`batches[0].stages[1]: batch "live": "beta" does not come after "prod"`}},
 		{"16: single entry", batched([]string{"prod", "cluster"}, "audit", ""), []string{`batches[0].stages: batch "live": "audit" leads into it past its first stage`}},
@@ -66,6 +74,12 @@ func TestCompileNamesEveryFault(t *testing.T) {
 			}
 		})
 	}
+}
+
+func admitted(windows []Window, approval *Approval) Definition {
+	s := hostStage("beta", nil, group("all", "beta"))
+	s.Windows, s.Approval = windows, approval
+	return Definition{Stages: []Stage{s}}
 }
 
 func longChain(n int) []Step {

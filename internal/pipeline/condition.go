@@ -1,5 +1,7 @@
 package pipeline
 
+import "time"
+
 // block is the first condition that keeps a step from running. The zero value blocks nothing. The
 // fields beside why are for the text that people see; which of them are set depends on why.
 type block struct {
@@ -8,6 +10,7 @@ type block struct {
 	deployment *deployment // the deployment in the way: also isBusy
 	step       stepName    // isBusy: what the resource is busy with
 	in, limit  int         // isFull: hosts in flight, and how many may be
+	until      time.Time   // isFrozen, isClosed: when to look again; zero: time does not end it
 }
 
 // why names a reason. The number behind a constant is that of its condition in
@@ -32,14 +35,19 @@ const (
 	keepsOrder       // 5: order strict, and an older deployment has still to pass
 	isBusy           // 6
 	isFull           // 7
-	// 8: freezes, windows and approvals are asked here, at starts of stage, group and host.
+	isFrozen         // 8
+	isClosed         // 8: no window is open
+	notApproved      // 8
 )
+
+// reasons is how many reasons there are.
+const reasons = notApproved + 1
 
 // String returns the reason as metrics name it. Two constants may share a name: lostArtifact is
 // never counted, because the pass fails the step at once.
 func (w why) String() string {
 	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
-		"newer", "order", "busy", "full"}[w]
+		"newer", "order", "busy", "full", "freeze", "window", "approval"}[w]
 }
 
 // ofHost reports whether the reason may differ for the next host of the group. If not, the pass
@@ -56,8 +64,9 @@ func (b block) ofHost(p *Graph, n int32) bool {
 
 // check returns the first condition that keeps step n from running, in a fixed order. The pass and
 // Explain both use it, so that the reason shown is the one that decided (R13). Cheap conditions of
-// the deployment itself come before those that look at other deployments.
-func (e *Engine) check(t *deployment, n int32) block {
+// the deployment itself come before those that look at other deployments. The last ones depend on
+// people and on now.
+func (e *Engine) check(t *deployment, n int32, now time.Time) block {
 	stage := t.plan.nodes[n].stage
 	if t.status != StatusActive {
 		return block{why: notActive}
@@ -79,10 +88,13 @@ func (e *Engine) check(t *deployment, n int32) block {
 	if b := e.checkArtifact(t, n); b.why != runs {
 		return b
 	}
-	if b := e.checkLocks(t, n, ""); b.why != runs {
+	if b := e.checkLocks(t, n, "", now); b.why != runs {
 		return b
 	}
-	return e.checkHost(t, n)
+	if b := e.checkHost(t, n); b.why != runs {
+		return b
+	}
+	return e.checkAdmission(t, n, now)
 }
 
 // place checks that step n is doable, and returns in which way it is not.
@@ -115,7 +127,7 @@ func (e *Engine) checkArtifact(t *deployment, n int32) block {
 
 // checkLocks checks the batches around step n. With a batch to leave out it checks the locks alone:
 // whether that batch is worth waiting for. Other waiters are not considered then.
-func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
+func (e *Engine) checkLocks(t *deployment, n int32, without batchID, now time.Time) block {
 	around := t.plan.around(n)
 	// From the inside to the outside. A batch that t holds is passed over, as are the rules of
 	// entering it: t is inside already.
@@ -135,7 +147,7 @@ func (e *Engine) checkLocks(t *deployment, n int32, without batchID) block {
 			}
 		}
 		if e.queueOf(t, b) == Latest && without == "" {
-			if newer := e.newestWaiter(b); newer != nil && newer.number > t.number {
+			if newer := e.newestWaiter(b, now); newer != nil && newer.number > t.number {
 				return block{why: notNewest, batch: b.id, deployment: newer}
 			}
 		}
@@ -178,9 +190,9 @@ func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 
 // newestWaiter returns the newest deployment that would run a step of the batch if the batch were
 // free, or nil. The deployment that asks may itself be the newest.
-func (e *Engine) newestWaiter(b batch) *deployment {
+func (e *Engine) newestWaiter(b batch, now time.Time) *deployment {
 	for i := len(e.active) - 1; i >= 0; i-- {
-		if e.waitsFor(e.active[i], b.id) {
+		if e.waitsFor(e.active[i], b.id, now) {
 			return e.active[i]
 		}
 	}
@@ -188,9 +200,9 @@ func (e *Engine) newestWaiter(b batch) *deployment {
 }
 
 // waitsFor reports whether a deployment could run some step of the batch if the batch were free. A
-// deployment that something else keeps back is not a waiter: superseding in its favor, or letting
-// it supersede another, would gain nothing (R19).
-func (e *Engine) waitsFor(t *deployment, id batchID) bool {
+// deployment that something else keeps back, such as a window or a missing approval, is not a
+// waiter: superseding in its favor, or letting it supersede another, would gain nothing (R19).
+func (e *Engine) waitsFor(t *deployment, id batchID, now time.Time) bool {
 	b, ok := t.plan.batch(id)
 	if !ok || t.is(b.close, resolved) {
 		return false
@@ -202,7 +214,8 @@ func (e *Engine) waitsFor(t *deployment, id batchID) bool {
 		if _, held := t.heldAt(t.plan.nodes[n].stage); held || t.is(n, claimed|failed) || t.isStopped(t.plan.nodes[n].stage) {
 			continue
 		}
-		if e.checkArtifact(t, n).why == runs && e.checkLocks(t, n, id).why == runs && e.checkHost(t, n).why == runs {
+		if e.checkArtifact(t, n).why == runs && e.checkLocks(t, n, id, now).why == runs && e.checkHost(t, n).why == runs &&
+			e.checkAdmission(t, n, now).why == runs {
 			return true
 		}
 	}

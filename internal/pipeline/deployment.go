@@ -30,6 +30,8 @@ type deployment struct {
 	held       map[string]hold      // by target: the pipeline or a stage
 	until      string               // the stage to go no further than, by name; "": to the end
 	resumed    map[string]bool      // stages beyond it that were resumed since, by path
+	registrant string               // who registered the revision
+	approvals  map[string]approval  // by stage
 	beyond     []bool               // per stage: until keeps it from starting; nil without until
 	at         []int64              // per step: Unix time in ns of its last row
 	away       map[stepName]int64   // facts of steps that G does not have, with their times

@@ -74,6 +74,8 @@ func (d *differ) stage(s *Stage) {
 	d.change("stage "+s.Name+": after", strings.Join(was.After, ", "), strings.Join(s.After, ", "))
 	d.change("stage "+s.Name+": queue", string(was.Queue), string(s.Queue))
 	d.change("stage "+s.Name+": onFailure", string(was.OnFailure), string(s.OnFailure))
+	d.differs("windows of "+s.Name, was.Windows, s.Windows)
+	d.differs("approval of "+s.Name, was.Approval, s.Approval)
 	d.differs("tests of "+s.Name, was.Test, s.Test)
 	d.differs("service of "+s.Name, was.Service, s.Service)
 	d.differs("vars of "+s.Name, was.Vars, s.Vars)

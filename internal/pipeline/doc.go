@@ -23,6 +23,8 @@
 //	live.go        live actions                  flight.go      hosts in flight
 //	place.go       a move to another graph       until.go       the bound of a deployment
 //	condition.go   what keeps a step back        front.go       what a step waits for
+//	admission.go   windows, and condition 8      approval.go    what people say about a stage
+//	freeze.go      freezes of a pipeline
 //	queue.go       the steps a pass looks at     pass.go        the pass, superseding
 //	decision.go    what a pass returns           failure.go     what follows from failures
 //	edit.go        a new version                 introduce.go   steps that come too late
@@ -55,7 +57,7 @@
 //	I4°  per resource, at most one live action
 //	I5   per event and deployment, all unelided instances at late pairs run, or none
 //	I6°  pipeline-finished-successfully: every other step of G is resolved
-//	I7   if nothing is live, failed, held or waiting, every deployment has ended
+//	I7   if nothing is live, failed, held or waiting for people or time, every deployment has ended
 //	I8   the fold of any prefix of the log is the engine's state there; same rows and now, same decisions
 //	I9°  no host is started at or over maxParallel in flight; more failures than maxFailed: no further claim in that stage
 //	I10° a fact exists once; notes never change what is complete; an edit never makes a complete step incomplete
@@ -94,7 +96,7 @@
 //
 // Rollbacks and catch-ups will rank beside the deployment that they undo or
 // complete; until then a deployment's number is its rank. Waves, bakes and gates
-// will be steps of G, windows, freezes and approvals the eighth condition.
+// will be steps of G.
 //
 // # Where to look
 //
@@ -110,8 +112,9 @@
 //
 // What comes next: pass.go decides in the order of deployments, condition.go says whether a step
 // may start and what is in its way, queue.go which steps are worth asking about, failure.go what a
-// failed step means for its stage, and decision.go is the answer. command.go checks what a person
-// asks for, until.go what lies beyond the stage that a deployment was registered for.
+// failed step means for its stage, and decision.go is the answer. admission.go asks whether anything
+// may start now: windows depend on the time, freeze.go and approval.go on people. command.go checks
+// what a person asks for, until.go what lies beyond the stage that a deployment was registered for.
 //
 // What an edit does: edit.go compares two versions inside every deployment, difference.go and
 // effect.go say so to people, refuse.go refuses what would move the ground below a deployment,

@@ -15,9 +15,10 @@ type Engine struct {
 	active      []*deployment                        // the active ones, by rank
 	artifacts   map[int64]map[string]json.RawMessage // the registered artifacts, by revision and label
 	// late has every pair that an edit introduced, also a pair that has left the pipeline since.
-	late  map[stepKind]introduction
-	born  map[int64]*Graph // by revision: the graph in force at its first deployment
-	notes map[noteName]int // the changes of the pipeline itself, counted for Occurrence
+	late   map[stepKind]introduction
+	born   map[int64]*Graph // by revision: the graph in force at its first deployment
+	notes  map[noteName]int // the changes of the pipeline itself, counted for Occurrence
+	freeze *Freeze          // set last and not cleared since; it may have ended by itself
 
 	// What follows is shared by all deployments. It is keyed by names and not by numbers of steps,
 	// because deployments may be on graphs of different versions.

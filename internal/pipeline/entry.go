@@ -114,11 +114,13 @@ const (
 	GroupFailed          = "host-group-failed"
 	HostFailed           = "host-failed"
 	HostFailureTolerated = "host-failure-tolerated"
-	StepClaimed          = "step-claimed"  // Detail StepDetail; its action was created in the same transaction
-	StepFailed           = "step-failed"   // Detail StepDetail
-	StepCanceled         = "step-canceled" // Detail StepDetail
-	StepExcluded         = "step-excluded" // Detail StepDetail
-	StepReported         = "step-reported" // Detail StepDetail: what a live step meets, for people
+	StepClaimed          = "step-claimed"      // Detail StepDetail; its action was created in the same transaction
+	StepFailed           = "step-failed"       // Detail StepDetail
+	StepCanceled         = "step-canceled"     // Detail StepDetail
+	StepExcluded         = "step-excluded"     // Detail StepDetail
+	StepReported         = "step-reported"     // Detail StepDetail: what a live step meets, for people
+	ApprovalGiven        = "approval-given"    // Target: the stage; Detail {"by", "reason"}
+	ApprovalRejected     = "approval-rejected" // likewise; the stage waits until somebody approves
 	BatchAcquired        = "batch-acquired"
 	BatchReleased        = "batch-released"
 )
@@ -129,6 +131,8 @@ const (
 	StepIntroduced     = "step-introduced"  // Target: stage; Detail IntroducedDetail
 	HostJoined         = "host-joined"
 	HostLeft           = "host-left"
+	FreezeSet          = "freeze-set" // nothing starts until it is cleared, or Detail freezeDetail says until when
+	FreezeCleared      = "freeze-cleared"
 	ServiceStopped     = "service-stopped"     // Target: host; by waybill pipeline stop
 	ArtifactRegistered = "artifact-registered" // Revision; Detail {"label", "digest", "size"}
 )
@@ -150,6 +154,15 @@ type (
 	createdDetail struct {
 		Label string `json:"label"` // of the revision
 		Until string `json:"until"` // stage to go no further than, by name; "": to the end
+		By    string `json:"by"`    // who asked for the deployment
+		// RegisteredBy is who registered the revision; "": By did, as always in rows of earlier versions.
+		RegisteredBy string `json:"registeredBy"`
+	}
+	// freezeDetail is the Detail of freeze-set and freeze-cleared.
+	freezeDetail struct {
+		By     string    `json:"by,omitempty"`
+		Reason string    `json:"reason,omitempty"`
+		Until  time.Time `json:"until,omitzero"`
 	}
 	// endDetail is why a deployment ended, or what a person asked for.
 	endDetail struct {

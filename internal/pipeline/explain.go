@@ -8,14 +8,14 @@ import (
 )
 
 // Explain lists the steps of a deployment breadth-first, each with its state and reason.
-// The time is for conditions that end by themselves, such as windows, which do not exist yet. It
-// returns nil for an unknown deployment.
-func (e *Engine) Explain(number int64, _ time.Time) []StepState {
+// now is the time for the conditions that depend on it, such as windows. It returns nil for an
+// unknown deployment.
+func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	t, ok := e.deployments[number]
 	if !ok {
 		return nil
 	}
-	x := explanation{e: e, t: t, exclusions: slices.Concat(t.exclusions, lacking(t.plan, t.lacks)), front: t.fronts()}
+	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, lacking(t.plan, t.lacks)), front: t.fronts()}
 	list := make([]StepState, len(t.plan.nodes))
 	for n := range list {
 		list[n] = x.step(int32(n))
@@ -27,6 +27,7 @@ func (e *Engine) Explain(number int64, _ time.Time) []StepState {
 type explanation struct {
 	e          *Engine
 	t          *deployment
+	now        time.Time
 	exclusions []exclusion
 	front      fronts
 }
@@ -55,7 +56,7 @@ func (x *explanation) step(n int32) StepState {
 		s.State = StateFailed
 		s.Reason, s.Who = "failed: "+t.failures[stepName{s.Target, s.Event}].String(), "waybill deployment retry "+e.label(t)
 	default:
-		b := e.check(t, n)
+		b := e.check(t, n, x.now)
 		if b.why == runs {
 			s.State = StateRunnable
 			return s
@@ -98,6 +99,8 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 		text = fmt.Sprintf("%s is still busy with %s %s", lastPart(p.target(n)), e.label(b.deployment), b.step.event)
 	case isFull:
 		text = fmt.Sprintf("%d of %d hosts in flight", b.in, b.limit)
+	case isFrozen, isClosed, notApproved:
+		text, who = x.admissionText(n, b)
 	}
 	return text, who
 }

@@ -59,6 +59,11 @@ func (e *Engine) applyChange(row Entry) error {
 	case StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		e.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
+	case FreezeSet:
+		d := detail[freezeDetail](row)
+		e.freeze = &Freeze{By: d.By, Reason: d.Reason, At: row.At, Until: d.Until}
+	case FreezeCleared:
+		e.freeze = nil
 	}
 	return nil
 }
@@ -97,13 +102,14 @@ func (e *Engine) create(row Entry) error {
 	t := &deployment{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
-		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{},
+		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{}, approvals: map[string]approval{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	about := detail[createdDetail](row)
 	// A row without a label is shown by the number of its revision.
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
+	t.registrant = cmp.Or(about.RegisteredBy, about.By)
 	e.startWithout(t) // before place, whose walk takes the exclusions into account
 	e.deployments[t.number] = t
 	e.order = append(e.order, t)
@@ -238,6 +244,11 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 	case HoldCleared:
 		delete(t.held, row.Target)
 		t.resume(row.Target)
+	case ApprovalGiven:
+		t.approve(row.Target, detail[endDetail](row).By)
+	case ApprovalRejected:
+		d := detail[endDetail](row)
+		t.reject(row.Target, hold{by: d.By, reason: d.Reason})
 	case UntilSet:
 		t.setUntil(detail[endDetail](row).Until)
 	case StageFailed:

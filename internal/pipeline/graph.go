@@ -1,6 +1,10 @@
 package pipeline
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/cron"
+)
 
 // Graph is a compiled definition: the graph G of one version, with its
 // places (stages, groups, hosts) and its batches, all as numbers.
@@ -16,6 +20,7 @@ type Graph struct {
 	groups          []groupPlan      // in file order over all stages
 	hosts           []hostPlan       // in file order over all stages
 	ranges          []rangePlan      // those with fewer stages first
+	approvals       []int32          // stages that need approval
 	hostsByResource map[Resource][]int32
 	end             int32 // pipeline-finished-successfully
 
@@ -60,6 +65,7 @@ type stagePlan struct {
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
+	windows           cron.Windows
 
 	// scope has the stages whose failures stop this stage: itself, and all stages of the outermost
 	// range around it. A failure anywhere in a range stops all of it.

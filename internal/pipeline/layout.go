@@ -58,6 +58,10 @@ func (l *layout) stage(i int32) {
 	path := Path(p.def.Pipeline, d.Name)
 	p.targets[path] = place{i, -1, -1}
 	s := stagePlan{path: path, locked: d.Kind == HostStage && d.Queue != NoQueue}
+	s.windows, _, _ = openings(d.Windows) // Compile has found no fault
+	if d.Approval != nil {
+		p.approvals = append(p.approvals, i)
+	}
 	s.started = l.add(StageStarted, marker, i, -1, -1)
 	s.finished = l.add(StageFinished, marker, i, -1, -1)
 	s.nodes = []int32{s.started, s.finished}

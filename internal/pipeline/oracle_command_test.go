@@ -14,6 +14,8 @@ func (o *oracle) accepts(c Command) bool {
 		return false
 	}
 	switch c.Kind {
+	case ApprovalGiven, ApprovalRejected:
+		return o.mayAgree(t, c)
 	case RetryRequested:
 		return o.mayRetry(t, c)
 	case StepSkipped:

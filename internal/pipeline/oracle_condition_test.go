@@ -68,7 +68,10 @@ func (o *oracle) check(v *view, i int) verdict {
 	if d := o.unlocked(v, s, ""); d.why != runs {
 		return d
 	}
-	return o.hostFree(v, s)
+	if d := o.hostFree(v, s); d.why != runs {
+		return d
+	}
+	return o.admitted(t, s)
 }
 
 // holds: a hold on the stage, or the stage is neither the one of until nor before it and was not resumed.
@@ -175,7 +178,7 @@ func (o *oracle) waits(v *view, s stepName, id batchID) bool {
 	if label := artifactLabel(s.event); label != "" && !o.artifacts[v.t.revision][label] {
 		return false
 	}
-	return o.unlocked(v, s, id).why == runs && o.hostFree(v, s).why == runs
+	return o.unlocked(v, s, id).why == runs && o.hostFree(v, s).why == runs && o.admitted(v.t, s).why == runs
 }
 
 // hostFree is conditions 6 and 7.

@@ -30,10 +30,20 @@ func (o *oracle) apply(row Entry) {
 	case row.Event == StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		o.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
+	case row.Event == FreezeSet:
+		d := detail[freezeDetail](row)
+		o.freeze = &d
+	case row.Event == FreezeCleared:
+		o.freeze = nil
 	case row.Event == DeploymentCreated:
 		t = &oracleDeployment{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: StatusActive,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
-			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, said: map[string][]opinion{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
+		if d := detail[createdDetail](row); d.RegisteredBy != "" {
+			t.registeredBy = d.RegisteredBy
+		} else {
+			t.registeredBy = d.By
+		}
 		o.deployments = append(o.deployments, t)
 		o.startWithout(t)
 	case row.Class == Fact:
@@ -94,6 +104,8 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 	case HoldCleared:
 		delete(t.held, row.Target)
 		t.resumed[row.Target] = true
+	case ApprovalGiven, ApprovalRejected:
+		t.said[row.Target] = append(t.said[row.Target], opinion{detail[endDetail](row).By, row.Event == ApprovalGiven})
 	case UntilSet:
 		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case StageFailed:

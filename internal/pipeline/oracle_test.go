@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 )
 
 // oracle is the definitional engine: the definitions applied literally over the
@@ -21,6 +22,9 @@ type oracle struct {
 	started     map[Resource]int64
 	seq         int64
 	effects     map[string]bool // of the edit that was last looked at
+	now         time.Time
+	freeze      *freezeDetail   // set last and not cleared
+	covered     map[string]bool // by window and moment: computed once, since every minute is looked at
 }
 
 // oracleTrip is what the rows say of one deployment, by name.
@@ -36,8 +40,10 @@ type oracleDeployment struct {
 	lacks            []string          // architectures that came too late
 	tolerated        map[string]int
 	held             map[string]bool
-	until            string          // stage; "": none
-	resumed          map[string]bool // stages since until was set
+	until            string // stage; "": none
+	registeredBy     string
+	said             map[string][]opinion // by stage, in order
+	resumed          map[string]bool      // stages since until was set
 	sizes            map[string]int
 	noted            map[string]bool
 }
@@ -66,7 +72,7 @@ type oracleBatch struct {
 
 func newOracle(name string) *oracle {
 	return &oracle{pipeline: name, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
-		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}}
+		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}, covered: map[string]bool{}}
 }
 
 func (o *oracle) graph(t *oracleDeployment) *oracleGraph { return o.graphs[t.version] }

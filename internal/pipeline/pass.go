@@ -11,9 +11,9 @@ import (
 // again with the oldest after everything that was freed is what makes `fifo` true.
 type pass struct {
 	e        *Engine
-	now      time.Time       // of every row of this pass
-	limit    int             // of rows in the decision
-	blocked  [isFull + 1]int // steps that are kept aside, by reason
+	now      time.Time    // of every row of this pass
+	limit    int          // of rows in the decision
+	blocked  [reasons]int // steps that are kept aside, by reason
 	decision Decision
 }
 
@@ -33,8 +33,8 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	}
 	for again := true; again && !p.decision.More; {
 		again = false
-		p.blocked = [isFull + 1]int{} // counted by the last round, in which nothing was freed any more
-		p.end()                       // in every round, since the rows of the last round may have stopped or ended deployments
+		p.blocked, p.decision.Wake = [reasons]int{}, time.Time{} // of the last round, in which nothing was freed any more
+		p.end()                                                  // in every round, since the rows of the last round may have stopped or ended deployments
 		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
 			e.freed = false
 			if err := p.turn(e.active[i]); err != nil {
@@ -99,7 +99,7 @@ func (p *pass) step(t *deployment, n int32) error {
 		t.drop(n)
 		return nil
 	}
-	switch b := p.e.check(t, n); b.why {
+	switch b := p.e.check(t, n, p.now); b.why {
 	case runs:
 		t.drop(n)
 		return p.do(t, n)
@@ -109,6 +109,9 @@ func (p *pass) step(t *deployment, n int32) error {
 		return p.note(t, t.plan.target(n), StepFailed, StepDetail{Event: t.plan.nodes[n].event, Status: "FAILED", Error: text})
 	default:
 		p.blocked[b.why]++
+		if wake := &p.decision.Wake; !b.until.IsZero() && (wake.IsZero() || b.until.Before(*wake)) {
+			*wake = b.until
+		}
 		t.park(n, b.ofHost(t.plan, n))
 		return nil
 	}
@@ -150,7 +153,7 @@ func (p *pass) takeTurn(t *deployment, n int32) error {
 	others := p.e.others(t)
 	for _, other := range others {
 		for _, b := range entered {
-			if p.e.waitsFor(other, b.id) {
+			if p.e.waitsFor(other, b.id, p.now) {
 				waited[other] = b.id
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -18,8 +19,9 @@ type program struct {
 	oracle *oracle
 	log    []Entry
 	asked  map[StepKey]bool // drained or canceled
-	next   int64            // deployment
-	newest int64            // revision
+	now    time.Time
+	next   int64 // deployment
+	newest int64 // revision
 }
 
 // TestEngineFollowsTheDefinitions is I12 and, on the way, the other invariants: the shipped engine asserts its own,
@@ -38,7 +40,8 @@ func playProgram(t *rapid.T) {
 	if !ok {
 		t.Fatal("not a pipeline")
 	}
-	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), asked: map[StepKey]bool{}}
+	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), now: noon, asked: map[StepKey]bool{}}
+	p.oracle.now = noon
 	p.edit(plan)
 	p.create()
 	for range rapid.IntRange(1, 60).Draw(t, "moves") {
@@ -48,7 +51,7 @@ func playProgram(t *rapid.T) {
 }
 
 func (p *program) move() {
-	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "edit", "edit", "undo", "artifact", "crash"}).Draw(p.T, "move") {
+	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "edit", "edit", "undo", "artifact", "crash", "clock", "approve", "approve", "freeze"}).Draw(p.T, "move") {
 	case "decide":
 		p.decide(rapid.SampledFrom([]int{1, 5, 1000}).Draw(p.T, "limit"))
 	case "end":
@@ -66,6 +69,12 @@ func (p *program) move() {
 			rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(p.T, "label")})})
 	case "crash": // a fresh fold of the log must equal the engine; the program continues with it
 		p.refold()
+	case "clock":
+		p.clock(p.now.Add(time.Duration(rapid.SampledFrom([]int{1, 30, 180, 1000, 5000}).Draw(p.T, "minutes")) * time.Minute))
+	case "approve":
+		p.approve()
+	case "freeze":
+		p.freeze()
 	case "retry":
 		p.ask(RetryRequested)
 	case "skip or hold":
@@ -84,7 +93,7 @@ func (p *program) move() {
 // fold applies a row to both engines and compares them.
 func (p *program) fold(row Entry) {
 	p.Helper()
-	row.Pipeline, row.Seq, row.At = "shop", p.engine.Seq()+1, noon
+	row.Pipeline, row.Seq, row.At = "shop", p.engine.Seq()+1, p.now
 	p.log = append(p.log, row)
 	if err := p.engine.Apply(row); err != nil {
 		p.fatal("%v", err)
@@ -113,17 +122,17 @@ func (p *program) create() {
 		p.newest++
 		revision = p.newest
 	}
-	created := Entry{Deployment: p.next, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision}
+	about := createdDetail{By: rapid.SampledFrom(people).Draw(p.T, "by"), RegisteredBy: rapid.SampledFrom([]string{"", "ana"}).Draw(p.T, "registeredBy")}
 	if rapid.IntRange(0, 4).Draw(p.T, "bounded") == 0 {
 		_, plan := p.engine.Current()
-		created.Detail = raw(createdDetail{Until: rapid.SampledFrom(plan.def.Stages).Draw(p.T, "until").Name})
+		about.Until = rapid.SampledFrom(plan.def.Stages).Draw(p.T, "until").Name
 	}
-	p.fold(created)
+	p.fold(Entry{Deployment: p.next, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision, Detail: raw(about)})
 }
 
 func (p *program) edit(plan *Graph) {
 	version, _ := p.engine.Current()
-	edit := p.engine.Edit(version+1, plan, p.newest, noon)
+	edit := p.engine.Edit(version+1, plan, p.newest, p.now)
 	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
 	want := map[string]bool{}
 	if version > 0 {
@@ -255,7 +264,7 @@ func (p *program) command(c Command) {
 // decide makes a pass and checks every row of it against what the definitions say comes next.
 func (p *program) decide(limit int) {
 	p.Helper()
-	d, err := p.engine.Decide(noon, limit)
+	d, err := p.engine.Decide(p.now, limit)
 	if err != nil {
 		p.fatal("decide: %v", err)
 	}
@@ -285,8 +294,68 @@ func (p *program) decide(limit int) {
 	}
 	p.compare()
 	p.checkDrained()
-	if again, err := p.engine.Decide(noon, limit); err != nil || !again.Empty() {
+	p.checkWake(d.Wake)
+	if again, err := p.engine.Decide(p.now, limit); err != nil || !again.Empty() {
 		p.fatal("a second pass decides %+v, %v", again, err)
+	}
+}
+
+// checkWake checks that time alone changes nothing before the time that a pass has named, if it has.
+func (p *program) checkWake(wake time.Time) {
+	p.Helper()
+	minutes := rapid.IntRange(1, 20000).Draw(p.T, "later")
+	if !wake.IsZero() {
+		if minutes = int(wake.Sub(p.now) / time.Minute); minutes < 1 {
+			p.fatal("the pass of %s asks for one at %s", p.now, wake)
+		}
+		minutes = rapid.IntRange(1, minutes).Draw(p.T, "before") - 1
+	}
+	p.oracle.now = p.now.Add(time.Duration(minutes) * time.Minute)
+	if m, ok := p.oracle.first(); ok {
+		p.fatal("%v comes next at %s already, the pass names %s", m, p.oracle.now, wake)
+	}
+	p.oracle.now = p.now
+}
+
+// clock moves the time.
+func (p *program) clock(to time.Time) {
+	p.Helper()
+	p.now, p.oracle.now = to, to
+	p.compare()
+}
+
+// approve has a person approve or reject a stage that waits for that, or any other one.
+func (p *program) approve() {
+	t := rapid.SampledFrom(p.oracle.deployments).Draw(p.T, "deployment")
+	stages := p.oracle.pending(t)
+	if len(stages) == 0 || rapid.IntRange(0, 4).Draw(p.T, "any") == 0 {
+		for _, s := range p.oracle.graph(t).d.Stages {
+			stages = append(stages, s.Name)
+		}
+	}
+	p.command(Command{Kind: rapid.SampledFrom([]string{ApprovalGiven, ApprovalGiven, ApprovalGiven, ApprovalRejected}).Draw(p.T, "kind"),
+		Deployment: t.number, Target: Path("shop", rapid.SampledFrom(stages).Draw(p.T, "stage")), By: rapid.SampledFrom(people).Draw(p.T, "by")})
+}
+
+// freeze freezes the pipeline, for a while or not, or thaws it.
+func (p *program) freeze() {
+	var row Entry
+	var err error
+	thaw := rapid.Bool().Draw(p.T, "thaw")
+	if thaw {
+		row, err = p.engine.ClearFreeze("ana", "", p.now)
+	} else {
+		f := Freeze{By: "ana"}
+		if minutes := rapid.IntRange(0, 300).Draw(p.T, "minutes"); minutes > 0 {
+			f.Until = p.now.Add(time.Duration(minutes) * time.Minute)
+		}
+		row, err = p.engine.SetFreeze(f, p.now)
+	}
+	if want := p.oracle.frozen(p.now) == thaw; want != (err == nil) {
+		p.fatal("thaw %v: %v, accepted by the definitions: %v", thaw, err, want)
+	}
+	if err == nil {
+		p.fold(row)
 	}
 }
 
@@ -409,7 +478,7 @@ func (p *program) compare() {
 			if got, want := t.is(n, resolved), v.resolved[i]; got != want {
 				p.fatal("#%d %v: resolved %v, want %v", o.number, s, got, want)
 			}
-			b := p.engine.check(t, n)
+			b := p.engine.check(t, n, p.now)
 			got := verdict{why: b.why, batch: b.batch}
 			if b.deployment != nil {
 				got.by = b.deployment.number
@@ -450,6 +519,29 @@ func (p *program) checkDrained() {
 	}
 }
 
+// admit has somebody give what a deployment waits for, or moves the time to where a window opens. It returns false if
+// nothing is to be given.
+func (p *program) admit() bool {
+	if p.oracle.freeze != nil {
+		p.fold(Entry{Target: "shop", Event: FreezeCleared, Class: Change})
+		return true
+	}
+	for _, t := range p.oracle.deployments {
+		if stages := p.oracle.pending(t); len(stages) > 0 {
+			for _, by := range people {
+				p.command(Command{Kind: ApprovalGiven, Deployment: t.number, Target: Path("shop", stages[0]), By: by})
+			}
+			return true
+		}
+	}
+	d, err := p.engine.Decide(p.now, 1000)
+	if err != nil || !d.Empty() || d.Wake.IsZero() {
+		return false
+	}
+	p.clock(d.Wake)
+	return true
+}
+
 // finish is I7: nothing live, failed, held, or waiting for others: every deployment has ended, and nothing is held.
 func (p *program) finish() {
 	for _, t := range p.oracle.deployments {
@@ -470,6 +562,9 @@ func (p *program) finish() {
 	for range 1000 {
 		p.decide(1000)
 		lives := p.lives()
+		if len(lives) == 0 && p.admit() {
+			continue
+		}
 		if len(lives) == 0 {
 			break
 		}
@@ -514,7 +609,7 @@ func (p *program) refold() {
 		}
 	}
 	for _, t := range p.engine.order {
-		got, want := fresh.Explain(t.number, noon), p.engine.Explain(t.number, noon)
+		got, want := fresh.Explain(t.number, p.now), p.engine.Explain(t.number, p.now)
 		if !slices.Equal(got, want) {
 			p.fatal("#%d folded again is %v, want %v", t.number, got, want)
 		}

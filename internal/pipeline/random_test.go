@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
 )
 
 // randomDefinition draws a small pipeline that Compile accepts.
@@ -16,6 +20,7 @@ func randomDefinition(t *rapid.T) Definition {
 		b := buildStage([]string{"amd64", "arm64"}[:rapid.IntRange(1, 2).Draw(t, "labels")]...)
 		b.Build.External = rapid.IntRange(0, 4).Draw(t, "external") == 0
 		b.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold}).Draw(t, "onFailure")
+		b.Windows, b.Approval = randomWindows(t), randomApproval(t)
 		d.Stages = append(d.Stages, b)
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "stages") {
@@ -31,11 +36,46 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 	s := hostStage(name, randomAfter(t, d, len(d.Stages)))
 	s.Queue = rapid.SampledFrom([]Queue{FIFO, FIFO, Latest, NoQueue}).Draw(t, "queue")
 	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold}).Draw(t, "onFailure")
+	s.Windows, s.Approval = randomWindows(t), randomApproval(t)
 	s.Chain = chain([]string{HostReplicated, HostDeployed, HostTested}[:rapid.IntRange(0, 3).Draw(t, "chain")]...)
 	for g := range rapid.IntRange(0, 2).Draw(t, "groups") {
 		s.Groups = append(s.Groups, randomGroup(t, &s, fmt.Sprintf("g%d", g)))
 	}
 	return s
+}
+
+// randomWindows draws no windows in most cases, so that most programs come far. Whatever it draws opens every week.
+func randomWindows(t *rapid.T) []Window {
+	var list []Window
+	if rapid.IntRange(0, 3).Draw(t, "windowed") > 0 {
+		return nil
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "windows") {
+		w := Window{Kind: cron.Allow, Duration: action.Duration(45 * time.Minute), Timezone: rapid.SampledFrom([]string{"", "Europe/Stockholm"}).Draw(t, "timezone")}
+		if w.Schedule = rapid.SampledFrom([]string{"0 9 * * 1-5", "30 14 * * *"}).Draw(t, "schedule"); rapid.Bool().Draw(t, "long") {
+			w.Duration = action.Duration(8 * time.Hour)
+		}
+		if rapid.Bool().Draw(t, "deny") {
+			w = Window{Kind: cron.Deny, Schedule: rapid.SampledFrom([]string{"15 9,14 * * *", "0 */6 * * *"}).Draw(t, "schedule"), Duration: action.Duration(45 * time.Minute),
+				Timezone: w.Timezone}
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// people are those who register revisions and approve stages.
+var people = []string{"ana", "bob", "cyd", "dan"}
+
+func randomApproval(t *rapid.T) *Approval {
+	if rapid.IntRange(0, 3).Draw(t, "approved") > 0 {
+		return nil
+	}
+	a := &Approval{Count: rapid.IntRange(1, 2).Draw(t, "approvals"), Self: rapid.Bool().Draw(t, "self")}
+	if rapid.Bool().Draw(t, "named") {
+		a.By = people[:3]
+	}
+	return a
 }
 
 func randomAfter(t *rapid.T, d Definition, before int) []string {
@@ -129,7 +169,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "onFailure", "windows", "approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -151,6 +191,10 @@ func mutated(t *rapid.T, was *Definition) Definition {
 		s.Queue = rapid.SampledFrom([]Queue{FIFO, Latest, NoQueue}).Draw(t, "queue")
 	case "onFailure":
 		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold}).Draw(t, "onFailure")
+	case "windows":
+		s.Windows = randomWindows(t)
+	case "approval":
+		s.Approval = randomApproval(t)
 	case "batch":
 		addBatch(t, &d)
 	case "batch leaves":

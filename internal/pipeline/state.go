@@ -18,6 +18,7 @@ const (
 type DeploymentState struct {
 	Deployment int64  `json:"deployment"`
 	Revision   int64  `json:"revision"`
+	Label      string `json:"label"`   // of the revision
 	Version    int    `json:"version"` // definition version in force for it
 	Status     Status `json:"status"`
 	// Held is who holds it and why, such as "by ana: checking dashboards", with the stage in front
@@ -27,6 +28,8 @@ type DeploymentState struct {
 	Resume string `json:"resume,omitempty"`
 	// Until is the stage that it goes no further than, until what is beyond is resumed.
 	Until string `json:"until,omitempty"`
+	// Approvals lists the stages that wait for people.
+	Approvals []ApprovalState `json:"approvals,omitempty"`
 	// By is the deployment that superseded it; 0 for none.
 	By int64 `json:"by,omitempty"`
 	// Reason is the text of the last status row.
@@ -97,8 +100,8 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 // state returns a deployment's state. A deployment that has ended is not shown as held.
 func (e *Engine) state(t *deployment) DeploymentState {
 	s := DeploymentState{
-		Deployment: t.number, Revision: t.revision, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
-		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), CreatedAt: t.created, EndedAt: t.ended,
+		Deployment: t.number, Revision: t.revision, Label: t.label, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
+		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), Approvals: t.pendingApprovals(), CreatedAt: t.created, EndedAt: t.ended,
 	}
 	if h, ok := t.heldAt(-1); t.status != StatusActive && t.status != StatusFailed {
 		return s

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
 )
 
 // line is a graph 0 → 1 → … → n-1.
@@ -250,7 +253,7 @@ func TestSimulateRunsOnVirtualTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, greeter())
 	before := w.engine.Seq()
-	steps, err := w.engine.Simulate(1, func(k StepKey) time.Duration {
+	steps, err := w.engine.Simulate(1, noon, func(k StepKey) time.Duration {
 		return map[string]time.Duration{BuildCompleted: 6 * time.Second, HostDeployed: 6 * time.Second, HostTested: time.Second}[k.Event]
 	})
 	if err != nil {
@@ -269,5 +272,36 @@ func TestSimulateRunsOnVirtualTime(t *testing.T) {
 		"greeter/prod/west/yew": 20 * time.Second, "greeter/prod/east/fir": 27 * time.Second, "greeter": 27 * time.Second}
 	if fmt.Sprint(ends) != fmt.Sprint(want) {
 		t.Errorf("ends %v, want %v", ends, want)
+	}
+}
+
+// TestSimulateMeetsWindowsAndApprovals: a plan waits for the opening of a window, and takes approvals as given.
+func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
+	t.Parallel()
+	d := greeter()
+	d.Stages[2].Windows = []Window{{Kind: cron.Allow, Schedule: "0 15 * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}}
+	d.Stages[2].Approval = &Approval{Count: 2, By: []string{"ana", "bob"}}
+	want := map[string]string{"greeter/prod stage-started": "approval 0 of 2; window opens Mon 15:00 UTC", "greeter/prod/east/elm host-started": ""}
+	found := 0
+	steps, err := compiled(t, d).Simulate(noon, func(StepKey) time.Duration { return time.Minute })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		reason, known := want[s.Target+" "+s.Event]
+		if !known {
+			continue
+		}
+		found++
+		if s.Start != time.Hour || s.Reason != reason {
+			t.Errorf("%s %s starts at %s, %q, want 1h, %q", s.Target, s.Event, s.Start, s.Reason, reason)
+		}
+	}
+	if found != len(want) {
+		t.Errorf("%d of %d starts", found, len(want))
+	}
+	d.Stages[2].Windows[0] = Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
+	if _, err := compiled(t, d).Simulate(noon, func(StepKey) time.Duration { return time.Minute }); err == nil {
+		t.Error("a window that never opens is not reported")
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // the zones are the same on every machine
 
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/goldentest"
 )
@@ -27,6 +30,9 @@ import (
 //	why N [TARGET]    the open steps of a deployment, with their reasons
 //	list              the deployments and the holder of each batch
 //	retry, skip, hold, resume, until, cancel   "N [TARGET [EVENT]]"
+//	approve, reject   "N STAGE [by NAME]"; ana registered every revision
+//	freeze [DURATION], thaw   of the pipeline
+//	clock TIME        moves the time to "2026-03-02T14:00"
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	goldentest.Play(t, "testdata/*.txt", play)
@@ -87,7 +93,7 @@ func (p *player) command(block []string) {
 		if len(words) > 2 {
 			revision = number(words[2])
 		}
-		p.fold(Entry{Deployment: n, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision, Detail: raw(createdDetail{Until: until})})
+		p.fold(Entry{Deployment: n, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: revision, Detail: raw(createdDetail{By: "ana", Until: until})})
 	case "pass":
 		limit := int64(1 << 20)
 		if len(words) > 1 {
@@ -104,8 +110,16 @@ func (p *player) command(block []string) {
 		p.why(words[1:])
 	case "list":
 		p.list()
-	case "retry", "skip", "hold", "resume", "until", "cancel":
+	case "retry", "skip", "hold", "resume", "until", "cancel", "approve", "reject":
 		p.person(words)
+	case "freeze", "thaw":
+		p.freeze(words)
+	case "clock":
+		at, err := time.Parse("2006-01-02T15:04", words[1])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.now = at
 	default:
 		p.t.Fatalf("no such command: %s", words[0])
 	}
@@ -165,6 +179,18 @@ func (p *player) stage(name string, words []string) Stage {
 			s.Queue = Queue(value)
 		case "hold":
 			s.OnFailure = Hold
+		case "window": // window=Allow,0_9_*_*_1-5,7h,Europe/Stockholm,reason
+			w := strings.Split(strings.ReplaceAll(value, "_", " "), ",")
+			length, err := time.ParseDuration(w[2])
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			s.Windows = append(s.Windows, Window{Kind: cron.Kind(w[0]), Schedule: w[1], Duration: action.Duration(length), Timezone: w[3], Reason: strings.Join(w[4:], " ")})
+		case "approval": // approval=2,bob,cyd
+			w := strings.Split(value, ",")
+			s.Approval = &Approval{Count: int(number(w[0])), By: w[1:]}
+		case "self":
+			s.Approval.Self = true
 		case "chain":
 			s.Chain = chain(strings.Split(value, ",")...)
 		case "build", "external":
@@ -277,6 +303,9 @@ func (p *player) pass(limit int) {
 	for _, row := range d.Entries {
 		p.row(row)
 	}
+	if !d.Wake.IsZero() {
+		p.say("wake %s", d.Wake.UTC().Format("Mon 2006-01-02 15:04 MST"))
+	}
 	for _, k := range d.Drain {
 		p.say("drain #%d %s %s", k.Deployment, shortTarget("shop", k.Target), k.Event)
 	}
@@ -365,6 +394,9 @@ func (p *player) list() {
 		if s.Until != "" {
 			text += ", until " + s.Until
 		}
+		for _, a := range s.Approvals {
+			text += fmt.Sprintf(", %s: %s", a.Stage, a)
+		}
 		for _, more := range []string{s.Held, s.Reason} {
 			if more != "" {
 				text += ", " + more
@@ -378,8 +410,12 @@ func (p *player) list() {
 }
 
 func (p *player) person(words []string) {
-	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "until": UntilSet, "cancel": PipelineCanceled}
+	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "until": UntilSet,
+		"approve": ApprovalGiven, "reject": ApprovalRejected, "cancel": PipelineCanceled}
 	c := Command{Kind: kinds[words[0]], Deployment: number(words[1]), By: "ana", Reason: "looking"}
+	if n := len(words) - 2; words[n] == "by" {
+		c.By, words = words[n+1], words[:n]
+	}
 	if words = words[2:]; len(words) > 0 && words[0] == "now" {
 		c.Now, words = true, words[1:]
 	}
@@ -402,4 +438,28 @@ func (p *player) person(words []string) {
 		p.row(row)
 	}
 	p.now = p.now.Add(time.Minute)
+}
+
+func (p *player) freeze(words []string) {
+	var row Entry
+	var err error
+	switch f := (Freeze{By: "ana", Reason: "holidays"}); {
+	case words[0] == "thaw":
+		row, err = p.engine.ClearFreeze("bob", "", p.now)
+	case len(words) > 1:
+		length, failed := time.ParseDuration(words[1])
+		if failed != nil {
+			p.t.Fatal(failed)
+		}
+		f.Until = p.now.Add(length)
+		fallthrough
+	default:
+		row, err = p.engine.SetFreeze(f, p.now)
+	}
+	if err != nil {
+		p.say("%s: %s", fault.CodeOf(err), err)
+		return
+	}
+	p.fold(row)
+	p.row(row)
 }

@@ -41,6 +41,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerPipelines()
 	a.registerRevisions()
 	a.registerDeployments()
+	a.registerApprovals()
 	a.registerLog()
 	a.registerActions()
 	a.registerActionCommands()

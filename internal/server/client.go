@@ -178,6 +178,37 @@ func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	return c.postJSON(ctx, apiPath("deployments", ref.String(), k.Kind), body, nil)
 }
 
+// Approve calls Service.Approve on the server. The server takes By from the token.
+func (c *Client) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
+	body := map[string]any{"decision": "approve"}
+	if a.Reject {
+		body["decision"] = "reject"
+	}
+	for key, text := range map[string]string{"revision": a.Revision, "reason": a.Reason} {
+		if text != "" {
+			body[key] = text
+		}
+	}
+	if a.Deployment != 0 {
+		body["deployment"] = a.Deployment
+	}
+	return view, c.postJSON(ctx, apiPath("pipelines", a.Pipeline, "stages", a.Stage, "approvals"), body, &view)
+}
+
+// Freeze calls Service.Freeze on the server. The server takes By from the token.
+func (c *Client) Freeze(ctx context.Context, name string, freeze pipeline.Freeze) (view FreezeView, err error) {
+	body := map[string]any{"reason": freeze.Reason}
+	if !freeze.Until.IsZero() {
+		body["until"] = freeze.Until
+	}
+	return view, c.postJSON(ctx, apiPath("pipelines", name, "freeze"), body, &view)
+}
+
+// Thaw calls Service.Thaw on the server, which takes by from the token.
+func (c *Client) Thaw(ctx context.Context, name, _, reason string) (view FreezeView, err error) {
+	return view, c.postJSON(ctx, apiPath("pipelines", name, "thaw"), map[string]any{"reason": reason}, &view)
+}
+
 // Entries calls Service.Entries on the server.
 func (c *Client) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
 	return rows, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)

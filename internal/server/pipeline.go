@@ -17,7 +17,8 @@ type PipelineView struct {
 	Seq         int64                         `json:"seq"`     // of the last entry in this view
 	Definition  *pipeline.Definition          `json:"definition,omitempty"`
 	Stages      []StageView                   `json:"stages"`
-	Active      []pipeline.DeploymentState    `json:"active"` // oldest first
+	Active      []pipeline.DeploymentState    `json:"active"`           // oldest first
+	Freeze      *pipeline.Freeze              `json:"freeze,omitempty"` // left out: it is not frozen
 	Last        *journal.Deployment           `json:"last,omitempty"`
 	Resources   []journal.Resource            `json:"resources"`
 	Hosts       []HostView                    `json:"hosts"` // in definition order
@@ -121,7 +122,12 @@ func (s *Service) pipelineView(ctx context.Context, name string, recent int) (Pi
 	if view.Resources, err = s.ledger.Resources(ctx, name); err != nil {
 		return view, fmt.Errorf("list what runs where for %s: %w", name, err)
 	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return view, err
+	}
 	return view, s.withFold(ctx, name, func(f *fold) error {
+		view.Freeze = f.engine.Frozen(now)
 		s.fillPipeline(ctx, f, &view)
 		return nil
 	})

@@ -216,7 +216,11 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	if err != nil {
 		return view, err
 	}
-	steps, err := scratch.engine.Simulate(head.Newest+1, times.durationOf)
+	now, err := s.ledger.Now(ctx) // windows follow the ledger's clock
+	if err != nil {
+		return view, err
+	}
+	steps, err := scratch.engine.Simulate(head.Newest+1, now, times.durationOf)
 	if err != nil {
 		return view, fmt.Errorf("simulate %s: %w", name, err)
 	}

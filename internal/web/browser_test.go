@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/browsertest"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -94,6 +95,7 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	}
 	unwell(t, s)
 	canceled, broken := misfortunes(t, s)
+	waiting := gated(t, s)
 	pages := []struct{ name, path, selector string }{
 		{"pipelines", "/", "article#pipeline-greeter .station.t-running .coming"},
 		{"pipeline", "/pipelines/greeter", "table.hosts #host-prod-east-elm .t-running"},
@@ -101,6 +103,8 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		{"deployment-running", fmt.Sprintf("/deployments/greeter/%d", running.Number), "#stage-prod .chain .t-running"},
 		{"deployment-canceled", canceled, ".title .t-ended"},
 		{"build-failed", broken, ".failure pre"},
+		{"deployment-waiting", waiting, "#approval-prod .buttons"},
+		{"pipeline-frozen", "/pipelines/gated", "#freeze .t-held"},
 		{"log", "/pipelines/greeter/log", "table.log tr.c-fact"},
 		{"actions", "/actions", "tr[id^=action-] .t-failed"},
 		{"lanes", "/actions?live=1", "#lanes .t-held"},
@@ -138,6 +142,21 @@ func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	s.Until(t, failed, "fails", servertest.Ended)
 	s.Script.End("build build-completed", action.Outcome{})
 	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
+}
+
+// gated makes a frozen pipeline with a deployment that waits for approval, and returns the page of the deployment.
+func gated(t *testing.T, s *site) (waiting string) {
+	t.Helper()
+	s.Apply(t, strings.NewReplacer("pipeline: greeter", "pipeline: gated", "- name: prod\n", "- name: prod\n  approval: {count: 2, by: [ana, bob, cyd]}\n").Replace(servertest.Definition))
+	ref := s.Ship(t, "gated", "3f2c9a1")
+	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	if _, err := s.Service.Approve(t.Context(), server.Approval{Pipeline: "gated", Stage: "prod", By: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Service.Freeze(t.Context(), "gated", pipeline.Freeze{By: "ana", Reason: "holidays"}); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("/deployments/gated/%d", ref.Number)
 }
 
 // unwell gives the status page something to report.

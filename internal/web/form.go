@@ -18,11 +18,11 @@ const (
 	fieldLimit = 1000
 )
 
-// handleForm serves a form that needs the scope operate. do executes it and returns the page to show next. Forms on pages of
-// other sites never get here: server.Server refuses them.
-func (p *Pages) handleForm(pattern string, do func(r *http.Request, by string) (next string, err error)) {
+// handleForm serves a form that needs a scope. do executes it and returns the page to show next. Forms on pages of other sites
+// never get here: server.Server refuses them.
+func (p *Pages) handleForm(pattern string, scope server.Scope, do func(r *http.Request, by string) (next string, err error)) {
 	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		next, err := submitForm(w, r, do)
+		next, err := submitForm(w, r, scope, do)
 		if err != nil {
 			p.writeError(w, r, err)
 			return
@@ -32,8 +32,8 @@ func (p *Pages) handleForm(pattern string, do func(r *http.Request, by string) (
 }
 
 // submitForm checks the scope and the size of a form, and executes it.
-func submitForm(w http.ResponseWriter, r *http.Request, do func(*http.Request, string) (string, error)) (next string, err error) {
-	me, err := server.Require(r.Context(), server.ScopeOperate)
+func submitForm(w http.ResponseWriter, r *http.Request, scope server.Scope, do func(*http.Request, string) (string, error)) (next string, err error) {
+	me, err := server.Require(r.Context(), scope)
 	if err != nil {
 		return "", err
 	}
@@ -61,6 +61,19 @@ func (p *Pages) commandDeployment(r *http.Request, by string) (next string, err 
 		Kind: r.PathValue("command"), Target: r.PostFormValue("target"), Event: r.PostFormValue("event"),
 		Reason: r.PostFormValue("reason"), By: by,
 	})
+}
+
+// approve returns what executes the button that approves a stage of a deployment, or rejects it.
+func (p *Pages) approve(reject bool) func(r *http.Request, by string) (next string, err error) {
+	return func(r *http.Request, by string) (string, error) {
+		ref, err := refOf(r)
+		if err != nil {
+			return "", err
+		}
+		_, err = p.service.Approve(r.Context(), server.Approval{Pipeline: ref.Pipeline, Deployment: ref.Number, Stage: r.PathValue("stage"),
+			Reject: reject, Reason: r.PostFormValue("reason"), By: by})
+		return deploymentPath(ref), err
+	}
 }
 
 // retryAction retries an action and leads to the new one.

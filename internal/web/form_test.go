@@ -74,7 +74,8 @@ func TestFormsRefuseStrangersOtherSitesAndLongFields(t *testing.T) {
 	s.work(t, host, action.Outcome{Kind: action.Fatal, Error: "no"})
 	live := s.add(t)
 	paths := []string{"/actions/" + id.String() + "/retry", "/actions/" + live.String() + "/cancel", "/actions/" + live.String() + "/snooze",
-		"/actions/replay", "/lanes/pause", "/lanes/resume", "/lanes/enable", "/lanes/reset", "/deployments/greeter/1/hold"}
+		"/actions/replay", "/lanes/pause", "/lanes/resume", "/lanes/enable", "/lanes/reset", "/deployments/greeter/1/hold",
+		"/deployments/greeter/1/stages/prod/approve", "/deployments/greeter/1/stages/prod/reject"}
 	fields := url.Values{"lane": {"noop"}, "for": {"30m"}, "status": {"failed"}}
 	for _, c := range []struct {
 		name, token, origin string

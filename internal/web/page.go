@@ -43,8 +43,11 @@ type view struct {
 	Live   bool      // sent over a stream: the script updates what depends on the clock
 }
 
-// CanOperate reports whether the reader may use the buttons.
+// CanOperate reports whether the reader may use the buttons, except those that approve.
 func (v view) CanOperate() bool { return v.Me.Has(server.ScopeOperate) }
+
+// CanApprove reports whether the reader may approve stages. The server checks which.
+func (v view) CanApprove() bool { return v.Me.Has(server.ScopeApprove) }
 
 // handlePage serves a page, or a live stream of it to a client that accepts one.
 func (p *Pages) handlePage(pattern string, load loader) {

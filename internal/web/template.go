@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -26,7 +27,7 @@ func templateFunctions() template.FuncMap {
 	return template.FuncMap{
 		"args": args, "path": url.PathEscape, // for nested templates and for addresses
 		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "size": server.Size, "rate": action.PerSecond, "plural": plural,
-		"pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
+		"join": func(list []string) string { return strings.Join(list, ", ") }, "pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
 		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
 		"waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}

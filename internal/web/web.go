@@ -1,4 +1,4 @@
-// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with the scope operate. The
+// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with the scopes operate and approve. The
 // pages are HTML that the server renders, and they work without script. With a small script they follow the log live: the
 // server renders the page's content again after a change and sends it as an event.
 package web
@@ -42,12 +42,14 @@ func New(s *server.Service) *Pages {
 	p.handlePage("GET /actions/replay", p.replay)
 	p.handlePage("GET /lanes", p.lanes)
 	p.handlePage("GET /schedules", p.schedules)
-	p.handleForm("POST /deployments/{pipeline}/{number}/{command}", p.commandDeployment)
-	p.handleForm("POST /actions/{id}/retry", p.retryAction)
-	p.handleForm("POST /actions/{id}/cancel", p.cancelAction)
-	p.handleForm("POST /actions/{id}/snooze", p.snoozeAction)
-	p.handleForm("POST /actions/replay", p.replayActions)
-	p.handleForm("POST /lanes/{command}", p.commandLane)
+	p.handleForm("POST /deployments/{pipeline}/{number}/{command}", server.ScopeOperate, p.commandDeployment)
+	p.handleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", server.ScopeApprove, p.approve(false))
+	p.handleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", server.ScopeApprove, p.approve(true))
+	p.handleForm("POST /actions/{id}/retry", server.ScopeOperate, p.retryAction)
+	p.handleForm("POST /actions/{id}/cancel", server.ScopeOperate, p.cancelAction)
+	p.handleForm("POST /actions/{id}/snooze", server.ScopeOperate, p.snoozeAction)
+	p.handleForm("POST /actions/replay", server.ScopeOperate, p.replayActions)
+	p.handleForm("POST /lanes/{command}", server.ScopeOperate, p.commandLane)
 	p.mux.HandleFunc("GET /assets/{digest}/{file}", p.asset)
 	p.mux.HandleFunc("/", p.writeNotFound)
 	return p

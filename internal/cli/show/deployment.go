@@ -107,6 +107,9 @@ func Standing(v server.DeploymentView, s Style, now time.Time) string {
 	if v.State.Held != "" {
 		text += ", " + s.warn("held "+v.State.Held)
 	}
+	if len(v.State.Approvals) > 0 {
+		text += ", " + s.warn(pendingText(v.State.Approvals))
+	}
 	return text
 }
 

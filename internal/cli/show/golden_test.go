@@ -219,7 +219,9 @@ func greeterPipeline() server.PipelineView {
 				{Label: "88d0e17", Deployment: 2, Hosts: 4, HostsDone: 2, Status: pipeline.StatusActive},
 				{Label: "3f2c9a1", Deployment: 1, Status: pipeline.StatusFailed}}},
 		},
-		Active: []pipeline.DeploymentState{{Deployment: 2, Done: 3, Total: 9, Until: "beta", Held: "by ana"}},
+		Active: []pipeline.DeploymentState{{Deployment: 2, Done: 3, Total: 9, Until: "beta", Held: "by ana"},
+			{Deployment: 3, Done: 3, Total: 9, Approvals: []pipeline.ApprovalState{{Stage: "prod", Count: 1, By: []string{"ana", "bob"}}}}},
+		Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays"},
 		Hosts: []server.HostView{
 			{Target: "greeter/prod/east/elm", Runs: &server.Running{Label: "88d0e17", Deployment: 2, Doubt: server.DoubtUntested}},
 			{Target: "greeter/prod/east/fir", Service: &server.Services{State: server.ServiceDown}},
@@ -231,16 +233,22 @@ func greeterPipeline() server.PipelineView {
 }
 
 func pipelineViews() map[string][]string {
+	pending := pipeline.ApprovalState{Stage: "prod", Count: 2, Given: []string{"bob"}}
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "east", Hosts: []pipeline.Host{{Name: "elm"}, {Name: "fir"}}}}}}}
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "88d0e17", Commit: "88d0e17aa", Subject: "Greet the world", State: "sealed", By: "ana", CreatedAt: at(0),
 		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: "dist/greeter.tar.gz", Size: 4_100_000, Digest: "9b1e07d2aa"}}}
 	return map[string][]string{
 		"pipelines":      Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}),
-		"pipeline":       Pipeline(greeterPipeline(), Style{}),
-		"pipeline-quiet": Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}),
-		"versions":       Versions([]journal.Version{{Version: 2, Definition: definition, By: "ana", At: at(0)}, {Version: 1, At: at(0)}}),
-		"revisions":      Revisions([]pipeline.RegisteredRevision{revision, {Label: "older", State: "open", CreatedAt: at(-999999)}}, now()),
-		"revision":       Revision(revision, []journal.Deployment{{Pipeline: "greeter", Number: 2, Status: pipeline.StatusActive}}),
+		"pipeline":       Pipeline(greeterPipeline(), Style{}, now()),
+		"pipeline-quiet": Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
+		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
+			Freeze(server.FreezeView{Pipeline: "greeter"}, now())},
+		"approval": {Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod"}),
+			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Pending: &pending}),
+			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Rejected: true, Pending: &pending})},
+		"versions":  Versions([]journal.Version{{Version: 2, Definition: definition, By: "ana", At: at(0)}, {Version: 1, At: at(0)}}),
+		"revisions": Revisions([]pipeline.RegisteredRevision{revision, {Label: "older", State: "open", CreatedAt: at(-999999)}}, now()),
+		"revision":  Revision(revision, []journal.Deployment{{Pipeline: "greeter", Number: 2, Status: pipeline.StatusActive}}),
 	}
 }
 

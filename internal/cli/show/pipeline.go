@@ -37,12 +37,15 @@ func lastText(p server.PipelineView) string {
 }
 
 // Pipeline returns what is at each stage of a pipeline, its active deployments, and the hosts that differ.
-func Pipeline(p server.PipelineView, s Style) []string {
+func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 	var t table
 	for _, stage := range p.Stages {
 		t.add("  "+stage.Name, standingText(stage), insideText(stage))
 	}
 	lines := append([]string{fmt.Sprintf("%s  definition %d", s.bold(p.Name), p.Version)}, t.lines()...)
+	if p.Freeze != nil {
+		lines = append(lines, s.warn(p.Freeze.Text(now)))
+	}
 	for _, d := range p.Active {
 		lines = append(lines, activeText(p.Name, d))
 	}
@@ -61,7 +64,7 @@ func Pipeline(p server.PipelineView, s Style) []string {
 	return lines
 }
 
-// activeText returns one active deployment, with its bound and its hold.
+// activeText returns one active deployment, with its bound, its hold and the stages that wait for people.
 func activeText(name string, d pipeline.DeploymentState) string {
 	text := fmt.Sprintf("active: %s, %d of %d done", server.Ref{Pipeline: name, Number: d.Deployment}, d.Done, d.Total)
 	if d.Until != "" {
@@ -69,6 +72,9 @@ func activeText(name string, d pipeline.DeploymentState) string {
 	}
 	if d.Held != "" {
 		text += ", held " + d.Held
+	}
+	if len(d.Approvals) > 0 {
+		text += ", " + pendingText(d.Approvals)
 	}
 	return text
 }

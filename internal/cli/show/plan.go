@@ -26,7 +26,7 @@ type PlanDocument struct {
 	Deployment string              `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
 	Todo       string              `json:"todo"`                 // one of the constants above
 	Edit       *server.EditView    `json:"edit,omitempty"`
-	Steps      []pipeline.PlanStep `json:"steps"` // work only, in order; start and end are nanoseconds
+	Steps      []pipeline.PlanStep `json:"steps"` // work, and starts that wait for people or a window, in order; start and end are nanoseconds
 	Total      action.Duration     `json:"total"` // of all steps; a lower bound when some are unmeasured
 
 	Differs []string `json:"-"` // what hosts lack although the revision has finished
@@ -59,18 +59,20 @@ func ShipPlan(d PlanDocument, s Style) []string {
 // stepRows returns the steps of a plan with their times.
 func stepRows(d PlanDocument) []string {
 	var t table
-	unmeasured := countUnmeasured(d.Steps)
+	unmeasured, work := countSteps(d.Steps)
 	t.add("   START", "     END", "WHERE", "STEP")
 	for _, step := range d.Steps {
-		start, end := server.Took(step.Start), server.Took(step.End)
+		start, end, what := server.Took(step.Start), server.Took(step.End), server.StepName(step.Event)
+		if !step.Work {
+			end, what = "", step.Reason
+		}
 		if step.Unmeasured {
 			end = "-"
 		}
-		if unmeasured == len(d.Steps) {
+		if unmeasured == work {
 			start = "-"
 		}
-		t.add(fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end),
-			strings.TrimPrefix(step.Target, d.Pipeline+"/"), server.StepName(step.Event))
+		t.add(fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end), strings.TrimPrefix(step.Target, d.Pipeline+"/"), what)
 	}
 	return t.lines()
 }
@@ -93,25 +95,28 @@ func totalText(d PlanDocument) string {
 		subject = "ship of " + d.Revision
 	}
 	took, parts := server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", ")
-	switch unmeasured := countUnmeasured(d.Steps); unmeasured {
+	switch unmeasured, work := countSteps(d.Steps); unmeasured {
 	case 0:
 		return fmt.Sprintf("%s would take %s: %s", subject, took, parts)
-	case len(d.Steps):
+	case work:
 		return fmt.Sprintf("%s would do %s; none of this has run here yet, so how long it takes is not known", subject, Count(unmeasured, "step"))
 	default:
 		return fmt.Sprintf("%s would take at least %s: %s\n(%d of %s never ran here and are not counted)",
-			subject, took, parts, unmeasured, Count(len(d.Steps), "step"))
+			subject, took, parts, unmeasured, Count(work, "step"))
 	}
 }
 
-func countUnmeasured(steps []pipeline.PlanStep) int {
-	n := 0
+// countSteps returns how many steps are work, and of how many of these nothing is known.
+func countSteps(steps []pipeline.PlanStep) (unmeasured, work int) {
 	for _, s := range steps {
 		if s.Unmeasured {
-			n++
+			unmeasured++
+		}
+		if s.Work {
+			work++
 		}
 	}
-	return n
+	return unmeasured, work
 }
 
 // stageTimes returns each stage with the time from its first step's start to its last one's end.

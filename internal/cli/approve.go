@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func approveCommand(a *app) *cobra.Command {
+	var want server.Approval
+	c := &cobra.Command{
+		Use:   "approve PIPELINE STAGE",
+		Short: "Approve or reject a stage that waits for it",
+		Long: `Records that you approve a stage, or with --reject that you reject it. It is for one deployment:
+the one that waits, or with --revision that of a revision. Only a stage whose turn has come waits;
+"waybill pipeline show" lists what does. Each person counts once. A rejected stage waits until
+somebody approves it; "waybill deployment cancel" ends the deployment.
+
+With --server the token needs the scope approve, and its name is recorded.`,
+		Example: examples("waybill approve greeter prod --revision 3f2c9a1",
+			`waybill approve greeter prod --reject --reason "error rate in beta"`),
+		Args:              arguments(2, 2, "PIPELINE", "STAGE"),
+		ValidArgsFunction: completeStages(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				want.Pipeline, want.Stage, want.By = given[0], given[1], a.User()
+				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.printer()})
+			})
+		},
+	}
+	c.Flags().StringVar(&want.Revision, "revision", "", "the revision to approve; needed when several wait")
+	c.Flags().BoolVar(&want.Reject, "reject", false, "reject the stage instead")
+	c.Flags().StringVar(&want.Reason, "reason", "", "the reason, kept in the log")
+	offerFrom(c, completeRevisions(a), "revision")
+	return c
+}
+
+type approveOptions struct {
+	Approvals interface {
+		Approve(context.Context, server.Approval) (server.ApprovalView, error)
+	}
+	Approval server.Approval
+	Idle     func(context.Context) bool
+	Out      show.Printer
+}
+
+// runApprove records an approval or a rejection, and prints what the stage still needs.
+func runApprove(ctx context.Context, o approveOptions) error {
+	view, err := o.Approvals.Approve(ctx, o.Approval)
+	if err != nil {
+		return err
+	}
+	if err := o.Out.Answer(view, show.Approval(view)); err != nil {
+		return err
+	}
+	if view.Pending == nil && !o.Out.JSON {
+		warnIfIdle(ctx, o.Out, o.Idle)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Approval returns the line for an approval that was recorded.
+func Approval(v server.ApprovalView) string {
+	verb, next := "approved", "it starts as soon as its turn comes"
+	if v.Rejected {
+		verb, next = "rejected", "it waits until somebody approves"
+	}
+	if v.Pending != nil && !v.Rejected {
+		next = v.Pending.String()
+	}
+	return fmt.Sprintf("%s: %s of %s %s; %s", server.Ref{Pipeline: v.Pipeline, Number: v.Deployment}, v.Stage, v.Revision, verb, next)
+}
+
+// Freeze returns whether a pipeline is frozen.
+func Freeze(v server.FreezeView, now time.Time) string {
+	if v.Freeze == nil {
+		return v.Pipeline + " is not frozen"
+	}
+	return v.Pipeline + " is " + v.Freeze.Text(now)
+}
+
+// pendingText returns the stages of a deployment that wait for people, such as "prod: approval 0 of 1".
+func pendingText(list []pipeline.ApprovalState) string {
+	var parts []string
+	for _, a := range list {
+		text := a.Stage + ": " + a.String()
+		if len(a.By) > 0 {
+			text += " (" + strings.Join(a.By, ", ") + " may approve)"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}

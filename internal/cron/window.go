@@ -1,0 +1,121 @@
+package cron
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind says what a window does to the time that it covers.
+type Kind string
+
+// The kinds.
+const (
+	Allow Kind = "Allow" // work may begin
+	Deny  Kind = "Deny"  // work may not begin, also within an Allow
+)
+
+// Window is the spans that begin at the minutes of Start and last for Length of elapsed time each.
+// The first moment of a span belongs to it, the moment of its end does not. A start that clocks skip
+// or show twice is as in Expression.Next.
+type Window struct {
+	Kind   Kind
+	Start  Expression
+	Zone   *time.Location
+	Length time.Duration
+	Reason string // for people
+}
+
+// Windows are several windows together: they are open at a moment that no Deny covers, if there is
+// no Allow or one covers it. Without any window they are always open.
+type Windows []Window
+
+// Opening is what windows say about a moment.
+type Opening struct {
+	Open bool
+	// Until is the first later moment at which closed windows are open, if Opens is set. Else none was
+	// found near, and they are closed until then at least. Zero: they never open.
+	Until time.Time
+	Opens bool
+	By    *Window // the Deny that covers the moment; nil: no Allow covers it, or the windows are open
+}
+
+// mostSpans bounds the search for an opening. Spans that follow one another without a gap, such as a
+// Deny of an hour that begins every minute, would keep it busy for years.
+const mostSpans = 1000
+
+// At returns what the windows say about a moment.
+func (w Windows) At(now time.Time) Opening {
+	var o Opening
+	for at, i := now, 0; i < mostSpans; i++ {
+		end, deny := w.denied(at)
+		if deny == nil {
+			if w.allows(at) {
+				return Opening{Open: i == 0, Until: at, Opens: true, By: o.By}
+			}
+			if end = w.nextAllow(at); end.IsZero() {
+				return Opening{By: o.By}
+			}
+		}
+		if i == 0 {
+			o.By = deny
+		}
+		at, o.Until = end, end
+	}
+	return o
+}
+
+// denied returns a Deny that covers a moment, and when the span of it that does so ends; nil if none
+// covers it.
+func (w Windows) denied(at time.Time) (end time.Time, by *Window) {
+	for i := range w {
+		if start, covers := w[i].covering(at); covers && w[i].Kind == Deny {
+			return start.Add(w[i].Length), &w[i]
+		}
+	}
+	return time.Time{}, nil
+}
+
+// allows reports whether an Allow covers a moment, or there is none.
+func (w Windows) allows(at time.Time) bool {
+	any := false
+	for i := range w {
+		if w[i].Kind != Allow {
+			continue
+		}
+		if _, covers := w[i].covering(at); covers {
+			return true
+		}
+		any = true
+	}
+	return !any
+}
+
+// nextAllow returns the first start of an Allow after a moment; zero if there is none.
+func (w Windows) nextAllow(after time.Time) time.Time {
+	var first time.Time
+	for i := range w {
+		if w[i].Kind != Allow {
+			continue
+		}
+		if at := w[i].Start.Next(after, w[i].Zone); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// covering returns the start of the earliest span that covers a moment, and false if none does.
+func (w Window) covering(at time.Time) (start time.Time, covers bool) {
+	start = w.Start.Next(at.Add(-w.Length), w.Zone)
+	return start, !start.IsZero() && !start.After(at)
+}
+
+// LoadZone returns the time zone with a name of the IANA database; UTC for "". The zone of the
+// machine has no name here, because two machines would read one file in two ways.
+func LoadZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, fmt.Errorf("time zone %q not found: want one such as Europe/Stockholm, or UTC", name)
+	}
+	return zone, nil
+}

@@ -1,0 +1,78 @@
+package definition
+
+import (
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// The bounds of windows and approvals.
+const (
+	shortestWindow = time.Minute
+	longestWindow  = 366 * day
+	longestReason  = 200
+	longestPerson  = 100
+)
+
+// windows reads when a stage may start. Compile judges the schedules and the time zones.
+func (r *reader) windows(n *document.Node, at string) []pipeline.Window {
+	var out []pipeline.Window
+	for i, item := range items(n) {
+		path := document.Index(at, i)
+		w := pipeline.Window{Kind: cron.Kind(item.Str("kind")), Schedule: item.Str("schedule"), Timezone: orDefault(item.Str("timezone"), "UTC"),
+			Duration: r.duration(item.Get("duration"), path+".duration", action.Duration(time.Hour)),
+			Reason:   r.plainText(item.Get("reason"), path+".reason", longestReason)}
+		if d := time.Duration(w.Duration); d < shortestWindow || d > longestWindow {
+			r.Add(item.Get("duration"), "out-of-range", path+".duration", "%s.duration: want 1m to 366d", path)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// approval reads who must agree before a stage starts; nil if nobody.
+func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
+	if n == nil || n.Kind != document.Map {
+		return nil
+	}
+	a := &pipeline.Approval{Count: r.whole(n.Get("count"), at+".count", 1, 1, pipeline.MaxApprovers), Self: isTrue(n.Get("self"))}
+	by := n.Get("by")
+	if by == nil || by.Kind != document.List {
+		return a
+	}
+	if len(by.Items) == 0 || len(by.Items) > pipeline.MaxApprovers {
+		r.Add(by, "out-of-range", at+".by", "%s.by: want 1 to %d people", at, pipeline.MaxApprovers)
+	}
+	seen := map[string]bool{}
+	for i, item := range by.Items {
+		path := document.Index(at+".by", i)
+		name := r.plainText(item, path, longestPerson)
+		switch {
+		case item.Kind != document.String: // reported
+		case strings.HasPrefix(name, "group:"):
+			r.Add(item, "not-supported", path, "%s: groups are not yet supported: name each person as waybill token list does", path)
+		case strings.TrimSpace(name) == "":
+			r.Add(item, "field-empty", path, "%s must not be empty", path)
+		case seen[name]:
+			r.Add(item, "name-repeated", path, "%q is named twice", name)
+		}
+		seen[name] = true
+		a.By = append(a.By, name)
+	}
+	return a
+}
+
+// plainText reads a text for people, without control characters and of at most so many bytes.
+func (r *reader) plainText(n *document.Node, path string, most int) string {
+	if n == nil || n.Kind != document.String {
+		return ""
+	}
+	if len(n.Text) > most || hasControl(n.Text) {
+		r.Add(n, "bad-text", path, "%s: want at most %d bytes without control characters", path, most)
+	}
+	return n.Text
+}

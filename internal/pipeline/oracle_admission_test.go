@@ -1,0 +1,134 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/cron"
+)
+
+// opinion is what a person said about a stage of a deployment.
+type opinion struct {
+	by  string
+	yes bool
+}
+
+// admitted is condition 8: where a stage, a group or a host starts, there is no freeze, a window is open, and enough
+// people agree.
+func (o *oracle) admitted(t *oracleDeployment, s stepName) verdict {
+	if !slices.Contains([]string{StageStarted, GroupStarted, HostStarted}, s.event) {
+		return verdict{}
+	}
+	stage, _, _, _ := o.graph(t).d.Find(s.target)
+	switch {
+	case o.frozen(o.now):
+		return verdict{why: isFrozen}
+	case !o.opened(stage.Windows, o.now):
+		return verdict{why: isClosed}
+	case stage.Approval != nil && !o.agreed(t, stage):
+		return verdict{why: notApproved}
+	}
+	return verdict{}
+}
+
+// frozen: the last freeze was not cleared, and has not ended by itself.
+func (o *oracle) frozen(now time.Time) bool {
+	if o.freeze == nil {
+		return false
+	}
+	return o.freeze.Until.IsZero() || now.Before(o.freeze.Until)
+}
+
+// opened: no Deny covers now; and there is no Allow, or one covers now.
+func (o *oracle) opened(windows []Window, now time.Time) bool {
+	allows, allowed := false, false
+	for _, w := range windows {
+		covers := o.covers(w, now)
+		if w.Kind == cron.Deny && covers {
+			return false
+		}
+		allows = allows || w.Kind == cron.Allow
+		allowed = allowed || w.Kind == cron.Allow && covers
+	}
+	return allowed || !allows
+}
+
+// covers: one of the minutes up to now is a start, and now is less than the duration after it.
+func (o *oracle) covers(w Window, now time.Time) bool {
+	key := fmt.Sprint(w, now)
+	if known, ok := o.covered[key]; ok {
+		return known
+	}
+	starts, err := cron.Parse(w.Schedule)
+	if err != nil {
+		panic(err)
+	}
+	zone, err := time.LoadLocation(w.Timezone)
+	if err != nil {
+		panic(err)
+	}
+	found := false
+	for at := now.Truncate(time.Minute); now.Sub(at) < time.Duration(w.Duration); at = at.Add(-time.Minute) {
+		found = found || starts.Next(at.Add(-time.Nanosecond), zone).Equal(at)
+	}
+	o.covered[key] = found
+	return found
+}
+
+// agreed: the last word about the stage is no rejection, and of the people who may agree, enough said yes last.
+func (o *oracle) agreed(t *oracleDeployment, stage *Stage) bool {
+	said := t.said[Path(o.pipeline, stage.Name)]
+	last := map[string]bool{}
+	for _, s := range said {
+		last[s.by] = s.yes
+	}
+	count := 0
+	for by, yes := range last {
+		if yes && (len(stage.Approval.By) == 0 || slices.Contains(stage.Approval.By, by)) && (stage.Approval.Self || by != t.registeredBy) {
+			count++
+		}
+	}
+	return count >= stage.Approval.Count && said[len(said)-1].yes
+}
+
+// mayAgree: an active deployment has some start in the stage before it, and the person is one of those asked.
+func (o *oracle) mayAgree(t *oracleDeployment, c Command) bool {
+	stage, group, _, ok := o.graph(t).d.Find(c.Target)
+	if !ok || group != nil || stage == nil || stage.Approval == nil || t.status != StatusActive {
+		return false
+	}
+	if len(stage.Approval.By) > 0 && !slices.Contains(stage.Approval.By, c.By) {
+		return false
+	}
+	if c.Kind == ApprovalGiven && !stage.Approval.Self && c.By == t.registeredBy {
+		return false
+	}
+	v := o.view(t)
+	for i, s := range v.g.steps {
+		if v.doable[i] && stageOf(s.target) == c.Target && strings.HasSuffix(s.event, "-started") {
+			return true
+		}
+	}
+	return false
+}
+
+// pending lists the stages of a deployment that people have still to agree to.
+func (o *oracle) pending(t *oracleDeployment) []string {
+	var list []string
+	d := o.graph(t).d
+	for i := range d.Stages {
+		stage := &d.Stages[i]
+		if t.status != StatusActive || stage.Approval == nil || o.agreed(t, stage) {
+			continue
+		}
+		v := o.view(t)
+		if slices.ContainsFunc(v.g.steps, func(s stepName) bool {
+			return v.doable[v.g.index[s]] && stageOf(s.target) == Path(o.pipeline, stage.Name) && strings.HasSuffix(s.event, "-started")
+		}) {
+			list = append(list, stage.Name)
+		}
+	}
+	return list
+}

@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// Approval is what a person says about a stage that needs approval.
+type Approval struct {
+	Pipeline   string `json:"pipeline"`
+	Stage      string `json:"stage"`      // by name
+	Revision   string `json:"revision"`   // label; "": of the one deployment that waits
+	Deployment int64  `json:"deployment"` // 0: the one of the revision that waits
+	Reject     bool   `json:"reject"`
+	Reason     string `json:"reason"`
+	By         string `json:"by"`
+}
+
+// ApprovalView is a recorded approval or rejection.
+type ApprovalView struct {
+	Pipeline   string                  `json:"pipeline"`
+	Deployment int64                   `json:"deployment"`
+	Revision   string                  `json:"revision"` // label
+	Stage      string                  `json:"stage"`
+	Rejected   bool                    `json:"rejected"`
+	Pending    *pipeline.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
+}
+
+// Approve records an approval or a rejection. To say the same again changes nothing. The error is fault.Refused if the stage
+// does not wait, or several deployments do and none is named, and fault.Forbidden if the person may not approve it.
+func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
+	if _, err := s.readHead(ctx, a.Pipeline); err != nil {
+		return view, err
+	}
+	f := s.folds.foldOf(a.Pipeline)
+	err = s.decideOnFold(ctx, f, func() error {
+		_, err := s.ledger.Append(ctx, a.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
+			if err := f.applyLocked(ctx, locked); err != nil {
+				return journal.Change{}, err
+			}
+			d, err := waitingAt(f.engine, a)
+			if err != nil {
+				return journal.Change{}, err
+			}
+			view = ApprovalView{Pipeline: a.Pipeline, Deployment: d.Deployment, Revision: d.Label, Stage: a.Stage, Rejected: a.Reject}
+			intent := pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: d.Deployment, Target: pipeline.Path(a.Pipeline, a.Stage), By: a.By, Reason: a.Reason}
+			if a.Reject {
+				intent.Kind = pipeline.ApprovalRejected
+			}
+			entries, err := f.engine.Command(intent)
+			return journal.Change{By: a.By, Entries: entries}, err
+		})
+		return err
+	})
+	if err != nil {
+		return view, err
+	}
+	return view, s.withFold(ctx, a.Pipeline, func(f *fold) error {
+		d, _ := f.engine.Deployment(view.Deployment)
+		view.Pending = pendingAt(d, a.Stage)
+		return nil
+	})
+}
+
+// waitingAt returns the deployment that an approval is for.
+func waitingAt(e *pipeline.Engine, a Approval) (pipeline.DeploymentState, error) {
+	active := e.Deployments(true)
+	named := slices.DeleteFunc(slices.Clone(active), func(d pipeline.DeploymentState) bool {
+		return a.Revision != "" && d.Label != a.Revision || a.Deployment != 0 && d.Deployment != a.Deployment
+	})
+	waiting := slices.DeleteFunc(slices.Clone(named), func(d pipeline.DeploymentState) bool { return pendingAt(d, a.Stage) == nil })
+	switch {
+	case len(waiting) == 1 || len(waiting) > 1 && a.Revision != "": // several of one revision: the oldest first
+		return waiting[0], nil
+	case len(waiting) > 1:
+		return pipeline.DeploymentState{}, fault.New(fault.Refused, "several deployments wait for approval of %s", a.Stage).
+			WithHint("name the revision: %s", strings.Join(waitingWords(a.Pipeline, waiting), "; "))
+	case len(named) > 0 && (a.Revision != "" || a.Deployment != 0): // the engine knows why it does not wait
+		return named[len(named)-1], nil
+	case a.Deployment != 0:
+		return pipeline.DeploymentState{Deployment: a.Deployment}, nil // likewise
+	}
+	err := fault.New(fault.Refused, "nothing waits for approval of %s in %s", a.Stage, a.Pipeline)
+	if words := waitingWords(a.Pipeline, active); len(words) > 0 {
+		return pipeline.DeploymentState{}, err.WithHint("what waits: %s", strings.Join(words, "; "))
+	}
+	return pipeline.DeploymentState{}, err.WithHint("waybill pipeline show %s shows where its deployments are", a.Pipeline)
+}
+
+// waitingWords returns the stages that wait for approval, such as "greeter#4 (3f2c9a1) at prod".
+func waitingWords(name string, list []pipeline.DeploymentState) (words []string) {
+	for _, d := range list {
+		for _, a := range d.Approvals {
+			words = append(words, Ref{name, d.Deployment}.String()+" ("+d.Label+") at "+a.Stage)
+		}
+	}
+	return words
+}
+
+// pendingAt returns what a deployment still needs at a stage; nil if it does not wait for people there.
+func pendingAt(d pipeline.DeploymentState, stage string) *pipeline.ApprovalState {
+	for i := range d.Approvals {
+		if d.Approvals[i].Stage == stage {
+			return &d.Approvals[i]
+		}
+	}
+	return nil
+}
+
+// FreezeView is whether a pipeline is frozen.
+type FreezeView struct {
+	Pipeline string           `json:"pipeline"`
+	Freeze   *pipeline.Freeze `json:"freeze,omitempty"` // left out: it is not
+}
+
+// Freeze records that nothing starts in a pipeline from now on. The error is fault.Refused if it is frozen already.
+func (s *Service) Freeze(ctx context.Context, name string, freeze pipeline.Freeze) (FreezeView, error) {
+	return s.changeFreeze(ctx, name, freeze.By, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
+}
+
+// Thaw ends a freeze. The error is fault.Refused if there is none.
+func (s *Service) Thaw(ctx context.Context, name, by, reason string) (FreezeView, error) {
+	return s.changeFreeze(ctx, name, by, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
+}
+
+// changeFreeze appends a change that the engine has checked, and returns the state after it.
+func (s *Service) changeFreeze(ctx context.Context, name, by string, change func(*pipeline.Engine, time.Time) (pipeline.Entry, error)) (FreezeView, error) {
+	view := FreezeView{Pipeline: name}
+	if _, err := s.readHead(ctx, name); err != nil {
+		return view, err
+	}
+	var now time.Time
+	f := s.folds.foldOf(name)
+	err := s.decideOnFold(ctx, f, func() error {
+		_, err := s.ledger.Append(ctx, name, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
+			if err := f.applyLocked(ctx, locked); err != nil {
+				return journal.Change{}, err
+			}
+			now = locked.Now
+			entry, err := change(f.engine, now)
+			return journal.Change{By: by, Entries: []pipeline.Entry{entry}}, err
+		})
+		return err
+	})
+	if err != nil {
+		return view, err
+	}
+	return view, s.withFold(ctx, name, func(f *fold) error {
+		view.Freeze = f.engine.Frozen(now)
+		return nil
+	})
+}

@@ -1,0 +1,188 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+// withProd returns the world's definition with a key of the stage prod.
+func withProd(key string) string {
+	return strings.Replace(servertest.Definition, "- name: prod\n", "- name: prod\n  "+key+"\n", 1)
+}
+
+// waitsAt reports whether a deployment waits for approval of a stage.
+func waitsAt(stage string) func(server.DeploymentView) bool {
+	return func(v server.DeploymentView) bool {
+		return len(v.State.Approvals) == 1 && v.State.Approvals[0].Stage == stage
+	}
+}
+
+func TestApprovalsOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	ana, bob := s.client(), server.NewClient(s.URL, homeToken, "bob")
+	s.Apply(t, withProd("approval: {count: 2, by: [bob, cyd, ana]}"))
+	approve := func(c *server.Client, revision string, reject bool) (server.ApprovalView, error) {
+		return c.Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", Revision: revision, Reject: reject, Reason: "looks good"})
+	}
+	if _, err := approve(bob, "", false); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "nothing waits for approval of prod in greeter") {
+		t.Errorf("before anything waits: %v", err)
+	}
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "waits", waitsAt("prod"))
+	if _, err := approve(ana, "", false); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("by the one who registered it: %v, want forbidden", err)
+	}
+	if _, err := approve(bob, "unknown", false); !fault.Is(err, fault.Refused) || !strings.Contains(fault.HintOf(err), "greeter#1 (3f2c9a1) at prod") {
+		t.Errorf("an unknown revision: %v (%s), want what waits", err, fault.HintOf(err))
+	}
+	for range 2 { // once more is the same
+		view, err := approve(bob, "", false)
+		if err != nil || view.Deployment != 1 || view.Revision != "3f2c9a1" || view.Pending == nil || len(view.Pending.Given) != 1 {
+			t.Errorf("approved by bob: %+v, %v", view, err)
+		}
+	}
+	rows, err := s.Service.Entries(ctx, entriesOf(ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := 0
+	for _, row := range rows {
+		if row.Event == pipeline.ApprovalGiven && row.Target == "greeter/prod" && strings.Contains(string(row.Detail), `"bob"`) && !row.At.IsZero() && row.Revision == 1 {
+			given++
+		}
+	}
+	if given != 1 {
+		t.Errorf("%d approvals in the log, want 1", given)
+	}
+
+	// The scope approve is needed, and no other one suffices; the token's name is recorded.
+	storeToken(t, s.Ledger, "operator", "an-operating-token", "operate", "execute", "define")
+	storeToken(t, s.Ledger, "cyd", "an-approving-token", "approve")
+	if _, err := approve(server.NewClient(s.URL, "an-operating-token", ""), "", false); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("with the scope operate: %v, want forbidden", err)
+	}
+	cyd := server.NewClient(s.URL, "an-approving-token", "ana")
+	if view, err := approve(cyd, "3f2c9a1", true); err != nil || view.Pending == nil || view.Pending.Rejected != "by cyd: looks good" {
+		t.Errorf("rejected by cyd: %+v, %v", view, err)
+	}
+	view, err := s.Service.Deployment(ctx, ref)
+	if stage := view.Stages[2]; err != nil || stage.State != server.RunWaiting || stage.Reason != "rejected by cyd: looks good" ||
+		stage.Who != "waybill approve greeter prod --revision 3f2c9a1" {
+		t.Errorf("rejected: %+v, %v", stage.Run, err)
+	}
+	if view, err := approve(cyd, "", false); err != nil || view.Pending != nil {
+		t.Errorf("approved by cyd: %+v, %v", view, err)
+	}
+	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	if _, err := approve(cyd, "3f2c9a1", false); !fault.Is(err, fault.Refused) {
+		t.Errorf("after its end: %v, want a refusal", err)
+	}
+}
+
+func TestApprovalNamesTheRevisionWhenSeveralWait(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, withProd("approval: {self: true}"))
+	first, second := s.Ship(t, "greeter", "3f2c9a1"), s.Ship(t, "greeter", "88d0e17")
+	s.Until(t, first, "waits", waitsAt("prod"))
+	s.Until(t, second, "waits", waitsAt("prod"))
+	_, err := s.client().Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod"})
+	if want := "name the revision: greeter#1 (3f2c9a1) at prod; greeter#2 (88d0e17) at prod"; !fault.Is(err, fault.Refused) || fault.HintOf(err) != want {
+		t.Errorf("got %v (%s), want %s", err, fault.HintOf(err), want)
+	}
+	if _, err := s.client().Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", Revision: "88d0e17"}); err != nil {
+		t.Fatal(err)
+	}
+	// R19: what waits for people keeps no other deployment out.
+	s.Until(t, second, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	s.Until(t, first, "is superseded", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusSuperseded })
+}
+
+// TestApprovalByTheOneWhoDeploys: who registered a revision may not approve it, also in a deployment that another person made;
+// who made that deployment may.
+func TestApprovalByTheOneWhoDeploys(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, withProd("approval: {}"))
+	s.Ship(t, "greeter", "3f2c9a1") // by ana
+	again, err := s.Service.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", By: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Until(t, server.Ref{Pipeline: "greeter", Number: again.Number}, "waits", waitsAt("prod"))
+	want := server.Approval{Pipeline: "greeter", Stage: "prod", Deployment: again.Number, By: "ana"}
+	if _, err := s.Service.Approve(ctx, want); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("approved by ana: %v, want forbidden", err)
+	}
+	want.By = "bob"
+	if _, err := s.Service.Approve(ctx, want); err != nil {
+		t.Errorf("approved by bob: %v", err)
+	}
+}
+
+func TestFreezeOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	c := s.client()
+	s.Apply(t, servertest.Definition)
+	if _, err := c.Thaw(ctx, "greeter", "", ""); !fault.Is(err, fault.Refused) {
+		t.Errorf("thaw of what is not frozen: %v, want a refusal", err)
+	}
+	if _, err := c.Freeze(ctx, "greeter", pipeline.Freeze{Until: time.Now().Add(-time.Hour)}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a freeze that has ended: %v, want invalid", err)
+	}
+	view, err := c.Freeze(ctx, "greeter", pipeline.Freeze{Reason: "holidays"})
+	if err != nil || view.Freeze == nil || view.Freeze.By != "ana" || view.Freeze.Reason != "holidays" {
+		t.Fatalf("frozen: %+v, %v", view, err)
+	}
+	storeToken(t, s.Ledger, "approver", "an-approving-token", "approve", "execute")
+	if _, err := server.NewClient(s.URL, "an-approving-token", "").Thaw(ctx, "greeter", "", ""); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("thaw without the scope operate: %v, want forbidden", err)
+	}
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	v := s.Until(t, ref, "is frozen", func(v server.DeploymentView) bool { return strings.HasPrefix(v.Stages[0].Reason, "frozen") })
+	if stage := v.Stages[0]; stage.Reason != `frozen by ana: "holidays"` || stage.Who != "waybill pipeline thaw greeter" {
+		t.Errorf("the reason is %q, %q", stage.Reason, stage.Who)
+	}
+	if p, err := c.Pipeline(ctx, "greeter"); err != nil || p.Freeze == nil || p.Freeze.By != "ana" {
+		t.Errorf("the pipeline shows the freeze %+v, %v", p.Freeze, err)
+	}
+	if view, err := c.Thaw(ctx, "greeter", "", "back"); err != nil || view.Freeze != nil {
+		t.Errorf("thawed: %+v, %v", view, err)
+	}
+	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+}
+
+// TestFreezeEndsByItself: the deployer wakes at the time that its pass has named.
+func TestFreezeEndsByItself(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	until := time.Now().Add(2 * time.Second)
+	if _, err := s.client().Freeze(t.Context(), "greeter", pipeline.Freeze{Until: until}); err != nil {
+		t.Fatal(err)
+	}
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+	rows, err := s.Service.Entries(t.Context(), entriesOf(ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Event == pipeline.StageStarted && row.Target == "greeter/build" && row.At.Before(until.Truncate(time.Millisecond)) {
+			t.Errorf("the stage began at %s, the freeze ended at %s", row.At, until)
+		}
+	}
+}
+
+func entriesOf(ref server.Ref) journal.EntryQuery {
+	return journal.EntryQuery{Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: 1000}
+}

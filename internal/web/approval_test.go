@@ -1,0 +1,78 @@
+package web_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/token"
+)
+
+// page returns the page at a path, as the holder of a token sees it.
+func (s *site) page(t *testing.T, path, token string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Listener.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The buttons that approve need the scope approve, the others operate; neither shows nor does what the other may.
+func TestApprovalsNeedTheirOwnScope(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for name, scope := range map[string]string{"bob": "approve", "cyd": "operate"} {
+		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{scope}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Apply(t, strings.Replace(servertest.Definition, "- name: prod\n", "- name: prod\n  approval: {by: [bob]}\n", 1))
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	path := fmt.Sprintf("/deployments/greeter/%d", ref.Number)
+	for name, want := range map[string]bool{"bob": true, "cyd": false} {
+		shown := s.page(t, path, "token-of-"+name)
+		if !strings.Contains(shown, "approval 0 of 1") || !strings.Contains(shown, "bob may approve it, but not ana, who registered the revision.") {
+			t.Errorf("%s does not see what prod waits for", name)
+		}
+		if strings.Contains(shown, path+"/stages/prod/approve") != want || strings.Contains(shown, path+"/hold") == want {
+			t.Errorf("%s sees the wrong buttons", name)
+		}
+	}
+	if got := s.post(t, path+"/stages/prod/approve", "token-of-cyd", "", nil); got != http.StatusForbidden {
+		t.Errorf("cyd approves: %d, want %d", got, http.StatusForbidden)
+	}
+	for _, kind := range []string{"approve", "reject", "approval-given"} { // the commands of the scope operate do not include these
+		if got := s.post(t, path+"/"+kind, "token-of-cyd", "", url.Values{"target": {"prod"}}); got != http.StatusBadRequest {
+			t.Errorf("cyd sends the command %s: %d, want %d", kind, got, http.StatusBadRequest)
+		}
+	}
+	if got := s.post(t, path+"/stages/prod/reject", "token-of-bob", "", url.Values{"reason": {"error rate"}}); got != http.StatusSeeOther {
+		t.Errorf("bob rejects: %d", got)
+	}
+	if !strings.Contains(s.page(t, path, "token-of-bob"), "rejected by bob: error rate") {
+		t.Error("the page does not show the rejection")
+	}
+	if got := s.post(t, path+"/stages/prod/approve", "token-of-bob", "", nil); got != http.StatusSeeOther {
+		t.Errorf("bob approves: %d", got)
+	}
+	s.Until(t, ref, "ends", func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished })
+}
