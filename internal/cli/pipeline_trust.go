@@ -134,40 +134,44 @@ func runTrust(ctx context.Context, o trustOptions) error {
 	if len(o.Targets) == 0 {
 		return o.Out.Answer([]keyDocument{}, "no ssh hosts")
 	}
-	file := o.Targets[0].KnownHosts
 	shown := askForKeys(ctx, o)
-	fresh, bad := []ssh.Shown{}, 0
+	bad := 0
 	for _, k := range shown {
-		switch {
-		case k.Error != "" || k.Problem != "":
+		if k.Error != "" || k.Problem != "" {
 			bad++
-		case !k.Known:
-			fresh = append(fresh, k.Shown)
 		}
 		if !o.Out.JSON {
 			o.Out.Note("%s", describeKey(k))
 		}
 	}
-	if len(fresh) > 0 {
-		if !o.Ask(ctx, fmt.Sprintf("trust %s?", countKeys(len(fresh)))) {
-			return fault.New(fault.Refused, "nothing is stored: %s of %s would be new", countKeys(len(fresh)), file).
-				WithHint("answer y on a terminal, or set hostKey of each host in waybill.yaml")
-		}
-		if err := o.Store(file, fresh); err != nil {
-			return err
-		}
-		for i := range shown {
-			shown[i].Stored = shown[i].Error == "" && shown[i].Problem == "" && !shown[i].Known
-		}
+	text, err := storeKeys(ctx, o, shown)
+	if err != nil {
+		return err
 	}
-	text := "no new keys"
-	if len(fresh) > 0 {
-		text = fmt.Sprintf("stored %s in %s", countKeys(len(fresh)), file)
-	}
-	if err := o.Out.Answer(show.Items(shown), text); err != nil || bad == 0 {
+	if err := o.Out.Answer(shown, text); err != nil || bad == 0 {
 		return err
 	}
 	return fault.New(fault.Failed, "%d of %d hosts showed no key that can be trusted", bad, len(shown))
+}
+
+// storeKeys stores the new ones among the keys after a yes, and says so.
+func storeKeys(ctx context.Context, o trustOptions, shown []keyDocument) (text string, err error) {
+	var fresh []ssh.Shown
+	for i, k := range shown {
+		if k.Error == "" && k.Problem == "" && !k.Known {
+			shown[i].Stored = true
+			fresh = append(fresh, k.Shown)
+		}
+	}
+	file := o.Targets[0].KnownHosts
+	switch {
+	case len(fresh) == 0:
+		return "no new keys", nil
+	case !o.Ask(ctx, fmt.Sprintf("trust %s?", countKeys(len(fresh)))):
+		return "", fault.New(fault.Refused, "nothing is stored: %s of %s would be new", countKeys(len(fresh)), file).
+			WithHint("answer y on a terminal, or set hostKey of each host in waybill.yaml")
+	}
+	return fmt.Sprintf("stored %s in %s", countKeys(len(fresh)), file), o.Store(file, fresh)
 }
 
 func countKeys(n int) string {

@@ -55,21 +55,14 @@ func (r *reader) sshURL(n *document.Node, u *url.URL, text, at string) (name, st
 			return "", ""
 		}
 	}
-	host, port := u.Hostname(), u.Port()
+	host := u.Hostname()
 	if _, password := u.User.Password(); password {
 		r.Add(n, "bad-url", at, "the URL has a password: ssh hosts are entered with keys")
 		return host, text
 	}
-	if host == "" || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || strings.Trim(u.Path, "/") != "" || strings.HasPrefix(host, "-") ||
-		!validName(host) && !isAddress(host) {
+	number := portOf(u, r.ssh.port)
+	if !namesHost(u) || number == 0 {
 		return "", ""
-	}
-	number := r.ssh.port
-	if port != "" {
-		var err error
-		if number, err = strconv.Atoi(port); err != nil || number < 1 || number > 65535 {
-			return "", ""
-		}
 	}
 	user := r.ssh.user
 	if u.User != nil {
@@ -93,6 +86,25 @@ func joinPort(host string, port int) string {
 		host = "[" + host + "]"
 	}
 	return host + ":" + strconv.Itoa(port)
+}
+
+// namesHost reports whether a URL names a host and has nothing behind its address.
+func namesHost(u *url.URL) bool {
+	host := u.Hostname()
+	bare := u.RawQuery == "" && u.Fragment == "" && u.Opaque == "" && strings.Trim(u.Path, "/") == ""
+	return bare && host != "" && host[0] != '-' && (validName(host) || isAddress(host))
+}
+
+// portOf returns the port in a URL, or the standard one; 0 if it is not a port.
+func portOf(u *url.URL, standard int) int {
+	if u.Port() == "" {
+		return standard
+	}
+	number, err := strconv.Atoi(u.Port())
+	if err != nil || number < 1 || number > 65535 {
+		return 0
+	}
+	return number
 }
 
 // user reports a name that no account has.

@@ -221,7 +221,7 @@ func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error)
 	if err != nil {
 		return nil, err
 	}
-	methods, done, err := p.config.methods(t)
+	methods, done, err := p.config.methods(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -278,13 +278,14 @@ func (p *Pool) reach(ctx context.Context, t Target, l *line) (net.Conn, error) {
 
 // methods returns how to authenticate: with the key that the target names, else with those of the agent
 // and then the configured ones. done is called after the handshake: an agent is asked during it.
-func (c *Config) methods(t Target) (methods []ssh.AuthMethod, done func(), err error) {
+func (c *Config) methods(ctx context.Context, t Target) (methods []ssh.AuthMethod, done func(), err error) {
 	signers, err := c.signers(t)
 	if err != nil {
 		return nil, nil, err
 	}
 	if t.Identity == "" && c.Agent != "" {
-		conn, err := net.Dial("unix", c.Agent)
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "unix", c.Agent)
 		switch {
 		case err == nil:
 			both := func() ([]ssh.Signer, error) {

@@ -3,6 +3,7 @@ package sshtest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -59,7 +60,8 @@ func Start(t testing.TB, config ...string) *Server {
 			t.Fatal(err)
 		}
 	}
-	if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	var l net.ListenConfig
+	if s.listener, err = l.Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
 	s.Address = s.listener.Addr().String()
@@ -92,7 +94,7 @@ func (s *Server) line(conn *net.TCPConn) {
 		return
 	}
 	defer file.Close()
-	cmd := exec.Command(program(s.t), "-i", "-e", "-f", filepath.Join(s.Dir, "sshd_config"))
+	cmd := exec.CommandContext(context.Background(), program(s.t), "-i", "-e", "-f", filepath.Join(s.Dir, "sshd_config"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = file, file, &lockedWriter{s: s}
 	s.mu.Lock()
 	err = cmd.Start()
@@ -212,7 +214,7 @@ func Keygen(t testing.TB, file string) {
 // Run runs a command and returns its output.
 func Run(t testing.TB, name string, arguments ...string) string {
 	t.Helper()
-	out, err := exec.Command(name, arguments...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), name, arguments...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %q: %v\n%s", name, arguments, err, out)
 	}
