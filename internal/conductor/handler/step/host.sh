@@ -148,6 +148,17 @@ replicate() { # manifest on standard input; says what must be sent
 	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
 	if [ ! -s .waybill/lacking ]; then build; return; fi
 	set -- $(df -Pk . | tail -n 1) && printf '%s\n' state=lacking "free=$4" && sed 's/^/lacks=/' .waybill/lacking # free in KiB
+	for part in .waybill/parts/*; do [ ! -f "$part" ] || echo "has=${part##*/} $(wc -c <"$part")"; done
+}
+part() { # the rest of one large content from `offset` on, on standard input; what came before a break is kept
+	enter
+	mkdir -p .waybill/parts && part=.waybill/parts/$name && touch "$part" || die 73 "make $PWD/.waybill/parts"
+	[ "$offset" -ne 0 ] || : >"$part"
+	[ "$(wc -c <"$part")" -eq "$offset" ] || die 76 "the part of $name changed meanwhile"
+	cat >>"$part" || die 73 "store what is received"
+	[ "$(wc -c <"$part")" -ge "$bytes" ] || die 76 "$name did not arrive whole"
+	[ "$(digest "$part")" = "${name%x}" ] || { rm -f "$part" && die 76 "$name was damaged on its way"; }
+	case $name in *x) chmod 555 "$part" ;; *) chmod 444 "$part" ;; esac && keep "$part" "cas/$name"
 }
 receive() { # a tar stream of contents, each under its name in cas, on standard input
 	enter
@@ -168,6 +179,7 @@ prune() { # old releases and what only they had; never current, previous or runn
 		[ "$keep" -ge 2 ] || rm -rf "releases/$old" ".waybill/manifests/$old" ".waybill/units/$old" ".waybill/units/$old.before"
 	done
 	find cas -type f -links 1 -exec rm -f {} +
+	rm -rf .waybill/parts
 	ls -t .waybill/results | tail -n +101 | while read -r old; do rm -f ".waybill/results/$old"; done
 	find .waybill \( -name 'host-*' ! -name "${program##*/}" -o -name '.new.*' -mtime +1 \) -exec rm -f {} +
 	[ "$(wc -l <.waybill/audit)" -lt 2000 ] || { tail -n 1000 .waybill/audit >.waybill/audit.new && mv -f .waybill/audit.new .waybill/audit; }
@@ -416,16 +428,16 @@ install() { # this file becomes `name`, unless the host lacks what it needs
 stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
-action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm=
+action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
-	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=* | confirm=*)
+	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=* | confirm=* | offset=*)
 		eval "${1%%=*}=\${1#*=}" ;;
 	*) die 64 "unknown argument $1" ;;
 	esac
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
-case $verb in install | status | replicate | receive | deploy | confirm | back | await | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -116,3 +116,12 @@ func (e entry) content() string {
 	}
 	return e.digest
 }
+
+// byPath returns the entries by their paths.
+func (m manifest) byPath() map[string]entry {
+	known := make(map[string]entry, len(m))
+	for _, e := range m {
+		known[e.path] = e
+	}
+	return known
+}

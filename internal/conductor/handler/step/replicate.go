@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,7 +48,61 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	if out.Sent, err = t.checkSpace(m, lacks, answer.first("free")); err != nil {
 		return Output{}, err
 	}
-	return out, t.send(ctx, &a.archive, m, lacks)
+	resumed, err := t.sendLarge(ctx, &a.archive, m, lacks, partsOf(answer))
+	if err != nil {
+		return Output{}, err
+	}
+	out.Sent -= resumed
+	if len(lacks) > 0 {
+		return out, t.send(ctx, &a.archive, m, lacks)
+	}
+	_, err = t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate", append(t.common(ctx), pair("bytes", len(list)))...)
+	return out, err
+}
+
+// large is the size in bytes from which a content is sent by itself. What arrives of it before a
+// connection breaks is not sent again.
+const large = 8 << 20
+
+// partsOf returns how many bytes of each large content are on the host already.
+func partsOf(answer report) map[string]int64 {
+	parts := map[string]int64{}
+	for _, line := range answer["has"] {
+		var name string
+		var size int64
+		if _, err := fmt.Sscan(line, &name, &size); err == nil {
+			parts[name] = size
+		}
+	}
+	return parts
+}
+
+// sendLarge sends the large contents that the host lacks, and takes them from lacks. It returns the
+// number of bytes that were there.
+func (t *attempt) sendLarge(ctx context.Context, a *archive, m manifest, lacks map[string]bool, parts map[string]int64) (resumed int64, err error) {
+	known := m.byPath()
+	if !slices.ContainsFunc(m, func(e entry) bool { return e.size >= large && lacks[e.content()] }) {
+		return 0, nil
+	}
+	return resumed, a.visit(func(e entry, content io.Reader) error {
+		e = known[e.path]
+		name := e.content()
+		if e.size < large || !lacks[name] || e.source != "" {
+			return nil
+		}
+		delete(lacks, name)
+		offset := parts[name]
+		if offset >= e.size {
+			offset = 0 // it is not what it says: else it would have its name
+		}
+		if _, err := io.CopyN(io.Discard, content, offset); err != nil {
+			return err
+		}
+		resumed += offset
+		_, err := t.program().call(ctx, func() io.Reader { return content }, "part",
+			append(t.common(ctx), pair("name", name), pair("offset", offset), pair("bytes", e.size))...)
+		return err
+	})
 }
 
 // checkSpace returns the bytes to be sent. The host needs room for twice as much: received, and
@@ -90,10 +145,7 @@ func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[st
 var errStopped = errors.New("the host reads no more")
 
 func writeContents(w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
-	known := map[string]entry{}
-	for _, e := range m {
-		known[e.path] = e
-	}
+	known := m.byPath()
 	sent := map[string]bool{}
 	stream := tar.NewWriter(w)
 	err := a.visit(func(e entry, content io.Reader) error {
