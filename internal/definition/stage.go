@@ -151,6 +151,7 @@ func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.G
 	g := pipeline.Group{Name: name, Vars: r.vars(n.Get("vars"), at+".vars"),
 		MaxParallel: r.limit(n.Get("maxParallel"), at+".maxParallel", pipeline.Limit{N: 25, Percent: true}, 1),
 		MaxFailed:   r.limit(n.Get("maxFailed"), at+".maxFailed", pipeline.Limit{}, 0)}
+	g.Waves = r.waves(n.Get("waves"), at+".waves")
 	if n.Get("service") != nil {
 		g.Service = &own.service
 	}
@@ -159,6 +160,25 @@ func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.G
 	}
 	g.Hosts = r.hosts(n.Get("hosts"), at+".hosts", own)
 	return g
+}
+
+// waves reads how a group is divided; nil if it is not.
+func (r *reader) waves(n *document.Node, at string) *pipeline.Waves {
+	if n == nil || n.Kind != document.Map {
+		return nil
+	}
+	sizes := n.Get("sizes")
+	if sizes == nil || sizes.Kind != document.List || len(sizes.Items) == 0 {
+		return nil // reported
+	}
+	w := &pipeline.Waves{}
+	for i, item := range sizes.Items {
+		w.Sizes = append(w.Sizes, r.limit(item, document.Index(at+".sizes", i), pipeline.Limit{N: 1}, 1))
+	}
+	if len(w.Sizes) > maxWaves {
+		r.Add(sizes, "too-many", at, "waves has %d sizes, at most %d", len(w.Sizes), maxWaves)
+	}
+	return w
 }
 
 // chain reads the steps in force; without any: replicate, deploy, and test when there is something to test.

@@ -122,8 +122,13 @@ var group = []document.Key{
 	{Name: "maxFailed", Shape: document.Scalar, Default: "0", Help: "More than this fails the group: count or percent, rounded down."},
 	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
 	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
-	{Name: "waves", Shape: document.Object, Later: true, Help: "Hosts in waves."},
+	{Name: "waves", Shape: document.Object, Keys: waves, Help: "Divides the hosts into waves, which run one after another, in list order."},
 	{Name: "joining", Shape: document.Text, Values: []string{"next", "catch-up"}, Default: "next", Help: "next: a host that joins a finished group waits for the next deployment."},
+}
+
+var waves = []document.Key{
+	{Name: "sizes", Shape: document.Scalars, Required: true,
+		Help: "Hosts in each wave: count or percent of the group, rounded up; the last size repeats until all hosts are dealt."},
 }
 
 var host = []document.Key{

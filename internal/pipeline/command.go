@@ -166,6 +166,9 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 	if c.Target == e.pipeline {
 		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
 	}
+	if t.plan.targets[c.Target].wave >= 0 && c.Event == "" {
+		return fault.New(fault.Refused, "%s is not skipped as a whole", t.plan.short(c.Target)).WithHint("skip its hosts, or the group")
+	}
 	steps := t.plan.under(c.Target, c.Event)
 	left := 0
 	for _, n := range steps {

@@ -37,7 +37,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	if j.problems.Err() != nil {
 		return nil, j.problems
 	}
-	return newPlan(&d), j.problems
+	return newPlan(&d, nil), j.problems
 }
 
 // judge collects the faults of a definition that concern the pipeline as a whole. Package
@@ -80,6 +80,9 @@ func (j *judge) sizes() {
 		}
 		for g := range s.Groups {
 			count += len(s.Groups[g].Hosts)
+			if w := s.Groups[g].Waves; w != nil && len(w.Sizes) == 0 {
+				j.fault("sizes-missing", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g), "waves of %s/%s need sizes", s.Name, s.Groups[g].Name)
+			}
 		}
 	}
 	if count > MaxHosts {

@@ -111,6 +111,9 @@ func TestCompileAnswersForAnyDefinition(t *testing.T) {
 				for range rapid.IntRange(0, 2).Draw(t, "hosts") {
 					g.Hosts = append(g.Hosts, Host{Name: name.Draw(t, "host"), URL: rapid.SampledFrom([]string{"", "x", "local://a", "ssh://u@[::1]", "ssh://h:22/x"}).Draw(t, "url")})
 				}
+				if rapid.Bool().Draw(t, "waves") {
+					g.Waves = &Waves{Sizes: make([]Limit, rapid.IntRange(0, 2).Draw(t, "sizes"))}
+				}
 				s.Groups = append(s.Groups, g)
 			}
 			d.Stages = append(d.Stages, s)

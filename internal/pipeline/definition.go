@@ -112,10 +112,19 @@ type Artifact struct {
 type Group struct {
 	Name        string            `json:"name"` // unique in its stage
 	Hosts       []Host            `json:"hosts"`
-	MaxParallel Limit             `json:"maxParallel"` // hosts in flight over all deployments; rounded up, at least 1
-	MaxFailed   Limit             `json:"maxFailed"`   // more than this fails the group; rounded down
+	MaxParallel Limit             `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
+	MaxFailed   Limit             `json:"maxFailed"`       // more than this fails the group; rounded down
+	Waves       *Waves            `json:"waves,omitempty"` // nil: all hosts side by side
 	Service     *Service          `json:"service,omitempty"`
 	Vars        map[string]string `json:"vars,omitempty"`
+}
+
+// Waves divides a group into parts that run one after another, so that a fault shows on few hosts
+// first.
+type Waves struct {
+	// Sizes has how many hosts each wave gets, in list order. The last size repeats until all hosts
+	// are dealt. A percentage is of the group's hosts and is rounded up.
+	Sizes []Limit `json:"sizes"`
 }
 
 // Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at

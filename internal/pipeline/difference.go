@@ -120,6 +120,7 @@ func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 	}
 	d.change("maxParallel of "+path, was.MaxParallel.String(), g.MaxParallel.String())
 	d.change("maxFailed of "+path, was.MaxFailed.String(), g.MaxFailed.String())
+	d.change("waves of "+path, was.Waves.String(), g.Waves.String())
 	d.differs("service of "+path, was.Service, g.Service)
 	d.differs("vars of "+path, was.Vars, g.Vars)
 	before, after := hostsByName(was), hostsByName(g)

@@ -156,12 +156,13 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 	return later(w.next, w.after, n)
 }
 
-// steps describes events that are new in stages that existed before, each event once.
+// steps describes events that are new in stages that existed before, each event once. The waves of
+// a group are described by the difference of the versions, and their markers do nothing.
 func (w *effectWriter) steps(f Effect) {
 	described := map[string]bool{}
 	for i := range w.next.def.Stages {
 		for _, p := range w.next.def.pairs(i) {
-			if described[p.event] || !w.isNew(p) {
+			if described[p.event] || !w.isNew(p) || p.event == WaveStarted || p.event == WaveFinished {
 				continue
 			}
 			described[p.event] = true

@@ -73,6 +73,8 @@ const (
 	BuildCompleted   = "build-completed"
 	GroupStarted     = "host-group-started"
 	GroupFinished    = "host-group-finished-successfully"
+	WaveStarted      = "wave-started"
+	WaveFinished     = "wave-finished-successfully"
 	HostStarted      = "host-started"
 	HostReplicated   = "host-artifact-replicated"
 	HostDeployed     = "host-deployed"

@@ -37,8 +37,8 @@ func tooLate(label string) string { return label + " is built for later revision
 func withoutIt(p *Graph, w *walk, met int32) string {
 	verb := map[string]string{
 		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
-		HostFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
-		HostStarted: "started", GroupStarted: "started", StageStarted: "started",
+		HostFinished: "finished", WaveFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
+		HostStarted: "started", WaveStarted: "started", GroupStarted: "started", StageStarted: "started",
 	}[p.nodes[met].event]
 	if verb == "" {
 		verb = strings.TrimPrefix(p.nodes[met].event, "host-")

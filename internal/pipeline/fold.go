@@ -69,6 +69,8 @@ func (e *Engine) define(version int, at time.Time) error {
 	if next == nil {
 		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
 	}
+	next = e.deal(next)
+	e.plans[version] = next
 	// The list is made before the version changes, since who is overtaken is judged by the graphs
 	// that the deployments had. The exclusions of this edit are rows that are still to come.
 	inside := e.inside()

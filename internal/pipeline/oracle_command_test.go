@@ -67,7 +67,7 @@ func (o *oracle) mayRetry(t *oracleDeployment, c Command) bool {
 // maySkip: a step, a host, a group or a stage with something left, none of it claimed. A marker alone does nothing that
 // could be skipped.
 func (o *oracle) maySkip(t *oracleDeployment, c Command) bool {
-	if c.Target == o.pipeline {
+	if c.Target == o.pipeline || waveNumber(c.Target) > 0 && c.Event == "" {
 		return false
 	}
 	left := false

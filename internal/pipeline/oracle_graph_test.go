@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +42,9 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 		}
 		return next
 	case GroupStarted:
+		if len(g.waves[s.target]) > 0 {
+			return []stepName{{Path(s.target, "wave-1"), WaveStarted}}
+		}
 		if len(grp.Hosts) == 0 {
 			return []stepName{{s.target, GroupFinished}}
 		}
@@ -48,7 +53,24 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 			next = append(next, stepName{Path(s.target, h.Name), HostStarted})
 		}
 		return next
+	case WaveStarted:
+		var next []stepName
+		for _, name := range g.waves[up][waveNumber(s.target)-1] {
+			next = append(next, stepName{Path(up, name), HostStarted})
+		}
+		if len(next) == 0 {
+			next = append(next, stepName{s.target, WaveFinished})
+		}
+		return next
+	case WaveFinished:
+		if n := waveNumber(s.target); n < len(g.waves[up]) {
+			return []stepName{{fmt.Sprintf("%s/wave-%d", up, n+1), WaveStarted}}
+		}
+		return []stepName{{up, GroupFinished}}
 	case HostFinished:
+		if wave := g.waveOf(s.target); wave > 0 {
+			return []stepName{{fmt.Sprintf("%s/wave-%d", up, wave), WaveFinished}}
+		}
 		return []stepName{{up, GroupFinished}}
 	case GroupFinished:
 		return []stepName{{up, StageFinished}}
@@ -75,8 +97,8 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 	return []stepName{{s.target, events[slices.Index(events, s.event)+1]}}
 }
 
-func newOracleGraph(d *Definition) *oracleGraph {
-	g := &oracleGraph{d: d, index: map[stepName]int{}}
+func newOracleGraph(d *Definition, waves map[string][][]string) *oracleGraph {
+	g := &oracleGraph{d: d, index: map[stepName]int{}, waves: waves}
 	root := stepName{d.Pipeline, PipelineStarted}
 	g.steps, g.index[root] = []stepName{root}, 0
 	for i := 0; i < len(g.steps); i++ {
@@ -157,4 +179,30 @@ func groupOf(target string) string {
 	return strings.Join(parts[:3], "/")
 }
 
-func isHostPath(target string) bool { return strings.Count(target, "/") == 3 }
+func isHostPath(target string) bool {
+	return strings.Count(target, "/") == 3 && waveNumber(target) == 0
+}
+
+// waveNumber: 2 for shop/prod/east/wave-2, 0 for what is not a wave.
+func waveNumber(target string) int {
+	_, number, ok := strings.Cut(target, "/wave-")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		panic(target)
+	}
+	return n
+}
+
+// waveOf: the number of the wave that a host is in, 0 for none.
+func (g *oracleGraph) waveOf(host string) int {
+	at := strings.LastIndexByte(host, '/')
+	for i, names := range g.waves[host[:at]] {
+		if slices.Contains(names, host[at+1:]) {
+			return i + 1
+		}
+	}
+	return 0
+}

@@ -25,6 +25,11 @@ func (g *oracleGraph) declared() []stepKind {
 			for _, c := range s.Chain {
 				events = append(events, c.Event)
 			}
+			for _, gr := range s.Groups {
+				if gr.Waves != nil && !slices.Contains(events, WaveStarted) {
+					events = append(events, WaveStarted, WaveFinished)
+				}
+			}
 		}
 		for _, event := range events {
 			list = append(list, stepKind{Path(g.d.Pipeline, s.Name), event})

@@ -54,6 +54,7 @@ type oracleGraph struct {
 	index map[stepName]int
 	*literal
 	batches []oracleBatch
+	waves   map[string][][]string // by group: the hosts of each wave
 }
 
 type oracleBatch struct {

@@ -124,7 +124,7 @@ func (p *program) create() {
 func (p *program) edit(plan *Graph) {
 	version, _ := p.engine.Current()
 	edit := p.engine.Edit(version+1, plan, p.newest, noon)
-	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
+	p.oracle.graphs[version+1] = newOracleGraph(plan.def, p.oracle.deal(plan.def))
 	want := map[string]bool{}
 	if version > 0 {
 		if refuses := p.oracle.refuses(version + 1); refuses != (edit.Refused.Err() != nil) {

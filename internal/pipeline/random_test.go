@@ -52,12 +52,20 @@ func randomGroup(t *rapid.T, s *Stage, name string) Group {
 	g := Group{Name: name, MaxParallel: rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 50, Percent: true}}).Draw(t, "maxParallel"),
 		MaxFailed: rapid.SampledFrom([]Limit{{}, {}, {N: 1}, {N: 50, Percent: true}}).Draw(t, "maxFailed")}
 	s.Groups = append(s.Groups, g)
-	for range rapid.IntRange(0, 2).Draw(t, "hosts") {
+	for range rapid.IntRange(0, 3).Draw(t, "hosts") {
 		addHost(t, s, len(s.Groups)-1)
 	}
 	g = s.Groups[len(s.Groups)-1]
 	s.Groups = s.Groups[:len(s.Groups)-1]
+	g.Waves = randomWaves(t)
 	return g
+}
+
+func randomWaves(t *rapid.T) *Waves {
+	if rapid.Bool().Draw(t, "flat") {
+		return nil
+	}
+	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true}, {N: 50, Percent: true}}), 1, 2).Draw(t, "sizes")}
 }
 
 // addHost takes an address that the stage does not use; stages share addresses.
@@ -129,7 +137,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -211,8 +219,13 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 		}
 	case "host leaves":
 		if len(group.Hosts) > 0 {
-			group.Hosts = group.Hosts[1:]
+			h := rapid.IntRange(0, len(group.Hosts)-1).Draw(t, "host")
+			group.Hosts = slices.Delete(group.Hosts, h, h+1)
 		}
+	case "waves":
+		group.Waves = randomWaves(t)
+	case "hosts move":
+		slices.Reverse(group.Hosts)
 	case "group leaves":
 		s.Groups = slices.Delete(s.Groups, g, g+1)
 	case "limits":

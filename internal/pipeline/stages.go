@@ -116,11 +116,16 @@ func (d *Definition) pairs(stage int) []stepKind {
 			events = append(events, ArtifactEvent(a.Label))
 		}
 	case HostStage:
-		events = append(events, GroupStarted, HostStarted)
+		events = append(events, GroupStarted)
+		hosts := []string{HostStarted}
 		for _, c := range s.Chain {
-			events = append(events, c.Event)
+			hosts = append(hosts, c.Event)
 		}
-		events = append(events, HostFinished, GroupFinished)
+		hosts = append(hosts, HostFinished)
+		if slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Waves != nil }) {
+			hosts = slices.Concat([]string{WaveStarted}, hosts, []string{WaveFinished})
+		}
+		events = append(append(events, hosts...), GroupFinished)
 	}
 	list := make([]stepKind, 0, len(events)+1)
 	for _, event := range append(events, StageFinished) {

@@ -188,6 +188,11 @@ func (p *player) group(name string, words []string) Group {
 			g.MaxParallel = limit(value)
 		case key == "failed":
 			g.MaxFailed = limit(value)
+		case key == "waves":
+			g.Waves = &Waves{}
+			for _, size := range strings.Split(value, ",") {
+				g.Waves.Sizes = append(g.Waves.Sizes, limit(size))
+			}
 		case option:
 			p.t.Fatalf("no such option of a group: %s", w)
 		default:

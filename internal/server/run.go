@@ -83,14 +83,7 @@ func (b *runBuilder) stageRun(target string) StageRun {
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
-		group := GroupRun{Name: lastPart(t), Hosts: []HostRun{}}
-		var below []Run
-		for _, h := range b.below[t] {
-			host := b.hostRun(h)
-			group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
-		}
-		group.Run = b.runOf(t, below, nil)
-		stage.Groups = append(stage.Groups, group)
+		stage.Groups = append(stage.Groups, b.groupRun(t))
 	}
 	var below []Run
 	for _, g := range stage.Groups {
@@ -100,8 +93,30 @@ func (b *runBuilder) stageRun(target string) StageRun {
 	return stage
 }
 
+// groupRun returns a group with its waves and hosts.
+func (b *runBuilder) groupRun(target string) GroupRun {
+	group := GroupRun{Name: lastPart(target), Hosts: []HostRun{}}
+	var below []Run
+	for _, t := range b.below[target] {
+		if b.isWave(t) {
+			group.Waves = append(group.Waves, WaveRun{Name: lastPart(t), Run: b.runOf(t, nil, nil)})
+			continue
+		}
+		host := b.hostRun(t)
+		group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
+	}
+	group.Run = b.runOf(target, below, nil)
+	return group
+}
+
+// isWave reports whether a target below a group is a wave and not a host.
+func (b *runBuilder) isWave(target string) bool {
+	return slices.ContainsFunc(b.byTarget[target], func(s pipeline.StepState) bool { return s.Event == pipeline.WaveStarted })
+}
+
 func (b *runBuilder) hostRun(target string) HostRun {
 	host := HostRun{Name: lastPart(target), URL: b.urls[target], Runs: b.left[target], Steps: b.workOf(b.byTarget[target])}
+	host.Wave = b.byTarget[target][0].Wave
 	host.Run = b.runOf(target, nil, host.Steps)
 	return host
 }
@@ -146,7 +161,7 @@ func (b *runBuilder) progressOf(target string, below []Run, work []StepRun) Run 
 	return run
 }
 
-// markersOf returns the steps that record the start and the finish of a stage, group or host.
+// markersOf returns the steps that record the start and the finish of a stage, group, wave or host.
 func (b *runBuilder) markersOf(target string) (start, finish pipeline.StepState) {
 	for _, step := range b.byTarget[target] {
 		switch {
@@ -258,11 +273,11 @@ func (b *runBuilder) artifact(event string) *pipeline.RevisionArtifact {
 }
 
 func isStart(event string) bool {
-	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.HostStarted
+	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.WaveStarted || event == pipeline.HostStarted
 }
 
 func isFinish(event string) bool {
-	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.HostFinished
+	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.WaveFinished || event == pipeline.HostFinished
 }
 
 // lastPart returns the name at the end of a target.

@@ -83,7 +83,7 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 	case pipeline.HostFinished:
 		return t.row(e.Target, t.good("finished"), strings.Join(t.done[e.Target], " "), 0)
 	case pipeline.PipelineStarted, pipeline.PipelineFinished, pipeline.StageStarted, pipeline.StageFinished,
-		pipeline.GroupStarted, pipeline.GroupFinished, pipeline.HostStarted:
+		pipeline.GroupStarted, pipeline.GroupFinished, pipeline.WaveStarted, pipeline.WaveFinished, pipeline.HostStarted:
 		return ""
 	}
 	if label, ok := artifactLabel(e.Event); ok {
