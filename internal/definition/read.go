@@ -22,7 +22,8 @@ const (
 	maxStages = 1_000
 	maxHosts  = 100_000
 	maxChain  = 60
-	maxWaves  = 100 // sizes of waves
+	maxWaves  = 100    // sizes of waves
+	maxRounds = 10_000 // of a bake
 )
 
 // Read turns a document into a definition. It returns all problems, sorted, warnings included; the

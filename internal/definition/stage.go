@@ -4,7 +4,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -53,7 +55,7 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 
 // isGate reports whether a stage has a key of a gate.
 func isGate(n *document.Node) bool {
-	return slices.ContainsFunc([]string{"gates", "approval", "windows", "bake"}, func(key string) bool { return n.Get(key) != nil })
+	return slices.ContainsFunc([]string{"gates", "approval", "windows"}, func(key string) bool { return n.Get(key) != nil })
 }
 
 // oneKind reports a stage that is of no kind, or of several.
@@ -75,7 +77,7 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 	if n.Get("build") == nil {
 		return
 	}
-	for _, key := range []string{"service", "vars", "steps", "test"} {
+	for _, key := range []string{"service", "vars", "steps", "test", "bake"} {
 		if field := n.Get(key); field != nil && len(kinds) == 1 {
 			r.Add(field, "misplaced", at, "stage %q builds: %s belongs to stages with hosts", name, key)
 		}
@@ -131,6 +133,7 @@ func (r *reader) hostStage(s pipeline.Stage, n *document.Node, at string, base s
 	}
 	s.Vars = r.vars(n.Get("vars"), r.Join(at, "vars"))
 	s.Test = r.checks(own.test, own.testPath)
+	s.Bake = r.bake(n.Get("bake"), at+".bake")
 	own.testing.AttemptTimeout = testTimeout(own.testing, s.Test)
 	s.Chain = r.chain(own, len(s.Test) > 0)
 	if hosts := n.Get("hosts"); hosts != nil {
@@ -175,10 +178,38 @@ func (r *reader) waves(n *document.Node, at string) *pipeline.Waves {
 	for i, item := range sizes.Items {
 		w.Sizes = append(w.Sizes, r.limit(item, document.Index(at+".sizes", i), pipeline.Limit{N: 1}, 1))
 	}
+	if n.Get("bake") != nil {
+		w.Bake = r.baking(r.positive(n.Get("bake"), at+".bake", defaultEvery), defaultEvery)
+	}
 	if len(w.Sizes) > maxWaves {
 		r.Add(sizes, "too-many", at, "waves has %d sizes, at most %d", len(w.Sizes), maxWaves)
 	}
 	return w
+}
+
+// bake reads how long a stage bakes; nil if it does not.
+func (r *reader) bake(n *document.Node, at string) *pipeline.Bake {
+	if n == nil || n.Kind != document.Map {
+		return nil
+	}
+	every := r.positive(n.Get("every"), at+".every", defaultEvery)
+	if every < action.Duration(time.Second) || every > action.Duration(time.Hour) {
+		r.Add(n.Get("every"), "out-of-range", at, "%s.every: want a duration from 1s to 1h", at)
+		every = defaultEvery
+	}
+	b := r.baking(r.positive(n.Get("for"), at+".for", defaultEvery), every)
+	if b.For > maxRounds*b.Every {
+		r.Add(n.Get("for"), "out-of-range", at, "%s.for (%s) is more than %d times every (%s)", at, time.Duration(b.For), maxRounds, time.Duration(b.Every))
+	}
+	return b
+}
+
+// baking returns a bake with its policy. Whatever delays a round, such as a host that is away, spends
+// no attempt, so the deadline leaves days for it.
+func (r *reader) baking(total, every action.Duration) *pipeline.Bake {
+	policy := stepPolicy
+	policy.Deadline = total + action.Duration(7*day)
+	return &pipeline.Bake{For: total, Every: every, Policy: policy}
 }
 
 // chain reads the steps in force; without any: replicate, deploy, and test when there is something to test.

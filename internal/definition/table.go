@@ -103,7 +103,7 @@ var stage = []document.Key{
 	{Name: "onFailure", Shape: document.Text, Values: onFailure, Default: "release",
 		Help: "release: a newer revision may enter once drained; hold: none enters until it is retried or canceled."},
 	{Name: "gates", Shape: document.Objects, Later: true, Help: "Named checks of the whole stage."},
-	{Name: "bake", Shape: document.Object, Later: true, Help: "Checks that repeat after the last group."},
+	{Name: "bake", Shape: document.Object, Keys: bake, Help: "A time after the last group in which the tests of the hosts repeat; one that fails, or an alarm, fails the stage."},
 	{Name: "windows", Shape: document.Objects, Later: true, Help: "When hosts may start."},
 	{Name: "approval", Shape: document.Object, Later: true, Help: "Who must agree."},
 	{Name: "environment", Shape: document.Object, Later: true, Help: "Clusters that this stage promotes to."},
@@ -129,6 +129,12 @@ var group = []document.Key{
 var waves = []document.Key{
 	{Name: "sizes", Shape: document.Scalars, Required: true,
 		Help: "Hosts in each wave: count or percent of the group, rounded up; the last size repeats until all hosts are dealt."},
+	{Name: "bake", Shape: document.Duration, Help: "A time after each wave in which the tests of the hosts repeat, every minute."},
+}
+
+var bake = []document.Key{
+	{Name: "for", Shape: document.Duration, Required: true, Help: "How long the tests must go well."},
+	{Name: "every", Shape: document.Duration, Default: "1m", Help: "Between two rounds of tests, from 1s to 1h."},
 }
 
 var host = []document.Key{

@@ -17,7 +17,8 @@ const (
 
 // Parameters are the parameters of a step's action: where the step is in the definition version
 // that the action's Step names. The handler looks them up in that version, so that a later edit of
-// the pipeline does not change a step under way. A build has only Stage.
+// the pipeline does not change a step under way. A build and the bake of a stage have only Stage, and
+// the bake of a wave has Group.
 type Parameters struct {
 	Stage string `json:"stage"`
 	Group string `json:"group,omitempty"`
@@ -45,15 +46,22 @@ func work(name string, w pipeline.Work) action.Action {
 			Revision: w.Revision, Version: w.Version},
 	}
 	p := Parameters{Stage: w.Stage.Name}
-	if w.Host == nil { // a build: it runs on the conductor's machine, and all builds share a lane
+	if w.Group != nil {
+		p.Group = w.Group.Name
+	}
+	switch {
+	case w.Bake != nil: // a lane of its own: it must not wait for the steps of a host, nor they for it
+		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/bake/"+w.Target
+		a.Policy = w.Bake.Policy
+	case w.Host == nil: // a build: it runs on the conductor's machine, and all builds share a lane
 		a.Kind, a.Handler, a.Lane = buildHandler, buildHandler, buildHandler
 		a.Policy = w.Stage.Build.Policy
-	} else {
+	default:
 		// A lane per address: hosts of several pipelines on one machine share its limits and its
 		// breaker.
 		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/"+w.Host.Address()
 		a.Policy = w.Step.Policy
-		p.Group, p.Host, p.Step = w.Group.Name, w.Host.Name, w.Step.Name
+		p.Host, p.Step = w.Host.Name, w.Step.Name
 	}
 	a.Parameters, _ = json.Marshal(p) // strings always marshal
 	return a

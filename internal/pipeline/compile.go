@@ -72,6 +72,9 @@ func (j *judge) sizes() {
 		if s.Kind == BuildStage != (s.Build != nil) || s.Build != nil && len(s.Groups) > 0 {
 			j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
 		}
+		if s.Bake != nil && s.Kind != HostStage {
+			j.fault("bake-misplaced", stageScope(i)+".bake", "stage %q has no hosts that could bake", s.Name)
+		}
 		if n := len(s.Chain); n > MaxChain {
 			j.fault("chain-too-long", stageScope(i)+".steps", "chain has %d steps, at most %d", n, MaxChain)
 		}

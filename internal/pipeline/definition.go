@@ -54,6 +54,7 @@ type Stage struct {
 	Service   *Service          `json:"service,omitempty"` // whole, where it differs from the pipeline's
 	Vars      map[string]string `json:"vars,omitempty"`
 	Test      []Check           `json:"test,omitempty"` // what the step test asks of every host
+	Bake      *Bake             `json:"bake,omitempty"` // after the last group; nil: none
 	Queue     Queue             `json:"queue"`          // of a host stage; a build stage is never a batch
 	OnFailure OnFailure         `json:"onFailure"`
 }
@@ -125,6 +126,16 @@ type Waves struct {
 	// Sizes has how many hosts each wave gets, in list order. The last size repeats until all hosts
 	// are dealt. A percentage is of the group's hosts and is rounded up.
 	Sizes []Limit `json:"sizes"`
+	Bake  *Bake   `json:"bake,omitempty"` // after each wave; nil: none
+}
+
+// Bake is a time in which a stage or a wave must stay healthy before the deployment proceeds. It is
+// a step, since its passing is worth recording: an action that is tried again and again until the
+// time that was observed adds up to For.
+type Bake struct {
+	For    action.Duration `json:"for"`
+	Every  action.Duration `json:"every"` // between two rounds of checks; a round adds at most this to the observed time
+	Policy action.Policy   `json:"policy"`
 }
 
 // Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at

@@ -74,6 +74,7 @@ func (d *differ) stage(s *Stage) {
 	d.change("stage "+s.Name+": after", strings.Join(was.After, ", "), strings.Join(s.After, ", "))
 	d.change("stage "+s.Name+": queue", string(was.Queue), string(s.Queue))
 	d.change("stage "+s.Name+": onFailure", string(was.OnFailure), string(s.OnFailure))
+	d.change("bake of "+s.Name, was.Bake.String(), s.Bake.String())
 	d.differs("tests of "+s.Name, was.Test, s.Test)
 	d.differs("service of "+s.Name, was.Service, s.Service)
 	d.differs("vars of "+s.Name, was.Vars, s.Vars)
@@ -121,6 +122,9 @@ func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 	d.change("maxParallel of "+path, was.MaxParallel.String(), g.MaxParallel.String())
 	d.change("maxFailed of "+path, was.MaxFailed.String(), g.MaxFailed.String())
 	d.change("waves of "+path, was.Waves.String(), g.Waves.String())
+	if was.Waves != nil && g.Waves != nil {
+		d.change("bake of the waves of "+path, was.Waves.Bake.String(), g.Waves.Bake.String())
+	}
 	d.differs("service of "+path, was.Service, g.Service)
 	d.differs("vars of "+path, was.Vars, g.Vars)
 	before, after := hostsByName(was), hostsByName(g)

@@ -94,7 +94,7 @@
 // what an older one waits for.
 //
 // Rollbacks and catch-ups will rank beside the deployment that they undo or
-// complete; until then a deployment's number is its rank. Bakes and gates
+// complete; until then a deployment's number is its rank. Gates
 // will be steps of G, windows, freezes and approvals the eighth condition.
 //
 // # Where to look

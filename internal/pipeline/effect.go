@@ -198,6 +198,8 @@ func (w *effectWriter) step(f Effect, event string) {
 		w.say("%s is built", artifactLabel(event))
 	case runs == 1:
 		w.say("%s runs on %s", event, first)
+	case runs > 1 && (event == WaveBaked || event == StageBaked):
+		w.say("%s runs %d times, first in %s", event, runs, first)
 	case runs > 1:
 		w.say("%s runs on %d hosts, first on %s", event, runs, first)
 	case artifactLabel(event) != "":

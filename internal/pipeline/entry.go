@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
 )
 
 // Class says what an entry does to what is complete.
@@ -70,11 +72,13 @@ const (
 	PipelineFinished = "pipeline-finished-successfully"
 	StageStarted     = "stage-started"
 	StageFinished    = "stage-finished-successfully"
+	StageBaked       = "stage-baked"
 	BuildCompleted   = "build-completed"
 	GroupStarted     = "host-group-started"
 	GroupFinished    = "host-group-finished-successfully"
 	WaveStarted      = "wave-started"
 	WaveFinished     = "wave-finished-successfully"
+	WaveBaked        = "wave-baked"
 	HostStarted      = "host-started"
 	HostReplicated   = "host-artifact-replicated"
 	HostDeployed     = "host-deployed"
@@ -109,6 +113,7 @@ const (
 	HoldSet              = "hold-set"        // Target: the pipeline or a stage
 	HoldCleared          = "hold-cleared"    // Target: likewise; a stage beyond until may start from here on
 	UntilSet             = "until-set"       // Target: the pipeline; Detail {"until": stage}: go no further than it; "": to the end
+	AlarmRaised          = "alarm-raised"    // Target: the pipeline, or what is under it; fails the bakes that are live there
 	PipelineCanceled     = "pipeline-canceled"
 	PipelineSuperseded   = "pipeline-superseded"
 	PipelineFailed       = "pipeline-failed"
@@ -143,6 +148,8 @@ type StepDetail struct {
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"` // the person or program that asked
+	// Observed is how long a bake has gone well so far, in step-reported.
+	Observed action.Duration `json:"observed,omitempty"`
 }
 
 // Details of rows that more than one file reads or writes. They are JSON in the log, so names of

@@ -39,6 +39,7 @@ func withoutIt(p *Graph, w *walk, met int32) string {
 		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
 		HostFinished: "finished", WaveFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
 		HostStarted: "started", WaveStarted: "started", GroupStarted: "started", StageStarted: "started",
+		WaveBaked: "baked", StageBaked: "baked",
 	}[p.nodes[met].event]
 	if verb == "" {
 		verb = strings.TrimPrefix(p.nodes[met].event, "host-")

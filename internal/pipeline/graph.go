@@ -43,10 +43,11 @@ const (
 	artifactStep                 // a marker, once the artifact is registered
 	buildStep                    // an action; a marker for a revision that has all artifacts
 	chainStep                    // an action on a host
+	bakeStep                     // an action that repeats the checks of hosts for a while
 )
 
 // takesAction reports whether the step is work; any other step is a marker.
-func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
+func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep || k == bakeStep }
 
 // place is what a target names, as numbers of a graph; -1 for what is below the target. A host has
 // no wave here, since its path does not name one.
@@ -62,7 +63,7 @@ func stagePlace(stage int32) place { return place{stage, -1, -1, -1} }
 type stagePlan struct {
 	path              string
 	started, finished int32
-	nodes             []int32 // its start, its finish, and what it builds
+	nodes             []int32 // its start, its finish, what it builds, and its bake
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
@@ -86,7 +87,7 @@ type groupPlan struct {
 type wavePlan struct {
 	path   string
 	number int32   // in its group, from 1
-	nodes  []int32 // its start and its finish
+	nodes  []int32 // its start, its finish, and its bake if it has one
 }
 
 func (w *wavePlan) started() int32  { return w.nodes[0] }

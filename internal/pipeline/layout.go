@@ -54,7 +54,7 @@ func (l *layout) edge(from, to int32) {
 
 // stage lays out a stage. A stage without builds and groups gets an edge from its start to its
 // finish, so that the walk passes through it. Otherwise its finish would have no predecessor and
-// the stages after it would not be reached.
+// the stages after it would not be reached. Without groups there is nothing to bake.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
@@ -67,8 +67,14 @@ func (l *layout) stage(i int32) {
 		l.build(i, &s)
 	}
 	l.only = onlyOne(p.def.labelsBefore(reached(int(i), l.before)))
+	last := s.finished
+	if d.Bake != nil && len(d.Groups) > 0 {
+		last = l.add(StageBaked, bakeStep, stagePlace(i))
+		s.nodes = append(s.nodes, last)
+		l.edge(last, s.finished)
+	}
 	for g := range d.Groups {
-		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g]))
+		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g], last))
 	}
 	if len(s.nodes) == 2 && len(s.groups) == 0 {
 		l.edge(s.started, s.finished)
@@ -96,8 +102,9 @@ func (l *layout) build(i int32, s *stagePlan) {
 
 // group lays out a group and its hosts, which are parallel unless the group has waves; maxParallel
 // is a condition, not an edge. In a group without hosts the start leads to the finish, so that a
-// group that loses its last host does not block its stage (R6).
-func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
+// group that loses its last host does not block its stage (R6). to is the step that comes after the
+// group's finish.
+func (l *layout) group(s *stagePlan, stage int32, d *Group, to int32) int32 {
 	p, g := l.plan, int32(len(l.plan.groups))
 	path, at := Path(s.path, d.Name), place{stage, g, -1, -1}
 	p.targets[path] = at
@@ -116,7 +123,7 @@ func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
 		p.hosts[len(p.hosts)-1].wave = wave
 	}
 	l.passEmpty(group)
-	l.edge(group.finished, s.finished)
+	l.edge(group.finished, to)
 	return g
 }
 
@@ -138,6 +145,11 @@ func (l *layout) waves(group *groupPlan, at place, count int32) {
 		w.nodes = []int32{l.add(WaveStarted, marker, at), l.add(WaveFinished, marker, at)}
 		l.edge(before, w.started())
 		before = w.finished()
+		if group.spec.Waves.Bake != nil {
+			before = l.add(WaveBaked, bakeStep, at)
+			w.nodes = append(w.nodes, before)
+			l.edge(w.finished(), before)
+		}
 		p.targets[w.path] = at
 		p.waves = append(p.waves, w)
 		group.waves = append(group.waves, at.wave)

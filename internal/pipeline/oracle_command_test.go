@@ -18,6 +18,13 @@ func (o *oracle) accepts(c Command) bool {
 		return o.mayRetry(t, c)
 	case StepSkipped:
 		return o.maySkip(t, c)
+	case AlarmRaised:
+		for s := range t.live {
+			if isBake(s.event) && c.names(s) {
+				return true
+			}
+		}
+		return false
 	case HoldSet:
 		return strings.Count(c.Target, "/") < 2 && !t.held[c.Target]
 	case HoldCleared:

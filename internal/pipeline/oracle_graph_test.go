@@ -62,7 +62,10 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 			next = append(next, stepName{s.target, WaveFinished})
 		}
 		return next
-	case WaveFinished:
+	case WaveFinished, WaveBaked:
+		if s.event == WaveFinished && g.group(up).Waves.Bake != nil {
+			return []stepName{{s.target, WaveBaked}}
+		}
 		if n := waveNumber(s.target); n < len(g.waves[up]) {
 			return []stepName{{fmt.Sprintf("%s/wave-%d", up, n+1), WaveStarted}}
 		}
@@ -73,6 +76,9 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 		}
 		return []stepName{{up, GroupFinished}}
 	case GroupFinished:
+		if above, _, _, _ := d.Find(up); above.Bake != nil {
+			return []stepName{{up, StageBaked}}
+		}
 		return []stepName{{up, StageFinished}}
 	case StageFinished:
 		var next []stepName
@@ -86,7 +92,7 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 		}
 		return next
 	}
-	if grp == nil { // build-completed, an artifact
+	if grp == nil { // build-completed, an artifact, stage-baked
 		return []stepName{{s.target, StageFinished}}
 	}
 	events := []string{HostStarted}
@@ -181,6 +187,11 @@ func groupOf(target string) string {
 
 func isHostPath(target string) bool {
 	return strings.Count(target, "/") == 3 && waveNumber(target) == 0
+}
+
+func (g *oracleGraph) group(path string) *Group {
+	_, group, _, _ := g.d.Find(path)
+	return group
 }
 
 // waveNumber: 2 for shop/prod/east/wave-2, 0 for what is not a wave.

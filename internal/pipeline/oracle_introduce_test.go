@@ -25,7 +25,13 @@ func (g *oracleGraph) declared() []stepKind {
 			for _, c := range s.Chain {
 				events = append(events, c.Event)
 			}
+			if s.Bake != nil {
+				events = append(events, StageBaked)
+			}
 			for _, gr := range s.Groups {
+				if gr.Waves != nil && gr.Waves.Bake != nil && !slices.Contains(events, WaveBaked) {
+					events = append(events, WaveBaked)
+				}
 				if gr.Waves != nil && !slices.Contains(events, WaveStarted) {
 					events = append(events, WaveStarted, WaveFinished)
 				}

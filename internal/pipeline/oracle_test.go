@@ -45,7 +45,11 @@ type oracleDeployment struct {
 type oracleLive struct {
 	resource    Resource
 	stage, host string
+	alarmed     bool // an alarm was raised while it baked
 }
+
+// isBake: the step repeats checks for a while.
+func isBake(event string) bool { return event == "wave-baked" || event == "stage-baked" }
 
 // oracleGraph is G of one version by name, with its closure.
 type oracleGraph struct {

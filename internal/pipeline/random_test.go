@@ -32,6 +32,7 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 	s.Queue = rapid.SampledFrom([]Queue{FIFO, FIFO, Latest, NoQueue}).Draw(t, "queue")
 	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold}).Draw(t, "onFailure")
 	s.Chain = chain([]string{HostReplicated, HostDeployed, HostTested}[:rapid.IntRange(0, 3).Draw(t, "chain")]...)
+	s.Bake = randomBake(t)
 	for g := range rapid.IntRange(0, 2).Draw(t, "groups") {
 		s.Groups = append(s.Groups, randomGroup(t, &s, fmt.Sprintf("g%d", g)))
 	}
@@ -65,7 +66,14 @@ func randomWaves(t *rapid.T) *Waves {
 	if rapid.Bool().Draw(t, "flat") {
 		return nil
 	}
-	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true}, {N: 50, Percent: true}}), 1, 2).Draw(t, "sizes")}
+	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true}, {N: 50, Percent: true}}), 1, 2).Draw(t, "sizes"), Bake: randomBake(t)}
+}
+
+func randomBake(t *rapid.T) *Bake {
+	if rapid.IntRange(0, 2).Draw(t, "bake") > 0 {
+		return nil
+	}
+	return &Bake{For: 1, Every: 1}
 }
 
 // addHost takes an address that the stage does not use; stages share addresses.
@@ -137,7 +145,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -197,6 +205,8 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 		if len(s.Chain) > 0 {
 			s.Chain = s.Chain[1:]
 		}
+	case "bake":
+		s.Bake = randomBake(t)
 	case "chain":
 		slices.Reverse(s.Chain)
 	}
@@ -223,7 +233,11 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 			group.Hosts = slices.Delete(group.Hosts, h, h+1)
 		}
 	case "waves":
-		group.Waves = randomWaves(t)
+		if group.Waves != nil && rapid.Bool().Draw(t, "wave bake") {
+			group.Waves.Bake = randomBake(t)
+		} else {
+			group.Waves = randomWaves(t)
+		}
 	case "hosts move":
 		slices.Reverse(group.Hosts)
 	case "group leaves":

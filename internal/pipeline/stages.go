@@ -125,7 +125,13 @@ func (d *Definition) pairs(stage int) []stepKind {
 		if slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Waves != nil }) {
 			hosts = slices.Concat([]string{WaveStarted}, hosts, []string{WaveFinished})
 		}
+		if slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Waves != nil && g.Waves.Bake != nil }) {
+			hosts = append(hosts, WaveBaked)
+		}
 		events = append(append(events, hosts...), GroupFinished)
+		if s.Bake != nil {
+			events = append(events, StageBaked)
+		}
 	}
 	list := make([]stepKind, 0, len(events)+1)
 	for _, event := range append(events, StageFinished) {

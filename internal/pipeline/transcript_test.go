@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/goldentest"
 )
@@ -104,7 +105,7 @@ func (p *player) command(block []string) {
 		p.why(words[1:])
 	case "list":
 		p.list()
-	case "retry", "skip", "hold", "resume", "until", "cancel":
+	case "retry", "skip", "hold", "resume", "until", "cancel", "alarm":
 		p.person(words)
 	default:
 		p.t.Fatalf("no such command: %s", words[0])
@@ -165,6 +166,8 @@ func (p *player) stage(name string, words []string) Stage {
 			s.Queue = Queue(value)
 		case "hold":
 			s.OnFailure = Hold
+		case "bake":
+			s.Bake = p.bake(value)
 		case "chain":
 			s.Chain = chain(strings.Split(value, ",")...)
 		case "build", "external":
@@ -193,6 +196,8 @@ func (p *player) group(name string, words []string) Group {
 			for _, size := range strings.Split(value, ",") {
 				g.Waves.Sizes = append(g.Waves.Sizes, limit(size))
 			}
+		case key == "bake":
+			g.Waves.Bake = p.bake(value)
 		case option:
 			p.t.Fatalf("no such option of a group: %s", w)
 		default:
@@ -207,6 +212,14 @@ func (p *player) group(name string, words []string) Group {
 		}
 	}
 	return g
+}
+
+func (p *player) bake(value string) *Bake {
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &Bake{For: action.Duration(d), Every: action.Duration(time.Minute)}
 }
 
 func limit(word string) Limit {
@@ -383,7 +396,7 @@ func (p *player) list() {
 }
 
 func (p *player) person(words []string) {
-	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "until": UntilSet, "cancel": PipelineCanceled}
+	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "until": UntilSet, "cancel": PipelineCanceled, "alarm": AlarmRaised}
 	c := Command{Kind: kinds[words[0]], Deployment: number(words[1]), By: "ana", Reason: "looking"}
 	if words = words[2:]; len(words) > 0 && words[0] == "now" {
 		c.Now, words = true, words[1:]

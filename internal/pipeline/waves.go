@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // dealing is how the hosts of a group are dealt to its waves: the number of a host's wave, from 1,
@@ -25,6 +26,14 @@ func (w *Waves) String() string {
 		sizes[i] = size.String()
 	}
 	return strings.Join(sizes, ", ")
+}
+
+// String returns the bake as the difference of two versions shows it; "" for none.
+func (b *Bake) String() string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s every %s", time.Duration(b.For), time.Duration(b.Every))
 }
 
 // waveName returns the last part of a wave's path.

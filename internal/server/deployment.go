@@ -27,7 +27,7 @@ type StageRun struct {
 	Name string             `json:"name"`
 	Kind pipeline.StageKind `json:"kind"`
 	Run
-	Steps  []StepRun  `json:"steps,omitempty"`  // of a build
+	Steps  []StepRun  `json:"steps,omitempty"`  // of a build, or the bake of a host stage
 	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
 }
 
@@ -43,6 +43,7 @@ type GroupRun struct {
 type WaveRun struct {
 	Name string `json:"name"` // such as wave-2
 	Run
+	Steps []StepRun `json:"steps,omitempty"` // its bake
 }
 
 // HostRun is a host in a deployment.

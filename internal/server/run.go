@@ -76,10 +76,10 @@ func (b *runBuilder) buildStages() {
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
 }
 
-// stageRun returns a stage with its groups and hosts, or with its steps if it is a build.
+// stageRun returns a stage with its groups and hosts, and with its own steps: those of a build, or a bake.
 func (b *runBuilder) stageRun(target string) StageRun {
 	stage := StageRun{Name: lastPart(target), Kind: pipeline.HostStage, Steps: b.workOf(b.byTarget[target])}
-	if len(stage.Steps) > 0 {
+	if slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return !IsBake(s.Event) }) {
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
@@ -99,7 +99,9 @@ func (b *runBuilder) groupRun(target string) GroupRun {
 	var below []Run
 	for _, t := range b.below[target] {
 		if b.isWave(t) {
-			group.Waves = append(group.Waves, WaveRun{Name: lastPart(t), Run: b.runOf(t, nil, nil)})
+			wave := WaveRun{Name: lastPart(t), Steps: b.workOf(b.byTarget[t])}
+			wave.Run = b.runOf(t, nil, wave.Steps)
+			group.Waves = append(group.Waves, wave)
 			continue
 		}
 		host := b.hostRun(t)
@@ -226,8 +228,13 @@ func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	} else if step.State == pipeline.StateComplete {
 		run.EndedAt = step.At
 	}
-	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.StateClaimed {
+	if report := b.reports[stepName{step.Target, step.Event}]; step.State == pipeline.StateClaimed && IsBake(step.Event) {
+		run.Output = report
+	} else if report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
+	}
+	if step.State == pipeline.StateFailed && run.Status == action.Canceled { // by an alarm, which only the log knows
+		run.Error = strings.TrimPrefix(step.Reason, "failed: ")
 	}
 	run.Word = stepWord(run)
 	if step.State == pipeline.StateWaiting && b.view.Status != pipeline.StatusActive {
