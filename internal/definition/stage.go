@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -49,13 +50,20 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 		s.Build = r.build(n, at)
 		return s
 	}
+	s.Gates = r.gates(n.Get("gates"), at+".gates")
+	s.Bake = r.bake(n.Get("bake"), at+".bake")
+	if n.Get("hosts") == nil && n.Get("groups") == nil {
+		s.Kind = pipeline.GateStage
+		s.Vars = r.vars(n.Get("vars"), at+".vars")
+		return s
+	}
 	s.Kind = pipeline.HostStage
 	return r.hostStage(s, n, at, base)
 }
 
-// isGate reports whether a stage has a key of a gate.
+// isGate reports whether a stage without build and hosts is meant as a gate: it has a key of a gate, or joins branches.
 func isGate(n *document.Node) bool {
-	return slices.ContainsFunc([]string{"gates", "approval", "windows"}, func(key string) bool { return n.Get(key) != nil })
+	return slices.ContainsFunc([]string{"gates", "approval", "windows", "bake", "after"}, func(key string) bool { return n.Get(key) != nil })
 }
 
 // oneKind reports a stage that is of no kind, or of several.
@@ -69,17 +77,24 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 	switch {
 	case len(kinds) > 1:
 		r.Add(n, "several-kinds", at, "stage %q has both %s", name, strings.Join(kinds, " and "))
-	case len(kinds) == 0 && !isGate(n) && name != "": // a gate's keys have been reported as not yet supported
-		r.Add(n, "no-kind", at, "stage %q needs build, hosts or groups", name)
+	case len(kinds) == 0 && !isGate(n) && name != "":
+		r.Add(n, "no-kind", at, "stage %q needs build, hosts, groups or gates", name)
 	case len(kinds) == 1 && kinds[0] != "build" && n.Get("artifacts") != nil:
 		r.Add(n.Get("artifacts"), "misplaced", at, "stage %q has artifacts, but no build", name)
 	}
-	if n.Get("build") == nil {
-		return
+	switch {
+	case n.Get("build") != nil && len(kinds) == 1:
+		r.misplaced(n, at, fmt.Sprintf("stage %q builds", name), "service", "vars", "steps", "test", "gates", "bake")
+	case len(kinds) == 0:
+		r.misplaced(n, at, fmt.Sprintf("stage %q is a gate", name), "service", "steps", "test", "retry", "queue", "artifacts")
 	}
-	for _, key := range []string{"service", "vars", "steps", "test", "bake"} {
-		if field := n.Get(key); field != nil && len(kinds) == 1 {
-			r.Add(field, "misplaced", at, "stage %q builds: %s belongs to stages with hosts", name, key)
+}
+
+// misplaced reports keys that a stage without hosts does not have.
+func (r *reader) misplaced(n *document.Node, at, what string, keys ...string) {
+	for _, key := range keys {
+		if field := n.Get(key); field != nil {
+			r.Add(field, "misplaced", at, "%s: %s belongs to stages with hosts", what, key)
 		}
 	}
 }
@@ -133,7 +148,6 @@ func (r *reader) hostStage(s pipeline.Stage, n *document.Node, at string, base s
 	}
 	s.Vars = r.vars(n.Get("vars"), r.Join(at, "vars"))
 	s.Test = r.checks(own.test, own.testPath)
-	s.Bake = r.bake(n.Get("bake"), at+".bake")
 	own.testing.AttemptTimeout = testTimeout(own.testing, s.Test)
 	s.Chain = r.chain(own, len(s.Test) > 0)
 	if hosts := n.Get("hosts"); hosts != nil {

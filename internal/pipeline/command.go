@@ -278,6 +278,9 @@ func (p *Graph) canonicalEvent(target, name string) string {
 		}
 		return StageBaked
 	}
+	if gate := GateEvent(name); len(p.under(target, gate)) > 0 {
+		return gate
+	}
 	if own := "host-" + name; len(p.under(target, name)) == 0 && len(p.under(target, own)) > 0 {
 		return own // a step that the definition names
 	}

@@ -42,6 +42,14 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		{"9: in two stages", Definition{Service: Service{Name: "shop"}, Stages: []Stage{deploys("beta"), hostStage("prod", nil, group("all", "beta"))}},
 			[]string{`warning: stages[1].groups[0].hosts[0].url: local://beta runs "shop" in beta and prod`}},
 		{"11: chain", Definition{Stages: []Stage{{Name: "x", Kind: HostStage, Chain: longChain(61)}}}, []string{"stages[0].steps: chain has 61 steps, at most 60"}},
+		{"3: gate twice", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Gates: []Gate{{Name: "g"}, {Name: "h"}, {Name: "g"}}}}},
+			[]string{`stages[0].gates[2].name: gate "g" is already defined in stage "x"`}},
+		{"4: hosts in a gate stage", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Groups: []Group{{}}}}},
+			[]string{`stages[0]: stage "x" needs either build or hosts`}},
+		{"4: a build with a gate", Definition{Stages: []Stage{{Name: "x", Kind: BuildStage, Build: &Build{}, Gates: []Gate{{Name: "g"}}}}},
+			[]string{`stages[0]: stage "x" builds: gates and bake belong to stages with hosts, or to a stage of their own`}},
+		{"15: waves without sizes", Definition{Stages: []Stage{hostStage("x", nil, Group{Name: "all", Waves: &Waves{}})}},
+			[]string{"stages[0].groups[0].waves: waves of x/all need sizes"}},
 		{"16: unknown", batched([]string{"beta", "prud"}), []string{`batches[0].stages[1]: stage "prud" not found (did you mean "prod"?)`}},
 		{"16: not connected", batched([]string{"prod", "beta"}), []string{`batches[0].stages[1]: batch "live": "beta" does not come after "prod"`}},
 		{"16: single entry", batched([]string{"prod", "cluster"}, "audit", ""), []string{`batches[0].stages: batch "live": "audit" leads into it past its first stage`}},
@@ -101,10 +109,13 @@ func TestCompileAnswersForAnyDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := Definition{Pipeline: name.Draw(t, "pipeline")}
 		for range rapid.IntRange(0, 4).Draw(t, "stages") {
-			s := Stage{Name: name.Draw(t, "stage"), Kind: rapid.SampledFrom([]StageKind{"", BuildStage, HostStage}).Draw(t, "kind"),
+			s := Stage{Name: name.Draw(t, "stage"), Kind: rapid.SampledFrom([]StageKind{"", BuildStage, HostStage, GateStage}).Draw(t, "kind"),
 				After: rapid.SliceOfN(name, 0, 3).Draw(t, "after")}
 			if rapid.Bool().Draw(t, "build") {
 				s.Build = &Build{External: rapid.Bool().Draw(t, "external"), Artifacts: []Artifact{{Label: name.Draw(t, "label")}}}
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "gates") {
+				s.Gates = append(s.Gates, Gate{Name: name.Draw(t, "gate")})
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "groups") {
 				g := Group{Name: name.Draw(t, "group")}

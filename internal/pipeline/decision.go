@@ -33,4 +33,5 @@ type Work struct {
 	Host     *Host  // nil except for a step of a host
 	Step     *Step  // likewise
 	Bake     *Bake  // nil except for a bake
+	Gate     *Gate  // nil except for a gate
 }

@@ -42,8 +42,8 @@ type Keep struct {
 	Entries  action.Duration `json:"entries"`
 }
 
-// Stage is one part of a pipeline that starts and finishes as a whole: a build, or groups of hosts
-// with one chain of steps.
+// Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts with
+// one chain of steps, or a gate between other stages.
 type Stage struct {
 	Name      string            `json:"name"` // unique in the pipeline
 	Kind      StageKind         `json:"kind"`
@@ -53,21 +53,51 @@ type Stage struct {
 	Chain     []Step            `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
 	Service   *Service          `json:"service,omitempty"` // whole, where it differs from the pipeline's
 	Vars      map[string]string `json:"vars,omitempty"`
-	Test      []Check           `json:"test,omitempty"` // what the step test asks of every host
-	Bake      *Bake             `json:"bake,omitempty"` // after the last group; nil: none
-	Queue     Queue             `json:"queue"`          // of a host stage; a build stage is never a batch
+	Test      []Check           `json:"test,omitempty"`  // what the step test asks of every host
+	Gates     []Gate            `json:"gates,omitempty"` // of a host stage or a gate stage, in file order
+	Bake      *Bake             `json:"bake,omitempty"`  // after the last group and its gates; nil: none
+	Queue     Queue             `json:"queue"`           // of a host stage; a build stage is never a batch
 	OnFailure OnFailure         `json:"onFailure"`
 }
 
 // StageKind is what a stage is for. Package definition derives it from the keys that are there; a
-// stage has either a build or hosts.
+// stage has either a build or hosts, and a gate stage has neither.
 type StageKind string
 
-// The kinds. Gate and environment stages come later.
+// The kinds. Environment stages come later.
 const (
 	BuildStage StageKind = "build"
 	HostStage  StageKind = "hosts"
+	GateStage  StageKind = "gate"
 )
+
+// Gate is a named check of a whole stage. It is a step, gate-passed/NAME, whose action asks until the
+// gate has passed or is given up. The gates of one side of a stage run side by side.
+type Gate struct {
+	Name   string        `json:"name"` // unique in its stage
+	When   GateWhen      `json:"when"` // without meaning in a gate stage
+	HTTP   *GateRequest  `json:"http"`
+	Policy action.Policy `json:"policy"`
+}
+
+// GateWhen is the side of a stage that a gate is on.
+type GateWhen string
+
+// The sides of a stage.
+const (
+	Before GateWhen = "Before" // its first host
+	After  GateWhen = "After"  // its last host, and before its bake
+)
+
+// GateRequest is a request that Waybill sends for a gate, and the answer that passes it.
+type GateRequest struct {
+	URL    string `json:"url"`    // may use the variables of the stage, ${stage} and ${revision}
+	Status []int  `json:"status"` // the answer has one of these
+	Body   string `json:"body,omitempty"`
+	// AllowNetworks are networks (CIDR) that are reached although they are not on the public
+	// internet.
+	AllowNetworks []string `json:"allowNetworks,omitempty"`
+}
 
 // Queue says which deployment enters a stage, or a batch over stages, next.
 type Queue string

@@ -74,6 +74,7 @@ func (d *differ) stage(s *Stage) {
 	d.change("stage "+s.Name+": after", strings.Join(was.After, ", "), strings.Join(s.After, ", "))
 	d.change("stage "+s.Name+": queue", string(was.Queue), string(s.Queue))
 	d.change("stage "+s.Name+": onFailure", string(was.OnFailure), string(s.OnFailure))
+	d.gates(s.Name, was.Gates, s.Gates)
 	d.change("bake of "+s.Name, was.Bake.String(), s.Bake.String())
 	d.differs("tests of "+s.Name, was.Test, s.Test)
 	d.differs("service of "+s.Name, was.Service, s.Service)
@@ -85,6 +86,23 @@ func (d *differ) stage(s *Stage) {
 	for i := range was.Groups {
 		if g := &was.Groups[i]; findGroup(s, g.Name) == nil {
 			d.say("- group %s/%s", s.Name, g.Name)
+		}
+	}
+}
+
+// gates describes which gates a stage has got and lost, and which do something else.
+func (d *differ) gates(stage string, was, now []Gate) {
+	name := func(g *Gate) string { return g.Name }
+	for i := range now {
+		if old := byName(was, now[i].Name, name); old == nil {
+			d.say("+ gate %s of %s (%s)", now[i].Name, stage, now[i].When)
+		} else {
+			d.differs("gate "+now[i].Name+" of "+stage, *old, now[i])
+		}
+	}
+	for i := range was {
+		if byName(now, was[i].Name, name) == nil {
+			d.say("- gate %s of %s", was[i].Name, stage)
 		}
 	}
 }

@@ -94,8 +94,8 @@
 // what an older one waits for.
 //
 // Rollbacks and catch-ups will rank beside the deployment that they undo or
-// complete; until then a deployment's number is its rank. Gates
-// will be steps of G, windows, freezes and approvals the eighth condition.
+// complete; until then a deployment's number is its rank. Windows,
+// freezes and approvals will be the eighth condition.
 //
 // # Where to look
 //

@@ -1,6 +1,9 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // effect compares a deployment on its graph with the same deployment on the next one. It uses a
 // walk of its own over the next graph, so the deployment itself is not changed. exclusions are
@@ -196,9 +199,11 @@ func (w *effectWriter) step(f Effect, event string) {
 	switch {
 	case artifactLabel(event) != "" && runs > 0:
 		w.say("%s is built", artifactLabel(event))
-	case runs == 1:
+	case runs == 1 && strings.HasPrefix(event, "host-"):
 		w.say("%s runs on %s", event, first)
-	case runs > 1 && (event == WaveBaked || event == StageBaked):
+	case runs == 1:
+		w.say("%s runs in %s", event, first)
+	case runs > 1 && !strings.HasPrefix(event, "host-"):
 		w.say("%s runs %d times, first in %s", event, runs, first)
 	case runs > 1:
 		w.say("%s runs on %d hosts, first on %s", event, runs, first)

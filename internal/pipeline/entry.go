@@ -65,8 +65,9 @@ type StepKey struct {
 	Event      string `json:"event"`
 }
 
-// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent. Each
-// event has one name in the log (R23); canonicalEvent reads the short forms that people may write.
+// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent, of
+// gates GateEvent. Each event has one name in the log (R23); canonicalEvent reads the short forms that
+// people may write.
 const (
 	PipelineStarted  = "pipeline-started"
 	PipelineFinished = "pipeline-finished-successfully"
@@ -103,6 +104,9 @@ func artifactLabel(event string) string {
 	}
 	return label
 }
+
+// GateEvent returns the event of the fact that a gate of a stage has passed.
+func GateEvent(name string) string { return "gate-passed/" + name }
 
 // Notes: intents of people, ends of actions, and consequences that the deployer records where they
 // arise.

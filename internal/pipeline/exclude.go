@@ -41,6 +41,9 @@ func withoutIt(p *Graph, w *walk, met int32) string {
 		HostStarted: "started", WaveStarted: "started", GroupStarted: "started", StageStarted: "started",
 		WaveBaked: "baked", StageBaked: "baked",
 	}[p.nodes[met].event]
+	if gate, ok := strings.CutPrefix(p.nodes[met].event, GateEvent("")); ok {
+		verb = "let through by " + gate
+	}
 	if verb == "" {
 		verb = strings.TrimPrefix(p.nodes[met].event, "host-")
 	}

@@ -44,10 +44,15 @@ const (
 	buildStep                    // an action; a marker for a revision that has all artifacts
 	chainStep                    // an action on a host
 	bakeStep                     // an action that repeats the checks of hosts for a while
+	gateStep                     // an action that asks until its gate has passed
 )
 
 // takesAction reports whether the step is work; any other step is a marker.
-func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep || k == bakeStep }
+func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep || k.isCheck() }
+
+// isCheck reports whether the step only looks at what others have done: it changes nothing, so it may
+// be canceled at any time.
+func (k nodeKind) isCheck() bool { return k == bakeStep || k == gateStep }
 
 // place is what a target names, as numbers of a graph; -1 for what is below the target. A host has
 // no wave here, since its path does not name one.
@@ -63,7 +68,7 @@ func stagePlace(stage int32) place { return place{stage, -1, -1, -1} }
 type stagePlan struct {
 	path              string
 	started, finished int32
-	nodes             []int32 // its start, its finish, what it builds, and its bake
+	nodes             []int32 // its start, its finish, what it builds, its gates and its bake
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own

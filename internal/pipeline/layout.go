@@ -52,9 +52,10 @@ func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
 
-// stage lays out a stage. A stage without builds and groups gets an edge from its start to its
-// finish, so that the walk passes through it. Otherwise its finish would have no predecessor and
-// the stages after it would not be reached. Without groups there is nothing to bake.
+// stage lays out a stage: its start, the gates before, what it builds or its groups, the gates after,
+// its bake and its finish. What a stage does not have is left out, so the start of a stage without
+// anything leads to its finish, and the walk passes through it. Without groups a host stage has
+// nothing to look at behind them.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
@@ -63,34 +64,80 @@ func (l *layout) stage(i int32) {
 	s.started = l.add(StageStarted, marker, stagePlace(i))
 	s.finished = l.add(StageFinished, marker, stagePlace(i))
 	s.nodes = []int32{s.started, s.finished}
+	last := []int32{s.started}
 	if d.Kind == BuildStage {
-		l.build(i, &s)
+		last = l.build(i, &s)
 	}
+	last = l.gates(i, &s, last, Before)
 	l.only = onlyOne(p.def.labelsBefore(reached(int(i), l.before)))
-	last := s.finished
-	if d.Bake != nil && len(d.Groups) > 0 {
-		last = l.add(StageBaked, bakeStep, stagePlace(i))
-		s.nodes = append(s.nodes, last)
-		l.edge(last, s.finished)
-	}
 	for g := range d.Groups {
 		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g], last))
 	}
-	if len(s.nodes) == 2 && len(s.groups) == 0 {
-		l.edge(s.started, s.finished)
+	if len(d.Groups) > 0 {
+		last = nil
+		for _, g := range s.groups {
+			last = append(last, p.groups[g].finished)
+		}
 	}
+	if len(d.Groups) > 0 || d.Kind == GateStage {
+		last = l.gates(i, &s, last, After)
+		last = l.bake(i, &s, last)
+	}
+	l.edges(last, s.finished)
 	p.stages = append(p.stages, s)
 }
 
-// build lays out a build stage: the build and its artifacts are parallel, because an artifact may
-// be registered before the build has ended, or without any.
-func (l *layout) build(i int32, s *stagePlan) {
+// edges says that each of the steps from comes directly before another.
+func (l *layout) edges(from []int32, to int32) {
+	for _, n := range from {
+		l.edge(n, to)
+	}
+}
+
+// gates lays out the gates of one side of a stage, side by side behind the given steps, and returns
+// the steps that come last then. In a gate stage there is nothing between the sides, so all of its
+// gates are on the first one.
+func (l *layout) gates(i int32, s *stagePlan, behind []int32, side GateWhen) []int32 {
+	d := &l.plan.def.Stages[i]
+	var gates []int32
+	for g := range d.Gates {
+		when := d.Gates[g].When
+		if d.Kind == GateStage {
+			when = Before
+		}
+		if when == side {
+			n := l.add(GateEvent(d.Gates[g].Name), gateStep, stagePlace(i))
+			l.edges(behind, n)
+			gates = append(gates, n)
+		}
+	}
+	if len(gates) == 0 {
+		return behind
+	}
+	s.nodes = append(s.nodes, gates...)
+	return gates
+}
+
+// bake lays out the bake of a stage, if it has one, and returns the steps that come last then.
+func (l *layout) bake(i int32, s *stagePlan, behind []int32) []int32 {
+	if l.plan.def.Stages[i].Bake == nil {
+		return behind
+	}
+	n := l.add(StageBaked, bakeStep, stagePlace(i))
+	l.edges(behind, n)
+	s.nodes = append(s.nodes, n)
+	return []int32{n}
+}
+
+// build lays out a build stage and returns its steps: the build and its artifacts are parallel,
+// because an artifact may be registered before the build has ended, or without any.
+func (l *layout) build(i int32, s *stagePlan) []int32 {
 	b := l.plan.def.Stages[i].Build
+	var steps []int32
 	add := func(event string, kind nodeKind) {
 		n := l.add(event, kind, stagePlace(i))
-		s.nodes = append(s.nodes, n)
 		l.edge(s.started, n)
-		l.edge(n, s.finished)
+		steps = append(steps, n)
 	}
 	if !b.External {
 		add(BuildCompleted, buildStep)
@@ -98,20 +145,25 @@ func (l *layout) build(i int32, s *stagePlan) {
 	for _, a := range b.Artifacts {
 		add(ArtifactEvent(a.Label), artifactStep)
 	}
+	if len(steps) == 0 {
+		return []int32{s.started}
+	}
+	s.nodes = append(s.nodes, steps...)
+	return steps
 }
 
 // group lays out a group and its hosts, which are parallel unless the group has waves; maxParallel
 // is a condition, not an edge. In a group without hosts the start leads to the finish, so that a
-// group that loses its last host does not block its stage (R6). to is the step that comes after the
-// group's finish.
-func (l *layout) group(s *stagePlan, stage int32, d *Group, to int32) int32 {
+// group that loses its last host does not block its stage (R6). The group comes behind the given
+// steps; what comes behind its finish is for the caller to say.
+func (l *layout) group(s *stagePlan, stage int32, d *Group, behind []int32) int32 {
 	p, g := l.plan, int32(len(l.plan.groups))
 	path, at := Path(s.path, d.Name), place{stage, g, -1, -1}
 	p.targets[path] = at
 	p.groups = append(p.groups, groupPlan{path: path, stage: stage, spec: d})
 	group := &p.groups[g]
 	group.started, group.finished = l.add(GroupStarted, marker, at), l.add(GroupFinished, marker, at)
-	l.edge(s.started, group.started)
+	l.edges(behind, group.started)
 	dealt := l.deal(path, d)
 	l.waves(group, at, dealt.count())
 	for h := range d.Hosts {
@@ -123,7 +175,6 @@ func (l *layout) group(s *stagePlan, stage int32, d *Group, to int32) int32 {
 		p.hosts[len(p.hosts)-1].wave = wave
 	}
 	l.passEmpty(group)
-	l.edge(group.finished, to)
 	return g
 }
 

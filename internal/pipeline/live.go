@@ -14,7 +14,7 @@ type liveStep struct {
 	stage    string    // path
 	host     string    // path; "": not a step of a host
 	resource Resource  // what it occupies until it ends; zero if it is not a step of a host
-	kind     nodeKind  // a build, a step of a chain or a bake
+	kind     nodeKind  // a build, a step of a chain, a bake or a gate
 	since    time.Time // of its claim
 	asked    ending    // the ending that a pass last requested for it
 	alarm    string    // of a bake: the alarm that was raised while it was live, for people

@@ -25,7 +25,10 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 	case PipelineFinished:
 		return nil
 	case StageStarted:
-		var next []stepName
+		next := gatesOf(s.target, stage, Before)
+		if len(next) > 0 {
+			return next
+		}
 		if stage.Kind == BuildStage {
 			if !stage.Build.External {
 				next = append(next, stepName{s.target, BuildCompleted})
@@ -34,13 +37,10 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 				next = append(next, stepName{s.target, ArtifactEvent(a.Label)})
 			}
 		}
-		for _, gr := range stage.Groups {
-			next = append(next, stepName{Path(s.target, gr.Name), GroupStarted})
+		if len(next) > 0 {
+			return next
 		}
-		if len(next) == 0 {
-			next = append(next, stepName{s.target, StageFinished})
-		}
-		return next
+		return g.afterGates(s.target, stage)
 	case GroupStarted:
 		if len(g.waves[s.target]) > 0 {
 			return []stepName{{Path(s.target, "wave-1"), WaveStarted}}
@@ -76,10 +76,11 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 		}
 		return []stepName{{up, GroupFinished}}
 	case GroupFinished:
-		if above, _, _, _ := d.Find(up); above.Bake != nil {
-			return []stepName{{up, StageBaked}}
+		above, _, _, _ := d.Find(up)
+		if next := gatesOf(up, above, After); len(next) > 0 {
+			return next
 		}
-		return []stepName{{up, StageFinished}}
+		return []stepName{bakeOrFinish(up, above)}
 	case StageFinished:
 		var next []stepName
 		for _, st := range d.Stages {
@@ -91,6 +92,12 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 			next = append(next, stepName{d.Pipeline, PipelineFinished})
 		}
 		return next
+	}
+	if isGate(s.event) {
+		if slices.Contains(gatesOf(s.target, stage, Before), s) {
+			return g.afterGates(s.target, stage)
+		}
+		return []stepName{bakeOrFinish(s.target, stage)}
 	}
 	if grp == nil { // build-completed, an artifact, stage-baked
 		return []stepName{{s.target, StageFinished}}
@@ -187,6 +194,39 @@ func groupOf(target string) string {
 
 func isHostPath(target string) bool {
 	return strings.Count(target, "/") == 3 && waveNumber(target) == 0
+}
+
+// gatesOf: the gates before the first host, or after the last one; a gate stage has them all before.
+func gatesOf(path string, s *Stage, when GateWhen) []stepName {
+	var gates []stepName
+	for _, gate := range s.Gates {
+		if s.Kind == GateStage && when == Before || s.Kind == HostStage && gate.When == when {
+			gates = append(gates, stepName{path, "gate-passed/" + gate.Name})
+		}
+	}
+	return gates
+}
+
+// afterGates: the groups; none: the finish of a host stage, the bake or the finish of a gate stage.
+func (g *oracleGraph) afterGates(path string, s *Stage) []stepName {
+	var next []stepName
+	for _, gr := range s.Groups {
+		next = append(next, stepName{Path(path, gr.Name), GroupStarted})
+	}
+	switch {
+	case len(next) > 0:
+		return next
+	case s.Kind == GateStage:
+		return []stepName{bakeOrFinish(path, s)}
+	}
+	return []stepName{{path, StageFinished}}
+}
+
+func bakeOrFinish(path string, s *Stage) stepName {
+	if s.Bake != nil {
+		return stepName{path, StageBaked}
+	}
+	return stepName{path, StageFinished}
 }
 
 func (g *oracleGraph) group(path string) *Group {

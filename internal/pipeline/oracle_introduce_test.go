@@ -20,6 +20,10 @@ func (g *oracleGraph) declared() []stepKind {
 			for _, a := range s.Build.Artifacts {
 				events = append(events, ArtifactEvent(a.Label))
 			}
+		} else if s.Kind == GateStage {
+			if s.Bake != nil {
+				events = append(events, StageBaked)
+			}
 		} else {
 			events = append(events, GroupStarted, GroupFinished, HostStarted, HostFinished)
 			for _, c := range s.Chain {
@@ -36,6 +40,9 @@ func (g *oracleGraph) declared() []stepKind {
 					events = append(events, WaveStarted, WaveFinished)
 				}
 			}
+		}
+		for _, gate := range s.Gates {
+			events = append(events, "gate-passed/"+gate.Name)
 		}
 		for _, event := range events {
 			list = append(list, stepKind{Path(g.d.Pipeline, s.Name), event})

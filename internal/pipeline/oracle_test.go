@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // oracle is the definitional engine: the definitions applied literally over the
@@ -47,6 +48,9 @@ type oracleLive struct {
 	stage, host string
 	alarmed     bool // an alarm was raised while it baked
 }
+
+// isGate: the step asks something about a whole stage.
+func isGate(event string) bool { return strings.HasPrefix(event, "gate-passed/") }
 
 // isBake: the step repeats checks for a while.
 func isBake(event string) bool { return event == "wave-baked" || event == "stage-baked" }

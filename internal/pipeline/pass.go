@@ -121,7 +121,7 @@ func (p *pass) do(t *deployment, n int32) error {
 		return err
 	}
 	switch t.plan.nodes[n].kind {
-	case chainStep, bakeStep:
+	case chainStep, bakeStep, gateStep:
 		return p.claim(t, n)
 	case hostStart:
 		return p.startHost(t, n)
@@ -263,6 +263,8 @@ func (p *pass) claim(t *deployment, n int32) error {
 		w.Bake = w.Group.Waves.Bake
 	case at.kind == bakeStep:
 		w.Bake = w.Stage.Bake
+	case at.kind == gateStep:
+		w.Gate = byName(w.Stage.Gates, at.event, func(g *Gate) string { return GateEvent(g.Name) })
 	}
 	p.decision.Work = append(p.decision.Work, w)
 	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})

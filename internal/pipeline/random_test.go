@@ -32,7 +32,11 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 	s.Queue = rapid.SampledFrom([]Queue{FIFO, FIFO, Latest, NoQueue}).Draw(t, "queue")
 	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold}).Draw(t, "onFailure")
 	s.Chain = chain([]string{HostReplicated, HostDeployed, HostTested}[:rapid.IntRange(0, 3).Draw(t, "chain")]...)
-	s.Bake = randomBake(t)
+	s.Bake, s.Gates = randomBake(t), randomGates(t)
+	if rapid.IntRange(0, 3).Draw(t, "gate stage") == 0 {
+		s.Kind, s.Chain = GateStage, nil
+		return s
+	}
 	for g := range rapid.IntRange(0, 2).Draw(t, "groups") {
 		s.Groups = append(s.Groups, randomGroup(t, &s, fmt.Sprintf("g%d", g)))
 	}
@@ -67,6 +71,16 @@ func randomWaves(t *rapid.T) *Waves {
 		return nil
 	}
 	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true}, {N: 50, Percent: true}}), 1, 2).Draw(t, "sizes"), Bake: randomBake(t)}
+}
+
+func randomGates(t *rapid.T) []Gate {
+	var gates []Gate
+	for _, name := range []string{"x", "y"} {
+		if rapid.IntRange(0, 3).Draw(t, "gate") == 0 {
+			gates = append(gates, Gate{Name: name, When: rapid.SampledFrom([]GateWhen{Before, After}).Draw(t, "when")})
+		}
+	}
+	return gates
 }
 
 func randomBake(t *rapid.T) *Bake {
@@ -145,7 +159,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -165,6 +179,14 @@ func mutated(t *rapid.T, was *Definition) Definition {
 		s.After = randomAfter(t, d, i)
 	case "queue":
 		s.Queue = rapid.SampledFrom([]Queue{FIFO, Latest, NoQueue}).Draw(t, "queue")
+	case "gates":
+		if s.Kind != BuildStage {
+			s.Gates = randomGates(t)
+		}
+	case "bake":
+		if s.Kind != BuildStage {
+			s.Bake = randomBake(t)
+		}
 	case "onFailure":
 		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold}).Draw(t, "onFailure")
 	case "batch":
@@ -205,8 +227,6 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 		if len(s.Chain) > 0 {
 			s.Chain = s.Chain[1:]
 		}
-	case "bake":
-		s.Bake = randomBake(t)
 	case "chain":
 		slices.Reverse(s.Chain)
 	}

@@ -168,6 +168,12 @@ func (p *player) stage(name string, words []string) Stage {
 			s.OnFailure = Hold
 		case "bake":
 			s.Bake = p.bake(value)
+		case "gate":
+			s.Kind, s.Chain = GateStage, nil
+		case "before", "behind":
+			for _, name := range strings.Split(value, ",") {
+				s.Gates = append(s.Gates, Gate{Name: name, When: map[string]GateWhen{"before": Before, "behind": After}[key]})
+			}
 		case "chain":
 			s.Chain = chain(strings.Split(value, ",")...)
 		case "build", "external":

@@ -27,7 +27,7 @@ type StageRun struct {
 	Name string             `json:"name"`
 	Kind pipeline.StageKind `json:"kind"`
 	Run
-	Steps  []StepRun  `json:"steps,omitempty"`  // of a build, or the bake of a host stage
+	Steps  []StepRun  `json:"steps,omitempty"`  // of a build; or the gates and the bake of another stage
 	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
 }
 
@@ -97,6 +97,7 @@ type StepRun struct {
 	Error     string                     `json:"error,omitempty"`  // of the last failed attempt
 	Output    string                     `json:"output,omitempty"` // text of its output, for people
 	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
+	Before    bool                       `json:"before,omitempty"` // a gate before the hosts of its stage
 }
 
 // Failure is a failed step, the reason, and what to do about it.

@@ -20,6 +20,7 @@ type runBuilder struct {
 	left     map[string]*Running // hosts that still run the release although the deployment ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
+	before   map[stepName]bool               // gates before the hosts of their stage
 	urls     map[string]string               // host's target → URL
 	byTarget map[string][]pipeline.StepState // in order
 	below    map[string][]string             // target → targets right below it, in order
@@ -50,9 +51,12 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 
 // index keeps the order of stages and the URLs of hosts from the definition in force.
 func (b *runBuilder) index(d *pipeline.Definition) {
-	b.places, b.urls = map[string]int{}, map[string]string{}
+	b.places, b.urls, b.before = map[string]int{}, map[string]string{}, map[stepName]bool{}
 	for i, stage := range d.Stages {
 		b.places[stage.Name] = i
+		for _, gate := range stage.Gates {
+			b.before[stepName{pipeline.Path(d.Pipeline, stage.Name), pipeline.GateEvent(gate.Name)}] = gate.When == pipeline.Before
+		}
 	}
 	for at := range d.EachHost() {
 		b.urls[at.Target] = at.Host.URL
@@ -76,10 +80,13 @@ func (b *runBuilder) buildStages() {
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
 }
 
-// stageRun returns a stage with its groups and hosts, and with its own steps: those of a build, or a bake.
+// stageRun returns a stage with its groups and hosts, and with its own steps: those of a build, its gates and its bake.
 func (b *runBuilder) stageRun(target string) StageRun {
-	stage := StageRun{Name: lastPart(target), Kind: pipeline.HostStage, Steps: b.workOf(b.byTarget[target])}
-	if slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return !IsBake(s.Event) }) {
+	stage := StageRun{Name: lastPart(target), Kind: pipeline.GateStage, Steps: b.workOf(b.byTarget[target])}
+	switch {
+	case len(b.below[target]) > 0:
+		stage.Kind = pipeline.HostStage
+	case slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return isBuilt(s.Event) }):
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
@@ -215,7 +222,7 @@ func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 
 // stepRun returns a step with its action. A failed one is added to the failures of the view.
 func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
-	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
+	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event), Before: b.before[stepName{step.Target, step.Event}]}
 	a, known := b.actions[stepName{step.Target, step.Event}]
 	if known {
 		run.Action, run.Status = a.ID, a.Thread.Status

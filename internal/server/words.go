@@ -29,6 +29,9 @@ func wordsOf(event string) stepWords {
 	if label, ok := strings.CutPrefix(event, "build-stage-received-"); ok {
 		return stepWords{strings.TrimSuffix(label, "-artifact"), "receiving", "received"}
 	}
+	if gate, ok := strings.CutPrefix(event, pipeline.GateEvent("")); ok {
+		return stepWords{"gate " + gate, "asking", "passed"}
+	}
 	own := strings.TrimPrefix(event, "host-")
 	return stepWords{own, "running " + own, own}
 }
@@ -36,6 +39,11 @@ func wordsOf(event string) stepWords {
 // StepName returns the name for people of the step with an event: deploy, build, the name of a user-defined step, the label
 // of an artifact.
 func StepName(event string) string { return wordsOf(event).name }
+
+// isBuilt reports whether the step with an event is one of a build stage.
+func isBuilt(event string) bool {
+	return event == pipeline.BuildCompleted || strings.HasPrefix(event, "build-stage-received-")
+}
 
 // IsBake reports whether the step with an event is a bake. Its action comes back for each round, which is not a failure.
 func IsBake(event string) bool { return event == pipeline.StageBaked || event == pipeline.WaveBaked }

@@ -24,10 +24,15 @@ type line struct {
 func boardLines(v server.DeploymentView) []line {
 	var lines []line
 	for _, stage := range v.Stages {
+		if stage.Kind == pipeline.BuildStage {
+			lines = append(lines, buildLines(stage, v.Now)...)
+			continue
+		}
+		lines = append(lines, stepLines(stage, true, v.Now)...)
 		for _, group := range stage.Groups {
 			lines = append(lines, groupLines(stage, group, v.Now)...)
 		}
-		lines = append(lines, stepLines(stage, v.Now)...)
+		lines = append(lines, stepLines(stage, false, v.Now)...)
 	}
 	return lines
 }
@@ -56,15 +61,22 @@ func stepLine(stage server.StageRun, name string, step server.StepRun, now time.
 	return l
 }
 
-// stepLines returns the rows of a stage's own steps: its bake, or the build until it has artifacts, then each artifact.
-func stepLines(stage server.StageRun, now time.Time) []line {
+// stepLines returns the rows of a stage's own steps before its hosts, or behind them: its gates and its bake.
+func stepLines(stage server.StageRun, before bool, now time.Time) []line {
+	var lines []line
+	for _, step := range stage.Steps {
+		if step.Before == before {
+			lines = append(lines, stepLine(stage, step.Name, step, now))
+		}
+	}
+	return lines
+}
+
+// buildLines returns the row of the build until it has artifacts, then a row for each artifact.
+func buildLines(stage server.StageRun, now time.Time) []line {
 	var build time.Duration
 	var lines []line
 	for _, step := range stage.Steps {
-		if stage.Kind != pipeline.BuildStage {
-			lines = append(lines, stepLine(stage, step.Name, step, now))
-			continue
-		}
 		l := line{stage: stage.Name, name: strings.TrimPrefix(step.Name, "artifact "), state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
 		switch {
 		case step.Event == pipeline.BuildCompleted && step.State == pipeline.StateComplete:

@@ -47,6 +47,9 @@ func words(event string) wordPair {
 	case pipeline.StageBaked, pipeline.WaveBaked:
 		return wordPair{"baking", "baked"}
 	}
+	if gate, ok := strings.CutPrefix(event, pipeline.GateEvent("")); ok {
+		return wordPair{"asking " + gate, "passed " + gate}
+	}
 	name := strings.TrimPrefix(event, "host-")
 	return wordPair{"running " + name, name}
 }
