@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/deployer"
@@ -192,7 +193,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
 	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: []string{program}, Ledger: s.Ledger, Blobs: s.blobs, Log: log})
-	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": step.New(config), "build": builds}
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": step.New(config), "build": builds, "gate": gate.Handler{Ledger: s.Ledger}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
 		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, Log: s.Ledger}
 	}

@@ -27,7 +27,7 @@ func sortedKeys[V any](m map[string]V, more ...string) []string {
 
 // handlerNames returns the handlers that actions may have.
 func handlerNames(cfg config.Config, _ []string) []string {
-	return sortedKeys(cfg.Handlers, config.TypeNoop, config.SubscriberHandler, "step", "build")
+	return sortedKeys(cfg.Handlers, config.TypeNoop, config.SubscriberHandler, "step", "build", "gate")
 }
 
 // orderNames returns the handlers that people add actions for.

@@ -69,6 +69,15 @@ done and not recorded as done. What is running cannot be skipped; a reason is re
 	return c
 }
 
+func alarmCommand(a *app) *cobra.Command {
+	intent := server.Command{Kind: "alarm"}
+	c := intentCommand(a, &intent, "alarm DEPLOYMENT [TARGET]", "Fail what bakes", 2)
+	c.Long = `Fails the bakes of a deployment that are under way: all of them, or those of a stage, group or
+wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/alarms.`
+	c.Example = examples(`waybill deployment alarm greeter#7 prod --reason "p99 above 2s"`)
+	return c
+}
+
 // intentCommand returns a command that records what a person wants of a deployment.
 func intentCommand(a *app, intent *server.Command, use, short string, most int) *cobra.Command {
 	c := &cobra.Command{

@@ -46,7 +46,7 @@ var exitStatuses = map[string]exits{
 	"backup":  {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage},
 	"build lint": projects, "build list": here, "build log": {"none", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage}, "build schema": here, "build show": builds,
 	"completion": local.with("bash"), "config check": projects,
-	"deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
+	"deployment alarm": reads.with("greeter#7"), "deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
 	"deployment list": reads, "deployment resume": reads.with("greeter#7"), "deployment retry": reads.with("greeter#7"),
 	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"), "deployment watch": reads.with("greeter#7"),
 	"deployment why": reads.with("greeter#7"), "log": reads.with("greeter"),

@@ -22,6 +22,8 @@ const (
 	maxStages = 1_000
 	maxHosts  = 100_000
 	maxChain  = 60
+	maxWaves  = 100    // sizes of waves
+	maxRounds = 10_000 // of a bake
 )
 
 // Read turns a document into a definition. It returns all problems, sorted, warnings included; the
@@ -188,8 +190,8 @@ func orFile(path string) string {
 // article returns the key as an error names what is missing, such as "a name".
 func article(key string) string {
 	switch {
-	case key == "stages":
-		return "stages"
+	case key == "stages" || key == "sizes":
+		return key
 	case key != "url" && strings.ContainsRune("aeiou", rune(key[0])):
 		return "an " + key
 	}

@@ -1,10 +1,13 @@
 package definition
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -48,13 +51,20 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 		s.Build = r.build(n, at)
 		return s
 	}
+	s.Gates = r.gates(n.Get("gates"), at+".gates")
+	s.Bake = r.bake(n.Get("bake"), at+".bake")
+	if n.Get("hosts") == nil && n.Get("groups") == nil {
+		s.Kind = pipeline.GateStage
+		s.Vars = r.vars(n.Get("vars"), at+".vars")
+		return s
+	}
 	s.Kind = pipeline.HostStage
 	return r.hostStage(s, n, at, base)
 }
 
-// isGate reports whether a stage has a key of a gate.
+// isGate reports whether a stage without build and hosts is meant as a gate: it has a key of a gate, or joins branches.
 func isGate(n *document.Node) bool {
-	return slices.ContainsFunc([]string{"gates", "bake"}, func(key string) bool { return n.Get(key) != nil })
+	return slices.ContainsFunc([]string{"gates", "approval", "windows", "bake", "after"}, func(key string) bool { return n.Get(key) != nil })
 }
 
 // oneKind reports a stage that is of no kind, or of several.
@@ -68,17 +78,24 @@ func (r *reader) oneKind(n *document.Node, at, name string) {
 	switch {
 	case len(kinds) > 1:
 		r.Add(n, "several-kinds", at, "stage %q has both %s", name, strings.Join(kinds, " and "))
-	case len(kinds) == 0 && !isGate(n) && name != "": // a gate's keys have been reported as not yet supported
-		r.Add(n, "no-kind", at, "stage %q needs build, hosts or groups", name)
+	case len(kinds) == 0 && !isGate(n) && name != "":
+		r.Add(n, "no-kind", at, "stage %q needs build, hosts, groups or gates", name)
 	case len(kinds) == 1 && kinds[0] != "build" && n.Get("artifacts") != nil:
 		r.Add(n.Get("artifacts"), "misplaced", at, "stage %q has artifacts, but no build", name)
 	}
-	if n.Get("build") == nil {
-		return
+	switch {
+	case n.Get("build") != nil && len(kinds) == 1:
+		r.misplaced(n, at, fmt.Sprintf("stage %q builds", name), "service", "vars", "steps", "test", "gates", "bake")
+	case len(kinds) == 0:
+		r.misplaced(n, at, fmt.Sprintf("stage %q is a gate", name), "service", "steps", "test", "retry", "queue", "artifacts")
 	}
-	for _, key := range []string{"service", "vars", "steps", "test"} {
-		if field := n.Get(key); field != nil && len(kinds) == 1 {
-			r.Add(field, "misplaced", at, "stage %q builds: %s belongs to stages with hosts", name, key)
+}
+
+// misplaced reports keys that a stage without hosts does not have.
+func (r *reader) misplaced(n *document.Node, at, what string, keys ...string) {
+	for _, key := range keys {
+		if field := n.Get(key); field != nil {
+			r.Add(field, "misplaced", at, "%s: %s belongs to stages with hosts", what, key)
 		}
 	}
 }
@@ -152,6 +169,7 @@ func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.G
 	g := pipeline.Group{Name: name, Vars: r.vars(n.Get("vars"), at+".vars"),
 		MaxParallel: r.limit(n.Get("maxParallel"), at+".maxParallel", pipeline.Limit{N: 25, Percent: true}, 1),
 		MaxFailed:   r.limit(n.Get("maxFailed"), at+".maxFailed", pipeline.Limit{}, 0)}
+	g.Waves = r.waves(n.Get("waves"), at+".waves")
 	if n.Get("service") != nil {
 		g.Service = &own.service
 	}
@@ -160,6 +178,53 @@ func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.G
 	}
 	g.Hosts = r.hosts(n.Get("hosts"), at+".hosts", own)
 	return g
+}
+
+// waves reads how a group is divided; nil if it is not.
+func (r *reader) waves(n *document.Node, at string) *pipeline.Waves {
+	if n == nil || n.Kind != document.Map {
+		return nil
+	}
+	sizes := n.Get("sizes")
+	if sizes == nil || sizes.Kind != document.List || len(sizes.Items) == 0 {
+		return nil // reported
+	}
+	w := &pipeline.Waves{}
+	for i, item := range sizes.Items {
+		w.Sizes = append(w.Sizes, r.limit(item, document.Index(at+".sizes", i), pipeline.Limit{N: 1}, 1))
+	}
+	if n.Get("bake") != nil {
+		w.Bake = r.baking(r.positive(n.Get("bake"), at+".bake", defaultEvery), defaultEvery)
+	}
+	if len(w.Sizes) > maxWaves {
+		r.Add(sizes, "too-many", at, "waves has %d sizes, at most %d", len(w.Sizes), maxWaves)
+	}
+	return w
+}
+
+// bake reads how long a stage bakes; nil if it does not.
+func (r *reader) bake(n *document.Node, at string) *pipeline.Bake {
+	if n == nil || n.Kind != document.Map {
+		return nil
+	}
+	every := r.positive(n.Get("every"), at+".every", defaultEvery)
+	if every < action.Duration(time.Second) || every > action.Duration(time.Hour) {
+		r.Add(n.Get("every"), "out-of-range", at, "%s.every: want a duration from 1s to 1h", at)
+		every = defaultEvery
+	}
+	b := r.baking(r.positive(n.Get("for"), at+".for", defaultEvery), every)
+	if b.For > maxRounds*b.Every {
+		r.Add(n.Get("for"), "out-of-range", at, "%s.for (%s) is more than %d times every (%s)", at, time.Duration(b.For), maxRounds, time.Duration(b.Every))
+	}
+	return b
+}
+
+// baking returns a bake with its policy. Whatever delays a round, such as a host that is away, spends
+// no attempt, so the deadline leaves days for it.
+func (r *reader) baking(total, every action.Duration) *pipeline.Bake {
+	policy := stepPolicy
+	policy.Deadline = total + action.Duration(7*day)
+	return &pipeline.Bake{For: total, Every: every, Policy: policy}
 }
 
 // chain reads the steps in force; without any: replicate, deploy, and test when there is something to test.

@@ -117,8 +117,8 @@ var stage = []document.Key{
 		Help: "Which deployment enters next: fifo: each one, oldest first; latest: the newest, superseding older ones; false: any number at once."},
 	{Name: "onFailure", Shape: document.Text, Values: onFailure, Default: "release",
 		Help: "release: a newer revision may enter once drained; hold: none enters until it is retried or canceled."},
-	{Name: "gates", Shape: document.Objects, Later: true, Help: "Named checks of the whole stage."},
-	{Name: "bake", Shape: document.Object, Later: true, Help: "Checks that repeat after the last group."},
+	{Name: "gates", Shape: document.Objects, Keys: gate, Help: "Named checks of the whole stage, before its first host or after its last one; a stage of its own may have them too."},
+	{Name: "bake", Shape: document.Object, Keys: bake, Help: "A time after the last group in which the tests of the hosts repeat; one that fails, or an alarm, fails the stage."},
 	{Name: "windows", Shape: document.Objects, Keys: window, Help: "When the stage, its groups and its hosts may start: while no Deny is open and, where there is an Allow, one is."},
 	{Name: "approval", Shape: document.Object, Keys: approval, Help: "Who must agree before the stage starts in a deployment."},
 	{Name: "environment", Shape: document.Object, Later: true, Help: "Clusters that this stage promotes to."},
@@ -151,8 +151,40 @@ var group = []document.Key{
 	{Name: "maxFailed", Shape: document.Scalar, Default: "0", Help: "More than this fails the group: count or percent, rounded down."},
 	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
 	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
-	{Name: "waves", Shape: document.Object, Later: true, Help: "Hosts in waves."},
+	{Name: "waves", Shape: document.Object, Keys: waves, Help: "Divides the hosts into waves, which run one after another, in list order."},
 	{Name: "joining", Shape: document.Text, Values: []string{"next", "catch-up"}, Default: "next", Help: "next: a host that joins a finished group waits for the next deployment."},
+}
+
+var waves = []document.Key{
+	{Name: "sizes", Shape: document.Scalars, Required: true,
+		Help: "Hosts in each wave: count or percent of the group, rounded up; the last size repeats until all hosts are dealt."},
+	{Name: "bake", Shape: document.Duration, Help: "A time after each wave in which the tests of the hosts repeat, every minute."},
+}
+
+var gate = []document.Key{
+	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the gate, unique in its stage; its event is gate-passed/NAME."},
+	{Name: "when", Shape: document.Text, Values: []string{"Before", "After"}, Default: "After",
+		Help: "Before: the first host waits for it; After: it follows the last host, and the bake waits for it."},
+	{Name: "http", Shape: document.Object, Keys: gateRequest, Help: "A request that Waybill sends."},
+	{Name: "job", Shape: document.Object, Later: true, Help: "A job on Kubernetes."},
+	{Name: "cel", Shape: document.Text, Later: true, Help: "An expression over objects of Kubernetes."},
+	{Name: "handler", Shape: document.Object, Later: true, Help: "A handler of server.yaml."},
+	{Name: "interval", Shape: document.Duration, Default: "30s", Help: "Between two questions."},
+	{Name: "timeout", Shape: document.Duration, Default: "10m", Help: "Until then it must have passed."},
+	{Name: "successes", Shape: document.Number, Later: true, Help: "Answers in a row that pass it."},
+	{Name: "failures", Shape: document.Number, Default: "3", Help: "Other answers that fail it; no answer at all is not one."},
+}
+
+var gateRequest = []document.Key{
+	{Name: "url", Shape: document.Text, Required: true, Help: "Where to ask; may use the stage's variables, ${stage} and ${revision}."},
+	{Name: "status", Shape: document.Scalars, Default: "[200]", Help: "Statuses that pass."},
+	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
+	{Name: "allowNetworks", Shape: document.Texts, Help: "Networks (CIDR) that may be asked although they are not on the public internet."},
+}
+
+var bake = []document.Key{
+	{Name: "for", Shape: document.Duration, Required: true, Help: "How long the tests must go well."},
+	{Name: "every", Shape: document.Duration, Default: "1m", Help: "Between two rounds of tests, from 1s to 1h."},
 }
 
 var host = []document.Key{

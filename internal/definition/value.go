@@ -96,6 +96,9 @@ var (
 		Jitter: 0.1, AttemptTimeout: action.Duration(6 * time.Hour), Deadline: action.Duration(7 * day)}
 )
 
+// defaultEvery is the time between two rounds of a bake.
+const defaultEvery = action.Duration(time.Minute)
+
 // testTimeout returns how long an attempt at a test takes: what retry says, else a minute, or long
 // enough to try each check once.
 func testTimeout(p action.Policy, checks []pipeline.Check) action.Duration {

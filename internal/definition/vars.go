@@ -78,14 +78,14 @@ func (r *reader) vars(n *document.Node, at string) map[string]string {
 	return out
 }
 
-// unset is one use of a variable that some hosts do not set.
+// unset is one use of a variable that some hosts or gates do not set.
 type unset struct {
 	node  *document.Node
 	name  string
-	hosts []string
+	users []string // such as host prod/east/elm
 }
 
-// checkVars reports uses of variables that some host does not set (row 13).
+// checkVars reports uses of variables that some host, or the stage of a gate, does not set (row 13).
 func (r *reader) checkVars(root *document.Node, d *pipeline.Definition) {
 	c := varCheck{r: r, missing: map[*document.Node]map[string]*unset{}}
 	for i := range d.Stages {
@@ -98,8 +98,16 @@ func (r *reader) checkVars(root *document.Node, d *pipeline.Definition) {
 				h := &g.Hosts[k]
 				levels := []*document.Node{root, stage, group, hostNode(group, k)}
 				vars := merged(d.Vars, s.Vars, g.Vars, h.Vars)
-				c.host(uses(levels), vars, s.Name+"/"+g.Name+"/"+cmp.Or(h.Name, h.URL))
+				for _, name := range given {
+					vars[name] = ""
+				}
+				c.check(uses(levels), vars, "host "+s.Name+"/"+g.Name+"/"+cmp.Or(h.Name, h.URL))
 			}
+		}
+		for j := range s.Gates {
+			vars := merged(d.Vars, s.Vars, map[string]string{"stage": "", "revision": ""})
+			request := stage.Get("gates").Items[j].Get("http")
+			c.check(present(request.Get("url"), request.Get("body")), vars, "gate "+s.Name+"/"+s.Gates[j].Name)
 		}
 	}
 	c.report()
@@ -111,21 +119,21 @@ type varCheck struct {
 	missing map[*document.Node]map[string]*unset // "" is an unclosed ${
 }
 
-func (c *varCheck) host(nodes []*document.Node, vars map[string]string, host string) {
+func (c *varCheck) check(nodes []*document.Node, vars map[string]string, user string) {
 	for _, n := range nodes {
 		err := scan(n.Text, func(string) {}, func(name string) error {
-			if _, set := vars[name]; !set && !slices.Contains(given, name) {
-				c.add(n, name, host)
+			if _, set := vars[name]; !set {
+				c.add(n, name, user)
 			}
 			return nil
 		})
 		if err != nil {
-			c.add(n, "", host)
+			c.add(n, "", user)
 		}
 	}
 }
 
-func (c *varCheck) add(n *document.Node, name, host string) {
+func (c *varCheck) add(n *document.Node, name, user string) {
 	if c.missing[n] == nil {
 		c.missing[n] = map[string]*unset{}
 	}
@@ -135,20 +143,25 @@ func (c *varCheck) add(n *document.Node, name, host string) {
 		c.missing[n][name] = u
 		c.order = append(c.order, u)
 	}
-	u.hosts = append(u.hosts, host)
+	u.users = append(u.users, user)
 }
 
 func (c *varCheck) report() {
 	for _, u := range c.order {
-		switch more := len(u.hosts) - 1; {
+		switch more := len(u.users) - 1; {
 		case u.name == "":
 			c.r.Add(u.node, "unclosed", "", "%s in %q", errUnclosed, u.node.Text)
 		case more == 0:
-			c.r.Add(u.node, "not-set", "", "${%s} is not set for host %s", u.name, u.hosts[0])
+			c.r.Add(u.node, "not-set", "", "${%s} is not set for %s", u.name, u.users[0])
 		default:
-			c.r.Add(u.node, "not-set", "", "${%s} is not set for host %s and %d more", u.name, u.hosts[0], more)
+			c.r.Add(u.node, "not-set", "", "${%s} is not set for %s and %d more", u.name, u.users[0], more)
 		}
 	}
+}
+
+// present returns the nodes that are there.
+func present(nodes ...*document.Node) []*document.Node {
+	return slices.DeleteFunc(nodes, func(n *document.Node) bool { return n == nil })
 }
 
 // uses returns the scalars that a host expands, each taken from the innermost level that has it.

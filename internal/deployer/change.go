@@ -8,21 +8,24 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// The kinds of the actions of steps, which are also the names of their handlers.
+// The handlers of steps. The first two are also the kinds of their actions; a gate is a step.
 const (
 	stepHandler  = "step"
 	buildHandler = "build"
+	gateHandler  = "gate"
 	author       = "deployer"
 )
 
 // Parameters are the parameters of a step's action: where the step is in the definition version
 // that the action's Step names. The handler looks them up in that version, so that a later edit of
-// the pipeline does not change a step under way. A build has only Stage.
+// the pipeline does not change a step under way. A build and the bake of a stage have only Stage, and
+// the bake of a wave has Group. A gate has Stage and Gate.
 type Parameters struct {
 	Stage string `json:"stage"`
 	Group string `json:"group,omitempty"`
 	Host  string `json:"host,omitempty"`
 	Step  string `json:"step,omitempty"` // the chain's name for it, such as deploy
+	Gate  string `json:"gate,omitempty"` // its name
 }
 
 // change converts a decision to what the ledger records.
@@ -45,15 +48,25 @@ func work(name string, w pipeline.Work) action.Action {
 			Revision: w.Revision, Version: w.Version},
 	}
 	p := Parameters{Stage: w.Stage.Name}
-	if w.Host == nil { // a build: it runs on the conductor's machine, and all builds share a lane
+	if w.Group != nil {
+		p.Group = w.Group.Name
+	}
+	switch {
+	case w.Bake != nil: // a lane of its own: it must not wait for the steps of a host, nor they for it
+		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/bake/"+w.Target
+		a.Policy = w.Bake.Policy
+	case w.Gate != nil: // a lane per stage: one address that does not answer must not slow the gates of others
+		a.Kind, a.Handler, a.Lane = stepHandler, gateHandler, gateHandler+"/"+w.Target
+		a.Policy, p.Gate = w.Gate.Policy, w.Gate.Name
+	case w.Host == nil: // a build: it runs on the conductor's machine, and all builds share a lane
 		a.Kind, a.Handler, a.Lane = buildHandler, buildHandler, buildHandler
 		a.Policy = w.Stage.Build.Policy
-	} else {
+	default:
 		// A lane per address: hosts of several pipelines on one machine share its limits and its
 		// breaker.
 		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/"+w.Host.Address()
 		a.Policy = w.Step.Policy
-		p.Group, p.Host, p.Step = w.Group.Name, w.Host.Name, w.Step.Name
+		p.Host, p.Step = w.Host.Name, w.Step.Name
 	}
 	a.Parameters, _ = json.Marshal(p) // strings always marshal
 	return a

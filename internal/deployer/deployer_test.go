@@ -192,6 +192,40 @@ func TestActionsSayWhatTheyAre(t *testing.T) {
 	})
 }
 
+// TestActionsOfGatesAndBakesSayWhatTheyAre: each has a lane and a policy of its own.
+func TestActionsOfGatesAndBakesSayWhatTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		bake := &pipeline.Bake{For: 1, Every: 1, Policy: action.Policy{Retries: 4}}
+		d := greeter("greeter")
+		d.Stages = []pipeline.Stage{
+			{Name: "ready", Kind: pipeline.GateStage, Gates: []pipeline.Gate{{Name: "joined", Policy: action.Policy{Retries: 7}}}, Bake: bake},
+			{Name: "prod", Kind: pipeline.HostStage, After: []string{"ready"}, Groups: []pipeline.Group{{Name: "all", Waves: &pipeline.Waves{
+				Sizes: []pipeline.Limit{{N: 1}}, Bake: bake}, Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}}}}},
+		}
+		f.define(t, d)
+		_, stop := run(t, f)
+		f.create("greeter", 1)
+		var got []string
+		for range 3 {
+			elapse(time.Second)
+			for _, a := range f.head("greeter").live {
+				got = append(got, fmt.Sprintf("%s | %s | %s | %s | %s | %d", a.Kind, a.Handler, a.Lane, a.Name, a.Parameters, a.Policy.Retries))
+			}
+			f.work("greeter")
+		}
+		want := []string{
+			`step | gate | gate/greeter/ready | gate-passed/joined greeter/ready | {"stage":"ready","gate":"joined"} | 7`,
+			`step | step | step/bake/greeter/ready | stage-baked greeter/ready | {"stage":"ready"} | 4`,
+			`step | step | step/bake/greeter/prod/all/wave-1 | wave-baked greeter/prod/all/wave-1 | {"stage":"prod","group":"all"} | 4`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		stop()
+	})
+}
+
 func TestFaultsOfTheLedgerLoseAndRepeatNothing(t *testing.T) {
 	for name, inject := range map[string]func(f *fake){
 		"answer lost at commit":    func(f *fake) { f.loseAnswer = 1 },

@@ -30,6 +30,11 @@ type DeploymentQuery struct {
 	Limit    int             // 0: all
 }
 
+// EntriesUnder reads the entries of a deployment at a target and below it, in their order.
+func (j *Journal) EntriesUnder(ctx context.Context, name string, deployment int64, target string) ([]pipeline.Entry, error) {
+	return j.Entries(ctx, EntryQuery{Pipeline: name, Deployment: deployment, Target: target})
+}
+
 // Heads lists every pipeline's head, by name.
 func (j *Journal) Heads(ctx context.Context) ([]Head, error) { return j.heads(ctx, nil) }
 

@@ -14,7 +14,7 @@ import (
 
 // isStart reports whether a stage or a part of it begins with the step.
 func (n *node) isStart() bool {
-	return n.kind == hostStart || n.event == StageStarted || n.event == GroupStarted
+	return n.kind == hostStart || n.event == StageStarted || n.event == GroupStarted || n.event == WaveStarted
 }
 
 // checkAdmission checks condition 8: the pipeline is not frozen, a window is open, and enough people

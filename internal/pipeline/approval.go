@@ -64,7 +64,8 @@ func (t *deployment) begins(stage int32) bool {
 	}
 	for _, g := range s.groups {
 		group := &t.plan.groups[g]
-		if doable(group.started) || slices.ContainsFunc(group.hosts, func(h int32) bool { return doable(t.plan.hosts[h].started()) }) {
+		if doable(group.started) || slices.ContainsFunc(group.waves, func(w int32) bool { return doable(t.plan.waves[w].started()) }) ||
+			slices.ContainsFunc(group.hosts, func(h int32) bool { return doable(t.plan.hosts[h].started()) }) {
 			return true
 		}
 	}

@@ -26,6 +26,24 @@ func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
 	e.holder[id] = holding{t, at}
 	t.holds[id] = true
 	e.recountFlightAround(id)
+	if !id.isHost() {
+		e.lockOut(t)
+	}
+}
+
+// lockOut settles the batches of the other deployments after t has taken a batch over stages: one
+// that is inside, where an edit or its failure has left it with an inner batch only, must not keep
+// that.
+func (e *Engine) lockOut(t *deployment) {
+	others := map[*deployment]bool{}
+	for _, h := range e.holder {
+		if h.deployment != t {
+			others[h.deployment] = true
+		}
+	}
+	for other := range others { // in any order: what one releases decides nothing for another
+		e.settleAll(other)
+	}
 }
 
 // settle releases those batches around a step that can be released after a row about the step.

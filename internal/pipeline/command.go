@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Command is a person's intent on a deployment: retry, skip, hold, resume, bound or cancel. Only By
-// and Reason are for people; everything else decides.
+// Command is a person's intent on a deployment: retry, skip, hold, resume, bound, alarm or cancel.
+// Only By and Reason are for people; everything else decides.
 type Command struct {
 	Kind       string // the note's event, one of commands
 	Deployment int64
@@ -21,7 +21,7 @@ type Command struct {
 }
 
 // commands are the events of the notes that record commands.
-var commands = []string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalGiven, ApprovalRejected, PipelineCanceled}
+var commands = []string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalGiven, ApprovalRejected, AlarmRaised, PipelineCanceled}
 
 // Command checks an intent and returns the notes that record it, or the error that refuses it. It
 // changes nothing: the caller appends the notes, and Apply makes them effective like any other row.
@@ -63,6 +63,8 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 		c.Target = e.pipeline
 	case ApprovalGiven, ApprovalRejected:
 		return e.opinion(t, c)
+	case AlarmRaised:
+		about, err = endDetail{By: c.By, Reason: c.Reason}, e.checkAlarm(t, c)
 	case PipelineCanceled:
 		c.Target = e.pipeline
 		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
@@ -172,13 +174,16 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 	if c.Target == e.pipeline {
 		return fault.New(fault.Refused, "a whole deployment is not skipped").WithHint("`waybill deployment cancel %s` ends it", e.label(t))
 	}
+	if t.plan.targets[c.Target].wave >= 0 && c.Event == "" {
+		return fault.New(fault.Refused, "%s is not skipped as a whole", t.plan.short(c.Target)).WithHint("skip its hosts, its bake, or the group")
+	}
 	steps := t.plan.under(c.Target, c.Event)
 	left := 0
 	for _, n := range steps {
 		switch {
 		case t.is(n, claimed):
 			return fault.New(fault.Refused, "%s is running", t.plan.name(n)).WithHint("skip it when it has ended, or cancel the deployment")
-		case c.Event != "" && t.plan.nodes[n].kind != chainStep && t.plan.nodes[n].kind != buildStep && t.plan.nodes[n].kind != artifactStep:
+		case c.Event != "" && !t.plan.nodes[n].isListed():
 			return fault.New(fault.Refused, "%s does nothing by itself", t.plan.name(n)).WithHint("skip the host, the group or the stage")
 		case !t.is(n, complete|excluded):
 			left++
@@ -191,6 +196,18 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 		return fault.New(fault.Refused, "nothing is left to skip in %s of %s", t.plan.short(c.Target), e.label(t))
 	}
 	return nil
+}
+
+// checkAlarm refuses an alarm where nothing bakes: it would be forgotten, while the person relies on
+// it.
+func (e *Engine) checkAlarm(t *deployment, c Command) error {
+	for name, l := range t.live {
+		if l.kind == bakeStep && covers(c.Target, "", name) {
+			return nil
+		}
+	}
+	return fault.New(fault.Refused, "nothing bakes in %s of %s", t.plan.short(c.Target), e.label(t)).
+		WithHint("`waybill deployment hold %s` starts nothing more, `waybill deployment cancel %s` ends it", e.label(t), e.label(t))
 }
 
 // checkHold refuses a second hold on the same target, and to resume what is neither held nor beyond
@@ -261,6 +278,15 @@ func (p *Graph) canonicalEvent(target, name string) string {
 	case "pipeline-finished", "stage-finished", "host-group-finished", "host-finished":
 		return name + "-successfully"
 	}
+	if name == "bake" {
+		if p.targets[target].wave >= 0 {
+			return WaveBaked
+		}
+		return StageBaked
+	}
+	if gate := GateEvent(name); len(p.under(target, gate)) > 0 {
+		return gate
+	}
 	if own := "host-" + name; len(p.under(target, name)) == 0 && len(p.under(target, own)) > 0 {
 		return own // a step that the definition names
 	}
@@ -271,11 +297,8 @@ func (p *Graph) canonicalEvent(target, name string) string {
 func (p *Graph) eventsOf(target string) []string {
 	var events []string
 	for _, n := range p.under(target, "") {
-		switch p.nodes[n].kind {
-		case chainStep, buildStep, artifactStep:
-			if !slices.Contains(events, p.nodes[n].event) {
-				events = append(events, p.nodes[n].event)
-			}
+		if p.nodes[n].isListed() && !slices.Contains(events, p.nodes[n].event) {
+			events = append(events, p.nodes[n].event)
 		}
 	}
 	return events

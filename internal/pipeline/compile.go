@@ -41,7 +41,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	if j.problems.Err() != nil {
 		return nil, j.problems
 	}
-	return newPlan(&d), j.problems
+	return newPlan(&d, nil), j.problems
 }
 
 // judge collects the faults of a definition that concern the pipeline as a whole. Package
@@ -73,8 +73,11 @@ func (j *judge) sizes() {
 	count := 0
 	for i := range j.d.Stages {
 		s := &j.d.Stages[i]
-		if s.Kind == BuildStage != (s.Build != nil) || s.Build != nil && len(s.Groups) > 0 {
+		if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 {
 			j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
+		}
+		if s.Kind == BuildStage && (s.Bake != nil || len(s.Gates) > 0) {
+			j.fault("check-misplaced", stageScope(i), "stage %q builds: gates and bake belong to stages with hosts, or to a stage of their own", s.Name)
 		}
 		if n := len(s.Chain); n > MaxChain {
 			j.fault("chain-too-long", stageScope(i)+".steps", "chain has %d steps, at most %d", n, MaxChain)
@@ -84,6 +87,9 @@ func (j *judge) sizes() {
 		}
 		for g := range s.Groups {
 			count += len(s.Groups[g].Hosts)
+			if w := s.Groups[g].Waves; w != nil && len(w.Sizes) == 0 {
+				j.fault("sizes-missing", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g), "waves of %s/%s need sizes", s.Name, s.Groups[g].Name)
+			}
 		}
 	}
 	if count > MaxHosts {
@@ -110,6 +116,13 @@ func (j *judge) names() {
 				j.fault("name-twice", fmt.Sprintf("%s.steps[%d]", stageScope(i), c), "step %q is already in the chain", s.Chain[c].Name)
 			}
 			events[s.Chain[c].Event] = true
+		}
+		gates := map[string]bool{}
+		for g := range s.Gates {
+			if gates[s.Gates[g].Name] {
+				j.fault("name-twice", fmt.Sprintf("%s.gates[%d].name", stageScope(i), g), "gate %q is already defined in stage %q", s.Gates[g].Name, s.Name)
+			}
+			gates[s.Gates[g].Name] = true
 		}
 		groups := map[string]bool{}
 		for g := range s.Groups {

@@ -50,6 +50,14 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		{"15: time zone of a window", admitted([]Window{{Schedule: "@daily", Timezone: "Europe/Stokholm"}}, nil),
 			[]string{`stages[0].windows[0].timezone: time zone "Europe/Stokholm" not found: want one such as Europe/Stockholm, or UTC`}},
 		{"15: windows", admitted(slices.Repeat([]Window{{Schedule: "@daily"}}, 21), nil), []string{`stages[0].windows: stage "beta" has 21 windows, at most 20`}},
+		{"3: gate twice", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Gates: []Gate{{Name: "g"}, {Name: "h"}, {Name: "g"}}}}},
+			[]string{`stages[0].gates[2].name: gate "g" is already defined in stage "x"`}},
+		{"4: hosts in a gate stage", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Groups: []Group{{}}}}},
+			[]string{`stages[0]: stage "x" needs either build or hosts`}},
+		{"4: a build with a gate", Definition{Stages: []Stage{{Name: "x", Kind: BuildStage, Build: &Build{}, Gates: []Gate{{Name: "g"}}}}},
+			[]string{`stages[0]: stage "x" builds: gates and bake belong to stages with hosts, or to a stage of their own`}},
+		{"15: waves without sizes", Definition{Stages: []Stage{hostStage("x", nil, Group{Name: "all", Waves: &Waves{}})}},
+			[]string{"stages[0].groups[0].waves: waves of x/all need sizes"}},
 		{"16: unknown", batched([]string{"beta", "prud"}), []string{`batches[0].stages[1]: stage "prud" not found (did you mean "prod"?)`}},
 		{"16: not connected", batched([]string{"prod", "beta"}), []string{`batches[0].stages[1]: batch "live": "beta" does not come after "prod"`}},
 		{"16: single entry", batched([]string{"prod", "cluster"}, "audit", ""), []string{`batches[0].stages: batch "live": "audit" leads into it past its first stage`}},
@@ -115,15 +123,21 @@ func TestCompileAnswersForAnyDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := Definition{Pipeline: name.Draw(t, "pipeline")}
 		for range rapid.IntRange(0, 4).Draw(t, "stages") {
-			s := Stage{Name: name.Draw(t, "stage"), Kind: rapid.SampledFrom([]StageKind{"", BuildStage, HostStage}).Draw(t, "kind"),
+			s := Stage{Name: name.Draw(t, "stage"), Kind: rapid.SampledFrom([]StageKind{"", BuildStage, HostStage, GateStage}).Draw(t, "kind"),
 				After: rapid.SliceOfN(name, 0, 3).Draw(t, "after")}
 			if rapid.Bool().Draw(t, "build") {
 				s.Build = &Build{External: rapid.Bool().Draw(t, "external"), Artifacts: []Artifact{{Label: name.Draw(t, "label")}}}
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "gates") {
+				s.Gates = append(s.Gates, Gate{Name: name.Draw(t, "gate")})
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "groups") {
 				g := Group{Name: name.Draw(t, "group")}
 				for range rapid.IntRange(0, 2).Draw(t, "hosts") {
 					g.Hosts = append(g.Hosts, Host{Name: name.Draw(t, "host"), URL: rapid.SampledFrom([]string{"", "x", "local://a", "ssh://u@[::1]", "ssh://h:22/x"}).Draw(t, "url")})
+				}
+				if rapid.Bool().Draw(t, "waves") {
+					g.Waves = &Waves{Sizes: make([]Limit, rapid.IntRange(0, 2).Draw(t, "sizes"))}
 				}
 				s.Groups = append(s.Groups, g)
 			}

@@ -29,7 +29,9 @@ type Work struct {
 	Revision int64
 	Version  int // with pin it may be older than the version in force
 	Stage    *Stage
-	Group    *Group // nil for a build
-	Host     *Host  // nil for a build
-	Step     *Step  // nil for a build
+	Group    *Group // nil for a build and the bake of a stage
+	Host     *Host  // nil except for a step of a host
+	Step     *Step  // likewise
+	Bake     *Bake  // nil except for a bake
+	Gate     *Gate  // nil except for a gate
 }

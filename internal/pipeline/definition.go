@@ -53,8 +53,8 @@ type Keep struct {
 	Entries  action.Duration `json:"entries"`
 }
 
-// Stage is one part of a pipeline that starts and finishes as a whole: a build, or groups of hosts
-// with one chain of steps.
+// Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts with
+// one chain of steps, or a gate between other stages.
 type Stage struct {
 	Name      string            `json:"name"` // unique in the pipeline
 	Kind      StageKind         `json:"kind"`
@@ -64,8 +64,10 @@ type Stage struct {
 	Chain     []Step            `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
 	Service   *Service          `json:"service,omitempty"` // whole, where it differs from the pipeline's
 	Vars      map[string]string `json:"vars,omitempty"`
-	Test      []Check           `json:"test,omitempty"` // what the step test asks of every host
-	Queue     Queue             `json:"queue"`          // of a host stage; a build stage is never a batch
+	Test      []Check           `json:"test,omitempty"`  // what the step test asks of every host
+	Gates     []Gate            `json:"gates,omitempty"` // of a host stage or a gate stage, in file order
+	Bake      *Bake             `json:"bake,omitempty"`  // after the last group and its gates; nil: none
+	Queue     Queue             `json:"queue"`           // of a host stage; a build stage is never a batch
 	OnFailure OnFailure         `json:"onFailure"`
 	Windows   []Window          `json:"windows,omitempty"`  // when the stage and its parts may start; none: at any time
 	Approval  *Approval         `json:"approval,omitempty"` // who must agree before they do; nil: nobody
@@ -89,14 +91,43 @@ type Approval struct {
 }
 
 // StageKind is what a stage is for. Package definition derives it from the keys that are there; a
-// stage has either a build or hosts.
+// stage has either a build or hosts, and a gate stage has neither.
 type StageKind string
 
-// The kinds. Gate and environment stages come later.
+// The kinds. Environment stages come later.
 const (
 	BuildStage StageKind = "build"
 	HostStage  StageKind = "hosts"
+	GateStage  StageKind = "gate"
 )
+
+// Gate is a named check of a whole stage. It is a step, gate-passed/NAME, whose action asks until the
+// gate has passed or is given up. The gates of one side of a stage run side by side.
+type Gate struct {
+	Name   string        `json:"name"` // unique in its stage
+	When   GateWhen      `json:"when"` // without meaning in a gate stage
+	HTTP   *GateRequest  `json:"http"`
+	Policy action.Policy `json:"policy"`
+}
+
+// GateWhen is the side of a stage that a gate is on.
+type GateWhen string
+
+// The sides of a stage.
+const (
+	Before GateWhen = "Before" // its first host
+	After  GateWhen = "After"  // its last host, and before its bake
+)
+
+// GateRequest is a request that Waybill sends for a gate, and the answer that passes it.
+type GateRequest struct {
+	URL    string `json:"url"`    // may use the variables of the stage, ${stage} and ${revision}
+	Status []int  `json:"status"` // the answer has one of these
+	Body   string `json:"body,omitempty"`
+	// AllowNetworks are networks (CIDR) that are reached although they are not on the public
+	// internet.
+	AllowNetworks []string `json:"allowNetworks,omitempty"`
+}
 
 // Queue says which deployment enters a stage, or a batch over stages, next.
 type Queue string
@@ -142,10 +173,29 @@ type Artifact struct {
 type Group struct {
 	Name        string            `json:"name"` // unique in its stage
 	Hosts       []Host            `json:"hosts"`
-	MaxParallel Limit             `json:"maxParallel"` // hosts in flight over all deployments; rounded up, at least 1
-	MaxFailed   Limit             `json:"maxFailed"`   // more than this fails the group; rounded down
+	MaxParallel Limit             `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
+	MaxFailed   Limit             `json:"maxFailed"`       // more than this fails the group; rounded down
+	Waves       *Waves            `json:"waves,omitempty"` // nil: all hosts side by side
 	Service     *Service          `json:"service,omitempty"`
 	Vars        map[string]string `json:"vars,omitempty"`
+}
+
+// Waves divides a group into parts that run one after another, so that a fault shows on few hosts
+// first.
+type Waves struct {
+	// Sizes has how many hosts each wave gets, in list order. The last size repeats until all hosts
+	// are dealt. A percentage is of the group's hosts and is rounded up.
+	Sizes []Limit `json:"sizes"`
+	Bake  *Bake   `json:"bake,omitempty"` // after each wave; nil: none
+}
+
+// Bake is a time in which a stage or a wave must stay healthy before the deployment proceeds. It is
+// a step, since its passing is worth recording: an action that is tried again and again until the
+// time that was observed adds up to For.
+type Bake struct {
+	For    action.Duration `json:"for"`
+	Every  action.Duration `json:"every"` // between two rounds of checks; a round adds at most this to the observed time
+	Policy action.Policy   `json:"policy"`
 }
 
 // Limit is a count, or a percentage of a group's size when Percent is set. The size is the one at

@@ -76,6 +76,8 @@ func (d *differ) stage(s *Stage) {
 	d.change("stage "+s.Name+": onFailure", string(was.OnFailure), string(s.OnFailure))
 	d.differs("windows of "+s.Name, was.Windows, s.Windows)
 	d.differs("approval of "+s.Name, was.Approval, s.Approval)
+	d.gates(s.Name, was.Gates, s.Gates)
+	d.change("bake of "+s.Name, was.Bake.String(), s.Bake.String())
 	d.differs("tests of "+s.Name, was.Test, s.Test)
 	d.differs("service of "+s.Name, was.Service, s.Service)
 	d.differs("vars of "+s.Name, was.Vars, s.Vars)
@@ -86,6 +88,23 @@ func (d *differ) stage(s *Stage) {
 	for i := range was.Groups {
 		if g := &was.Groups[i]; findGroup(s, g.Name) == nil {
 			d.say("- group %s/%s", s.Name, g.Name)
+		}
+	}
+}
+
+// gates describes which gates a stage has got and lost, and which do something else.
+func (d *differ) gates(stage string, was, now []Gate) {
+	name := func(g *Gate) string { return g.Name }
+	for i := range now {
+		if old := byName(was, now[i].Name, name); old == nil {
+			d.say("+ gate %s of %s (%s)", now[i].Name, stage, now[i].When)
+		} else {
+			d.differs("gate "+now[i].Name+" of "+stage, *old, now[i])
+		}
+	}
+	for i := range was {
+		if byName(now, was[i].Name, name) == nil {
+			d.say("- gate %s of %s", was[i].Name, stage)
 		}
 	}
 }
@@ -122,6 +141,10 @@ func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 	}
 	d.change("maxParallel of "+path, was.MaxParallel.String(), g.MaxParallel.String())
 	d.change("maxFailed of "+path, was.MaxFailed.String(), g.MaxFailed.String())
+	d.change("waves of "+path, was.Waves.String(), g.Waves.String())
+	if was.Waves != nil && g.Waves != nil {
+		d.change("bake of the waves of "+path, was.Waves.Bake.String(), g.Waves.Bake.String())
+	}
 	d.differs("service of "+path, was.Service, g.Service)
 	d.differs("vars of "+path, was.Vars, g.Vars)
 	before, after := hostsByName(was), hostsByName(g)

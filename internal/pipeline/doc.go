@@ -18,6 +18,7 @@
 //	layout.go      from a definition to G        graph.go       G with its hosts and resources
 //	adjacency.go   steps, edges, components      walk.go        new, elided, resolved, doable
 //	region.go      batches of a graph            batch.go       the holder of a batch
+//	waves.go       how hosts are dealt to waves
 //	entry.go       a row of the log              fold.go        what a row changes
 //	engine.go      the state of a pipeline       deployment.go  the state of a deployment
 //	live.go        live actions                  flight.go      hosts in flight
@@ -95,15 +96,15 @@
 // what an older one waits for.
 //
 // Rollbacks and catch-ups will rank beside the deployment that they undo or
-// complete; until then a deployment's number is its rank. Waves, bakes and gates
-// will be steps of G.
+// complete; until then a deployment's number is its rank.
 //
 // # Where to look
 //
 // What a pipeline is: definition.go holds what a waybill.yaml says, target.go the paths of its
 // parts, and compile.go judges whether the stages make a pipeline (stages.go orders them). A
 // definition that passes becomes the graph G of graph.go, whose steps layout.go lays out and
-// adjacency.go connects; region.go has the parts of it that one deployment holds at a time.
+// adjacency.go connects; region.go has the parts of it that one deployment holds at a time, waves.go
+// which hosts of a group run before which.
 //
 // What has happened: entry.go holds the rows of the log, fold.go applies one to the engine of
 // engine.go, and deployment.go is what the engine keeps of a deployment. Its walk over G (walk.go)

@@ -47,6 +47,7 @@ func (f Effect) Touches() bool {
 // Their positions follow Seq, so the log must not have grown in between. The row pipeline-defined
 // comes first: when the exclusions are folded, the deployments are on the new graph already.
 func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edit {
+	next = e.deal(next)
 	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
 	w.old = e.plans[e.version]
 	w.row(nil, e.pipeline, PipelineDefined, nil)

@@ -1,6 +1,9 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // effect compares a deployment on its graph with the same deployment on the next one. It uses a
 // walk of its own over the next graph, so the deployment itself is not changed. exclusions are
@@ -156,12 +159,13 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 	return later(w.next, w.after, n)
 }
 
-// steps describes events that are new in stages that existed before, each event once.
+// steps describes events that are new in stages that existed before, each event once. The waves of
+// a group are described by the difference of the versions, and their markers do nothing.
 func (w *effectWriter) steps(f Effect) {
 	described := map[string]bool{}
 	for i := range w.next.def.Stages {
 		for _, p := range w.next.def.pairs(i) {
-			if described[p.event] || !w.isNew(p) {
+			if described[p.event] || !w.isNew(p) || p.event == WaveStarted || p.event == WaveFinished {
 				continue
 			}
 			described[p.event] = true
@@ -195,8 +199,12 @@ func (w *effectWriter) step(f Effect, event string) {
 	switch {
 	case artifactLabel(event) != "" && runs > 0:
 		w.say("%s is built", artifactLabel(event))
-	case runs == 1:
+	case runs == 1 && strings.HasPrefix(event, "host-"):
 		w.say("%s runs on %s", event, first)
+	case runs == 1:
+		w.say("%s runs in %s", event, first)
+	case runs > 1 && !strings.HasPrefix(event, "host-"):
+		w.say("%s runs %d times, first in %s", event, runs, first)
 	case runs > 1:
 		w.say("%s runs on %d hosts, first on %s", event, runs, first)
 	case artifactLabel(event) != "":

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
 )
 
 // Class says what an entry does to what is complete.
@@ -63,16 +65,21 @@ type StepKey struct {
 	Event      string `json:"event"`
 }
 
-// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent. Each
-// event has one name in the log (R23); canonicalEvent reads the short forms that people may write.
+// Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent, of
+// gates GateEvent. Each event has one name in the log (R23); canonicalEvent reads the short forms that
+// people may write.
 const (
 	PipelineStarted  = "pipeline-started"
 	PipelineFinished = "pipeline-finished-successfully"
 	StageStarted     = "stage-started"
 	StageFinished    = "stage-finished-successfully"
+	StageBaked       = "stage-baked"
 	BuildCompleted   = "build-completed"
 	GroupStarted     = "host-group-started"
 	GroupFinished    = "host-group-finished-successfully"
+	WaveStarted      = "wave-started"
+	WaveFinished     = "wave-finished-successfully"
+	WaveBaked        = "wave-baked"
 	HostStarted      = "host-started"
 	HostReplicated   = "host-artifact-replicated"
 	HostDeployed     = "host-deployed"
@@ -98,6 +105,9 @@ func artifactLabel(event string) string {
 	return label
 }
 
+// GateEvent returns the event of the fact that a gate of a stage has passed.
+func GateEvent(name string) string { return "gate-passed/" + name }
+
 // Notes: intents of people, ends of actions, and consequences that the deployer records where they
 // arise.
 const (
@@ -107,6 +117,7 @@ const (
 	HoldSet              = "hold-set"        // Target: the pipeline or a stage
 	HoldCleared          = "hold-cleared"    // Target: likewise; a stage beyond until may start from here on
 	UntilSet             = "until-set"       // Target: the pipeline; Detail {"until": stage}: go no further than it; "": to the end
+	AlarmRaised          = "alarm-raised"    // Target: the pipeline, or what is under it; fails the bakes that are live there
 	PipelineCanceled     = "pipeline-canceled"
 	PipelineSuperseded   = "pipeline-superseded"
 	PipelineFailed       = "pipeline-failed"
@@ -145,6 +156,8 @@ type StepDetail struct {
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"` // the person or program that asked
+	// Observed is how long a bake has gone well so far, in step-reported.
+	Observed action.Duration `json:"observed,omitempty"`
 }
 
 // Details of rows that more than one file reads or writes. They are JSON in the log, so names of

@@ -37,9 +37,13 @@ func tooLate(label string) string { return label + " is built for later revision
 func withoutIt(p *Graph, w *walk, met int32) string {
 	verb := map[string]string{
 		HostReplicated: "replicated", HostDeployed: "deployed", HostTested: "tested",
-		HostFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
-		HostStarted: "started", GroupStarted: "started", StageStarted: "started",
+		HostFinished: "finished", WaveFinished: "finished", GroupFinished: "finished", StageFinished: "finished",
+		HostStarted: "started", WaveStarted: "started", GroupStarted: "started", StageStarted: "started",
+		WaveBaked: "baked", StageBaked: "baked",
 	}[p.nodes[met].event]
+	if gate, ok := strings.CutPrefix(p.nodes[met].event, GateEvent("")); ok {
+		verb = "let through by " + gate
+	}
 	if verb == "" {
 		verb = strings.TrimPrefix(p.nodes[met].event, "host-")
 	}

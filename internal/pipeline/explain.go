@@ -39,6 +39,7 @@ func (x *explanation) step(n int32) StepState {
 	s := StepState{
 		StepKey: StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event},
 		Work:    t.plan.nodes[n].kind.takesAction(),
+		Wave:    t.plan.waveOf(n),
 	}
 	if t.at[n] != 0 {
 		s.At = time.Unix(0, t.at[n]).UTC()

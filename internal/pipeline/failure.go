@@ -119,11 +119,14 @@ func (p *pass) end() {
 }
 
 // endingOf returns how a live action is to end. Switching a host to another release is never
-// interrupted, since the host would be left between two releases. A test changes nothing, and its
-// result does not matter to a canceled deployment, so it is canceled at once.
+// interrupted, since the host would be left between two releases. A test, a bake and a gate change
+// nothing, and their results do not matter to a canceled deployment, so they are canceled at once. A
+// bake with an alarm is canceled too, and has then failed.
 func (t *deployment) endingOf(name stepName, l *liveStep) ending {
 	n := t.plan.find(name.target, name.event)
 	switch {
+	case l.alarm != "", t.status == StatusCanceled && l.kind.isCheck():
+		return cancelIt
 	case t.status == StatusCanceled && (name.event == HostTested || t.interrupt && (l.kind == buildStep || name.event == HostReplicated)):
 		return cancelIt
 	case t.status != StatusActive, n < 0, t.isElided(n), t.isStopped(t.plan.nodes[n].stage):

@@ -74,6 +74,8 @@ func (e *Engine) define(version int, at time.Time) error {
 	if next == nil {
 		return fmt.Errorf("fold pipeline %s: entry %d puts version %d in force, which is not known", e.pipeline, e.seq, version)
 	}
+	next = e.deal(next)
+	e.plans[version] = next
 	// The list is made before the version changes, since who is overtaken is judged by the graphs
 	// that the deployments had. The exclusions of this edit are rows that are still to come.
 	inside := e.inside()
@@ -251,6 +253,8 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.reject(row.Target, hold{by: d.By, reason: d.Reason})
 	case UntilSet:
 		t.setUntil(detail[endDetail](row).Until)
+	case AlarmRaised:
+		t.raiseAlarm(row.Target, detail[endDetail](row))
 	case StageFailed:
 		t.noted[row.Target] = true
 	case PipelineFailed: // not final: a retry makes the deployment active again (R17)
@@ -306,13 +310,28 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	return nil
 }
 
+// raiseAlarm marks the bakes that are live under a target. The pass cancels them.
+func (t *deployment) raiseAlarm(target string, d endDetail) {
+	for name, l := range t.live {
+		if l.kind == bakeStep && covers(target, "", name) {
+			l.alarm = "alarm " + d.String()
+		}
+	}
+	t.unchecked = true
+}
+
 // applyEnd folds an action that ended without a fact. After step-failed the step waits for a retry;
-// after step-canceled it is open again, so a pass may claim it once more.
+// after step-canceled it is open again, so a pass may claim it once more. A bake that is canceled
+// after an alarm has failed.
 func (e *Engine) applyEnd(t *deployment, row Entry) {
 	d := detail[StepDetail](row)
 	name := stepName{row.Target, d.Event}
+	hasFailed := row.Event == StepFailed
+	if l := t.live[name]; l != nil && l.alarm != "" {
+		hasFailed, d.Status, d.Error = true, "", l.alarm
+	}
 	e.endLive(t, name)
-	if row.Event == StepFailed {
+	if hasFailed {
 		t.failures[name] = failure{row.Seq, d.Status, d.Error}
 	}
 	n := t.plan.find(name.target, name.event)
@@ -321,7 +340,7 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 		return
 	}
 	t.at[n] = row.At.UnixNano()
-	if row.Event == StepFailed {
+	if hasFailed {
 		t.step[n] |= failed
 	}
 	restarts := t.passed > 0 // what the claim had elided may be new again

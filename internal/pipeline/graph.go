@@ -18,6 +18,7 @@ type Graph struct {
 	targets         map[string]place // by full path; the pipeline's own is its name
 	stages          []stagePlan      // in file order, as in the definition
 	groups          []groupPlan      // in file order over all stages
+	waves           []wavePlan       // by group, in the order in which they run
 	hosts           []hostPlan       // in file order over all stages
 	ranges          []rangePlan      // those with fewer stages first
 	approvals       []int32          // stages that need approval
@@ -30,12 +31,11 @@ type Graph struct {
 	turn  []int32 // per step: its place in the order in which a pass looks at steps
 }
 
-// node is one step of G. Places are -1 where the step is above them: a stage's start has a stage,
-// but neither group nor host.
+// node is one step of G and the place of its target.
 type node struct {
-	event              string
-	stage, group, host int32
-	kind               nodeKind
+	event string
+	place
+	kind nodeKind
 }
 
 // nodeKind is the kind of a step by what completes it. The order of the constants has no meaning,
@@ -48,20 +48,32 @@ const (
 	artifactStep                 // a marker, once the artifact is registered
 	buildStep                    // an action; a marker for a revision that has all artifacts
 	chainStep                    // an action on a host
+	bakeStep                     // an action that repeats the checks of hosts for a while
+	gateStep                     // an action that asks until its gate has passed
 )
 
 // takesAction reports whether the step is work; any other step is a marker.
-func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep }
+func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep || k.isCheck() }
 
-// place is what a target names, as numbers of a graph; -1 for what is below the target. The
-// pipeline itself is {-1, -1, -1}.
-type place struct{ stage, group, host int32 }
+// isCheck reports whether the step only looks at what others have done: it changes nothing, so it may
+// be canceled at any time.
+func (k nodeKind) isCheck() bool { return k == bakeStep || k == gateStep }
+
+// place is what a target names, as numbers of a graph; -1 for what is below the target. A host has
+// no wave here, since its path does not name one.
+type place struct{ stage, group, wave, host int32 }
+
+// root is the place of the pipeline itself.
+var root = place{-1, -1, -1, -1}
+
+// stagePlace returns the place of a stage.
+func stagePlace(stage int32) place { return place{stage, -1, -1, -1} }
 
 // stagePlan is a stage of the graph. Its nodes are its own steps, without those of its groups.
 type stagePlan struct {
 	path              string
 	started, finished int32
-	nodes             []int32 // its start, its finish, and what it builds
+	nodes             []int32 // its start, its finish, what it builds, its gates and its bake
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
@@ -78,13 +90,25 @@ type groupPlan struct {
 	stage             int32
 	started, finished int32
 	hosts             []int32 // in file order, which is the order in which they start
+	waves             []int32 // in the order in which they run; empty: the group has none
 	spec              *Group  // in the definition, which nothing changes
 }
+
+// wavePlan is a wave of a group. Its hosts are those that were dealt to it; see dealing.
+type wavePlan struct {
+	path   string
+	number int32   // in its group, from 1
+	nodes  []int32 // its start, its finish, and its bake if it has one
+}
+
+func (w *wavePlan) started() int32  { return w.nodes[0] }
+func (w *wavePlan) finished() int32 { return w.nodes[1] }
 
 // hostPlan is a host of the graph. A machine in two stages is two hosts with one resource (R3).
 type hostPlan struct {
 	path         string
 	stage, group int32
+	wave         int32   // number of its wave in the group, from 1; 0: the group has none
 	nodes        []int32 // host-started, the chain, host-finished
 	resource     Resource
 	spec         *Host
@@ -116,6 +140,8 @@ func (p *Graph) target(n int32) string {
 	switch at := &p.nodes[n]; {
 	case at.host >= 0:
 		return p.hosts[at.host].path
+	case at.wave >= 0:
+		return p.waves[at.wave].path
 	case at.group >= 0:
 		return p.groups[at.group].path
 	case at.stage >= 0:
@@ -123,6 +149,17 @@ func (p *Graph) target(n int32) string {
 	default:
 		return p.def.Pipeline
 	}
+}
+
+// waveOf returns the number of the wave that a step belongs to; 0 for none.
+func (p *Graph) waveOf(n int32) int32 {
+	switch at := &p.nodes[n]; {
+	case at.host >= 0:
+		return p.hosts[at.host].wave
+	case at.wave >= 0:
+		return p.waves[at.wave].number
+	}
+	return 0
 }
 
 // name returns what a step is called in reasons, such as "prod/west/yew host-deployed".
@@ -160,6 +197,8 @@ func (p *Graph) own(at place) []int32 {
 	switch {
 	case at.host >= 0:
 		return p.hosts[at.host].nodes
+	case at.wave >= 0:
+		return p.waves[at.wave].nodes
 	case at.group >= 0:
 		return []int32{p.groups[at.group].started, p.groups[at.group].finished}
 	case at.stage >= 0:
@@ -185,14 +224,19 @@ func (p *Graph) under(target, event string) []int32 {
 	return found
 }
 
-// below lists the steps of a place and of all places in it.
+// below lists the steps of a place and of all places in it. The hosts of a wave are in its group.
 func (p *Graph) below(at place) []int32 {
 	switch {
 	case at.host >= 0:
 		return p.hosts[at.host].nodes
+	case at.wave >= 0:
+		return p.waves[at.wave].nodes
 	case at.group >= 0:
 		group := &p.groups[at.group]
 		all := []int32{group.started}
+		for _, w := range group.waves {
+			all = append(all, p.waves[w].nodes...)
+		}
 		for _, h := range group.hosts {
 			all = append(all, p.hosts[h].nodes...)
 		}
@@ -200,7 +244,7 @@ func (p *Graph) below(at place) []int32 {
 	case at.stage >= 0:
 		all := append([]int32(nil), p.stages[at.stage].nodes...)
 		for _, g := range p.stages[at.stage].groups {
-			all = append(all, p.below(place{at.stage, g, -1})...)
+			all = append(all, p.below(place{at.stage, g, -1, -1})...)
 		}
 		return all
 	}

@@ -15,19 +15,21 @@ type layout struct {
 	from, to []int32 // the edges: from[i] comes directly before to[i]
 	before   [][]int // per stage: its direct predecessors
 	only     string  // the label of the one artifact built before the present stage; "": none or several
+	dealt    map[string]dealing
 }
 
 // newPlan builds G. Compile must have found no fault in the definition: a stage that names an
-// unknown predecessor, for example, would not be reached from the root.
-func newPlan(d *Definition) *Graph {
-	p := &Graph{def: d, targets: map[string]place{d.Pipeline: {-1, -1, -1}}, hostsByResource: map[Resource][]int32{}}
-	l := &layout{plan: p, before: reversed(d.stageEdges())}
-	root := l.add(PipelineStarted, marker, -1, -1, -1)
+// unknown predecessor, for example, would not be reached from the root. dealt has the waves of
+// groups whose hosts are not to be dealt by the definition alone, by path.
+func newPlan(d *Definition, dealt map[string]dealing) *Graph {
+	p := &Graph{def: d, targets: map[string]place{d.Pipeline: root}, hostsByResource: map[Resource][]int32{}}
+	l := &layout{plan: p, before: reversed(d.stageEdges()), dealt: dealt}
+	first := l.add(PipelineStarted, marker, root)
 	for i := range d.Stages {
 		l.stage(int32(i))
 	}
-	last := l.add(PipelineFinished, marker, -1, -1, -1)
-	l.connect(root, last)
+	last := l.add(PipelineFinished, marker, root)
+	l.connect(first, last)
 	l.number(last)
 	p.placeBatches()
 	p.pairs = map[stepKind]bool{}
@@ -40,8 +42,8 @@ func newPlan(d *Definition) *Graph {
 }
 
 // add appends a step and returns its provisional number.
-func (l *layout) add(event string, kind nodeKind, stage, group, host int32) int32 {
-	l.plan.nodes = append(l.plan.nodes, node{event, stage, group, host, kind})
+func (l *layout) add(event string, kind nodeKind, at place) int32 {
+	l.plan.nodes = append(l.plan.nodes, node{event, at, kind})
 	return int32(len(l.plan.nodes) - 1)
 }
 
@@ -50,43 +52,96 @@ func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
 
-// stage lays out a stage. A stage without builds and groups gets an edge from its start to its
-// finish, so that the walk passes through it. Otherwise its finish would have no predecessor and
-// the stages after it would not be reached.
+// stage lays out a stage: its start, the gates before, what it builds or its groups, the gates after,
+// its bake and its finish. What a stage does not have is left out, so the start of a stage without
+// anything leads to its finish, and the walk passes through it. Without groups a host stage has
+// nothing to look at behind them.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
-	p.targets[path] = place{i, -1, -1}
+	p.targets[path] = stagePlace(i)
 	s := stagePlan{path: path, locked: d.Kind == HostStage && d.Queue != NoQueue}
 	s.windows, _, _ = openings(d.Windows) // Compile has found no fault
 	if d.Approval != nil {
 		p.approvals = append(p.approvals, i)
 	}
-	s.started = l.add(StageStarted, marker, i, -1, -1)
-	s.finished = l.add(StageFinished, marker, i, -1, -1)
+	s.started = l.add(StageStarted, marker, stagePlace(i))
+	s.finished = l.add(StageFinished, marker, stagePlace(i))
 	s.nodes = []int32{s.started, s.finished}
+	last := []int32{s.started}
 	if d.Kind == BuildStage {
-		l.build(i, &s)
+		last = l.build(i, &s)
 	}
+	last = l.gates(i, &s, last, Before)
 	l.only = onlyOne(p.def.labelsBefore(reached(int(i), l.before)))
 	for g := range d.Groups {
-		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g]))
+		s.groups = append(s.groups, l.group(&s, i, &d.Groups[g], last))
 	}
-	if len(s.nodes) == 2 && len(s.groups) == 0 {
-		l.edge(s.started, s.finished)
+	if len(d.Groups) > 0 {
+		last = nil
+		for _, g := range s.groups {
+			last = append(last, p.groups[g].finished)
+		}
 	}
+	if len(d.Groups) > 0 || d.Kind == GateStage {
+		last = l.gates(i, &s, last, After)
+		last = l.bake(i, &s, last)
+	}
+	l.edges(last, s.finished)
 	p.stages = append(p.stages, s)
 }
 
-// build lays out a build stage: the build and its artifacts are parallel, because an artifact may
-// be registered before the build has ended, or without any.
-func (l *layout) build(i int32, s *stagePlan) {
+// edges says that each of the steps from comes directly before another.
+func (l *layout) edges(from []int32, to int32) {
+	for _, n := range from {
+		l.edge(n, to)
+	}
+}
+
+// gates lays out the gates of one side of a stage, side by side behind the given steps, and returns
+// the steps that come last then. In a gate stage there is nothing between the sides, so all of its
+// gates are on the first one.
+func (l *layout) gates(i int32, s *stagePlan, behind []int32, side GateWhen) []int32 {
+	d := &l.plan.def.Stages[i]
+	var gates []int32
+	for g := range d.Gates {
+		when := d.Gates[g].When
+		if d.Kind == GateStage {
+			when = Before
+		}
+		if when == side {
+			n := l.add(GateEvent(d.Gates[g].Name), gateStep, stagePlace(i))
+			l.edges(behind, n)
+			gates = append(gates, n)
+		}
+	}
+	if len(gates) == 0 {
+		return behind
+	}
+	s.nodes = append(s.nodes, gates...)
+	return gates
+}
+
+// bake lays out the bake of a stage, if it has one, and returns the steps that come last then.
+func (l *layout) bake(i int32, s *stagePlan, behind []int32) []int32 {
+	if l.plan.def.Stages[i].Bake == nil {
+		return behind
+	}
+	n := l.add(StageBaked, bakeStep, stagePlace(i))
+	l.edges(behind, n)
+	s.nodes = append(s.nodes, n)
+	return []int32{n}
+}
+
+// build lays out a build stage and returns its steps: the build and its artifacts are parallel,
+// because an artifact may be registered before the build has ended, or without any.
+func (l *layout) build(i int32, s *stagePlan) []int32 {
 	b := l.plan.def.Stages[i].Build
+	var steps []int32
 	add := func(event string, kind nodeKind) {
-		n := l.add(event, kind, i, -1, -1)
-		s.nodes = append(s.nodes, n)
+		n := l.add(event, kind, stagePlace(i))
 		l.edge(s.started, n)
-		l.edge(n, s.finished)
+		steps = append(steps, n)
 	}
 	if !b.External {
 		add(BuildCompleted, buildStep)
@@ -94,45 +149,103 @@ func (l *layout) build(i int32, s *stagePlan) {
 	for _, a := range b.Artifacts {
 		add(ArtifactEvent(a.Label), artifactStep)
 	}
+	if len(steps) == 0 {
+		return []int32{s.started}
+	}
+	s.nodes = append(s.nodes, steps...)
+	return steps
 }
 
-// group lays out a group and its hosts, which are parallel; maxParallel is a condition, not an
-// edge. In a group without hosts the start leads to the finish, so that a group that loses its last
-// host does not block its stage (R6).
-func (l *layout) group(s *stagePlan, stage int32, d *Group) int32 {
+// group lays out a group and its hosts, which are parallel unless the group has waves; maxParallel
+// is a condition, not an edge. In a group without hosts the start leads to the finish, so that a
+// group that loses its last host does not block its stage (R6). The group comes behind the given
+// steps; what comes behind its finish is for the caller to say.
+func (l *layout) group(s *stagePlan, stage int32, d *Group, behind []int32) int32 {
 	p, g := l.plan, int32(len(l.plan.groups))
-	path := Path(s.path, d.Name)
-	p.targets[path] = place{stage, g, -1}
+	path, at := Path(s.path, d.Name), place{stage, g, -1, -1}
+	p.targets[path] = at
 	p.groups = append(p.groups, groupPlan{path: path, stage: stage, spec: d})
-	started := l.add(GroupStarted, marker, stage, g, -1)
-	finished := l.add(GroupFinished, marker, stage, g, -1)
-	l.edge(s.started, started)
-	var hosts []int32
+	group := &p.groups[g]
+	group.started, group.finished = l.add(GroupStarted, marker, at), l.add(GroupFinished, marker, at)
+	l.edges(behind, group.started)
+	dealt := l.deal(path, d)
+	l.waves(group, at, dealt.count())
 	for h := range d.Hosts {
-		hosts = append(hosts, l.host(stage, g, &d.Hosts[h], started, finished))
+		wave, from, to := dealt[d.Hosts[h].Name], group.started, group.finished
+		if wave > 0 {
+			from, to = p.waves[group.waves[wave-1]].started(), p.waves[group.waves[wave-1]].finished()
+		}
+		group.hosts = append(group.hosts, l.host(stage, g, &d.Hosts[h], from, to))
+		p.hosts[len(p.hosts)-1].wave = wave
 	}
-	if len(hosts) == 0 {
-		l.edge(started, finished)
-	}
-	l.edge(finished, s.finished)
-	p.groups[g].started, p.groups[g].finished, p.groups[g].hosts = started, finished, hosts
+	l.passEmpty(group)
 	return g
 }
 
+// deal returns the waves of a group's hosts: those that were kept for it, or else those that follow
+// from the definition. It is empty for a group without waves or without hosts.
+func (l *layout) deal(path string, d *Group) dealing {
+	if kept, ok := l.dealt[path]; ok {
+		return kept
+	}
+	return d.deal()
+}
+
+// waves lays out the waves of a group, one after another.
+func (l *layout) waves(group *groupPlan, at place, count int32) {
+	p, before := l.plan, group.started
+	for i := range count {
+		at.wave = int32(len(p.waves))
+		w := wavePlan{path: Path(group.path, waveName(i+1)), number: i + 1}
+		w.nodes = []int32{l.add(WaveStarted, marker, at), l.add(WaveFinished, marker, at)}
+		l.edge(before, w.started())
+		before = w.finished()
+		if group.spec.Waves.Bake != nil {
+			before = l.add(WaveBaked, bakeStep, at)
+			w.nodes = append(w.nodes, before)
+			l.edge(w.finished(), before)
+		}
+		p.targets[w.path] = at
+		p.waves = append(p.waves, w)
+		group.waves = append(group.waves, at.wave)
+	}
+	if count > 0 {
+		l.edge(before, group.finished)
+	}
+}
+
+// passEmpty leads the start of a group, or of a wave, without hosts to its own finish. A wave is
+// empty after an edit has removed its hosts while a deployment was inside the stage.
+func (l *layout) passEmpty(group *groupPlan) {
+	hosts := make([]int, len(group.waves)+1)
+	for _, h := range group.hosts {
+		hosts[l.plan.hosts[h].wave]++
+	}
+	for i, w := range group.waves {
+		if wave := &l.plan.waves[w]; hosts[i+1] == 0 {
+			l.edge(wave.started(), wave.finished())
+		}
+	}
+	if len(group.hosts) == 0 {
+		l.edge(group.started, group.finished)
+	}
+}
+
 // host lays out a host: host-started, the chain, host-finished, one after another, between the
-// start and the finish of its group. It also decides which artifact the host gets: the one of its
+// start and the finish of its group or wave. It also decides which artifact the host gets: the one of its
 // arch, or else the only one that is built before the stage.
 func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	p, h := l.plan, int32(len(l.plan.hosts))
 	s := &p.def.Stages[stage]
 	path := Path(p.groups[group].path, d.Name)
-	p.targets[path] = place{stage, group, h}
+	at := place{stage, group, -1, h}
+	p.targets[path] = at
 	nodes := make([]int32, 0, len(s.Chain)+2)
-	nodes = append(nodes, l.add(HostStarted, hostStart, stage, group, h))
+	nodes = append(nodes, l.add(HostStarted, hostStart, at))
 	for _, step := range s.Chain {
-		nodes = append(nodes, l.add(step.Event, chainStep, stage, group, h))
+		nodes = append(nodes, l.add(step.Event, chainStep, at))
 	}
-	nodes = append(nodes, l.add(HostFinished, marker, stage, group, h))
+	nodes = append(nodes, l.add(HostFinished, marker, at))
 	l.edge(from, nodes[0])
 	for i := 1; i < len(nodes); i++ {
 		l.edge(nodes[i-1], nodes[i])
@@ -207,6 +320,9 @@ func (l *layout) renumber(rank []int32) {
 	for i := range p.groups {
 		g := &p.groups[i]
 		g.started, g.finished = rank[g.started], rank[g.finished]
+	}
+	for i := range p.waves {
+		all(p.waves[i].nodes)
 	}
 	for i := range p.hosts {
 		all(p.hosts[i].nodes)

@@ -12,11 +12,12 @@ type liveSteps map[stepName]*liveStep
 // move or remove the host, but the action still occupies the old one.
 type liveStep struct {
 	stage    string    // path
-	host     string    // path; "": a build
-	resource Resource  // what it occupies until it ends; zero for a build
-	kind     nodeKind  // a build or a step of a chain
+	host     string    // path; "": not a step of a host
+	resource Resource  // what it occupies until it ends; zero if it is not a step of a host
+	kind     nodeKind  // a build, a step of a chain, a bake or a gate
 	since    time.Time // of its claim
 	asked    ending    // the ending that a pass last requested for it
+	alarm    string    // of a bake: the alarm that was raised while it was live, for people
 }
 
 // ending is how a live action is to end. Each constant is stronger than the one before, and a

@@ -15,13 +15,13 @@ type opinion struct {
 	yes bool
 }
 
-// admitted is condition 8: where a stage, a group or a host starts, there is no freeze, a window is open, and enough
+// admitted is condition 8: where a stage, a group, a wave or a host starts, there is no freeze, a window is open, and enough
 // people agree.
 func (o *oracle) admitted(t *oracleDeployment, s stepName) verdict {
-	if !slices.Contains([]string{StageStarted, GroupStarted, HostStarted}, s.event) {
+	if !slices.Contains([]string{StageStarted, GroupStarted, WaveStarted, HostStarted}, s.event) {
 		return verdict{}
 	}
-	stage, _, _, _ := o.graph(t).d.Find(s.target)
+	stage, _, _, _ := o.graph(t).d.Find(strings.Join(strings.Split(s.target, "/")[:2], "/"))
 	switch {
 	case o.frozen(o.now):
 		return verdict{why: isFrozen}

@@ -20,6 +20,13 @@ func (o *oracle) accepts(c Command) bool {
 		return o.mayRetry(t, c)
 	case StepSkipped:
 		return o.maySkip(t, c)
+	case AlarmRaised:
+		for s := range t.live {
+			if isBake(s.event) && c.names(s) {
+				return true
+			}
+		}
+		return false
 	case HoldSet:
 		return strings.Count(c.Target, "/") < 2 && !t.held[c.Target]
 	case HoldCleared:
@@ -69,7 +76,7 @@ func (o *oracle) mayRetry(t *oracleDeployment, c Command) bool {
 // maySkip: a step, a host, a group or a stage with something left, none of it claimed. A marker alone does nothing that
 // could be skipped.
 func (o *oracle) maySkip(t *oracleDeployment, c Command) bool {
-	if c.Target == o.pipeline {
+	if c.Target == o.pipeline || waveNumber(c.Target) > 0 && c.Event == "" {
 		return false
 	}
 	left := false

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -15,8 +16,8 @@ func whereabouts(d *Definition, stage *Stage, group *Group, h *Host) string {
 	return fmt.Sprint(h.Address(), user, h.Root, d.ResourceOf(stage, group, h).Service)
 }
 
-// refuses: while a deployment is inside a stage or may come back to it, the chain of the stage is not reordered, and the
-// hosts that it has started there stay where they are and run the same service.
+// refuses: while a deployment is inside a stage or may come back to it, the chain of the stage is not reordered, its hosts
+// stay in their waves, and the hosts that it has started there stay where they are and run the same service.
 func (o *oracle) refuses(to int) bool {
 	next := o.graphs[to].d
 	for _, t := range o.deployments {
@@ -33,6 +34,9 @@ func (o *oracle) refuses(to int) bool {
 				return true
 			}
 			for g := range s.Groups {
+				if o.movesWaves(o.graph(t), o.graphs[to], Path(path, s.Groups[g].Name)) {
+					return true
+				}
 				for h := range s.Groups[g].Hosts {
 					was, ran := t.ranOn[Path(path, s.Groups[g].Name, s.Groups[g].Hosts[h].Name)]
 					if ran && was != whereabouts(next, s, &s.Groups[g], &s.Groups[g].Hosts[h]) {
@@ -43,6 +47,99 @@ func (o *oracle) refuses(to int) bool {
 		}
 	}
 	return false
+}
+
+// movesWaves: some host of the group is in both versions, and not in the same wave.
+func (o *oracle) movesWaves(from, to *oracleGraph, group string) bool {
+	_, was, _, _ := from.d.Find(group)
+	_, next, _, _ := to.d.Find(group)
+	if was == nil || next == nil {
+		return false
+	}
+	for _, a := range was.Hosts {
+		for _, b := range next.Hosts {
+			if host := Path(group, a.Name); a.Name == b.Name && from.waveOf(host) != to.waveOf(host) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// deal: sizes in list order, a percentage of the group rounded up, the last size until all hosts are dealt. While a
+// deployment that an edit moves is inside the stage, and neither the sizes nor the order of the hosts change, hosts stay in
+// their waves and joiners go to the last one.
+func (o *oracle) deal(d *Definition) map[string][][]string {
+	waves := map[string][][]string{}
+	for _, s := range d.Stages {
+		for _, gr := range s.Groups {
+			if gr.Waves == nil || len(gr.Hosts) == 0 {
+				continue
+			}
+			path := Path(d.Pipeline, s.Name, gr.Name)
+			if waves[path] = o.keepsWaves(path, &gr); waves[path] == nil {
+				waves[path] = dealAfresh(&gr)
+			}
+		}
+	}
+	return waves
+}
+
+func dealAfresh(gr *Group) [][]string {
+	var names []string
+	for _, h := range gr.Hosts {
+		names = append(names, h.Name)
+	}
+	var waves [][]string
+	for len(names) > 0 {
+		size := gr.Waves.Sizes[len(gr.Waves.Sizes)-1]
+		if n := len(waves); n < len(gr.Waves.Sizes) {
+			size = gr.Waves.Sizes[n]
+		}
+		count := size.N
+		if size.Percent {
+			count = int(math.Ceil(float64(size.N) * float64(len(gr.Hosts)) / 100))
+		}
+		count = min(count, len(names))
+		waves, names = append(waves, names[:count]), names[count:]
+	}
+	return waves
+}
+
+// keepsWaves: the waves as they were, without the hosts that left and with those that joined in the last one; nil when the
+// group is dealt afresh.
+func (o *oracle) keepsWaves(path string, gr *Group) [][]string {
+	old := o.graphs[o.version]
+	if old == nil || len(old.waves[path]) == 0 {
+		return nil
+	}
+	inside := false
+	for _, t := range o.deployments {
+		inside = inside || o.mayComeBack(t) && !o.graph(t).d.Pin && o.isInsideStage(t, stageOf(path))
+	}
+	_, was, _, _ := old.d.Find(path)
+	if !inside || was.Waves.String() != gr.Waves.String() {
+		return nil
+	}
+	at := func(hosts []Host, name string) int {
+		return slices.IndexFunc(hosts, func(h Host) bool { return h.Name == name })
+	}
+	waves := make([][]string, len(old.waves[path]))
+	before := -1
+	for _, h := range gr.Hosts {
+		wave := len(waves)
+		if was := at(was.Hosts, h.Name); was >= 0 {
+			if wave = old.waveOf(Path(path, h.Name)); was < before {
+				return nil
+			}
+			before = was
+		}
+		waves[wave-1] = append(waves[wave-1], h.Name)
+	}
+	for len(waves) > 0 && len(waves[len(waves)-1]) == 0 {
+		waves = waves[:len(waves)-1]
+	}
+	return waves
 }
 
 // isInsideStage: it has started a host there and has not finished the stage.
@@ -76,7 +173,7 @@ func (o *oracle) compare(before, after *view) {
 	t := after.t
 	o.effects[fmt.Sprintf("%d", t.number)] = true
 	for i, s := range after.g.steps {
-		works := s.event == BuildCompleted || artifactLabel(s.event) != "" || isHostPath(s.target) && s.event != HostStarted && s.event != HostFinished
+		works := s.event == BuildCompleted || isBake(s.event) || isGate(s.event) || artifactLabel(s.event) != "" || isHostPath(s.target) && s.event != HostStarted && s.event != HostFinished
 		was, had := before.g.index[s]
 		if works && after.g.elided(after.known, i) && !(had && before.g.elided(before.known, was)) {
 			o.effects[fmt.Sprintf("%d loses %s %s", t.number, s.target, s.event)] = true

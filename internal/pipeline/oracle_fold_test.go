@@ -83,7 +83,17 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		delete(t.live, name)
 		t.failed[name] = row.Seq
 	case StepCanceled:
+		if t.live[name].alarmed { // an alarm fails a bake
+			t.failed[name] = row.Seq
+		}
 		delete(t.live, name)
+	case AlarmRaised:
+		for s, l := range t.live {
+			if isBake(s.event) && isUnder(row.Target, "", s) {
+				l.alarmed = true
+				t.live[s] = l
+			}
+		}
 	case StepExcluded, StepSkipped:
 		if row.Event == StepExcluded {
 			o.exclude(t, row.Target, d.Event)

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,7 +25,10 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 	case PipelineFinished:
 		return nil
 	case StageStarted:
-		var next []stepName
+		next := gatesOf(s.target, stage, Before)
+		if len(next) > 0 {
+			return next
+		}
 		if stage.Kind == BuildStage {
 			if !stage.Build.External {
 				next = append(next, stepName{s.target, BuildCompleted})
@@ -32,14 +37,14 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 				next = append(next, stepName{s.target, ArtifactEvent(a.Label)})
 			}
 		}
-		for _, gr := range stage.Groups {
-			next = append(next, stepName{Path(s.target, gr.Name), GroupStarted})
+		if len(next) > 0 {
+			return next
 		}
-		if len(next) == 0 {
-			next = append(next, stepName{s.target, StageFinished})
-		}
-		return next
+		return g.afterGates(s.target, stage)
 	case GroupStarted:
+		if len(g.waves[s.target]) > 0 {
+			return []stepName{{Path(s.target, "wave-1"), WaveStarted}}
+		}
 		if len(grp.Hosts) == 0 {
 			return []stepName{{s.target, GroupFinished}}
 		}
@@ -48,10 +53,34 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 			next = append(next, stepName{Path(s.target, h.Name), HostStarted})
 		}
 		return next
+	case WaveStarted:
+		var next []stepName
+		for _, name := range g.waves[up][waveNumber(s.target)-1] {
+			next = append(next, stepName{Path(up, name), HostStarted})
+		}
+		if len(next) == 0 {
+			next = append(next, stepName{s.target, WaveFinished})
+		}
+		return next
+	case WaveFinished, WaveBaked:
+		if s.event == WaveFinished && g.group(up).Waves.Bake != nil {
+			return []stepName{{s.target, WaveBaked}}
+		}
+		if n := waveNumber(s.target); n < len(g.waves[up]) {
+			return []stepName{{fmt.Sprintf("%s/wave-%d", up, n+1), WaveStarted}}
+		}
+		return []stepName{{up, GroupFinished}}
 	case HostFinished:
+		if wave := g.waveOf(s.target); wave > 0 {
+			return []stepName{{fmt.Sprintf("%s/wave-%d", up, wave), WaveFinished}}
+		}
 		return []stepName{{up, GroupFinished}}
 	case GroupFinished:
-		return []stepName{{up, StageFinished}}
+		above, _, _, _ := d.Find(up)
+		if next := gatesOf(up, above, After); len(next) > 0 {
+			return next
+		}
+		return []stepName{bakeOrFinish(up, above)}
 	case StageFinished:
 		var next []stepName
 		for _, st := range d.Stages {
@@ -64,7 +93,13 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 		}
 		return next
 	}
-	if grp == nil { // build-completed, an artifact
+	if isGate(s.event) {
+		if slices.Contains(gatesOf(s.target, stage, Before), s) {
+			return g.afterGates(s.target, stage)
+		}
+		return []stepName{bakeOrFinish(s.target, stage)}
+	}
+	if grp == nil { // build-completed, an artifact, stage-baked
 		return []stepName{{s.target, StageFinished}}
 	}
 	events := []string{HostStarted}
@@ -75,8 +110,8 @@ func (g *oracleGraph) nextOf(s stepName) []stepName {
 	return []stepName{{s.target, events[slices.Index(events, s.event)+1]}}
 }
 
-func newOracleGraph(d *Definition) *oracleGraph {
-	g := &oracleGraph{d: d, index: map[stepName]int{}}
+func newOracleGraph(d *Definition, waves map[string][][]string) *oracleGraph {
+	g := &oracleGraph{d: d, index: map[stepName]int{}, waves: waves}
 	root := stepName{d.Pipeline, PipelineStarted}
 	g.steps, g.index[root] = []stepName{root}, 0
 	for i := 0; i < len(g.steps); i++ {
@@ -157,4 +192,68 @@ func groupOf(target string) string {
 	return strings.Join(parts[:3], "/")
 }
 
-func isHostPath(target string) bool { return strings.Count(target, "/") == 3 }
+func isHostPath(target string) bool {
+	return strings.Count(target, "/") == 3 && waveNumber(target) == 0
+}
+
+// gatesOf: the gates before the first host, or after the last one; a gate stage has them all before.
+func gatesOf(path string, s *Stage, when GateWhen) []stepName {
+	var gates []stepName
+	for _, gate := range s.Gates {
+		if s.Kind == GateStage && when == Before || s.Kind == HostStage && gate.When == when {
+			gates = append(gates, stepName{path, "gate-passed/" + gate.Name})
+		}
+	}
+	return gates
+}
+
+// afterGates: the groups; none: the finish of a host stage, the bake or the finish of a gate stage.
+func (g *oracleGraph) afterGates(path string, s *Stage) []stepName {
+	var next []stepName
+	for _, gr := range s.Groups {
+		next = append(next, stepName{Path(path, gr.Name), GroupStarted})
+	}
+	switch {
+	case len(next) > 0:
+		return next
+	case s.Kind == GateStage:
+		return []stepName{bakeOrFinish(path, s)}
+	}
+	return []stepName{{path, StageFinished}}
+}
+
+func bakeOrFinish(path string, s *Stage) stepName {
+	if s.Bake != nil {
+		return stepName{path, StageBaked}
+	}
+	return stepName{path, StageFinished}
+}
+
+func (g *oracleGraph) group(path string) *Group {
+	_, group, _, _ := g.d.Find(path)
+	return group
+}
+
+// waveNumber: 2 for shop/prod/east/wave-2, 0 for what is not a wave.
+func waveNumber(target string) int {
+	_, number, ok := strings.Cut(target, "/wave-")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		panic(target)
+	}
+	return n
+}
+
+// waveOf: the number of the wave that a host is in, 0 for none.
+func (g *oracleGraph) waveOf(host string) int {
+	at := strings.LastIndexByte(host, '/')
+	for i, names := range g.waves[host[:at]] {
+		if slices.Contains(names, host[at+1:]) {
+			return i + 1
+		}
+	}
+	return 0
+}

@@ -20,11 +20,29 @@ func (g *oracleGraph) declared() []stepKind {
 			for _, a := range s.Build.Artifacts {
 				events = append(events, ArtifactEvent(a.Label))
 			}
+		} else if s.Kind == GateStage {
+			if s.Bake != nil {
+				events = append(events, StageBaked)
+			}
 		} else {
 			events = append(events, GroupStarted, GroupFinished, HostStarted, HostFinished)
 			for _, c := range s.Chain {
 				events = append(events, c.Event)
 			}
+			if s.Bake != nil {
+				events = append(events, StageBaked)
+			}
+			for _, gr := range s.Groups {
+				if gr.Waves != nil && gr.Waves.Bake != nil && !slices.Contains(events, WaveBaked) {
+					events = append(events, WaveBaked)
+				}
+				if gr.Waves != nil && !slices.Contains(events, WaveStarted) {
+					events = append(events, WaveStarted, WaveFinished)
+				}
+			}
+		}
+		for _, gate := range s.Gates {
+			events = append(events, "gate-passed/"+gate.Name)
 		}
 		for _, event := range events {
 			list = append(list, stepKind{Path(g.d.Pipeline, s.Name), event})

@@ -29,7 +29,7 @@ func (o *oracle) first() (move, bool) {
 			}
 			stage, _, h, _ := v.g.d.Find(s.target)
 			work := h != nil && s.event != HostStarted && s.event != HostFinished ||
-				s.event == BuildCompleted && !o.allArtifacts(t, stage)
+				isBake(s.event) || isGate(s.event) || s.event == BuildCompleted && !o.allArtifacts(t, stage)
 			if work {
 				return move{t.number, s.target, StepClaimed, s.event}, true
 			}

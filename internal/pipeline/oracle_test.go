@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -51,7 +52,14 @@ type oracleDeployment struct {
 type oracleLive struct {
 	resource    Resource
 	stage, host string
+	alarmed     bool // an alarm was raised while it baked
 }
+
+// isGate: the step asks something about a whole stage.
+func isGate(event string) bool { return strings.HasPrefix(event, "gate-passed/") }
+
+// isBake: the step repeats checks for a while.
+func isBake(event string) bool { return event == "wave-baked" || event == "stage-baked" }
 
 // oracleGraph is G of one version by name, with its closure.
 type oracleGraph struct {
@@ -60,6 +68,7 @@ type oracleGraph struct {
 	index map[stepName]int
 	*literal
 	batches []oracleBatch
+	waves   map[string][][]string // by group: the hosts of each wave
 }
 
 type oracleBatch struct {

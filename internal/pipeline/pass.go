@@ -124,7 +124,7 @@ func (p *pass) do(t *deployment, n int32) error {
 		return err
 	}
 	switch t.plan.nodes[n].kind {
-	case chainStep:
+	case chainStep, bakeStep, gateStep:
 		return p.claim(t, n)
 	case hostStart:
 		return p.startHost(t, n)
@@ -255,10 +255,19 @@ func (p *pass) claim(t *deployment, n int32) error {
 		StepKey:  StepKey{t.number, t.plan.target(n), at.event},
 		Revision: t.revision, Version: t.version, Stage: &t.plan.def.Stages[at.stage],
 	}
-	if at.host >= 0 {
-		host := &t.plan.hosts[at.host]
-		w.Group, w.Host = t.plan.groups[at.group].spec, host.spec
-		w.Step = byName(w.Stage.Chain, at.event, func(s *Step) string { return s.Event })
+	if at.group >= 0 {
+		w.Group = t.plan.groups[at.group].spec
+	}
+	switch {
+	case at.host >= 0:
+		w.Host = t.plan.hosts[at.host].spec
+		w.Step = byName(w.Stage.Chain, at.event, stepEvent)
+	case at.kind == bakeStep && at.wave >= 0:
+		w.Bake = w.Group.Waves.Bake
+	case at.kind == bakeStep:
+		w.Bake = w.Stage.Bake
+	case at.kind == gateStep:
+		w.Gate = byName(w.Stage.Gates, at.event, func(g *Gate) string { return GateEvent(g.Name) })
 	}
 	p.decision.Work = append(p.decision.Work, w)
 	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})

@@ -51,7 +51,7 @@ func playProgram(t *rapid.T) {
 }
 
 func (p *program) move() {
-	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "edit", "edit", "undo", "artifact", "crash", "clock", "approve", "approve", "freeze"}).Draw(p.T, "move") {
+	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "alarm", "edit", "edit", "undo", "artifact", "crash", "clock", "approve", "approve", "freeze"}).Draw(p.T, "move") {
 	case "decide":
 		p.decide(rapid.SampledFrom([]int{1, 5, 1000}).Draw(p.T, "limit"))
 	case "end":
@@ -79,6 +79,8 @@ func (p *program) move() {
 		p.ask(RetryRequested)
 	case "skip or hold":
 		p.ask(rapid.SampledFrom([]string{StepSkipped, StepSkipped, HoldSet, HoldCleared}).Draw(p.T, "kind"))
+	case "alarm":
+		p.alarm()
 	case "undo": // an earlier definition comes back
 		version, _ := p.engine.Current()
 		p.edit(p.engine.plans[rapid.IntRange(1, version).Draw(p.T, "version")])
@@ -133,7 +135,7 @@ func (p *program) create() {
 func (p *program) edit(plan *Graph) {
 	version, _ := p.engine.Current()
 	edit := p.engine.Edit(version+1, plan, p.newest, p.now)
-	p.oracle.graphs[version+1] = newOracleGraph(plan.def)
+	p.oracle.graphs[version+1] = newOracleGraph(plan.def, p.oracle.deal(plan.def))
 	want := map[string]bool{}
 	if version > 0 {
 		if refuses := p.oracle.refuses(version + 1); refuses != (edit.Refused.Err() != nil) {
@@ -212,11 +214,11 @@ func (p *program) randomCommand() {
 	t := p.engine.order[rapid.IntRange(0, len(p.engine.order)-1).Draw(p.T, "deployment")]
 	targets := slices.Sorted(maps.Keys(t.plan.targets))
 	c := Command{Deployment: t.number, By: "ana", Reason: "test",
-		Kind:   rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared, UntilSet, PipelineCanceled}).Draw(p.T, "kind"),
+		Kind:   rapid.SampledFrom([]string{RetryRequested, RetryRequested, StepSkipped, HoldSet, HoldCleared, HoldCleared, UntilSet, AlarmRaised, PipelineCanceled}).Draw(p.T, "kind"),
 		Target: rapid.SampledFrom(append(targets, "shop", "shop", "shop")).Draw(p.T, "target"),
 		Now:    rapid.Bool().Draw(p.T, "now")}
 	if c.Kind == StepSkipped && rapid.Bool().Draw(p.T, "one") {
-		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, BuildCompleted}).Draw(p.T, "event")
+		c.Event = rapid.SampledFrom([]string{HostReplicated, HostDeployed, HostTested, BuildCompleted, WaveBaked, StageBaked, GateEvent("x"), GateEvent("y")}).Draw(p.T, "event")
 	}
 	p.command(c)
 }
@@ -243,6 +245,19 @@ func (p *program) ask(kind string) {
 		c.Target = rapid.SampledFrom([]string{k.Target, stage, "shop"}).Draw(p.T, "target")
 	}
 	p.command(c)
+}
+
+// alarm raises one where something bakes, on the bake's target, its stage or the deployment.
+func (p *program) alarm() {
+	list := slices.DeleteFunc(p.lives(), func(k StepKey) bool { return !isBake(k.Event) })
+	if len(list) == 0 {
+		return
+	}
+	k := list[rapid.IntRange(0, len(list)-1).Draw(p.T, "bake")]
+	target := rapid.SampledFrom([]string{k.Target, stageOf(k.Target), "shop"}).Draw(p.T, "target")
+	if _, there := p.engine.deployments[k.Deployment].plan.targets[target]; there {
+		p.command(Command{Kind: AlarmRaised, Deployment: k.Deployment, Target: target, By: "ana", Reason: "test"})
+	}
 }
 
 // command asks the engine, and folds the rows of a command that it accepts.
@@ -511,7 +526,7 @@ func (p *program) checkDrained() {
 		v := p.oracle.view(t)
 		for s := range t.live {
 			i, in := v.g.index[s]
-			must := t.status != StatusActive || !in || v.g.elided(v.known, i) || p.oracle.stopped(t, stageOf(s.target))
+			must := t.status != StatusActive || !in || v.g.elided(v.known, i) || p.oracle.stopped(t, stageOf(s.target)) || t.live[s].alarmed
 			if must && !p.asked[StepKey{t.number, s.target, s.event}] {
 				p.fatal("#%d %v is not drained", t.number, s)
 			}

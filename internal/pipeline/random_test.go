@@ -38,6 +38,11 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold}).Draw(t, "onFailure")
 	s.Windows, s.Approval = randomWindows(t), randomApproval(t)
 	s.Chain = chain([]string{HostReplicated, HostDeployed, HostTested}[:rapid.IntRange(0, 3).Draw(t, "chain")]...)
+	s.Bake, s.Gates = randomBake(t), randomGates(t)
+	if rapid.IntRange(0, 3).Draw(t, "gate stage") == 0 {
+		s.Kind, s.Chain = GateStage, nil
+		return s
+	}
 	for g := range rapid.IntRange(0, 2).Draw(t, "groups") {
 		s.Groups = append(s.Groups, randomGroup(t, &s, fmt.Sprintf("g%d", g)))
 	}
@@ -92,12 +97,37 @@ func randomGroup(t *rapid.T, s *Stage, name string) Group {
 	g := Group{Name: name, MaxParallel: rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 50, Percent: true}}).Draw(t, "maxParallel"),
 		MaxFailed: rapid.SampledFrom([]Limit{{}, {}, {N: 1}, {N: 50, Percent: true}}).Draw(t, "maxFailed")}
 	s.Groups = append(s.Groups, g)
-	for range rapid.IntRange(0, 2).Draw(t, "hosts") {
+	for range rapid.IntRange(0, 3).Draw(t, "hosts") {
 		addHost(t, s, len(s.Groups)-1)
 	}
 	g = s.Groups[len(s.Groups)-1]
 	s.Groups = s.Groups[:len(s.Groups)-1]
+	g.Waves = randomWaves(t)
 	return g
+}
+
+func randomWaves(t *rapid.T) *Waves {
+	if rapid.Bool().Draw(t, "flat") {
+		return nil
+	}
+	return &Waves{Sizes: rapid.SliceOfN(rapid.SampledFrom([]Limit{{N: 1}, {N: 2}, {N: 1, Percent: true}, {N: 50, Percent: true}}), 1, 2).Draw(t, "sizes"), Bake: randomBake(t)}
+}
+
+func randomGates(t *rapid.T) []Gate {
+	var gates []Gate
+	for _, name := range []string{"x", "y"} {
+		if rapid.IntRange(0, 3).Draw(t, "gate") == 0 {
+			gates = append(gates, Gate{Name: name, When: rapid.SampledFrom([]GateWhen{Before, After}).Draw(t, "when")})
+		}
+	}
+	return gates
+}
+
+func randomBake(t *rapid.T) *Bake {
+	if rapid.IntRange(0, 2).Draw(t, "bake") > 0 {
+		return nil
+	}
+	return &Bake{For: 1, Every: 1}
 }
 
 // addHost takes an address that the stage does not use; stages share addresses.
@@ -169,7 +199,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "onFailure", "windows", "approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "windows", "approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -189,6 +219,14 @@ func mutated(t *rapid.T, was *Definition) Definition {
 		s.After = randomAfter(t, d, i)
 	case "queue":
 		s.Queue = rapid.SampledFrom([]Queue{FIFO, Latest, NoQueue}).Draw(t, "queue")
+	case "gates":
+		if s.Kind != BuildStage {
+			s.Gates = randomGates(t)
+		}
+	case "bake":
+		if s.Kind != BuildStage {
+			s.Bake = randomBake(t)
+		}
 	case "onFailure":
 		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold}).Draw(t, "onFailure")
 	case "windows":
@@ -255,8 +293,17 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 		}
 	case "host leaves":
 		if len(group.Hosts) > 0 {
-			group.Hosts = group.Hosts[1:]
+			h := rapid.IntRange(0, len(group.Hosts)-1).Draw(t, "host")
+			group.Hosts = slices.Delete(group.Hosts, h, h+1)
 		}
+	case "waves":
+		if group.Waves != nil && rapid.Bool().Draw(t, "wave bake") {
+			group.Waves.Bake = randomBake(t)
+		} else {
+			group.Waves = randomWaves(t)
+		}
+	case "hosts move":
+		slices.Reverse(group.Hosts)
 	case "group leaves":
 		s.Groups = slices.Delete(s.Groups, g, g+1)
 	case "limits":

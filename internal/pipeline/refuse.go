@@ -8,8 +8,8 @@ import (
 )
 
 // refusals finds what an edit may not change while a deployment is inside a stage or may come back
-// to it: the order of a chain, since steps would be skipped without a notice; and where a host is
-// and what runs there, since a chain would continue with files that are elsewhere.
+// to it: the order of a chain and the wave of a host, since steps would be skipped without a notice;
+// and where a host is and what runs there, since a chain would continue with files that are elsewhere.
 func (e *Engine) refusals(next *Graph) fault.Problems {
 	inside := slices.DeleteFunc(e.inside(), func(t *deployment) bool { return t.plan.def.Pin })
 	r := refusing{e: e, next: next, reported: map[string]bool{}}
@@ -17,6 +17,7 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 		for _, t := range inside {
 			if t.isInsideStage(next.stages[i].path) {
 				r.chain(t, i)
+				r.waves(t, int32(i))
 				r.hosts(t, int32(i))
 			}
 		}
@@ -62,6 +63,51 @@ func (r *refusing) chain(t *deployment, stage int) {
 	if event := reordered(was.Chain, s.Chain); event != "" {
 		r.refuse("chain-reordered", stageScope(stage)+".steps", "chain of %s cannot be reordered while %s: %s would be skipped", s.Name, r.state(t), event)
 	}
+}
+
+// waves refuses hosts that change their wave: one that moves to a wave that is done would be skipped
+// without a notice.
+func (r *refusing) waves(t *deployment, stage int32) {
+	var later *walk
+	for i, g := range r.next.stages[stage].groups {
+		group := &r.next.groups[g]
+		moved := t.movedHosts(r.next, g)
+		if len(moved) == 0 {
+			continue
+		}
+		if later == nil {
+			later = newWalk(&r.next.graph, r.e.known(t, r.next, t.facts()))
+		}
+		h, what := moved[0], "would be skipped"
+		at := slices.IndexFunc(moved, func(h int32) bool { return t.wouldSkip(r.next, later, h) })
+		if at >= 0 {
+			h = moved[at]
+		} else {
+			what = "would move to another wave"
+		}
+		r.refuse("waves-changed", fmt.Sprintf("%s.groups[%d].waves", stageScope(int(stage)), i), "waves of %s cannot change while %s: %s %s",
+			r.next.short(group.path), r.state(t), r.next.hosts[h].spec.Name, what)
+	}
+}
+
+// movedHosts lists the hosts of a group of the next version that the deployment's version has in
+// another wave.
+func (t *deployment) movedHosts(next *Graph, group int32) []int32 {
+	var list []int32
+	for _, h := range next.groups[group].hosts {
+		at, ok := t.plan.targets[next.hosts[h].path]
+		if ok && at.host >= 0 && t.plan.hosts[at.host].wave != next.hosts[h].wave {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// wouldSkip reports whether the next version elides a host that the deployment has still to do.
+func (t *deployment) wouldSkip(next *Graph, later *walk, h int32) bool {
+	was := t.plan.find(next.hosts[h].path, HostFinished)
+	now := next.hosts[h].finished()
+	return later.isElided(now) && !t.is(was, complete) && !t.isElided(was)
 }
 
 // hosts refuses changed identities of hosts that the deployment has started.

@@ -176,7 +176,7 @@ func (t *deployment) isInside(b batch) bool {
 		return t.is(b.open, complete|claimed)
 	}
 	for _, s := range b.stages {
-		for _, n := range t.plan.below(place{s, -1, -1}) {
+		for _, n := range t.plan.below(stagePlace(s)) {
 			if t.is(n, complete|claimed) {
 				return true
 			}

@@ -100,6 +100,15 @@ func onlyOne(labels []string) string {
 	return ""
 }
 
+// gateEvents lists the events of a stage's gates, in file order.
+func (s *Stage) gateEvents() []string {
+	events := make([]string, len(s.Gates))
+	for i := range s.Gates {
+		events[i] = GateEvent(s.Gates[i].Name)
+	}
+	return events
+}
+
 // pairs lists the kinds of steps that a stage has, whether or not there is a host. The order is
 // that of a deployment on its way through the stage, so an edit lists what it introduces in this
 // order.
@@ -115,12 +124,28 @@ func (d *Definition) pairs(stage int) []stepKind {
 		for _, a := range s.Build.Artifacts {
 			events = append(events, ArtifactEvent(a.Label))
 		}
-	case HostStage:
-		events = append(events, GroupStarted, HostStarted)
-		for _, c := range s.Chain {
-			events = append(events, c.Event)
+	case GateStage:
+		events = append(events, s.gateEvents()...)
+		if s.Bake != nil {
+			events = append(events, StageBaked)
 		}
-		events = append(events, HostFinished, GroupFinished)
+	case HostStage:
+		events = append(append(events, s.gateEvents()...), GroupStarted)
+		hosts := []string{HostStarted}
+		for _, c := range s.Chain {
+			hosts = append(hosts, c.Event)
+		}
+		hosts = append(hosts, HostFinished)
+		if slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Waves != nil }) {
+			hosts = slices.Concat([]string{WaveStarted}, hosts, []string{WaveFinished})
+		}
+		if slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Waves != nil && g.Waves.Bake != nil }) {
+			hosts = append(hosts, WaveBaked)
+		}
+		events = append(append(events, hosts...), GroupFinished)
+		if s.Bake != nil {
+			events = append(events, StageBaked)
+		}
 	}
 	list := make([]stepKind, 0, len(events)+1)
 	for _, event := range append(events, StageFinished) {

@@ -73,6 +73,7 @@ type StepState struct {
 	Who    string    `json:"who,omitempty"`
 	At     time.Time `json:"at,omitzero"`    // of its last entry
 	Work   bool      `json:"work,omitempty"` // takes an action, else a marker
+	Wave   int32     `json:"wave,omitempty"` // number of the wave, for steps of waves and of their hosts
 }
 
 // Deployments returns the state of all deployments, oldest first; only active ones when activeOnly.

@@ -150,7 +150,7 @@ func TestRegionsAreBetweenOpenAndClose(t *testing.T) {
 		if !ok {
 			t.Fatal("not a pipeline")
 		}
-		g := newOracleGraph(plan.def)
+		g := newOracleGraph(plan.def, newOracle("shop").deal(plan.def))
 		for n, s := range g.steps {
 			var want []batchID
 			for _, b := range g.batches {

@@ -41,6 +41,25 @@ func (d *Definition) Find(target string) (stage *Stage, group *Group, host *Host
 	return stage, group, host, true
 }
 
+// BakeAt returns the bake whose step is of a target: a stage, or a wave such as greeter/prod/east/wave-2.
+// It is nil if there is none.
+func (d *Definition) BakeAt(target string) *Bake {
+	if stage, group, _, ok := d.Find(target); ok {
+		if group != nil || stage == nil {
+			return nil
+		}
+		return stage.Bake
+	}
+	_, group, host, _ := d.Find(GroupOfWave(target))
+	if group == nil || host != nil || group.Waves == nil {
+		return nil
+	}
+	return group.Waves.Bake
+}
+
+// GroupOfWave returns the path of the group that a wave belongs to, by the wave's path.
+func GroupOfWave(wave string) string { return wave[:max(0, strings.LastIndexByte(wave, '/'))] }
+
 // Place is a host with where it is in its definition. The pointers are into the definition.
 type Place struct {
 	Target string // full path, such as greeter/prod/east/elm

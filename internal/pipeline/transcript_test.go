@@ -110,7 +110,7 @@ func (p *player) command(block []string) {
 		p.why(words[1:])
 	case "list":
 		p.list()
-	case "retry", "skip", "hold", "resume", "until", "cancel", "approve", "reject":
+	case "retry", "skip", "hold", "resume", "until", "cancel", "approve", "reject", "alarm":
 		p.person(words)
 	case "freeze", "thaw":
 		p.freeze(words)
@@ -191,6 +191,14 @@ func (p *player) stage(name string, words []string) Stage {
 			s.Approval = &Approval{Count: int(number(w[0])), By: w[1:]}
 		case "self":
 			s.Approval.Self = true
+		case "bake":
+			s.Bake = p.bake(value)
+		case "gate":
+			s.Kind, s.Chain = GateStage, nil
+		case "before", "behind":
+			for _, name := range strings.Split(value, ",") {
+				s.Gates = append(s.Gates, Gate{Name: name, When: map[string]GateWhen{"before": Before, "behind": After}[key]})
+			}
 		case "chain":
 			s.Chain = chain(strings.Split(value, ",")...)
 		case "build", "external":
@@ -214,6 +222,13 @@ func (p *player) group(name string, words []string) Group {
 			g.MaxParallel = limit(value)
 		case key == "failed":
 			g.MaxFailed = limit(value)
+		case key == "waves":
+			g.Waves = &Waves{}
+			for _, size := range strings.Split(value, ",") {
+				g.Waves.Sizes = append(g.Waves.Sizes, limit(size))
+			}
+		case key == "bake":
+			g.Waves.Bake = p.bake(value)
 		case option:
 			p.t.Fatalf("no such option of a group: %s", w)
 		default:
@@ -228,6 +243,14 @@ func (p *player) group(name string, words []string) Group {
 		}
 	}
 	return g
+}
+
+func (p *player) bake(value string) *Bake {
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &Bake{For: action.Duration(d), Every: action.Duration(time.Minute)}
 }
 
 func limit(word string) Limit {
@@ -411,7 +434,7 @@ func (p *player) list() {
 
 func (p *player) person(words []string) {
 	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "until": UntilSet,
-		"approve": ApprovalGiven, "reject": ApprovalRejected, "cancel": PipelineCanceled}
+		"approve": ApprovalGiven, "reject": ApprovalRejected, "alarm": AlarmRaised, "cancel": PipelineCanceled}
 	c := Command{Kind: kinds[words[0]], Deployment: number(words[1]), By: "ana", Reason: "looking"}
 	if n := len(words) - 2; words[n] == "by" {
 		c.By, words = words[n+1], words[:n]

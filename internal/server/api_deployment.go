@@ -77,8 +77,8 @@ func (a *api) registerDeployments() {
 			}
 			return a.service.Why(ctx, ref, in.Target)
 		})
-	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "cancel"} {
-		handle(a, writeOperation(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+kind, ScopeOperate,
+	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
+		handle(a, writeOperation(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+commandPath(kind), ScopeOperate,
 			"Record the command "+kind), a.command(kind))
 	}
 }

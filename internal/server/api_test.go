@@ -328,6 +328,9 @@ func TestCommandsOverHTTP(t *testing.T) {
 	if view, err := c.Deployment(ctx, ref); err != nil || !strings.Contains(view.State.Held, "ana") {
 		t.Errorf("held %q, %v; want by ana", view.State.Held, err)
 	}
+	if err := c.Command(ctx, ref, server.Command{Kind: "alarm", Target: "beta"}); err == nil || !strings.Contains(err.Error(), "nothing bakes in beta") {
+		t.Errorf("an alarm where nothing bakes: %v", err)
+	}
 	for _, kind := range []string{"resume", "cancel"} {
 		if err := c.Command(ctx, ref, server.Command{Kind: kind}); err != nil {
 			t.Errorf("%s: %v", kind, err)

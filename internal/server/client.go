@@ -175,7 +175,7 @@ func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeli
 // Command calls Service.Command on the server. The server takes By from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
 	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
-	return c.postJSON(ctx, apiPath("deployments", ref.String(), k.Kind), body, nil)
+	return c.postJSON(ctx, apiPath("deployments", ref.String(), commandPath(k.Kind)), body, nil)
 }
 
 // Approve calls Service.Approve on the server. The server takes By from the token.

@@ -10,7 +10,7 @@ import (
 
 // Command is what a person wants of a deployment.
 type Command struct {
-	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | cancel
+	Kind   string `json:"kind"`             // retry | skip | hold | resume | until | alarm | cancel
 	Target string `json:"target,omitempty"` // with or without the pipeline's name; "": the whole deployment, or for until: all stages
 	Event  string `json:"event,omitempty"`  // only this step of Target
 	Reason string `json:"reason,omitempty"`
@@ -31,17 +31,27 @@ func noteOf(kind string) string {
 		return pipeline.HoldCleared
 	case "until":
 		return pipeline.UntilSet
+	case "alarm":
+		return pipeline.AlarmRaised
 	case "cancel":
 		return pipeline.PipelineCanceled
 	}
 	return ""
 }
 
+// commandPath returns the last part of the path of a kind of command in the API.
+func commandPath(kind string) string {
+	if kind == "alarm" {
+		return "alarms" // programs raise them, and several may
+	}
+	return kind
+}
+
 // Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	note := noteOf(c.Kind)
 	if note == "" {
-		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until or cancel", c.Kind)
+		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until, alarm or cancel", c.Kind)
 	}
 	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return err

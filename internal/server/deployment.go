@@ -27,7 +27,7 @@ type StageRun struct {
 	Name string             `json:"name"`
 	Kind pipeline.StageKind `json:"kind"`
 	Run
-	Steps  []StepRun  `json:"steps,omitempty"`  // of a build
+	Steps  []StepRun  `json:"steps,omitempty"`  // of a build; or the gates and the bake of another stage
 	Groups []GroupRun `json:"groups,omitempty"` // of a host stage
 }
 
@@ -35,20 +35,29 @@ type StageRun struct {
 type GroupRun struct {
 	Name string `json:"name"`
 	Run
+	Waves []WaveRun `json:"waves,omitempty"` // in the order in which they run
 	Hosts []HostRun `json:"hosts"`
+}
+
+// WaveRun is a part of a group's hosts in a deployment; HostRun.Wave says which ones.
+type WaveRun struct {
+	Name string `json:"name"` // such as wave-2
+	Run
+	Steps []StepRun `json:"steps,omitempty"` // its bake
 }
 
 // HostRun is a host in a deployment.
 type HostRun struct {
 	Name string `json:"name"`
-	URL  string `json:"url,omitempty"` // "": the host is not in the definition in force
+	URL  string `json:"url,omitempty"`  // "": the host is not in the definition in force
+	Wave int32  `json:"wave,omitempty"` // number of its wave; 0: its group has none
 	// Runs is set if the host still runs the release of this deployment, which ended unfinished.
 	Runs *Running `json:"runs,omitempty"`
 	Run
 	Steps []StepRun `json:"steps"` // the chain, in order
 }
 
-// Run is the progress of a stage, group or host of a deployment.
+// Run is the progress of a stage, group, wave or host of a deployment.
 type Run struct {
 	Target    string    `json:"target"`
 	State     RunState  `json:"state"`
@@ -61,7 +70,7 @@ type Run struct {
 // RunState is the state of a Run.
 type RunState string
 
-// The states of a stage, group or host.
+// The states of a stage, group, wave or host.
 const (
 	RunWaiting   RunState = "waiting"
 	RunRunning   RunState = "running"
@@ -88,6 +97,7 @@ type StepRun struct {
 	Error     string                     `json:"error,omitempty"`  // of the last failed attempt
 	Output    string                     `json:"output,omitempty"` // text of its output, for people
 	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
+	Before    bool                       `json:"before,omitempty"` // a gate before the hosts of its stage
 }
 
 // Failure is a failed step, the reason, and what to do about it.

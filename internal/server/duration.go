@@ -18,15 +18,17 @@ const (
 )
 
 // durations holds the median duration of each step, from its last runs on the same host or else on any host. A step without
-// a recorded run has the duration 0, since its time limit is not an estimate.
+// a recorded run has the duration 0, since its time limit is not an estimate. A bake takes the time that its definition says.
 type durations struct {
-	byTarget map[stepName]time.Duration
-	byEvent  map[string]time.Duration
+	definition *pipeline.Definition
+	byTarget   map[stepName]time.Duration
+	byEvent    map[string]time.Duration
 }
 
 type stepName struct{ target, event string }
 
-func (s *Service) recordedDurations(ctx context.Context, name string) (*durations, error) {
+func (s *Service) recordedDurations(ctx context.Context, d *pipeline.Definition) (*durations, error) {
+	name := d.Pipeline
 	recorded, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: name, Statuses: []action.Status{action.Successful}, Limit: lookedAtMax})
 	if err != nil {
 		return nil, fmt.Errorf("read recorded durations of %s: %w", name, err)
@@ -40,7 +42,7 @@ func (s *Service) recordedDurations(ctx context.Context, name string) (*duration
 		byTarget[key] = append(byTarget[key], took)
 		byEvent[key.event] = append(byEvent[key.event], took)
 	}
-	times := &durations{byTarget: map[stepName]time.Duration{}, byEvent: map[string]time.Duration{}}
+	times := &durations{definition: d, byTarget: map[stepName]time.Duration{}, byEvent: map[string]time.Duration{}}
 	for key, took := range byTarget {
 		times.byTarget[key] = median(took)
 	}
@@ -55,8 +57,13 @@ func (d *durations) durationOf(step pipeline.StepKey) time.Duration {
 	return took
 }
 
-// measuredDuration returns the median duration of a step, and whether it has a recorded run.
+// measuredDuration returns the median duration of a step, and whether it is known.
 func (d *durations) measuredDuration(step pipeline.StepKey) (time.Duration, bool) {
+	if IsBake(step.Event) {
+		if bake := d.definition.BakeAt(step.Target); bake != nil {
+			return time.Duration(bake.For), true
+		}
+	}
 	if took, ok := d.byTarget[stepName{step.Target, step.Event}]; ok {
 		return took, true
 	}

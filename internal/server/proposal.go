@@ -212,7 +212,7 @@ func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (Pl
 	if plan == nil {
 		return view, fault.New(fault.NotFound, "%s has no definition yet", name)
 	}
-	times, err := s.recordedDurations(ctx, name)
+	times, err := s.recordedDurations(ctx, plan.Definition())
 	if err != nil {
 		return view, err
 	}

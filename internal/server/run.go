@@ -20,6 +20,7 @@ type runBuilder struct {
 	left     map[string]*Running // hosts that still run the release although the deployment ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
+	before   map[stepName]bool               // gates before the hosts of their stage
 	urls     map[string]string               // host's target → URL
 	byTarget map[string][]pipeline.StepState // in order
 	below    map[string][]string             // target → targets right below it, in order
@@ -50,9 +51,12 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 
 // index keeps the order of stages and the URLs of hosts from the definition in force.
 func (b *runBuilder) index(d *pipeline.Definition) {
-	b.places, b.urls = map[string]int{}, map[string]string{}
+	b.places, b.urls, b.before = map[string]int{}, map[string]string{}, map[stepName]bool{}
 	for i, stage := range d.Stages {
 		b.places[stage.Name] = i
+		for _, gate := range stage.Gates {
+			b.before[stepName{pipeline.Path(d.Pipeline, stage.Name), pipeline.GateEvent(gate.Name)}] = gate.When == pipeline.Before
+		}
 	}
 	for at := range d.EachHost() {
 		b.urls[at.Target] = at.Host.URL
@@ -76,21 +80,17 @@ func (b *runBuilder) buildStages() {
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
 }
 
-// stageRun returns a stage with its groups and hosts, or with its steps if it is a build.
+// stageRun returns a stage with its groups and hosts, and with its own steps: those of a build, its gates and its bake.
 func (b *runBuilder) stageRun(target string) StageRun {
-	stage := StageRun{Name: lastPart(target), Kind: pipeline.HostStage, Steps: b.workOf(b.byTarget[target])}
-	if len(stage.Steps) > 0 {
+	stage := StageRun{Name: lastPart(target), Kind: pipeline.GateStage, Steps: b.workOf(b.byTarget[target])}
+	switch {
+	case len(b.below[target]) > 0:
+		stage.Kind = pipeline.HostStage
+	case slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return isBuilt(s.Event) }):
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
-		group := GroupRun{Name: lastPart(t), Hosts: []HostRun{}}
-		var below []Run
-		for _, h := range b.below[t] {
-			host := b.hostRun(h)
-			group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
-		}
-		group.Run = b.runOf(t, below, nil)
-		stage.Groups = append(stage.Groups, group)
+		stage.Groups = append(stage.Groups, b.groupRun(t))
 	}
 	var below []Run
 	for _, g := range stage.Groups {
@@ -100,8 +100,32 @@ func (b *runBuilder) stageRun(target string) StageRun {
 	return stage
 }
 
+// groupRun returns a group with its waves and hosts.
+func (b *runBuilder) groupRun(target string) GroupRun {
+	group := GroupRun{Name: lastPart(target), Hosts: []HostRun{}}
+	var below []Run
+	for _, t := range b.below[target] {
+		if b.isWave(t) {
+			wave := WaveRun{Name: lastPart(t), Steps: b.workOf(b.byTarget[t])}
+			wave.Run = b.runOf(t, nil, wave.Steps)
+			group.Waves = append(group.Waves, wave)
+			continue
+		}
+		host := b.hostRun(t)
+		group.Hosts, below = append(group.Hosts, host), append(below, host.Run)
+	}
+	group.Run = b.runOf(target, below, nil)
+	return group
+}
+
+// isWave reports whether a target below a group is a wave and not a host.
+func (b *runBuilder) isWave(target string) bool {
+	return slices.ContainsFunc(b.byTarget[target], func(s pipeline.StepState) bool { return s.Event == pipeline.WaveStarted })
+}
+
 func (b *runBuilder) hostRun(target string) HostRun {
 	host := HostRun{Name: lastPart(target), URL: b.urls[target], Runs: b.left[target], Steps: b.workOf(b.byTarget[target])}
+	host.Wave = b.byTarget[target][0].Wave
 	host.Run = b.runOf(target, nil, host.Steps)
 	return host
 }
@@ -146,7 +170,7 @@ func (b *runBuilder) progressOf(target string, below []Run, work []StepRun) Run 
 	return run
 }
 
-// markersOf returns the steps that record the start and the finish of a stage, group or host.
+// markersOf returns the steps that record the start and the finish of a stage, group, wave or host.
 func (b *runBuilder) markersOf(target string) (start, finish pipeline.StepState) {
 	for _, step := range b.byTarget[target] {
 		switch {
@@ -198,7 +222,7 @@ func (b *runBuilder) workOf(steps []pipeline.StepState) []StepRun {
 
 // stepRun returns a step with its action. A failed one is added to the failures of the view.
 func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
-	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event)}
+	run := StepRun{StepState: step, Name: StepName(step.Event), Artifact: b.artifact(step.Event), Before: b.before[stepName{step.Target, step.Event}]}
 	a, known := b.actions[stepName{step.Target, step.Event}]
 	if known {
 		run.Action, run.Status = a.ID, a.Thread.Status
@@ -211,8 +235,13 @@ func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	} else if step.State == pipeline.StateComplete {
 		run.EndedAt = step.At
 	}
-	if report := b.reports[stepName{step.Target, step.Event}]; report != "" && step.State == pipeline.StateClaimed {
+	if report := b.reports[stepName{step.Target, step.Event}]; step.State == pipeline.StateClaimed && IsBake(step.Event) {
+		run.Output = report
+	} else if report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
+	}
+	if step.State == pipeline.StateFailed && run.Error == "" { // its action has none: an alarm canceled it
+		run.Error = strings.TrimPrefix(step.Reason, "failed: ")
 	}
 	run.Word = stepWord(run)
 	if step.State == pipeline.StateWaiting && b.view.Status != pipeline.StatusActive {
@@ -258,11 +287,11 @@ func (b *runBuilder) artifact(event string) *pipeline.RevisionArtifact {
 }
 
 func isStart(event string) bool {
-	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.HostStarted
+	return event == pipeline.StageStarted || event == pipeline.GroupStarted || event == pipeline.WaveStarted || event == pipeline.HostStarted
 }
 
 func isFinish(event string) bool {
-	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.HostFinished
+	return event == pipeline.StageFinished || event == pipeline.GroupFinished || event == pipeline.WaveFinished || event == pipeline.HostFinished
 }
 
 // lastPart returns the name at the end of a target.

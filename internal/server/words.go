@@ -23,9 +23,14 @@ func wordsOf(event string) stepWords {
 		return stepWords{pipeline.Deploy, "deploying", "deployed"}
 	case pipeline.HostTested:
 		return stepWords{pipeline.Test, "testing", "tested"}
+	case pipeline.StageBaked, pipeline.WaveBaked:
+		return stepWords{"bake", "baking", "baked"}
 	}
 	if label, ok := strings.CutPrefix(event, "build-stage-received-"); ok {
 		return stepWords{strings.TrimSuffix(label, "-artifact"), "receiving", "received"}
+	}
+	if gate, ok := strings.CutPrefix(event, pipeline.GateEvent("")); ok {
+		return stepWords{"gate " + gate, "asking", "passed"}
 	}
 	own := strings.TrimPrefix(event, "host-")
 	return stepWords{own, "running " + own, own}
@@ -35,6 +40,14 @@ func wordsOf(event string) stepWords {
 // of an artifact.
 func StepName(event string) string { return wordsOf(event).name }
 
+// isBuilt reports whether the step with an event is one of a build stage.
+func isBuilt(event string) bool {
+	return event == pipeline.BuildCompleted || strings.HasPrefix(event, "build-stage-received-")
+}
+
+// IsBake reports whether the step with an event is a bake. Its action comes back for each round, which is not a failure.
+func IsBake(event string) bool { return event == pipeline.StageBaked || event == pipeline.WaveBaked }
+
 // stepWord returns the state of a step in one or two words.
 func stepWord(run StepRun) string {
 	words := wordsOf(run.Event)
@@ -42,6 +55,9 @@ func stepWord(run StepRun) string {
 	case pipeline.StateComplete:
 		return words.done
 	case pipeline.StateClaimed:
+		if IsBake(run.Event) && run.Status == action.Backoff {
+			return words.doing // between two rounds
+		}
 		return claimedWord(run.Status, words)
 	case pipeline.StateFailed:
 		return "failed"

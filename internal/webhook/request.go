@@ -137,6 +137,15 @@ func (r *Request) Address(parameters map[string]any, secrets []string) (*url.URL
 	return parseURL(text)
 }
 
+// Get returns the call of a plain GET request. The error is about the address.
+func Get(address string) (Call, error) {
+	u, err := parseURL(address)
+	if err != nil {
+		return Call{}, err
+	}
+	return Call{Method: http.MethodGet, URL: u, Header: http.Header{headerAgent: {userAgent}}}, nil
+}
+
 // parseURL wants an absolute http or https address without a user.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))

@@ -24,14 +24,49 @@ type line struct {
 func boardLines(v server.DeploymentView) []line {
 	var lines []line
 	for _, stage := range v.Stages {
-		if len(stage.Groups) == 0 {
+		if stage.Kind == pipeline.BuildStage {
 			lines = append(lines, buildLines(stage, v.Now)...)
 			continue
 		}
+		lines = append(lines, stepLines(stage, true, v.Now)...)
 		for _, group := range stage.Groups {
-			for _, host := range group.Hosts {
-				lines = append(lines, hostLine(stage, group, host, v.Now))
+			lines = append(lines, groupLines(stage, group, v.Now)...)
+		}
+		lines = append(lines, stepLines(stage, false, v.Now)...)
+	}
+	return lines
+}
+
+// groupLines returns the rows of a group: each host, and behind the hosts of a wave that bakes the wave.
+func groupLines(stage server.StageRun, group server.GroupRun, now time.Time) []line {
+	var lines []line
+	for i, host := range group.Hosts {
+		lines = append(lines, hostLine(stage, group, host, now))
+		isLast := i+1 == len(group.Hosts) || group.Hosts[i+1].Wave != host.Wave
+		if wave := int(host.Wave) - 1; isLast && wave >= 0 && wave < len(group.Waves) {
+			for _, step := range group.Waves[wave].Steps {
+				lines = append(lines, stepLine(stage, group.Name+"/"+group.Waves[wave].Name, step, now))
 			}
+		}
+	}
+	return lines
+}
+
+// stepLine returns the row of a step that is not of a host.
+func stepLine(stage server.StageRun, name string, step server.StepRun, now time.Time) line {
+	l := line{stage: stage.Name, name: name, state: stepState(step), word: step.Word, detail: stepRemark(step, now)}
+	if step.State == pipeline.StateClaimed || step.State == pipeline.StateComplete {
+		l.took = stepTook(step, now)
+	}
+	return l
+}
+
+// stepLines returns the rows of a stage's own steps before its hosts, or behind them: its gates and its bake.
+func stepLines(stage server.StageRun, before bool, now time.Time) []line {
+	var lines []line
+	for _, step := range stage.Steps {
+		if step.Before == before {
+			lines = append(lines, stepLine(stage, step.Name, step, now))
 		}
 	}
 	return lines
@@ -130,6 +165,8 @@ func stepRemark(step server.StepRun, now time.Time) string {
 	switch {
 	case step.State == pipeline.StateFailed:
 		return FirstOf(step.Error, step.Reason)
+	case step.State == pipeline.StateClaimed && server.IsBake(step.Event):
+		return FirstOf(step.Error, step.Output) // why a round was not made, or how far it is
 	case step.Status == action.Backoff && step.Error != "":
 		return failedAttempt(step, step.Attempt, now)
 	case step.State == pipeline.StateClaimed:

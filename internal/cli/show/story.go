@@ -44,6 +44,11 @@ func words(event string) wordPair {
 		return wordPair{"deploying", "deployed"}
 	case pipeline.HostTested:
 		return wordPair{"testing", "tested"}
+	case pipeline.StageBaked, pipeline.WaveBaked:
+		return wordPair{"baking", "baked"}
+	}
+	if gate, ok := strings.CutPrefix(event, pipeline.GateEvent("")); ok {
+		return wordPair{"asking " + gate, "passed " + gate}
 	}
 	name := strings.TrimPrefix(event, "host-")
 	return wordPair{"running " + name, name}
@@ -83,7 +88,7 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 	case pipeline.HostFinished:
 		return t.row(e.Target, t.good("finished"), strings.Join(t.done[e.Target], " "), 0)
 	case pipeline.PipelineStarted, pipeline.PipelineFinished, pipeline.StageStarted, pipeline.StageFinished,
-		pipeline.GroupStarted, pipeline.GroupFinished, pipeline.HostStarted:
+		pipeline.GroupStarted, pipeline.GroupFinished, pipeline.WaveStarted, pipeline.WaveFinished, pipeline.HostStarted:
 		return ""
 	}
 	if label, ok := artifactLabel(e.Event); ok {
@@ -100,6 +105,9 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 	}
 	word := words(e.Event).done
 	t.done[e.Target] = append(t.done[e.Target], word+" "+server.Took(spent))
+	if server.IsBake(e.Event) {
+		d.Attempt = 0 // it is one of many rounds
+	}
 	return t.row(e.Target, word, remarkOf(d), spent)
 }
 
@@ -134,6 +142,8 @@ func (t *story) noteLine(e pipeline.Entry, d entryDetail) string {
 		return t.row(e.Target, t.warn("tolerated"), FirstOf(d.Reason, "this host is left as it is"), 0)
 	case pipeline.StepExcluded, pipeline.StepSkipped:
 		return t.row(e.Target, t.warn("left out"), FirstOf(d.Reason, d.Event), 0)
+	case pipeline.AlarmRaised:
+		return t.row(e.Target, t.bad("alarm"), who(d), 0)
 	case pipeline.RetryRequested:
 		return t.row(e.Target, "retried", who(d), 0)
 	case pipeline.HoldSet:

@@ -17,6 +17,15 @@ func steps(v server.DeploymentView) iter.Seq[server.StepRun] {
 					return
 				}
 			}
+			for _, group := range stage.Groups {
+				for _, wave := range group.Waves {
+					for _, step := range wave.Steps {
+						if !yield(step) {
+							return
+						}
+					}
+				}
+			}
 			for host := range Hosts(stage) {
 				for _, step := range host.Steps {
 					if !yield(step) {

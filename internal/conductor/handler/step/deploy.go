@@ -67,8 +67,7 @@ func (t *attempt) confirm() time.Duration {
 // time, the host goes back.
 func (t *attempt) finishSwitch(ctx context.Context, common []string, by time.Time) error {
 	if err := t.becomesReady(ctx, by); err != nil {
-		_, slow := errors.AsType[throttled](err)
-		if slow || ctx.Err() != nil {
+		if isThrottled(err) || ctx.Err() != nil {
 			return err // the next attempt goes on, or the host goes back
 		}
 		_, backErr := t.program().call(ctx, nil, "back", common...)

@@ -16,17 +16,28 @@ import (
 // pause is how long an action waits for something that passes soon.
 const pause = time.Second
 
+// codeNextRound is the code of an attempt that went well and after which the action is not done.
+const codeNextRound = "next_round"
+
 // throttled marks an error as news about the host, not about the action.
 type throttled struct{ error }
 
 func (t throttled) Unwrap() error { return t.error }
 
+func isThrottled(err error) bool {
+	_, is := errors.AsType[throttled](err)
+	return is
+}
+
 // outcomeOf converts an attempt's error to an outcome.
 func outcomeOf(ctx context.Context, err error) action.Outcome {
+	if next, ok := errors.AsType[nextRound](err); ok {
+		return action.Outcome{Kind: action.RetryAfter, At: next.at, Code: codeNextRound}
+	}
 	o := action.Outcome{Kind: action.Retry, Code: string(fault.CodeOf(err)), Error: explain(err)}
 	cause := context.Cause(ctx)
 	at, later := fault.RetryAt(err)
-	_, slow := errors.AsType[throttled](err)
+	slow := isThrottled(err)
 	switch {
 	case fault.IsPermanent(err):
 		o.Kind = action.Fatal

@@ -18,6 +18,14 @@ const (
 	maxReport   = 1000 // bytes
 )
 
+// note appends step-reported about the attempt's step.
+func (t *attempt) note(ctx context.Context, detail json.RawMessage) error {
+	return t.config.Ledger.Remark(ctx, t.facts.Pipeline, pipeline.Entry{
+		Class: pipeline.Note, Event: pipeline.StepReported, Deployment: t.facts.Deployment, Target: t.facts.Target,
+		Revision: t.facts.Revision, Version: t.facts.Version, Detail: detail,
+	})
+}
+
 // reporter notes in the log of a deployment what keeps a running step from its end, so that people
 // see it before the attempt ends.
 type reporter struct {
@@ -42,9 +50,7 @@ func (r *reporter) meets(ctx context.Context, err error) {
 	r.last, r.due, r.pause = text, now.Add(r.pause), 2*r.pause
 	detail, err := json.Marshal(pipeline.StepDetail{Event: r.facts.Event, Action: r.id.String(), Error: text})
 	if err == nil {
-		err = r.config.Ledger.Remark(ctx, r.facts.Pipeline, pipeline.Entry{
-			Class: pipeline.Note, Event: pipeline.StepReported, Deployment: r.facts.Deployment, Target: r.facts.Target, Revision: r.facts.Revision, Version: r.facts.Version, Detail: detail,
-		})
+		err = r.note(ctx, detail)
 	}
 	if err != nil && ctx.Err() == nil {
 		r.config.Log.Warn("a step's report was not noted", obs.KeyActionID, r.id.String(), obs.KeyError, err.Error())

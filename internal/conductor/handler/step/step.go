@@ -25,6 +25,8 @@ type Ledger interface {
 	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
 	// Era returns how often the log was restored from a backup: 0 is a log that never was.
 	Era(ctx context.Context) (int64, error)
+	// EntriesUnder reads the entries of a deployment at a target and below it, in their order.
+	EntriesUnder(ctx context.Context, pipeline string, deployment int64, target string) ([]pipeline.Entry, error)
 	Notes
 }
 
@@ -57,6 +59,7 @@ type Homes interface {
 type Handler struct {
 	config Config
 	ours   sync.Map // addresses of hosts that are kept for this home
+	laps   laps
 }
 
 // New makes the handler.
@@ -90,6 +93,9 @@ type Output struct {
 }
 
 func (h *Handler) try(ctx context.Context, a conductor.Attempt) (Output, error) {
+	if s := a.Action.Step; s != nil && (s.Event == pipeline.StageBaked || s.Event == pipeline.WaveBaked) {
+		return h.bake(ctx, a)
+	}
 	t, err := h.load(ctx, a)
 	if err != nil {
 		return Output{}, err
@@ -115,6 +121,7 @@ type attempt struct {
 	facts    action.StepRef
 	era      int64 // of the log
 	keep     int
+	ssh      *pipeline.SSH // how ssh hosts are reached
 	step     pipeline.Step
 	revision pipeline.RegisteredRevision
 	artifact pipeline.RevisionArtifact
@@ -123,35 +130,52 @@ type attempt struct {
 	folder   string // of the service on the host
 }
 
-// load finds everything that the action names.
+// load finds everything that the action of a host's step names.
 func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, error) {
+	t, definition, err := h.read(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.resolve(definition); err != nil {
+		return nil, fault.Permanent(err)
+	}
+	if err := t.findStep(); err != nil {
+		return nil, fault.Permanent(err)
+	}
+	return t, h.reach(ctx, t)
+}
+
+// reach connects to the host of an attempt.
+func (h *Handler) reach(ctx context.Context, t *attempt) (err error) {
+	if !t.Host.Remote() {
+		if err := h.bind(ctx, t.Host, t.number); err != nil {
+			return err
+		}
+	}
+	t.host, t.folder, err = h.config.connect(pipeline.Place{Host: &t.Host, SSH: t.ssh}, t.Service.Name)
+	return err
+}
+
+// read reads what the action names in the log, before it is known which host is concerned.
+func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pipeline.Definition, error) {
 	if a.Action.Step == nil {
-		return nil, fault.Permanent(fault.New(fault.Invalid, "action %s names no step of a deployment", a.Action.ID))
+		return nil, nil, fault.Permanent(fault.New(fault.Invalid, "action %s names no step of a deployment", a.Action.ID))
 	}
 	facts := *a.Action.Step
 	definition, err := h.config.Ledger.Definition(ctx, facts.Pipeline, facts.Version)
 	if err != nil {
-		return nil, unread(err, "read definition %d of %s", facts.Version, facts.Pipeline)
+		return nil, nil, unread(err, "read definition %d of %s", facts.Version, facts.Pipeline)
 	}
 	era, err := h.config.Ledger.Era(ctx)
 	if err != nil {
-		return nil, unread(err, "read the era of the log")
+		return nil, nil, unread(err, "read the era of the log")
 	}
 	revision, err := h.config.Ledger.Revision(ctx, facts.Pipeline, "", facts.Revision)
 	if err != nil {
-		return nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
+		return nil, nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
-	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, revision: revision, keep: definition.Keep.Releases}
-	if err := t.resolve(&definition); err != nil {
-		return nil, fault.Permanent(err)
-	}
-	if !t.Host.Remote() {
-		if err := h.bind(ctx, t.Host, a.Number); err != nil {
-			return nil, err
-		}
-	}
-	t.host, t.folder, err = h.config.connect(pipeline.Place{Host: &t.Host, SSH: definition.SSH}, t.Service.Name)
-	return t, err
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
+	return t, &definition, nil
 }
 
 // mostAway bounds the time between looks for a conductor of another home.
@@ -178,6 +202,7 @@ func (h *Handler) bind(ctx context.Context, host pipeline.Host, claim int) error
 	return nil
 }
 
+// resolve finds the host that the attempt's target names, and what it gets.
 func (t *attempt) resolve(d *pipeline.Definition) error {
 	_, _, host, ok := d.Find(t.facts.Target)
 	if !ok || host == nil {
@@ -189,9 +214,11 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 	}
 	t.release = releaseName(t.revision.Label, t.artifact.Digest)
 	t.Target, err = definition.Resolve(d, t.facts.Target, definition.Revision{Label: t.revision.Label, Release: t.release})
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// findStep finds the step of the host's chain that the action names.
+func (t *attempt) findStep() error {
 	for _, s := range t.Chain {
 		if s.Event == t.facts.Event {
 			t.step = s

@@ -159,6 +159,10 @@ func (w *world) Revision(_ context.Context, _, _ string, seq int64) (pipeline.Re
 	return r, nil
 }
 
+func (w *world) EntriesUnder(context.Context, string, int64, string) ([]pipeline.Entry, error) {
+	return nil, nil
+}
+
 func (w *world) Remark(_ context.Context, name string, note pipeline.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

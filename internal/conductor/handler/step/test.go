@@ -38,8 +38,7 @@ func (t *attempt) repeat(ctx context.Context, checks []pipeline.Check) error {
 			return nil
 		}
 		_, final := errors.AsType[verdict](err)
-		_, slow := errors.AsType[throttled](err)
-		if final || slow || fault.IsPermanent(err) {
+		if final || isThrottled(err) || fault.IsPermanent(err) {
 			return err
 		}
 		if ctx.Err() != nil && last != nil {

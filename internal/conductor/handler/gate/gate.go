@@ -1,0 +1,155 @@
+// Package gate is the handler that asks whether a gate of a stage has passed. One attempt is one
+// question: an answer that fits passes the gate, any other answer spends an attempt, and no answer
+// at all spends none, since it says nothing about the revision. The action's deadline, which is the
+// gate's timeout, bounds both.
+//
+// Requests go through the address guard of package webhook.
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/definition"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/webhook"
+)
+
+// Ledger is what a gate reads of the log.
+type Ledger interface {
+	// Definition reads a definition version. Errors: fault.NotFound.
+	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
+	// Revision finds a revision by its rev_seq. Errors: fault.NotFound.
+	Revision(ctx context.Context, pipeline, label string, seq int64) (pipeline.RegisteredRevision, error)
+}
+
+// Handler asks for gates. Safe for concurrent use.
+type Handler struct{ Ledger Ledger }
+
+// Do asks once.
+func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	if a.Action.Step == nil {
+		return action.Outcome{Kind: action.Fatal, Error: fmt.Sprintf("action %s names no step of a deployment", a.Action.ID)}
+	}
+	request, err := h.load(ctx, *a.Action.Step)
+	if err != nil {
+		return unread(err)
+	}
+	call, client, err := prepare(request)
+	if err != nil {
+		return action.Outcome{Kind: action.Fatal, Code: string(fault.Invalid), Error: err.Error()}
+	}
+	defer client.Close()
+	seen := client.Send(ctx, call)
+	if !seen.Answered() {
+		return unanswered(ctx, call, seen, time.Duration(a.Action.Policy.Initial))
+	}
+	return judge(request, call, seen)
+}
+
+// load returns the request of the gate that an action names, with its variables replaced.
+func (h Handler) load(ctx context.Context, step action.StepRef) (pipeline.GateRequest, error) {
+	d, err := h.Ledger.Definition(ctx, step.Pipeline, step.Version)
+	if err != nil {
+		return pipeline.GateRequest{}, fmt.Errorf("read definition %d of %s: %w", step.Version, step.Pipeline, err)
+	}
+	revision, err := h.Ledger.Revision(ctx, step.Pipeline, "", step.Revision)
+	if err != nil {
+		return pipeline.GateRequest{}, fmt.Errorf("read revision %d of %s: %w", step.Revision, step.Pipeline, err)
+	}
+	stage, _, _, ok := d.Find(step.Target)
+	at := -1
+	if ok && stage != nil {
+		at = slices.IndexFunc(stage.Gates, func(g pipeline.Gate) bool { return pipeline.GateEvent(g.Name) == step.Event })
+	}
+	if at < 0 {
+		return pipeline.GateRequest{}, fault.New(fault.NotFound, "definition %d has no %s in %s", step.Version, step.Event, step.Target)
+	}
+	vars := d.VarsOf(stage, nil, nil)
+	vars["stage"], vars["revision"] = stage.Name, revision.Label
+	request := *stage.Gates[at].HTTP
+	if request.URL, err = definition.Expand(request.URL, vars); err != nil {
+		return request, fault.New(fault.Invalid, "url of gate %s: %w", stage.Gates[at].Name, err)
+	}
+	if request.Body, err = definition.Expand(request.Body, vars); err != nil {
+		return request, fault.New(fault.Invalid, "body of gate %s: %w", stage.Gates[at].Name, err)
+	}
+	return request, nil
+}
+
+// prepare returns the call of a request and a client that may send it.
+func prepare(request pipeline.GateRequest) (webhook.Call, *webhook.Client, error) {
+	call, err := webhook.Get(request.URL)
+	if err != nil {
+		return call, nil, err
+	}
+	var guard webhook.Guard
+	for _, text := range request.AllowNetworks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return call, nil, fmt.Errorf("allowNetworks: %w", err)
+		}
+		guard.Allow = append(guard.Allow, network)
+	}
+	return call, webhook.NewClient(webhook.ClientConfig{Guard: guard}), nil
+}
+
+// judge returns what an answer means for the gate.
+func judge(request pipeline.GateRequest, call webhook.Call, seen *webhook.Exchange) action.Outcome {
+	answer := seen.Answer()
+	text := fmt.Sprintf("%s answered %d", call.URL, answer.Status)
+	switch {
+	case !slices.Contains(request.Status, answer.Status):
+		text += ", want " + statuses(request.Status)
+	case !strings.Contains(string(answer.Body), request.Body):
+		text += fmt.Sprintf(" without %q in its body", request.Body)
+	default:
+		output, _ := json.Marshal(map[string]string{"text": fmt.Sprintf("%s in %s", text, seen.Took())}) // strings always marshal
+		return action.Outcome{Kind: action.Done, Output: output}
+	}
+	return action.Outcome{Kind: action.Retry, Code: fmt.Sprintf("http_%d", answer.Status), Error: text}
+}
+
+// unanswered returns the outcome of a request without an answer: it is asked again after the pause,
+// unless it may not be sent at all, or the attempt was ended.
+func unanswered(ctx context.Context, call webhook.Call, seen *webhook.Exchange, pause time.Duration) action.Outcome {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return action.Outcome{Kind: action.Retry, Error: cause.Error()} // the conductor knows why the attempt was ended
+	}
+	verdict, code, text := seen.Failure()
+	text = fmt.Sprintf("%s: %s", call.URL, text)
+	if verdict == webhook.Fatal {
+		return action.Outcome{Kind: action.Fatal, Code: code, Error: text}
+	}
+	return action.Outcome{Kind: action.RetryAfter, Code: code, Error: text, At: time.Now().Add(pause)}
+}
+
+// logPause is how long a gate waits for a log that is away.
+const logPause = time.Second
+
+// unread returns the outcome of an error of the log: what is missing never comes, the rest passes.
+func unread(err error) action.Outcome {
+	o := action.Outcome{Kind: action.RetryAfter, Code: string(fault.CodeOf(err)), Error: err.Error(), At: time.Now().Add(logPause)}
+	switch fault.CodeOf(err) {
+	case fault.NotFound, fault.Invalid, fault.Corrupt:
+		o.Kind, o.At = action.Fatal, time.Time{}
+	}
+	return o
+}
+
+func statuses(codes []int) string {
+	texts := make([]string, len(codes))
+	for i, code := range codes {
+		texts[i] = fmt.Sprint(code)
+	}
+	return strings.Join(texts, " or ")
+}

@@ -1,0 +1,176 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// baking is one round of a bake: the tests of the hosts, and how long they have gone well so far.
+type baking struct {
+	*attempt
+	definition *pipeline.Definition
+	bake       *pipeline.Bake
+	observed   time.Duration // before this round
+	hosts      []string      // targets of the hosts that the deployment has finished there
+}
+
+// bake makes one round of a bake. It does not wait: a round that goes well is noted in the log, and
+// the action comes back later without spending an attempt.
+func (h *Handler) bake(ctx context.Context, a conductor.Attempt) (Output, error) {
+	b, err := h.loadBake(ctx, a)
+	if err != nil {
+		return Output{}, err
+	}
+	if err := h.testAll(ctx, b); err != nil {
+		return Output{}, err
+	}
+	total, every := time.Duration(b.bake.For), time.Duration(b.bake.Every)
+	b.observed += h.laps.take(b.id, every)
+	if b.observed >= total {
+		return Output{Text: fmt.Sprintf("%s without a failure", total)}, nil
+	}
+	detail, _ := json.Marshal(pipeline.StepDetail{Event: b.facts.Event, Action: b.id.String(), // plain texts always marshal
+		Observed: action.Duration(b.observed), Error: b.progress()})
+	if err := b.note(ctx, detail); err != nil {
+		return Output{}, unread(err, "note a round of %s", b.facts.Target)
+	}
+	return Output{}, nextRound{time.Now().Add(min(every, total-b.observed))}
+}
+
+// nextRound ends an attempt at which nothing was wrong and after which the action is not done. It
+// has no text for the log of the action: how far a bake is was noted in the log of the deployment.
+type nextRound struct{ at time.Time }
+
+func (nextRound) Error() string { return "another round follows" }
+
+// progress returns how far the bake is, such as "3m0s of 30m0s".
+func (b *baking) progress() string {
+	return fmt.Sprintf("%s of %s", b.observed.Round(time.Second), time.Duration(b.bake.For))
+}
+
+// loadBake reads what the action of a bake names, and what the log says of it.
+func (h *Handler) loadBake(ctx context.Context, a conductor.Attempt) (*baking, error) {
+	t, definition, err := h.read(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	b := &baking{attempt: t, definition: definition, bake: definition.BakeAt(t.facts.Target)}
+	if b.bake == nil {
+		return nil, fault.Permanent(fault.New(fault.NotFound, "definition %d has no bake of %s", t.facts.Version, t.facts.Target))
+	}
+	// A wave bakes with all hosts of its group that are done: those of the waves before it as well.
+	under := t.facts.Target
+	if t.facts.Event == pipeline.WaveBaked {
+		under = pipeline.GroupOfWave(under)
+	}
+	entries, err := h.config.Ledger.EntriesUnder(ctx, t.facts.Pipeline, t.facts.Deployment, under)
+	if err != nil {
+		return nil, unread(err, "read the log of %s", under)
+	}
+	b.fold(entries)
+	return b, nil
+}
+
+// fold finds the hosts that the deployment has finished, and the time that this action has noted. A
+// host that has left the pipeline, or was given up, is not tested.
+func (b *baking) fold(entries []pipeline.Entry) {
+	for _, e := range entries {
+		switch e.Event {
+		case pipeline.HostFinished:
+			if _, _, host, ok := b.definition.Find(e.Target); ok && host != nil {
+				b.hosts = append(b.hosts, e.Target)
+			}
+		case pipeline.StepReported:
+			var d pipeline.StepDetail
+			if json.Unmarshal(e.Detail, &d) == nil && d.Action == b.id.String() {
+				b.observed = time.Duration(d.Observed)
+			}
+		}
+	}
+}
+
+// sideBySide is how many hosts of a bake are tested at a time.
+const sideBySide = 16
+
+// testAll tries the tests of every host once, and returns the first failure.
+func (h *Handler) testAll(ctx context.Context, b *baking) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var all sync.WaitGroup
+	var first error
+	var once sync.Once
+	places := make(chan struct{}, sideBySide)
+	for _, target := range b.hosts {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			if err := h.testHost(ctx, b, target); err != nil {
+				once.Do(func() { first = err; stop(err) })
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
+
+// testHost tries the tests of one host once. A test that fails fails the bake; a host that is not
+// reached, or that another home keeps, does not.
+func (h *Handler) testHost(ctx context.Context, b *baking, target string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	t := *b.attempt
+	t.facts.Target = target
+	if err := t.resolve(b.definition); err != nil {
+		return fault.Permanent(err)
+	}
+	if err := h.reach(ctx, &t); err != nil {
+		return err
+	}
+	defer t.host.Close()
+	err := t.round(ctx, t.Test)
+	if _, later := fault.RetryAt(err); err == nil || later || isThrottled(err) || context.Cause(ctx) != nil {
+		return err
+	}
+	return fault.Permanent(err)
+}
+
+// laps measures the time between the rounds of bakes on the monotonic clock of this process. What it
+// does not know counts as no time: a process that takes a bake over, or was away, makes it longer
+// and never shorter.
+type laps struct {
+	mu   sync.Mutex
+	last map[action.ID]time.Time
+}
+
+// lapLost is how long a lap is kept. No round waits longer for the next one (bake.every).
+const lapLost = 2 * time.Hour
+
+// take returns the time since the last round of an action, and at most the given time.
+func (l *laps) take(id action.ID, most time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = map[action.ID]time.Time{}
+	}
+	now := time.Now()
+	for other, at := range l.last { // bakes that were canceled or continued elsewhere
+		if now.Sub(at) > lapLost {
+			delete(l.last, other)
+		}
+	}
+	last, known := l.last[id]
+	l.last[id] = now
+	if !known {
+		return 0
+	}
+	return min(now.Sub(last), most)
+}
