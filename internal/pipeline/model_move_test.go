@@ -25,7 +25,7 @@ func (m modelMove) String() string {
 		return fmt.Sprintf("pass %d", m.number)
 	case "ship":
 		return fmt.Sprintf("ship %d r%d", m.deployment, m.number)
-	case "done", "fail", "end":
+	case "done", "fail", "end", "lose":
 		return fmt.Sprintf("%s #%d %s %s", m.kind, m.deployment, m.target, m.event)
 	case "artifact":
 		return fmt.Sprintf("artifact r%d %s", m.number, m.target)
@@ -59,7 +59,11 @@ func (p *position) moves(r *modelRun) []modelMove {
 				list = append(list, modelMove{kind: kind, deployment: k.Deployment, target: shortTarget("shop", k.Target), event: k.Event})
 			}
 		}
+		if k.Event == BuildCompleted && p.left.fails > 0 {
+			list = append(list, modelMove{kind: "lose", deployment: k.Deployment, target: shortTarget("shop", k.Target), event: k.Event})
+		}
 	}
+	list = append(list, p.uploads()...)
 	if p.left.edits > 0 {
 		for i := range r.graphs {
 			if i != p.auditor.law {
@@ -71,6 +75,25 @@ func (p *position) moves(r *modelRun) []modelMove {
 		list = append(list, p.commands(&p.auditor.deployments[i])...)
 	}
 	slices.SortStableFunc(list, func(a, b modelMove) int { return cmp.Compare(a.kind, b.kind) })
+	return list
+}
+
+// uploads lists the artifacts that another program may register: those of external builds.
+func (p *position) uploads() []modelMove {
+	var list []modelMove
+	for i := range p.auditor.deployments {
+		t := &p.auditor.deployments[i]
+		for _, s := range p.auditor.of(t).d.Stages {
+			if s.Build == nil || !s.Build.External {
+				continue
+			}
+			for _, a := range s.Build.Artifacts {
+				if !slices.Contains(p.auditor.artifacts[t.revision], a.Label) {
+					list = append(list, modelMove{kind: "artifact", number: t.revision, target: a.Label})
+				}
+			}
+		}
+	}
 	return list
 }
 
@@ -116,6 +139,11 @@ func (p *position) step(r *modelRun, m modelMove) string {
 		err = p.fold(Entry{Deployment: m.deployment, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: m.number}, 0)
 	case "done":
 		err = p.done(m)
+	case "lose": // the build is complete, and has not made its artifacts
+		p.left.fails--
+		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: m.event, Class: Fact}, 0)
+	case "artifact":
+		err = p.register(m.number, m.target)
 	case "fail":
 		p.left.fails--
 		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: m.event, Error: "exit 1"})}, 0)
@@ -179,14 +207,17 @@ func (p *position) done(m modelMove) error {
 	if m.event == BuildCompleted {
 		for n, at := range u.of(t).at {
 			if at.label != "" && at.stage == "shop/"+m.target && u.of(t).all.has(n) && !t.out.has(n) {
-				row := Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: t.revision, Detail: raw(artifactDetail{at.label})}
-				if err := p.fold(row, 0); err != nil {
+				if err := p.register(t.revision, at.label); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: m.event, Class: Fact}, 0)
+}
+
+func (p *position) register(revision int64, label string) error {
+	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{label})}, 0)
 }
 
 // edit puts a version in force, unless that is refused.

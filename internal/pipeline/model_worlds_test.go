@@ -10,6 +10,7 @@ const (
 	built    = "stage build build=amd64; stage lab after build chain=host-deployed; group all ash:amd64"
 	builtTwo = "stage build build=amd64,arm64; stage lab after build chain=host-deployed; group all ash:amd64 birch:arm64"
 	builtNew = "stage build build=arm64; stage lab after build chain=host-deployed; group all birch:arm64"
+	diamond  = lab + "; stage east after lab chain=host-deployed; group all birch; stage west after lab chain=host-deployed; group all cedar"
 	tested   = "chain=host-deployed,host-deployment-tested; group all "
 	warmed   = "chain=host-deployed,host-warmed,host-deployment-tested; group all "
 )
@@ -42,18 +43,24 @@ var modelWorlds = []modelWorld{
 	{name: "line without queues", ships: []int64{1, 2, 3},
 		versions: []string{"stage lab queue=false chain=host-deployed; group all parallel=1 ash birch; stage prod after lab queue=false chain=host-deployed; group all cedar"},
 		budget:   budget{fails: 1, retries: 1, holds: 1}},
+	{name: "two hosts without a queue", ships: []int64{1, 2, 3}, versions: []string{"stage lab queue=false chain=host-deployed; group all parallel=2 ash birch"},
+		budget: budget{fails: 1, ends: 1, retries: 1}},
 	{name: "line in a batch", ships: []int64{1, 2, 3}, versions: []string{lab + prod + "; batch live lab prod"},
 		budget: budget{fails: 1, ends: 1, retries: 1, cancels: 1}},
 	{name: "line in a batch, hold on failure", ships: []int64{1, 2},
 		versions: []string{"stage lab hold chain=host-deployed; group all ash" + prod + "; batch live lab prod"},
 		budget:   budget{fails: 2, ends: 1, retries: 1, cancels: 1, skips: 1}},
 	{name: "diamond", ships: []int64{1, 2},
-		versions: []string{lab + "; stage east after lab chain=host-deployed; group all birch; stage west after lab chain=host-deployed; group all cedar; stage end after east,west"},
+		versions: []string{diamond + "; stage end after east,west"},
 		budget:   budget{fails: 2, ends: 1, retries: 1}},
 	{name: "diamond in a batch", ships: []int64{1, 2, 3},
 		versions: []string{"stage lab; stage east after lab chain=host-deployed; group all birch; stage west after lab hold chain=host-deployed; group all cedar; " +
 			"stage end after east,west; batch live lab end"},
 		budget: budget{fails: 1, ends: 1, retries: 1}},
+	{name: "diamond, strict order", ships: []int64{1, 2}, versions: []string{"order strict; " + diamond},
+		budget: budget{fails: 1, ends: 1, retries: 1}},
+	{name: "external build, strict order", ships: []int64{1, 2}, versions: []string{"order strict; stage build external=amd64; stage lab after build chain=host-deployed; group all ash:amd64"},
+		budget: budget{fails: 1, retries: 1, holds: 1, cancels: 1}},
 	{name: "build", ships: []int64{1, 2, 1}, versions: []string{built},
 		budget: budget{fails: 1, ends: 1, retries: 1}},
 
@@ -68,6 +75,10 @@ var modelWorlds = []modelWorld{
 		lab + "; stage mid after lab chain=host-deployed; group all cedar; stage prod after mid chain=host-deployed; group all birch",
 		"stage prod chain=host-deployed; group all birch"},
 		budget: budget{edits: 1, fails: 1, ends: 1, retries: 1}},
+	{name: "two stages are inserted", ships: []int64{1, 2}, versions: []string{
+		lab + prod,
+		"stage pre chain=host-deployed; group all cedar; stage lab after pre chain=host-deployed; group all ash" + prod + "; stage post after prod chain=host-warmed; group all cedar"},
+		budget: budget{edits: 1, fails: 1, retries: 1}},
 	{name: "a step is introduced", ships: []int64{1, 2}, versions: []string{
 		"stage lab " + tested + "parallel=2 ash birch; stage prod after lab " + tested + "cedar",
 		"stage lab " + warmed + "parallel=2 ash birch; stage prod after lab " + warmed + "cedar"},
@@ -83,10 +94,13 @@ var modelWorlds = []modelWorld{
 	{name: "an architecture is added or leaves", ships: []int64{1, 2, 1}, versions: []string{built, builtTwo, builtNew},
 		budget: budget{edits: 1, fails: 1, retries: 1}},
 	{name: "after is reordered", ships: []int64{1, 2}, versions: []string{
-		lab + "; stage east after lab chain=host-deployed; group all birch; stage west after lab chain=host-deployed; group all cedar",
+		diamond,
 		lab + "; stage east after lab chain=host-deployed; group all birch; stage west after east chain=host-deployed; group all cedar",
 		"stage west chain=host-deployed; group all cedar; stage lab after west chain=host-deployed; group all ash; stage east after lab chain=host-deployed; group all birch"},
 		budget: budget{edits: 1, fails: 1, ends: 1}},
+	{name: "after is reordered behind a hold", ships: []int64{1, 2}, versions: []string{
+		diamond, lab + "; stage west after lab chain=host-deployed; group all cedar; stage east after west chain=host-deployed; group all birch"},
+		budget: budget{edits: 1, ends: 1, holds: 1}},
 	{name: "limits are changed", ships: []int64{1, 2}, versions: []string{
 		labOf + "parallel=1 failed=0 ash birch cedar", labOf + "parallel=2 failed=1 ash birch cedar", labOf + "parallel=3 failed=34% ash birch cedar"},
 		budget: budget{edits: 1, fails: 2, retries: 1}},

@@ -23,8 +23,8 @@ var (
 )
 
 // line is the way of one life of a role to the log. Calls take time, are refused, lose their answers
-// after they have committed, and now and then the role dies at one, before or after its commit. From
-// then on nothing of this life reaches the log. It has every method that the roles need, and embeds
+// after they have committed, and now and then the role dies at one. From then on this life can do
+// nothing more. It has every method that the roles need, and embeds
 // nothing, so that none goes past it.
 type line struct {
 	log  *ledger.Ledger
@@ -32,12 +32,14 @@ type line struct {
 	name string // of the role and its life, from which its faults follow
 	dead chan struct{}
 
+	late *sync.WaitGroup // what a dead role has sent, and what commits later
+
 	mu    sync.Mutex
 	calls map[string]int
 }
 
-func newLine(log *ledger.Ledger, f fate, name string) *line {
-	return &line{log: log.NewWaiter(), fate: f, name: name, dead: make(chan struct{}), calls: map[string]int{}}
+func newLine(log *ledger.Ledger, f fate, late *sync.WaitGroup, name string) *line {
+	return &line{log: log.NewWaiter(), fate: f, late: late, name: name, dead: make(chan struct{}), calls: map[string]int{}}
 }
 
 var errAway = fault.New(fault.LedgerUnavailable, "the connection to the log is lost")
@@ -68,195 +70,146 @@ func (l *line) count(method string) int {
 }
 
 // read makes a call that changes nothing.
-func (l *line) read(ctx context.Context, method string, do func() error) error {
-	if l.isDead() {
-		return errAway
+func read[T any](ctx context.Context, l *line, method string, do func(context.Context) (T, error)) (answer T, err error) {
+	if l.isDead() || l.fate.happens(l.fate.refuse, l.name, method, l.count(method)) {
+		return answer, errAway
 	}
-	if l.fate.happens(l.fate.refuse, l.name, method, l.count(method)) {
-		return errAway
+	if answer, err = do(ctx); err == nil && l.isDead() {
+		err = errAway
 	}
-	if err := do(); err != nil {
-		return err
-	}
-	if l.isDead() {
-		return errAway
-	}
-	return ctx.Err()
+	return answer, err
 }
 
-// write makes a call that commits something.
-func (l *line) write(ctx context.Context, method string, do func() error) error {
-	if l.isDead() {
-		return errAway
-	}
+// write makes a call that commits something. A role that dies at it has committed, or not, or what it
+// has sent commits only after the next life has begun.
+func write[T any](ctx context.Context, l *line, method string, do func(context.Context) (T, error)) (none T, err error) {
 	n := l.count(method)
 	pauseFor(ctx, l.fate.pick(20, l.name, method, n, "way"))
-	switch {
-	case l.fate.happens(l.fate.death, l.name, method, n):
+	if l.isDead() || l.fate.happens(l.fate.refuse, l.name, method, n) {
+		return none, errAway
+	}
+	if l.fate.happens(l.fate.death, l.name, method, n) {
 		l.die()
-	case l.isDead() || l.fate.happens(l.fate.refuse, l.name, method, n):
-		return errAway
+		switch l.fate.pick(3, l.name, method, n, "death") {
+		case 0:
+			_, _ = do(context.WithoutCancel(ctx)) // the answer reaches no one
+		case 1:
+			l.late.Go(func() {
+				<-time.After(time.Duration(l.fate.pick(6000, l.name, method, n, "late")) * time.Millisecond)
+				_, _ = do(context.WithoutCancel(ctx))
+			})
+		}
+		return none, errAway
 	}
-	dying := l.isDead()
-	if dying && l.fate.happens(50, l.name, method, n, "before") {
-		return errAway
+	answer, err := do(ctx)
+	if err == nil && (l.isDead() || l.fate.happens(l.fate.lose, l.name, method, n)) {
+		return none, errAway // it has committed
 	}
-	err := do()
-	if err == nil && (dying || l.isDead() || l.fate.happens(l.fate.lose, l.name, method, n)) {
-		return errAway // it has committed
-	}
-	return err
+	return answer, err
 }
 
-func (l *line) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (done queue.Turned, err error) {
-	err = l.write(ctx, "CompleteAndClaim", func() (err error) {
-		done, err = l.log.CompleteAndClaim(ctx, owner, completions, wants)
-		return err
+// call makes a function without an answer one with an empty answer.
+func call(do func(context.Context) error) func(context.Context) (struct{}, error) {
+	return func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) }
+}
+
+func (l *line) CompleteAndClaim(ctx context.Context, owner queue.Instance, completions []queue.Completion, wants []queue.Want) (queue.Turned, error) {
+	return write(ctx, l, "CompleteAndClaim", func(ctx context.Context) (queue.Turned, error) {
+		return l.log.CompleteAndClaim(ctx, owner, completions, wants)
 	})
-	if err != nil {
-		return queue.Turned{}, err
+}
+
+func (l *line) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) ([]queue.Rescued, error) {
+	return write(ctx, l, "Rescue", func(ctx context.Context) ([]queue.Rescued, error) { return l.log.Rescue(ctx, self, began) })
+}
+
+func (l *line) Pass(ctx context.Context, lease journal.Lease, since int64, decide journal.Decider) (journal.Head, error) {
+	return write(ctx, l, "Pass", func(ctx context.Context) (journal.Head, error) { return l.log.Pass(ctx, lease, since, decide) })
+}
+
+func (l *line) Lease(ctx context.Context, name string, instance action.ID) (journal.Lease, bool, error) {
+	type leased struct {
+		journal.Lease
+		ok bool
 	}
-	return done, nil
-}
-
-func (l *line) Rescue(ctx context.Context, self action.ID, began func(action.ID) bool) (rescued []queue.Rescued, err error) {
-	err = l.write(ctx, "Rescue", func() (err error) {
-		rescued, err = l.log.Rescue(ctx, self, began)
-		return err
+	got, err := write(ctx, l, "Lease", func(ctx context.Context) (leased, error) {
+		lease, ok, err := l.log.Lease(ctx, name, instance)
+		return leased{lease, ok}, err
 	})
-	return rescued, err
-}
-
-func (l *line) Pass(ctx context.Context, lease journal.Lease, since int64, decide journal.Decider) (head journal.Head, err error) {
-	err = l.write(ctx, "Pass", func() (err error) {
-		head, err = l.log.Pass(ctx, lease, since, decide)
-		return err
-	})
-	return head, err
-}
-
-func (l *line) Lease(ctx context.Context, name string, instance action.ID) (lease journal.Lease, ok bool, err error) {
-	err = l.write(ctx, "Lease", func() (err error) {
-		lease, ok, err = l.log.Lease(ctx, name, instance)
-		return err
-	})
-	return lease, ok, err
+	return got.Lease, got.ok, err
 }
 
 func (l *line) Join(ctx context.Context, i queue.Instance) error {
-	return l.write(ctx, "Join", func() error { return l.log.Join(ctx, i) })
+	_, err := write(ctx, l, "Join", call(func(ctx context.Context) error { return l.log.Join(ctx, i) }))
+	return err
+}
+
+func (l *line) Stopped(ctx context.Context, owner queue.Instance, id action.ID, o action.Outcome) error {
+	_, err := write(ctx, l, "Stopped", call(func(ctx context.Context) error { return l.log.Stopped(ctx, owner, id, o) }))
+	return err
 }
 
 func (l *line) Leave(ctx context.Context, i queue.Instance) error {
-	return l.read(ctx, "Leave", func() error { return l.log.Leave(ctx, i) })
+	_, err := read(ctx, l, "Leave", call(func(ctx context.Context) error { return l.log.Leave(ctx, i) }))
+	return err
 }
 
 func (l *line) Heartbeat(ctx context.Context, i queue.Instance) error {
-	return l.read(ctx, "Heartbeat", func() error { return l.log.Heartbeat(ctx, i) })
+	_, err := read(ctx, l, "Heartbeat", call(func(ctx context.Context) error { return l.log.Heartbeat(ctx, i) }))
+	return err
 }
 
-func (l *line) Pulse(ctx context.Context, i queue.Instance, renew bool) (pulse queue.Pulse, err error) {
-	err = l.read(ctx, "Pulse", func() (err error) {
-		pulse, err = l.log.Pulse(ctx, i, renew)
-		return err
-	})
-	return pulse, err
+func (l *line) Maintain(ctx context.Context) error {
+	_, err := read(ctx, l, "Maintain", call(l.log.Maintain))
+	return err
 }
 
-func (l *line) Claims(ctx context.Context, owner action.ID) (claims []queue.Claimed, err error) {
-	err = l.read(ctx, "Claims", func() (err error) {
-		claims, err = l.log.Claims(ctx, owner)
-		return err
-	})
-	return claims, err
+func (l *line) Pulse(ctx context.Context, i queue.Instance, renew bool) (queue.Pulse, error) {
+	return read(ctx, l, "Pulse", func(ctx context.Context) (queue.Pulse, error) { return l.log.Pulse(ctx, i, renew) })
+}
+
+func (l *line) Claims(ctx context.Context, owner action.ID) ([]queue.Claimed, error) {
+	return read(ctx, l, "Claims", func(ctx context.Context) ([]queue.Claimed, error) { return l.log.Claims(ctx, owner) })
 }
 
 func (l *line) Lanes(ctx context.Context, handlers []string, after string, limit int) (lanes []string, next string, err error) {
-	err = l.read(ctx, "Lanes", func() (err error) {
+	lanes, err = read(ctx, l, "Lanes", func(ctx context.Context) (lanes []string, err error) {
 		lanes, next, err = l.log.Lanes(ctx, handlers, after, limit)
-		return err
+		return lanes, err
 	})
 	return lanes, next, err
 }
 
-func (l *line) Due(ctx context.Context) (next time.Time, err error) {
-	err = l.read(ctx, "Due", func() (err error) {
-		next, err = l.log.Due(ctx)
-		return err
-	})
-	return next, err
+func (l *line) Due(ctx context.Context) (time.Time, error) { return read(ctx, l, "Due", l.log.Due) }
+
+func (l *line) Grant(ctx context.Context, owner queue.Instance, asks []action.Ask) ([]action.Grant, error) {
+	return read(ctx, l, "Grant", func(ctx context.Context) ([]action.Grant, error) { return l.log.Grant(ctx, owner, asks) })
 }
 
-func (l *line) Grant(ctx context.Context, owner queue.Instance, asks []action.Ask) (grants []action.Grant, err error) {
-	err = l.read(ctx, "Grant", func() (err error) {
-		grants, err = l.log.Grant(ctx, owner, asks)
-		return err
-	})
-	return grants, err
+func (l *line) CancelAsked(ctx context.Context, owner action.ID) ([]action.ID, error) {
+	return read(ctx, l, "CancelAsked", func(ctx context.Context) ([]action.ID, error) { return l.log.CancelAsked(ctx, owner) })
 }
 
-func (l *line) CancelAsked(ctx context.Context, owner action.ID) (ids []action.ID, err error) {
-	err = l.read(ctx, "CancelAsked", func() (err error) {
-		ids, err = l.log.CancelAsked(ctx, owner)
-		return err
-	})
-	return ids, err
+func (l *line) Stops(ctx context.Context, owner queue.Instance, handlers []string) ([]queue.Claimed, error) {
+	return read(ctx, l, "Stops", func(ctx context.Context) ([]queue.Claimed, error) { return l.log.Stops(ctx, owner, handlers) })
 }
 
-func (l *line) Stops(ctx context.Context, owner queue.Instance, handlers []string) (claims []queue.Claimed, err error) {
-	err = l.read(ctx, "Stops", func() (err error) {
-		claims, err = l.log.Stops(ctx, owner, handlers)
-		return err
-	})
-	return claims, err
+func (l *line) Heads(ctx context.Context) ([]journal.Head, error) {
+	return read(ctx, l, "Heads", l.log.Heads)
 }
 
-func (l *line) Stopped(ctx context.Context, owner queue.Instance, id action.ID, o action.Outcome) error {
-	return l.write(ctx, "Stopped", func() error { return l.log.Stopped(ctx, owner, id, o) })
+func (l *line) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
+	return read(ctx, l, "Entries", func(ctx context.Context) ([]pipeline.Entry, error) { return l.log.Entries(ctx, q) })
 }
 
-func (l *line) Heads(ctx context.Context) (heads []journal.Head, err error) {
-	err = l.read(ctx, "Heads", func() (err error) {
-		heads, err = l.log.Heads(ctx)
-		return err
-	})
-	return heads, err
+func (l *line) Version(ctx context.Context, name string, version int) (journal.Version, error) {
+	return read(ctx, l, "Version", func(ctx context.Context) (journal.Version, error) { return l.log.Version(ctx, name, version) })
 }
 
-func (l *line) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
-	err = l.read(ctx, "Entries", func() (err error) {
-		rows, err = l.log.Entries(ctx, q)
-		return err
-	})
-	return rows, err
-}
+func (l *line) Now(ctx context.Context) (time.Time, error) { return read(ctx, l, "Now", l.log.Now) }
 
-func (l *line) Version(ctx context.Context, name string, version int) (v journal.Version, err error) {
-	err = l.read(ctx, "Version", func() (err error) {
-		v, err = l.log.Version(ctx, name, version)
-		return err
-	})
-	return v, err
-}
-
-func (l *line) Now(ctx context.Context) (now time.Time, err error) {
-	err = l.read(ctx, "Now", func() (err error) {
-		now, err = l.log.Now(ctx)
-		return err
-	})
-	return now, err
-}
-
-func (l *line) Maintain(ctx context.Context) error {
-	return l.read(ctx, "Maintain", func() error { return l.log.Maintain(ctx) })
-}
-
-func (l *line) Sample(ctx context.Context) (sample queue.Sample, err error) {
-	err = l.read(ctx, "Sample", func() (err error) {
-		sample, err = l.log.Sample(ctx)
-		return err
-	})
-	return sample, err
+func (l *line) Sample(ctx context.Context) (queue.Sample, error) {
+	return read(ctx, l, "Sample", l.log.Sample)
 }
 
 // There are no schedules in the simulation.

@@ -11,7 +11,7 @@ import (
 )
 
 // shops is the number of versions of the pipeline shop.
-const shops = 7
+const shops = 8
 
 // shop returns a version of the pipeline shop: a build, two hosts in lab, and in parallel behind it
 // three hosts in east and one in west. Every other version is one edit away from version 0.
@@ -40,6 +40,10 @@ func shop(version int) pipeline.Definition {
 	case 6: // a batch, another queue, other limits
 		d.Batches = []pipeline.Batch{{Name: "live", Stages: []string{"lab"}, Queue: pipeline.FIFO}}
 		d.Stages[2].Queue, d.Stages[2].Groups[0].MaxParallel, d.Stages[2].Groups[0].MaxFailed = pipeline.Latest, pipeline.Limit{N: 1}, pipeline.Limit{N: 1}
+	case 7: // deployments side by side in each stage
+		for i := range d.Stages[1:] {
+			d.Stages[1+i].Queue = pipeline.NoQueue
+		}
 	}
 	return d
 }

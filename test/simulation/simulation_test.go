@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +114,9 @@ type simulation struct {
 	seen    *observer
 	stop    context.CancelFunc
 	roles   sync.WaitGroup
+	late    sync.WaitGroup
+	lives   atomic.Int32 // of roles
+	shipped int          // revisions
 }
 
 // newSimulation starts the roles on a new log with the pipeline shop.
@@ -146,7 +150,8 @@ func newSimulation(t *testing.T, f fate) *simulation {
 // live runs a role; when it dies, a new life begins on the same log.
 func (s *simulation) live(ctx context.Context, name string, run func(context.Context, *line) error) {
 	for life := 1; ctx.Err() == nil; life++ {
-		l := newLine(s.log, s.fate, fmt.Sprint(name, " ", life))
+		s.lives.Add(1)
+		l := newLine(s.log, s.fate, &s.late, fmt.Sprint(name, " ", life))
 		mortal, end := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- run(mortal, l) }()
@@ -168,19 +173,33 @@ func (s *simulation) live(ctx context.Context, name string, run func(context.Con
 func (s *simulation) close() {
 	s.stop()
 	s.roles.Wait()
+	s.late.Wait()
 	s.fleet.programs.Wait()
 	s.seen.catchUp(context.WithoutCancel(s.t.Context()))
 	for _, text := range s.fleet.faults {
 		s.t.Error(text)
 	}
 	s.judge()
+	if s.seen.last != int64(s.shipped) {
+		s.t.Errorf("%d revisions were shipped, and there are %d deployments", s.shipped, s.seen.last)
+	}
+	s.t.Logf("%d rows, %d lives of roles", s.seen.engine.Seq(), s.lives.Load())
 	if err := s.log.Close(); err != nil {
 		s.t.Error(err)
 	}
 }
 
-// ship registers a revision, with its forward deployment.
+// ship registers a revision, with its forward deployment. Now and then the answer gets lost, and it is
+// registered again.
 func (s *simulation) ship(label string) {
+	s.shipped++
+	if s.fate.happens(s.fate.lose, "ship", label) {
+		s.register(label)
+	}
+	s.register(label)
+}
+
+func (s *simulation) register(label string) {
 	if _, err := s.service.Register(s.t.Context(), pipeline.RegisteredRevision{Pipeline: "shop", Label: label}, true, ""); err != nil {
 		s.t.Errorf("ship %s: %v", label, err)
 	}
