@@ -2,10 +2,10 @@
 
 GO ?= go
 
-.PHONY: help build demo check test fuzz e2e lint bench setup clean
+.PHONY: help build demo check test fuzz simulate e2e lint bench setup clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: bin/waybill ## build bin/waybill
 
@@ -34,6 +34,13 @@ test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 ROUNDS ?= 1000
 fuzz: ## 100,000 random programs of the pipeline engine; ROUNDS=10 for 1,000
 	$(GO) test ./internal/pipeline -run TestEngineFollowsTheDefinitions -rounds $(ROUNDS) -failfast -timeout 0
+
+# Each seed is two control planes in virtual time, with faults that the seed decides: one pipeline that nobody edits, and one that is
+# edited, retried and held meanwhile. A seed that fails prints how to run it alone.
+SEEDS ?= 500
+FIRST ?= 1000
+simulate: ## 500 seeds of the simulation of the control plane; SEEDS=50 FIRST=1 for others
+	$(GO) test ./test/simulation -first $(FIRST) -seeds $(SEEDS) -timeout 0
 
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
 	@scripts/e2e

@@ -46,35 +46,40 @@ func (e *Engine) Command(c Command) ([]Entry, error) {
 	if err := e.checkStatus(t, c); err != nil {
 		return nil, err
 	}
-	var about any
-	var err error
-	switch c.Kind {
-	case RetryRequested:
-		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkRetry(t, c)
-	case StepSkipped:
-		about, err = StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkSkip(t, c)
-	case HoldSet, HoldCleared:
-		if err = e.checkHold(t, c); c.Kind == HoldCleared && c.Target == e.pipeline && t.held[e.pipeline] == (hold{}) {
-			c.Kind = UntilSet // nothing holds the deployment itself, so resuming it lifts its bound
-		}
-		about = endDetail{By: c.By, Reason: c.Reason}
-	case UntilSet:
-		about, err = endDetail{By: c.By, Reason: c.Reason, Until: t.stageName(c.Target)}, e.checkStage(t, c)
-		c.Target = e.pipeline
-	case ApprovalGiven, ApprovalRejected:
+	if c.Kind == ApprovalGiven || c.Kind == ApprovalRejected {
 		return e.opinion(t, c)
-	case AlarmRaised:
-		about, err = endDetail{By: c.By, Reason: c.Reason}, e.checkAlarm(t, c)
-	case PipelineCanceled:
-		c.Target = e.pipeline
-		about = endDetail{By: c.By, Reason: c.Reason, Now: c.Now}
-	default:
-		err = fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind, strings.Join(commands, ", "))
 	}
+	about, err := e.checkIntent(t, &c)
 	if err != nil {
 		return nil, err
 	}
 	return e.intent(t, c, about)
+}
+
+// checkIntent checks a command by its kind, and returns the detail of its note. It may make the
+// command another one that says the same.
+func (e *Engine) checkIntent(t *deployment, c *Command) (about any, err error) {
+	switch c.Kind {
+	case RetryRequested:
+		return StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkRetry(t, *c)
+	case StepSkipped:
+		return StepDetail{Event: c.Event, By: c.By, Reason: c.Reason}, e.checkSkip(t, *c)
+	case HoldSet, HoldCleared:
+		if err = e.checkHold(t, *c); c.Kind == HoldCleared && c.Target == e.pipeline && t.held[e.pipeline] == (hold{}) {
+			c.Kind = UntilSet // nothing holds the deployment itself, so resuming it lifts its bound
+		}
+		return endDetail{By: c.By, Reason: c.Reason}, err
+	case UntilSet:
+		about, err = endDetail{By: c.By, Reason: c.Reason, Until: t.stageName(c.Target)}, e.checkStage(t, *c)
+		c.Target = e.pipeline
+		return about, err
+	case AlarmRaised:
+		return endDetail{By: c.By, Reason: c.Reason}, e.checkAlarm(t, *c)
+	case PipelineCanceled:
+		c.Target = e.pipeline
+		return endDetail{By: c.By, Reason: c.Reason, Now: c.Now}, nil
+	}
+	return nil, fault.New(fault.Invalid, "%q is not a command: want one of %s", c.Kind, strings.Join(commands, ", "))
 }
 
 // intent returns the note that records a checked command. Occurrence numbers the notes of a

@@ -72,28 +72,40 @@ func (j *judge) sizes() {
 	}
 	count := 0
 	for i := range j.d.Stages {
-		s := &j.d.Stages[i]
-		if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 {
-			j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
-		}
-		if s.Kind == BuildStage && (s.Bake != nil || len(s.Gates) > 0) {
-			j.fault("check-misplaced", stageScope(i), "stage %q builds: gates and bake belong to stages with hosts, or to a stage of their own", s.Name)
-		}
-		if n := len(s.Chain); n > MaxChain {
-			j.fault("chain-too-long", stageScope(i)+".steps", "chain has %d steps, at most %d", n, MaxChain)
-		}
-		if b := s.Build; b != nil && b.External && len(b.Artifacts) == 0 {
-			j.fault("artifacts-missing", stageScope(i)+".build", "stage %q is built elsewhere: name its artifacts", s.Name)
-		}
-		for g := range s.Groups {
-			count += len(s.Groups[g].Hosts)
-			if w := s.Groups[g].Waves; w != nil && len(w.Sizes) == 0 {
-				j.fault("sizes-missing", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g), "waves of %s/%s need sizes", s.Name, s.Groups[g].Name)
-			}
-		}
+		j.shape(i)
+		count += hostsOf(&j.d.Stages[i])
 	}
 	if count > MaxHosts {
 		j.fault("too-many-hosts", "stages", "pipeline has %d hosts, at most %d", count, MaxHosts)
+	}
+}
+
+func hostsOf(s *Stage) (count int) {
+	for g := range s.Groups {
+		count += len(s.Groups[g].Hosts)
+	}
+	return count
+}
+
+// shape checks that a stage has what its kind wants, and not too much of it.
+func (j *judge) shape(i int) {
+	s := &j.d.Stages[i]
+	if s.Kind == BuildStage != (s.Build != nil) || s.Kind != HostStage && len(s.Groups) > 0 {
+		j.fault("stage-kind", stageScope(i), "stage %q needs either build or hosts", s.Name)
+	}
+	if s.Kind == BuildStage && (s.Bake != nil || len(s.Gates) > 0) {
+		j.fault("check-misplaced", stageScope(i), "stage %q builds: gates and bake belong to stages with hosts, or to a stage of their own", s.Name)
+	}
+	if n := len(s.Chain); n > MaxChain {
+		j.fault("chain-too-long", stageScope(i)+".steps", "chain has %d steps, at most %d", n, MaxChain)
+	}
+	if b := s.Build; b != nil && b.External && len(b.Artifacts) == 0 {
+		j.fault("artifacts-missing", stageScope(i)+".build", "stage %q is built elsewhere: name its artifacts", s.Name)
+	}
+	for g := range s.Groups {
+		if w := s.Groups[g].Waves; w != nil && len(w.Sizes) == 0 {
+			j.fault("sizes-missing", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g), "waves of %s/%s need sizes", s.Name, s.Groups[g].Name)
+		}
 	}
 }
 

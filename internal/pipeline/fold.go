@@ -257,6 +257,15 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.raiseAlarm(row.Target, detail[endDetail](row))
 	case StageFailed:
 		t.noted[row.Target] = true
+	default:
+		e.applyStatus(t, row)
+	}
+	return nil
+}
+
+// applyStatus folds a note that changes the status of a deployment.
+func (e *Engine) applyStatus(t *deployment, row Entry) {
+	switch row.Event {
 	case PipelineFailed: // not final: a retry makes the deployment active again (R17)
 		e.setStatus(t, StatusFailed, row.At, detail[endDetail](row).Reason)
 	case PipelineSuperseded:
@@ -268,7 +277,6 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.interrupt = d.Now
 		e.setStatus(t, StatusCanceled, row.At, d.String())
 	}
-	return nil
 }
 
 // applyClaim folds a claim. It asserts the conditions that a pass has checked, because the row may

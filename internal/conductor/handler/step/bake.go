@@ -121,7 +121,7 @@ func (h *Handler) testAll(ctx context.Context, b *baking) error {
 	return first
 }
 
-// testHost tries the tests of one host once. A test that fails fails the bake; a host that is not
+// testHost tries the tests of one host once. The bake fails with the first test that does; a host that is not
 // reached, or that another home keeps, does not.
 func (h *Handler) testHost(ctx context.Context, b *baking, target string) error {
 	if err := context.Cause(ctx); err != nil {

@@ -1,0 +1,262 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+)
+
+// mayRun judges that a pass may start a step: every condition of a pass holds, and the deployment is
+// the one that its queues admit.
+func (u *auditor) mayRun(t *audited, n int) {
+	if why := u.why(t, n, ""); why != "" {
+		u.breaks("%s starts, but %s", u.name(t, n), why)
+	}
+	if at := u.of(t).at[n]; at.event == HostStarted && u.started[at.resource] > t.number {
+		u.breaks("I3: %s starts on %s after #%d", u.name(t, n), at.resource, u.started[at.resource])
+	}
+	for _, b := range u.of(t).batches {
+		if !b.region.has(n) || u.holder[b.id] != 0 {
+			continue
+		}
+		for i := range u.deployments {
+			other := &u.deployments[i]
+			latest := u.queueOf(b) == Latest
+			if other != t && (latest || other.number < t.number) && u.waits(other, b.id) {
+				u.breaks("Batches: %s enters %s, queue %s, while #%d waits for it", u.name(t, n), b.id, u.queueOf(b), other.number)
+			}
+		}
+	}
+}
+
+// queueOf: the policy of the version in force.
+func (u *auditor) queueOf(b lawBatch) Queue {
+	if now := u.versions[u.law].byID(b.id); now != nil {
+		return now.queue
+	}
+	return b.queue
+}
+
+// waits: only the lock keeps the deployment from running some step of the batch.
+func (u *auditor) waits(t *audited, id batchID) bool {
+	if t.status != StatusActive || u.holder[id] == t.number {
+		return false
+	}
+	v := u.of(t)
+	for _, b := range v.batches {
+		if b.id != id || u.look(t).resolved.has(b.close) {
+			continue
+		}
+		ready := u.look(t).doable.and(b.region)
+		for n := range v.at {
+			if ready.has(n) && u.why(t, n, id) == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// why returns the first condition of a pass that keeps a step from running; "" if there is none.
+// With a batch to leave out, its lock does not count.
+func (u *auditor) why(t *audited, n int, but batchID) string {
+	v := u.of(t)
+	at := v.at[n]
+	switch {
+	case t.status != StatusActive:
+		return "I11: the deployment is " + string(t.status)
+	case t.held["shop"] || at.stage != "" && u.isHeld(t, at.stage):
+		return "condition 1: it is held"
+	case !v.all.has(n) || !u.look(t).doable.has(n):
+		return "I2: it is not doable"
+	case t.live.has(n) || t.failed.has(n):
+		return "condition 3: it is live or has failed"
+	case at.stage != "" && u.isStopped(t, at.stage):
+		return "I9: the deployment has failed there"
+	case at.label != "" && !slices.Contains(u.artifacts[t.revision], at.label):
+		return "condition 4: the artifact is missing"
+	}
+	if why := u.locked(t, n, but); why != "" {
+		return why
+	}
+	return u.blocked(t, n)
+}
+
+// isHeld: a hold on the stage, or it is beyond the stage until.
+func (u *auditor) isHeld(t *audited, stage string) bool {
+	if t.held[stage] || t.until == "" || t.resumed[stage] {
+		return t.held[stage]
+	}
+	v := u.of(t)
+	last, ok := u.numbers[stepName{"shop/" + t.until, StageStarted}]
+	first := u.numbers[stepName{stage, StageStarted}]
+	return !ok || !v.all.has(last) || first != last && !v.before[last].has(first)
+}
+
+// locked checks condition 5.
+func (u *auditor) locked(t *audited, n int, but batchID) string {
+	v := u.of(t)
+	var around []lawBatch // regions nest, and the smaller come first
+	for _, b := range v.batches {
+		if b.region.has(n) {
+			around = append(around, b)
+		}
+	}
+	for i, b := range around {
+		h := u.holder[b.id]
+		switch {
+		case h == t.number:
+			continue
+		case h != 0 && b.id != but:
+			return fmt.Sprintf("I1: batch %s is held by #%d", b.id, h)
+		case i == len(around)-1 && v.d.Order == Strict:
+			if older := u.keepsOut(t, b); older != 0 {
+				return fmt.Sprintf("condition 5: order strict, and #%d has to pass %s", older, b.id)
+			}
+		}
+		if but == "" && u.queueOf(b) == Latest {
+			for k := range u.deployments {
+				if newer := &u.deployments[k]; newer.number > t.number && u.waits(newer, b.id) {
+					return fmt.Sprintf("condition 5: queue latest, and #%d waits for %s", newer.number, b.id)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// keepsOut: order strict, and an older active deployment that is not held has still to pass.
+func (u *auditor) keepsOut(t *audited, b lawBatch) int64 {
+	for i := range u.deployments {
+		older := &u.deployments[i]
+		if older.number >= t.number || older.status != StatusActive || older.held["shop"] {
+			continue
+		}
+		for _, theirs := range u.of(older).batches {
+			s := u.look(older)
+			if theirs.id == b.id && !u.isHeld(older, stageOf(theirs.oracleBatch.open.target)) && !s.resolved.has(theirs.close) && !s.elided.has(theirs.close) {
+				return older.number
+			}
+		}
+	}
+	return 0
+}
+
+// blocked checks conditions 6 and 7.
+func (u *auditor) blocked(t *audited, n int) string {
+	at := u.of(t).at[n]
+	if !at.host || at.event == HostFinished {
+		return ""
+	}
+	for i := range u.deployments {
+		for _, a := range u.deployments[i].actions {
+			if a.resource == at.resource {
+				return fmt.Sprintf("I4: %s is busy with #%d", at.resource, u.deployments[i].number)
+			}
+		}
+	}
+	if at.event != HostStarted {
+		return ""
+	}
+	if in, limit := u.inFlight(at.group), max(1, u.limit(t, at.group, func(g *Group) Limit { return g.MaxParallel }, true)); in >= limit {
+		return fmt.Sprintf("I9: %d of %d hosts are in flight", in, limit)
+	}
+	return ""
+}
+
+func (u *auditor) limit(t *audited, group string, of func(*Group) Limit, up bool) int {
+	_, g, _, ok := u.of(t).d.Find(group)
+	if !ok {
+		return 0
+	}
+	size, started := t.sizes[group]
+	if !started {
+		size = len(g.Hosts)
+	}
+	return of(g).Of(size, up)
+}
+
+// inFlight counts the hosts of a group: those with a live action, and those that are started,
+// neither finished nor given up, and may proceed.
+func (u *auditor) inFlight(group string) int {
+	count := 0
+	for i := range u.deployments {
+		t := &u.deployments[i]
+		v := u.of(t)
+		for n := range v.at {
+			if !v.all.has(n) || v.at[n].event != HostStarted || v.at[n].group != group {
+				continue
+			}
+			host := u.names[n].target
+			if slices.ContainsFunc(t.actions, func(a auditedAction) bool { return a.host == host }) || t.facts.has(n) && u.mayProceed(t, host) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// mayProceed: a started host is neither finished nor given up, and its deployment is not stopped
+// there nor locked out of a batch over stages.
+func (u *auditor) mayProceed(t *audited, host string) bool {
+	end := u.numbers[stepName{host, HostFinished}]
+	if t.status != StatusActive || t.facts.has(end) || u.look(t).elided.has(end) || u.isStopped(t, stageOf(host)) {
+		return false
+	}
+	for _, b := range u.of(t).batches {
+		if h := u.holder[b.id]; h != 0 && h != t.number && !b.host && b.region.has(end) {
+			return false
+		}
+	}
+	return !slices.Contains(u.failedHosts(t, groupOf(host)), host)
+}
+
+// failedHosts lists the hosts of a group with a failed step that counts: one that is in its version
+// and not elided. First failure first.
+func (u *auditor) failedHosts(t *audited, group string) []string {
+	var list []string
+	for _, n := range t.failures {
+		s := u.names[n]
+		if isHostPath(s.target) && groupOf(s.target) == group && u.counts(t, n) && !slices.Contains(list, s.target) {
+			list = append(list, s.target)
+		}
+	}
+	return list
+}
+
+func (u *auditor) counts(t *audited, n int) bool {
+	return u.of(t).all.has(n) && !u.look(t).elided.has(n)
+}
+
+// failsIn: a failed, untolerated step is in exactly this stage.
+func (u *auditor) failsIn(t *audited, stage string) bool {
+	for _, n := range t.failures {
+		s := u.names[n]
+		if stageOf(s.target) != stage || !u.counts(t, n) {
+			continue
+		}
+		if !isHostPath(s.target) {
+			return true
+		}
+		group := groupOf(s.target)
+		if len(u.failedHosts(t, group))+t.tolerated[group] > u.limit(t, group, func(g *Group) Limit { return g.MaxFailed }, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// isStopped: a failed, untolerated step is in the stage or in a batch around it.
+func (u *auditor) isStopped(t *audited, stage string) bool {
+	if len(t.failures) == 0 {
+		return false
+	}
+	if u.failsIn(t, stage) {
+		return true
+	}
+	for _, b := range u.of(t).batches {
+		if !b.host && slices.Contains(b.ofStages, stage) && slices.ContainsFunc(b.ofStages, func(s string) bool { return u.failsIn(t, s) }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,346 @@
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// auditor reads a log row by row and says which invariant a row breaks. It keeps what the rows say,
+// by the names of steps, and computes everything else from that and the definitions; it never looks
+// at an engine. Invariants are those of doc.go; other rules are named by the page
+// docs/design/deployments.md.
+type auditor struct {
+	*laws
+	law         int // in force
+	deployments []audited
+	artifacts   map[int64][]string // labels, by revision
+	late        map[stepKind]introduction
+	born        map[int64]int // by revision: the law in force at its first deployment
+	holder      map[batchID]int64
+	started     map[Resource]int64
+	broken      string
+}
+
+// audited is what the log says of one deployment.
+type audited struct {
+	number, revision    int64
+	law, from           int
+	status              Status
+	facts, live, failed stepSet
+	asked               stepSet // of live steps: to drain or to end
+	out                 stepSet // excluded, under its law
+	exclusions          []exclusion
+	lacks               []string
+	actions             []auditedAction // live
+	failures            []int           // failed steps, in the order of their rows
+	ranIn               []string        // hosts that it has started, by path
+	sizes, tolerated    map[string]int
+	noted, held         map[string]bool
+	until               string
+	resumed             map[string]bool
+	seen                *sight
+}
+
+// auditedAction is a live action, as it was claimed.
+type auditedAction struct {
+	step        int
+	resource    Resource
+	stage, host string
+}
+
+// sight is what follows from a deployment's steps under its law.
+type sight struct{ elided, resolved, doable stepSet }
+
+func newAuditor(l *laws) *auditor {
+	return &auditor{laws: l, law: -1, artifacts: map[int64][]string{}, late: map[stepKind]introduction{}, born: map[int64]int{},
+		holder: map[batchID]int64{}, started: map[Resource]int64{}}
+}
+
+func (u *auditor) clone() *auditor {
+	c := *u
+	c.artifacts, c.late, c.born, c.holder, c.started = maps.Clone(u.artifacts), maps.Clone(u.late), maps.Clone(u.born), maps.Clone(u.holder), maps.Clone(u.started)
+	c.deployments = slices.Clone(u.deployments)
+	for i := range c.deployments {
+		t := &c.deployments[i]
+		t.exclusions, t.lacks, t.actions = slices.Clone(t.exclusions), slices.Clone(t.lacks), slices.Clone(t.actions)
+		t.failures, t.ranIn, t.sizes, t.tolerated = slices.Clone(t.failures), slices.Clone(t.ranIn), maps.Clone(t.sizes), maps.Clone(t.tolerated)
+		t.noted, t.held, t.resumed = maps.Clone(t.noted), maps.Clone(t.held), maps.Clone(t.resumed)
+	}
+	return &c
+}
+
+// breaks records that a row breaks an invariant; the first one counts.
+func (u *auditor) breaks(format string, args ...any) {
+	if u.broken == "" {
+		u.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+func (u *auditor) of(t *audited) *law { return u.versions[t.law] }
+
+func (u *auditor) name(t *audited, n int) string {
+	return fmt.Sprintf("#%d %s %s", t.number, shortTarget("shop", u.names[n].target), u.names[n].event)
+}
+
+// deployment returns the deployment with a number; nil if there is none.
+func (u *auditor) deployment(number int64) *audited {
+	if number < 1 || int(number) > len(u.deployments) {
+		return nil
+	}
+	return &u.deployments[number-1]
+}
+
+// look returns what follows from the deployment's steps, computed afresh after every change.
+func (u *auditor) look(t *audited) *sight {
+	if t.seen == nil {
+		v := u.of(t)
+		s := sight{elided: v.elided(t.facts, t.live, t.out)}
+		s.resolved = v.resolved(t.facts, s.elided)
+		s.doable = v.doable(s.elided, s.resolved)
+		t.seen = &s
+	}
+	return t.seen
+}
+
+// apply reads a row. law is the number of the version that pipeline-defined puts in force.
+func (u *auditor) apply(row Entry, law int) {
+	t := u.deployment(row.Deployment)
+	switch {
+	case row.Event == PipelineDefined:
+		u.define(law)
+	case row.Event == ArtifactRegistered:
+		label := detail[artifactDetail](row).Label
+		u.artifacts[row.Revision] = append(u.artifacts[row.Revision], label)
+	case row.Event == StepIntroduced:
+		d := detail[IntroducedDetail](row)
+		u.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
+	case row.Event == DeploymentCreated:
+		u.create(row)
+	case row.Class == Fact:
+		u.fact(t, row)
+	case row.Class == Note:
+		u.note(t, row)
+	}
+	u.release()
+}
+
+func (u *auditor) create(row Entry) {
+	if _, known := u.born[row.Revision]; !known {
+		u.born[row.Revision] = u.law
+	}
+	t := audited{number: row.Deployment, revision: row.Revision, law: u.law, from: u.law, status: StatusActive, sizes: map[string]int{}, tolerated: map[string]int{},
+		noted: map[string]bool{}, held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}}
+	for p, i := range u.late {
+		label := artifactLabel(p.event)
+		if i.strict && t.revision <= i.after && !slices.Contains(u.artifacts[t.revision], label) && !u.versions[u.born[t.revision]].pairs[p] {
+			t.exclusions = append(t.exclusions, exclusion{target: p.stage, event: p.event})
+			t.lacks = append(t.lacks, label)
+		}
+	}
+	u.deployments = append(u.deployments, t)
+	u.exclude(&u.deployments[len(u.deployments)-1])
+}
+
+// fact judges and reads the completion of a step.
+func (u *auditor) fact(t *audited, row Entry) {
+	name := stepName{row.Target, row.Event}
+	n, known := u.numbers[name]
+	if !known {
+		u.breaks("I10: %v is a fact of no version", name)
+		return
+	}
+	if t.facts.has(n) {
+		u.breaks("I10: %s is completed twice", u.name(t, n))
+	}
+	if v := u.of(t); v.all.has(n) {
+		if !t.live.has(n) {
+			u.mark(t, n)
+		}
+		if t.status == StatusActive {
+			u.acquire(t, n)
+		}
+		if at := v.at[n]; at.event == HostStarted {
+			u.started[at.resource] = t.number
+			t.ranIn = append(t.ranIn, row.Target)
+		}
+		if row.Event == GroupStarted {
+			_, g, _, _ := v.d.Find(row.Target)
+			t.sizes[row.Target] = len(g.Hosts)
+		}
+	} else if !t.live.has(n) {
+		u.breaks("I2: %s completes, which is no step of its version", u.name(t, n))
+	}
+	before := u.look(t).elided
+	u.endAction(t, n)
+	u.forgive(t, row.Target, row.Event)
+	t.facts.add(n)
+	t.seen = nil
+	before.remove(n)
+	if u.look(t).elided != before {
+		u.breaks("I13: the fact %s elides a step", u.name(t, n))
+	}
+	if row.Event == PipelineFinished {
+		t.status = StatusFinished
+	}
+}
+
+// mark judges a fact without an action.
+func (u *auditor) mark(t *audited, n int) {
+	v := u.of(t)
+	at := v.at[n]
+	if at.work && !(at.event == BuildCompleted && u.hasArtifacts(t, at.stage)) {
+		u.breaks("I2: %s is completed without an action", u.name(t, n))
+	}
+	u.mayRun(t, n)
+	if at.event == PipelineFinished {
+		left := v.all.without(u.look(t).resolved)
+		left.remove(n)
+		if !left.isEmpty() {
+			u.breaks("I6: %s with unresolved steps", u.name(t, n))
+		}
+	}
+}
+
+// hasArtifacts: the revision has every artifact that the build would make for it.
+func (u *auditor) hasArtifacts(t *audited, stage string) bool {
+	v := u.of(t)
+	found := false
+	for n := range v.at {
+		if v.all.has(n) && v.at[n].label != "" && v.at[n].stage == stage {
+			found = true
+			if !t.out.has(n) && !slices.Contains(u.artifacts[t.revision], v.at[n].label) {
+				return false
+			}
+		}
+	}
+	return found
+}
+
+// note judges and reads a note.
+func (u *auditor) note(t *audited, row Entry) {
+	d := detail[StepDetail](row)
+	n, known := u.numbers[stepName{row.Target, d.Event}]
+	switch row.Event {
+	case StepClaimed:
+		u.claim(t, n, known)
+	case StepFailed:
+		if !t.live.has(n) { // the pass fails a step of which the build has no artifact
+			u.lost(t, n)
+		}
+		u.endAction(t, n)
+		t.failed.add(n)
+		t.failures = append(t.failures, n)
+	case StepCanceled:
+		u.endAction(t, n)
+	case StepExcluded, StepSkipped:
+		x := exclusion{target: row.Target, event: d.Event}
+		t.exclusions = append(t.exclusions, x)
+		if label := artifactLabel(d.Event); row.Event == StepExcluded && label != "" && u.late[stepKind{row.Target, d.Event}].strict {
+			t.lacks = append(t.lacks, label)
+		}
+		u.forgive(t, row.Target, d.Event)
+		u.exclude(t)
+	case HostFailureTolerated:
+		u.tolerate(t, row.Target)
+	case RetryRequested:
+		u.retry(t, row.Target, d.Event)
+	case StageFailed:
+		u.stageFailed(t, row.Target)
+	default:
+		u.intent(t, row)
+	}
+	t.seen = nil
+}
+
+// intent reads a note that changes the status of a deployment or what it may start.
+func (u *auditor) intent(t *audited, row Entry) {
+	switch row.Event {
+	case HoldSet:
+		t.held[row.Target] = true
+	case HoldCleared:
+		delete(t.held, row.Target)
+		t.resumed[row.Target] = true
+	case UntilSet:
+		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
+	case PipelineFailed:
+		u.failedWhole(t)
+		t.status = StatusFailed
+	case PipelineSuperseded:
+		u.superseded(t, detail[endDetail](row).Deployment)
+		t.status = StatusSuperseded
+	case PipelineCanceled:
+		if t.status == StatusFinished || t.status == StatusSuperseded {
+			u.breaks("I11: #%d is %s and canceled", t.number, t.status)
+		}
+		t.status = StatusCanceled
+	}
+}
+
+func (u *auditor) claim(t *audited, n int, known bool) {
+	if !known {
+		u.breaks("I2: #%d claims a step of no version", t.number)
+		return
+	}
+	v := u.of(t)
+	if !v.at[n].work {
+		u.breaks("I2: %s is claimed, and is no work", u.name(t, n))
+	}
+	u.mayRun(t, n)
+	u.acquire(t, n)
+	a := auditedAction{step: n, stage: v.at[n].stage}
+	if v.at[n].host {
+		a.host, a.resource = u.names[n].target, v.at[n].resource
+	}
+	before := u.look(t).elided
+	t.actions = append(t.actions, a)
+	t.live.add(n)
+	t.seen = nil
+	if u.look(t).elided != before {
+		u.breaks("I13: the claim %s elides a step", u.name(t, n))
+	}
+}
+
+// lost: only an artifact step of a complete build fails without an action.
+func (u *auditor) lost(t *audited, n int) {
+	at := u.of(t).at[n]
+	if build, ok := u.numbers[stepName{at.stage, BuildCompleted}]; at.label == "" || !ok || !t.facts.has(build) || slices.Contains(u.artifacts[t.revision], at.label) {
+		u.breaks("I2: %s fails without an action", u.name(t, n))
+	}
+}
+
+func (u *auditor) endAction(t *audited, n int) {
+	t.live.remove(n)
+	t.asked.remove(n)
+	t.actions = slices.DeleteFunc(t.actions, func(a auditedAction) bool { return a.step == n })
+	t.seen = nil
+}
+
+func (u *auditor) forgive(t *audited, target, event string) {
+	t.failures = slices.DeleteFunc(t.failures, func(n int) bool {
+		if !isUnder(target, event, u.names[n]) {
+			return false
+		}
+		t.failed.remove(n)
+		return true
+	})
+}
+
+// exclude computes which steps the exclusions cover.
+func (u *auditor) exclude(t *audited) {
+	t.out, t.seen = u.covered(u.of(t), t.exclusions, t.lacks), nil
+}
+
+func (u *auditor) covered(v *law, exclusions []exclusion, lacks []string) stepSet {
+	var out stepSet
+	for n := range v.at {
+		if !v.all.has(n) {
+			continue
+		}
+		if v.at[n].host && slices.Contains(lacks, v.at[n].arch) ||
+			slices.ContainsFunc(exclusions, func(x exclusion) bool { return isUnder(x.target, x.event, u.names[n]) }) {
+			out.add(n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,253 @@
+package pipeline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// cloneEngine returns a copy of an engine that shares nothing with it but what no row changes.
+func cloneEngine(e *Engine) *Engine {
+	c := *e
+	c.plans, c.late, c.born, c.notes = maps.Clone(e.plans), maps.Clone(e.late), maps.Clone(e.born), maps.Clone(e.notes)
+	c.started, c.hostsInFlight = maps.Clone(e.started), maps.Clone(e.hostsInFlight)
+	c.artifacts = maps.Clone(e.artifacts)
+	for revision, labels := range c.artifacts {
+		c.artifacts[revision] = maps.Clone(labels)
+	}
+	c.deployments = make(map[int64]*deployment, len(e.deployments))
+	c.order = make([]*deployment, 0, len(e.order))
+	for _, t := range e.order {
+		d := cloneDeployment(t)
+		c.deployments[t.number] = d
+		c.order = append(c.order, d)
+	}
+	c.active = make([]*deployment, 0, len(e.active))
+	for _, t := range e.active {
+		c.active = append(c.active, c.deployments[t.number])
+	}
+	c.holder = maps.Clone(e.holder)
+	for id, h := range c.holder {
+		h.deployment = c.deployments[h.deployment.number]
+		c.holder[id] = h
+	}
+	c.busy = maps.Clone(e.busy)
+	for r, o := range c.busy {
+		o.deployment = c.deployments[o.deployment.number]
+		c.busy[r] = o
+	}
+	return &c
+}
+
+func cloneDeployment(t *deployment) *deployment {
+	d := *t
+	w := *t.walk
+	w.step, w.later, w.wait, w.open = slices.Clone(w.step), slices.Clone(w.later), slices.Clone(w.wait), slices.Clone(w.open)
+	w.fresh, w.pending = slices.Clone(w.fresh), slices.Clone(w.pending)
+	d.walk = &w
+	d.notes, d.held, d.resumed, d.away = maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(t.resumed), maps.Clone(t.away)
+	d.beyond, d.at, d.exclusions = slices.Clone(t.beyond), slices.Clone(t.at), slices.Clone(t.exclusions)
+	d.live, d.approvals = maps.Clone(t.live), maps.Clone(t.approvals)
+	for name, l := range d.live {
+		step := *l
+		d.live[name] = &step
+	}
+	d.liveAt, d.failures, d.left, d.lacks = maps.Clone(t.liveAt), maps.Clone(t.failures), maps.Clone(t.left), maps.Clone(t.lacks)
+	d.sizes, d.tolerated, d.noted, d.holds = maps.Clone(t.sizes), maps.Clone(t.tolerated), maps.Clone(t.noted), maps.Clone(t.holds)
+	d.failing, d.broken, d.inFlight = slices.Clone(t.failing), slices.Clone(t.broken), slices.Clone(t.inFlight)
+	q := &d.queue
+	q.heap, q.parked, q.listed, q.starts = slices.Clone(q.heap), slices.Clone(q.parked), slices.Clone(q.listed), slices.Clone(q.starts)
+	for g := range q.starts {
+		q.starts[g].waiting = slices.Clone(q.starts[g].waiting)
+	}
+	return &d
+}
+
+// state identifies a state of a world: two states with the same value have the same future.
+type state [16]byte
+
+// fingerprint identifies an engine's state: what it has folded, and what it keeps beside that. It
+// leaves out positions, times, texts for people and the numbers of notes, on which no decision
+// depends, and what a pass keeps for the next one (what it has asked of live actions, what it has
+// still to look at), which a fold of the log does not have. Versions are named by their graphs, since an edit that is undone leads back.
+func fingerprint(b *bytes.Buffer, e *Engine, graphs map[*Graph]int) {
+	fmt.Fprintf(b, "%d", graphs[e.plans[e.version]])
+	for _, t := range e.order {
+		printDeployment(b, t, graphs)
+	}
+	for _, id := range sortedKeys(e.holder) {
+		fmt.Fprintf(b, "\n%s>%d", id, e.holder[id].deployment.number)
+	}
+	printMap(b, e.busy, func(r Resource) string { return r.Address + r.Service }, func(o occupant) any { return o.deployment.number })
+	printMap(b, e.started, func(r Resource) string { return r.Address + r.Service }, func(n int64) any { return n })
+	printMap(b, e.hostsInFlight, identical, func(n int) any { return n })
+	printMap(b, e.late, func(p stepKind) string { return p.stage + p.event }, func(i introduction) any { return i })
+	for _, revision := range slices.Sorted(maps.Keys(e.artifacts)) {
+		fmt.Fprintf(b, "\n%d:%v", revision, sortedKeys(e.artifacts[revision]))
+	}
+	for _, revision := range slices.Sorted(maps.Keys(e.born)) {
+		fmt.Fprintf(b, "\n%d@%d", revision, graphs[e.born[revision]])
+	}
+}
+
+func printDeployment(b *bytes.Buffer, t *deployment, graphs map[*Graph]int) {
+	b.WriteByte('\n')
+	for _, n := range []int{int(t.number), int(t.revision), graphs[t.plan], graphs[t.from], len(t.status), t.done, t.elided, t.passed} {
+		b.WriteByte(byte(n))
+	}
+	b.WriteString(string(t.status))
+	b.WriteString(t.until)
+	for n, s := range t.step {
+		b.WriteByte(byte(s))
+		b.WriteByte(byte(t.wait[t.walk.g.component[n]])<<4 | byte(t.open[t.walk.g.component[n]])<<1 | flag1(t.later[t.walk.g.component[n]]))
+	}
+	b.WriteByte(flag1(t.interrupt))
+	for _, on := range t.inFlight {
+		b.WriteByte(flag1(on))
+	}
+	for _, n := range slices.Concat(t.failing, t.broken, t.offered()) {
+		b.WriteByte(byte(n))
+	}
+	printNames(b, t)
+}
+
+// printNames adds what a deployment keeps by name.
+func printNames(b *bytes.Buffer, t *deployment) {
+	for _, name := range t.live.sorted() {
+		fmt.Fprintf(b, "\nL%s %s %v", name.target, name.event, t.live[name].resource)
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(t.failures), func(a, b stepName) int { return int(t.failures[a].seq - t.failures[b].seq) }) {
+		fmt.Fprintf(b, "\nF%s %s", name.target, name.event)
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(t.away), compareNames) {
+		fmt.Fprintf(b, "\nA%s %s", name.target, name.event)
+	}
+	var out []string
+	for _, x := range t.exclusions {
+		out = append(out, x.target+" "+x.event)
+	}
+	slices.Sort(out)
+	for _, x := range slices.Compact(out) {
+		b.WriteString("\nX" + x)
+	}
+	printMap(b, t.left, identical, func(i identity) any { return i })
+	printMap(b, t.lacks, identical, func(v bool) any { return v })
+	printMap(b, t.sizes, identical, func(v int) any { return v })
+	printMap(b, t.tolerated, identical, func(v int) any { return v })
+	printMap(b, t.noted, identical, func(v bool) any { return v })
+	printMap(b, t.holds, func(id batchID) string { return string(id) }, func(v bool) any { return v })
+	printMap(b, t.held, identical, func(hold) any { return true })
+	printMap(b, t.resumed, identical, func(v bool) any { return v })
+}
+
+// offered lists the doable steps that a pass would find: what is queued and what the walk has found
+// since. It leaves the queue as it is.
+func (t *deployment) offered() []int32 {
+	list := slices.Clone(t.fresh)
+	if t.queue.epoch == t.epoch {
+		list = slices.Concat(list, t.queue.heap, t.queue.parked)
+		for g := range t.queue.starts {
+			list = append(list, t.queue.starts[g].waiting...)
+		}
+	}
+	list = slices.DeleteFunc(list, func(n int32) bool { return t.is(n, claimed|failed) || !t.isDoable(n) })
+	slices.Sort(list)
+	return append([]int32{-1}, slices.Compact(list)...)
+}
+
+func identical(s string) string { return s }
+
+func flag1(on bool) byte {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// printMap adds a map in the order of its keys; entries that are zero count like those that are
+// missing.
+func printMap[K comparable, V comparable](b *bytes.Buffer, m map[K]V, key func(K) string, value func(V) any) {
+	var zero V
+	list := make([]string, 0, len(m))
+	for k, v := range m {
+		if v != zero || value(v) == true {
+			list = append(list, fmt.Sprint(key(k), "=", value(v)))
+		}
+	}
+	slices.Sort(list)
+	b.WriteByte('\n')
+	for _, s := range list {
+		b.WriteString(s)
+		b.WriteByte(' ')
+	}
+}
+
+func hashed(b *bytes.Buffer) state {
+	sum := sha256.Sum256(b.Bytes())
+	return state(sum[:len(state{})])
+}
+
+// TestCloneSharesNothingThatChanges finds a field that cloneEngine forgets.
+func TestCloneSharesNothingThatChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, greeter())
+	w.create(1, 1)
+	w.artifact(1, "amd64")
+	w.decide()
+	w.create(2, 2)
+	w.decide()
+	w.fold(Entry{Deployment: 1, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: HostReplicated})})
+	w.decide()
+	s := sharing{t, map[uintptr]bool{}}
+	s.compare("engine", reflect.ValueOf(w.engine), reflect.ValueOf(cloneEngine(w.engine)))
+	if len(s.seen) < 5 {
+		t.Errorf("only %d structures were compared", len(s.seen))
+	}
+}
+
+// sharing compares two values by reflection, and reports the maps, slices and pointers that they share.
+type sharing struct {
+	t    *testing.T
+	seen map[uintptr]bool
+}
+
+// unchanging are the types whose values are never written to once they are made.
+var unchanging = []reflect.Type{reflect.TypeFor[*Graph](), reflect.TypeFor[*adjacency](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time]()}
+
+func (s sharing) compare(path string, a, b reflect.Value) {
+	if slices.Contains(unchanging, a.Type()) || path == "engine.deployments[].queue.turn" {
+		return
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		if a.Pointer() == 0 || a.Kind() == reflect.Slice && a.Len() == 0 || s.seen[a.Pointer()] {
+			return
+		}
+		s.seen[a.Pointer()] = true
+		if a.Pointer() == b.Pointer() {
+			s.t.Errorf("%s is shared", path)
+		}
+	}
+	switch a.Kind() {
+	case reflect.Pointer:
+		s.compare(path, a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			s.compare(path+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+		}
+	case reflect.Map:
+		for _, k := range a.MapKeys() {
+			s.compare(path+"[]", a.MapIndex(k), b.MapIndex(k))
+		}
+	case reflect.Slice:
+		for i := range a.Len() {
+			s.compare(path+"[]", a.Index(i), b.Index(i))
+		}
+	}
+}
