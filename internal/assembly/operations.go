@@ -23,6 +23,8 @@ type Operations interface {
 	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
+	Services(ctx context.Context, pipeline string) ([]server.ServiceView, error)
+	ServiceStatus(ctx context.Context, pipeline, target string) (server.ServiceStatusView, error)
 	ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
 	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
 

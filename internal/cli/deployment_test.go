@@ -283,15 +283,39 @@ func TestAnEmptyLogIsExplained(t *testing.T) {
 func TestServiceLog(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{log: server.ServiceLogView{Text: "ready\x1b]0;title\x07\n\x1b[31mred\n"}}, newOutput(asText)
-	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, Pipeline: "greeter", Host: "/beta/all/oak/", Raw: o.Out, Out: o.Printer}); err != nil {
+	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "/beta/all/oak/"}, Raw: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "ServiceLog greeter greeter/beta/all/oak")
 	o.want(t, "ready\nred\n", "")
 	o = newOutput(asText)
-	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, Pipeline: "greeter", Host: "oak", Colours: true, Raw: o.Out, Out: o.Printer}); err != nil || o.out.String() != "ready\n\x1b[31mred\x1b[0m\n" {
+	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "oak"}, Colours: true, Raw: o.Out, Out: o.Printer}); err != nil || o.out.String() != "ready\n\x1b[31mred\x1b[0m\n" {
 		t.Errorf("%v, printed %q", err, o.out.String())
 	}
+}
+
+func TestListServices(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{services: []server.ServiceView{{Target: "greeter/beta/all/oak", Name: "greeter", Manager: "process", State: &server.Services{State: server.ServiceDown}}}}, newOutput(asText)
+	if err := runListServices(t.Context(), listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: noon}); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Services greeter")
+	o.want(t, "HOST          RUNS  STATE  RESTARTS  SINCE  REMARK\nbeta/all/oak  -     down   0         -\n", "")
+	o = newOutput(asJSON)
+	if err := runListServices(t.Context(), listServicesOptions{Services: &fake{}, Pipeline: "greeter", Out: o.Printer, Now: noon}); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "[]\n", "")
+}
+
+func TestServiceStatusOffersTheLikelyHost(t *testing.T) {
+	t.Parallel()
+	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
+	f := &fake{errs: map[string]error{"ServiceStatus": fault.New(fault.NotFound, "not found")}, version: journal.Version{Definition: definition}}
+	err := runServiceStatus(t.Context(), serviceStatusOptions{Services: f, At: serviceHost{"greeter", "oak"}, Out: newOutput(asText).Printer, Now: noon})
+	wantFault(t, err, fault.NotFound, "not found", "waybill service status greeter beta/all/oak")
+	f.wantCalls(t, "ServiceStatus greeter greeter/oak", "Version greeter 0")
 }
 
 func TestServiceLogOffersTheLikelyHost(t *testing.T) {
@@ -299,15 +323,15 @@ func TestServiceLogOffersTheLikelyHost(t *testing.T) {
 	missing := fault.New(fault.NotFound, "host greeter/oak not found")
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
 	f := &fake{errs: map[string]error{"ServiceLog": missing}, version: journal.Version{Definition: definition}}
-	for host, hint := range map[string]string{"oak": "waybill service log greeter beta/all/oak", "zzzzzzzzz": "",
-		"beta": "waybill service log greeter beta/all/oak", "beta/all": "waybill service log greeter beta/all/oak"} {
-		err := runServiceLog(t.Context(), serviceLogOptions{Log: f, Pipeline: "greeter", Host: host, Raw: io.Discard, Out: newOutput(asText).Printer})
+	for host, hint := range map[string]string{"oak": "waybill service logs greeter beta/all/oak", "zzzzzzzzz": "",
+		"beta": "waybill service logs greeter beta/all/oak", "beta/all": "waybill service logs greeter beta/all/oak"} {
+		err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", host}, Raw: io.Discard, Out: newOutput(asText).Printer})
 		if !fault.Is(err, fault.NotFound) || fault.HintOf(err) != hint {
 			t.Errorf("%s: %v, hint %q", host, err, fault.HintOf(err))
 		}
 	}
 	f.errs["Version"] = errAway
-	err := runServiceLog(t.Context(), serviceLogOptions{Log: f, Pipeline: "greeter", Host: "oak", Raw: io.Discard, Out: newOutput(asText).Printer})
+	err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "oak"}, Raw: io.Discard, Out: newOutput(asText).Printer})
 	wantFault(t, err, fault.NotFound, "not found", "")
 }
 

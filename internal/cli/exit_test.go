@@ -55,7 +55,7 @@ var exitStatuses = map[string]exits{
 	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
 	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"), "run": projects, "ship": projects, "status": reads,
-	"service log":  reads.with("greeter beta/all/oak"),
+	"service list": reads.with("greeter"), "service logs": reads.with("greeter beta/all/oak"), "service status": reads.with("greeter beta/all/oak"),
 	"serve":        {"api --listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
 	"token create": {"deploys --scope execute", fault.ExitDone, fault.ExitUsage, fault.ExitUsage}, "token list": beside, "token revoke": beside.with("deploys"),
 	"up":      {"--listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},

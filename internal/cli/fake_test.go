@@ -54,6 +54,8 @@ type fake struct {
 	processes   []server.ProcessOffering
 	status      server.StatusView
 	log         server.ServiceLogView
+	services    []server.ServiceView
+	service     server.ServiceStatusView
 	tokens      []token.Token
 	files       string // that were stored
 }
@@ -283,6 +285,14 @@ func (f *fake) RunProcess(_ context.Context, id string, inputs json.RawMessage, 
 }
 
 func (f *fake) Status(context.Context) (server.StatusView, error) { return f.status, f.call("Status") }
+
+func (f *fake) Services(_ context.Context, name string) ([]server.ServiceView, error) {
+	return f.services, f.call("Services", name)
+}
+
+func (f *fake) ServiceStatus(_ context.Context, name, target string) (server.ServiceStatusView, error) {
+	return f.service, f.call("ServiceStatus", name, target)
+}
 
 func (f *fake) ServiceLog(_ context.Context, name, target string) (server.ServiceLogView, error) {
 	return f.log, f.call("ServiceLog", name, target)

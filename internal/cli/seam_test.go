@@ -103,8 +103,14 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 		"revision show": func(ctx context.Context, f *fake, o *output) error {
 			return runShowRevision(ctx, showRevisionOptions{Log: f, Pipeline: "greeter", Label: "r1", Out: o.Printer})
 		},
-		"service log": func(ctx context.Context, f *fake, o *output) error {
-			return runServiceLog(ctx, serviceLogOptions{Log: f, Pipeline: "greeter", Host: "beta/all/oak", Raw: o.Out, Out: o.Printer})
+		"service list": func(ctx context.Context, f *fake, o *output) error {
+			return runListServices(ctx, listServicesOptions{Services: f, Pipeline: "greeter", Out: o.Printer, Now: noon})
+		},
+		"service status": func(ctx context.Context, f *fake, o *output) error {
+			return runServiceStatus(ctx, serviceStatusOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer, Now: noon})
+		},
+		"service logs": func(ctx context.Context, f *fake, o *output) error {
+			return runServiceLog(ctx, serviceLogOptions{Log: f, At: serviceHost{"greeter", "beta/all/oak"}, Raw: o.Out, Out: o.Printer})
 		},
 		"ship": func(ctx context.Context, f *fake, o *output) error {
 			return runShip(ctx, shipOptions{Revisions: f, Deployments: f, Pipelines: f, Edits: f, Entries: f, Pipeline: "greeter", Label: "r1", Out: o.Printer, Now: noon})

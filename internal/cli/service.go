@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,29 +17,122 @@ import (
 )
 
 func serviceCommand(a *app) *cobra.Command {
-	return group("service", "Read what services printed", "A service is what a deployment starts on a host.", serviceLogCommand(a))
+	return group("service", "Read what runs on hosts, and what it printed", "A service is what a deployment starts on a host.",
+		serviceListCommand(a), serviceStatusCommand(a), serviceLogsCommand(a))
 }
 
-func serviceLogCommand(a *app) *cobra.Command {
+func serviceListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "log [PIPELINE] HOST",
-		Short: "Print what the service on a host printed last",
-		Long: `Prints the newest output of the service on a host, at most 1 MiB, also that from before its last
-start. HOST is STAGE/GROUP/HOST. Control characters and sequences are left out;
-on a terminal colours stay. The output is on the machine that runs the service: with --server a
-server on that machine reads it, which needs a token. Without PIPELINE: this folder's pipeline.`,
-		Example: examples("waybill service log beta/all/oak", "waybill service log greeter beta/all/oak | tail",
-			"waybill service log greeter beta/all/oak --server http://127.0.0.1:7070"),
-		Args:              arguments(1, 2, "HOST", "HOST"),
-		ValidArgsFunction: completeHosts(a),
+		Use:   "list [PIPELINE]",
+		Short: "List the hosts of a pipeline, what each runs and whether it is up",
+		Long: `Lists each host with the revision that it runs by the log, the state of its service as the host
+reports it, how often its supervisor has restarted it, and since when it is up. At most 100 hosts are
+asked. Without PIPELINE: this folder's pipeline.`,
+		Example:           examples("waybill service list greeter", `waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`),
+		Args:              arguments(0, 1, "PIPELINE"),
+		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				name, err := a.pipelineName(given[:len(given)-1])
+				name, err := a.pipelineName(given)
 				if err != nil {
 					return err
 				}
-				return runServiceLog(ctx, serviceLogOptions{Log: s, Pipeline: name, Host: given[len(given)-1],
-					Colours: onTerminal(a.out), Raw: show.Ungated(a.out), Out: a.printer()})
+				return runListServices(ctx, listServicesOptions{Services: s, Pipeline: name, Out: a.printer(), Now: time.Now})
+			})
+		},
+	}
+}
+
+type listServicesOptions struct {
+	Services interface {
+		Services(ctx context.Context, pipeline string) ([]server.ServiceView, error)
+	}
+	Pipeline string
+	Out      show.Printer
+	Now      func() time.Time
+}
+
+// runListServices prints the services of a pipeline.
+func runListServices(ctx context.Context, o listServicesOptions) error {
+	all, err := o.Services.Services(ctx, o.Pipeline)
+	if err != nil {
+		return err
+	}
+	return show.List(o.Out, all, "no hosts", func(all []server.ServiceView) []string { return show.Services(o.Pipeline, all, o.Now()) })
+}
+
+func serviceStatusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status [PIPELINE] HOST",
+		Short: "Show all that a host reports of its service",
+		Long: `Asks the host for its releases, the deployment that was there last, the supervisor and the service,
+restarts, the last exit status, and whether a switch is not final yet. HOST is STAGE/GROUP/HOST.
+Without PIPELINE: this folder's pipeline.`,
+		Example:           examples("waybill service status beta/all/oak", "waybill service status greeter beta/all/oak -o json"),
+		Args:              arguments(1, 2, "HOST", "HOST"),
+		ValidArgsFunction: completeHosts(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
+				return runServiceStatus(ctx, serviceStatusOptions{Services: s, At: at, Out: a.printer(), Now: time.Now})
+			})
+		},
+	}
+}
+
+type serviceStatusOptions struct {
+	Services interface {
+		versionReader
+		ServiceStatus(ctx context.Context, pipeline, target string) (server.ServiceStatusView, error)
+	}
+	At  serviceHost
+	Out show.Printer
+	Now func() time.Time
+}
+
+// runServiceStatus prints what a host reports of its service.
+func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
+	view, err := o.Services.ServiceStatus(ctx, o.At.Pipeline, o.At.target())
+	if err != nil {
+		return o.At.withLikely(ctx, o.Services, "status", err)
+	}
+	return o.Out.Answer(view, show.ServiceStatus(view, o.Now())...)
+}
+
+// serviceHost is a host as a command line names it.
+type serviceHost struct {
+	Pipeline string
+	Host     string // stage/group/host
+}
+
+func (h serviceHost) target() string { return fullTarget(h.Pipeline, h.Host) }
+
+// withServiceHost calls run with the host of the arguments [PIPELINE] HOST.
+func (a *app) withServiceHost(c *cobra.Command, given []string, run func(context.Context, *assembly.Session, serviceHost) error) error {
+	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+		name, err := a.pipelineName(given[:len(given)-1])
+		if err != nil {
+			return err
+		}
+		return run(ctx, s, serviceHost{name, given[len(given)-1]})
+	})
+}
+
+func serviceLogsCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "logs [PIPELINE] HOST",
+		Aliases: []string{"log"},
+		Short:   "Print what the service on a host printed last",
+		Long: `Prints the newest output of the service on a host, at most 1 MiB, also that from before its last
+start. HOST is STAGE/GROUP/HOST. Control characters and sequences are left out;
+on a terminal colours stay. The output is on the machine that runs the service: with --server a
+server reads it there, which needs a token. Without PIPELINE: this folder's pipeline.`,
+		Example: examples("waybill service logs beta/all/oak", "waybill service logs greeter beta/all/oak | tail",
+			"waybill service logs greeter beta/all/oak --server http://127.0.0.1:7070"),
+		Args:              arguments(1, 2, "HOST", "HOST"),
+		ValidArgsFunction: completeHosts(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
+				return runServiceLog(ctx, serviceLogOptions{Log: s, At: at, Colours: onTerminal(a.out), Raw: show.Ungated(a.out), Out: a.printer()})
 			})
 		},
 	}
@@ -49,21 +143,17 @@ type serviceLogOptions struct {
 		versionReader
 		ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
 	}
-	Pipeline, Host string
-	Colours        bool      // of the service's own text pass
-	Raw            io.Writer // Out without its gate
-	Out            show.Printer
+	At      serviceHost
+	Colours bool      // of the service's own text pass
+	Raw     io.Writer // Out without its gate
+	Out     show.Printer
 }
 
 // runServiceLog prints what a service printed, without what a terminal would obey.
 func runServiceLog(ctx context.Context, o serviceLogOptions) error {
-	target := fullTarget(o.Pipeline, o.Host)
-	view, err := o.Log.ServiceLog(ctx, o.Pipeline, target)
-	if fault.Is(err, fault.NotFound) {
-		err = o.withLikelyHost(ctx, err, target)
-	}
+	view, err := o.Log.ServiceLog(ctx, o.At.Pipeline, o.At.target())
 	if err != nil {
-		return err
+		return o.At.withLikely(ctx, o.Log, "logs", err)
 	}
 	if o.Out.JSON {
 		return o.Out.Document(view)
@@ -77,17 +167,20 @@ func runServiceLog(ctx context.Context, o serviceLogOptions) error {
 	return nil
 }
 
-// withLikelyHost adds the host that the person may have meant to an error.
-func (o serviceLogOptions) withLikelyHost(ctx context.Context, err error, target string) error {
-	v, failed := o.Log.Version(ctx, o.Pipeline, 0)
+// withLikely adds the host that the person may have meant to the error of a command that has not found it.
+func (h serviceHost) withLikely(ctx context.Context, log versionReader, command string, err error) error {
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	v, failed := log.Version(ctx, h.Pipeline, 0)
 	if failed != nil {
 		return err
 	}
-	likely := likelyHost(&v.Definition, target)
+	likely := likelyHost(&v.Definition, h.target())
 	if likely == "" {
 		return err
 	}
-	return fault.Wrap(fault.NotFound, err).WithHint("waybill service log %s %s", o.Pipeline, strings.TrimPrefix(likely, o.Pipeline+"/"))
+	return fault.Wrap(fault.NotFound, err).WithHint("waybill service %s %s %s", command, h.Pipeline, strings.TrimPrefix(likely, h.Pipeline+"/"))
 }
 
 // likelyHost returns the host that a person meant by a target: one below it, one whose path ends with it, or the nearest

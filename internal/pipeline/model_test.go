@@ -44,7 +44,7 @@ type modelRun struct {
 	oracle int // states that were compared with the oracle
 }
 
-// TestEveryInterleaving is the model checker. In each small world it plays every interleaving of
+// TestEveryInterleaving checks a model of the engine. In each small world it plays every interleaving of
 // passes, ends of actions (done, failed, canceled), retries, cancels, skips, holds and edits. After
 // every move it checks the invariants of doc.go by an auditor that reads the rows; the engine's own
 // assertions (those marked °) count too. Every state is folded again from its rows before the search

@@ -15,7 +15,7 @@ type opinion struct {
 	yes bool
 }
 
-// admitted is condition 8: where a stage, a group, a wave or a host starts, there is no freeze, a window is open, and enough
+// admitted checks condition 8: where a stage, a group, a wave or a host starts, there is no freeze, a window is open, and enough
 // people agree.
 func (o *oracle) admitted(t *oracleDeployment, s stepName) verdict {
 	if !slices.Contains([]string{StageStarted, GroupStarted, WaveStarted, HostStarted}, s.event) {

@@ -42,6 +42,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerRevisions()
 	a.registerDeployments()
 	a.registerApprovals()
+	a.registerServices()
 	a.registerLog()
 	a.registerActions()
 	a.registerActionCommands()

@@ -80,9 +80,6 @@ func (a *api) registerPipelines() {
 	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, plan, a.plan)
-	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")
-	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
-	handle(a, log, a.serviceLog)
 	handle(a, readOperation("list-resources", "/resources", "What runs where"), a.resources)
 }
 

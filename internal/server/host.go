@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -22,6 +23,7 @@ type HostView struct {
 	service pipeline.Service // the host's service by the definition
 	release string           // name of the release of Runs on the host; "": not known
 	stopped bool             // waybill pipeline stop ended the service, and nothing has started it since
+	skipped bool             // the service was not looked at: the request had looked at mostLooks already
 }
 
 // Running is the release on a host.
@@ -47,10 +49,18 @@ type Services struct {
 	Restarts int    `json:"restarts"`        // by its supervisor, since the release was started
 	Exit     string `json:"exit,omitempty"`  // its last exit status
 	Error    string `json:"error,omitempty"` // why the state is not known
+
+	Since time.Time `json:"since,omitzero"` // when the service was started last, by the host's clock; left out: it is not up
 }
 
-// ServiceDown is the state of a service that neither runs nor is being restarted, as after a restart of its machine.
-const ServiceDown = "down"
+// The states of a service.
+const (
+	ServiceUp         = "up"
+	ServiceRestarting = "restarting" // its supervisor waits before it starts it again
+	ServiceDown       = "down"       // neither runs nor is being restarted, as after a restart of its machine
+	ServiceStopped    = "stopped"    // down, by waybill pipeline stop
+	ServiceUnknown    = "unknown"    // Error says why
+)
 
 // String returns a text such as "up, 3 restarts, last exit status 1".
 func (s Services) String() string {
@@ -127,7 +137,13 @@ const (
 	lookTakes   = 5 * time.Second // time limit of one look
 )
 
-var errUnseen = fmt.Errorf("not seen within %s", lookTakes)
+var (
+	errUnseen     = fmt.Errorf("not seen within %s", lookTakes)
+	errLookFailed = errors.New("the look at it failed")
+)
+
+// managerProcess is the manager of services that Waybill supervises.
+const managerProcess = "process"
 
 // looks holds the recent looks at services and those under way, by host and service.
 type looks struct {
@@ -136,14 +152,21 @@ type looks struct {
 	slots chan struct{} // one for each program that runs
 }
 
-// look is one look at a service. done is closed once found and at are set.
+// look is one look at a service. done is closed once seen is set.
 type look struct {
-	done  chan struct{}
-	at    time.Time
-	found *Services
+	done chan struct{}
+	seen sight
 }
 
-// inspectServices fills in the state of the services on this machine.
+// sight is what a host answered about a service.
+type sight struct {
+	state step.State
+	known bool      // false: nothing was ever deployed there, or the host is out of this process's reach
+	err   error     // why there is no answer
+	at    time.Time // when it was answered
+}
+
+// inspectServices fills in the state of the services that Waybill supervises, of at most mostLooks hosts.
 func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 	if s.Inspect == nil {
 		return
@@ -154,41 +177,48 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 	left := mostLooks
 	for i := range views {
 		view := &views[i]
-		if left == 0 || view.Runs == nil || view.service.Manager != "process" {
+		if view.Runs == nil || view.service.Manager != managerProcess {
+			continue
+		}
+		if left == 0 {
+			view.skipped = true
 			continue
 		}
 		left--
-		wait.Go(func() {
-			view.Service = s.lookAtService(ctx, view.place, view.service.Name)
-			if view.Service != nil && view.Service.State == ServiceDown && view.stopped {
-				view.Service = &Services{State: "stopped", Release: view.Service.Release}
-			}
-		})
+		wait.Go(func() { view.see(s.lookAtService(ctx, view.place, view.service.Name)) })
 	}
 	wait.Wait()
 }
 
-// lookAtService returns the state of a service, from a recent look or from a new one. Requests that ask at the same time
-// share one look. A look that takes too long is reported inside the state.
-func (s *Service) lookAtService(ctx context.Context, at pipeline.Place, service string) *Services {
+// see fills in the state of the host's service.
+func (v *HostView) see(seen sight) {
+	v.Service = serviceOf(seen)
+	if v.Service != nil && v.Service.State == ServiceDown && v.stopped {
+		v.Service = &Services{State: ServiceStopped, Release: v.Service.Release}
+	}
+}
+
+// lookAtService returns what a host says of a service, from a recent look or from a new one. Requests that ask at the same
+// time share one look. A look that takes too long is reported as an error of the sight.
+func (s *Service) lookAtService(ctx context.Context, at pipeline.Place, service string) sight {
 	l, mine := s.looks.joinLook(at.Host.URL + "\x00" + at.Host.Root + "\x00" + service)
 	if mine {
 		// Other requests may wait for this look, so the end of this request does not cut it short.
 		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
 		defer cancel()
-		l.found = &Services{State: "unknown", Error: "the look at it failed"} // stays if inspectService panics
+		l.seen = sight{err: errLookFailed} // stays if inspectService panics
 		defer func() {
-			l.at = time.Now()
+			l.seen.at = time.Now()
 			close(l.done)
 		}()
-		l.found = s.inspectService(whole, at, service)
-		return l.found
+		l.seen = s.inspectService(whole, at, service)
+		return l.seen
 	}
 	select {
 	case <-l.done:
-		return l.found
+		return l.seen
 	case <-ctx.Done():
-		return unseen(ctx)
+		return sight{err: context.Cause(ctx)}
 	}
 }
 
@@ -199,7 +229,7 @@ func (k *looks) joinLook(key string) (l *look, mine bool) {
 	maps.DeleteFunc(k.all, func(_ string, l *look) bool {
 		select {
 		case <-l.done:
-			return time.Since(l.at) >= lookLasts
+			return time.Since(l.seen.at) >= lookLasts
 		default:
 			return false
 		}
@@ -212,39 +242,32 @@ func (k *looks) joinLook(key string) (l *look, mine bool) {
 	return l, true
 }
 
-// inspectService runs the program that looks at a service. It returns nil for a host of another machine.
-func (s *Service) inspectService(ctx context.Context, at pipeline.Place, service string) *Services {
+// inspectService runs the program that looks at a service.
+func (s *Service) inspectService(ctx context.Context, at pipeline.Place, service string) (seen sight) {
 	select {
 	case s.looks.slots <- struct{}{}:
 		defer func() { <-s.looks.slots }()
 	case <-ctx.Done():
-		return unseen(ctx)
+		return sight{err: context.Cause(ctx)}
 	}
-	state, known, err := s.Inspect(ctx, at, service)
+	seen.state, seen.known, seen.err = s.Inspect(ctx, at, service)
+	return seen
+}
+
+// serviceOf returns the state of a service as its host reports it; nil if the host knows nothing of it.
+func serviceOf(seen sight) *Services {
+	state := seen.state
 	switch {
-	case err != nil:
-		return &Services{State: "unknown", Error: err.Error()}
-	case !known:
+	case seen.err != nil:
+		return &Services{State: ServiceUnknown, Error: seen.err.Error()}
+	case !seen.known:
 		return nil
-	}
-	return serviceOf(state)
-}
-
-// unseen returns the state of a service that was not looked at in time.
-func unseen(ctx context.Context) *Services {
-	return &Services{State: "unknown", Error: context.Cause(ctx).Error()}
-}
-
-// serviceOf returns the state of a service as its host reports it.
-func serviceOf(state step.State) *Services {
-	s := &Services{State: "up", Release: state.Running, Restarts: state.Restarts, Exit: state.Exit}
-	switch {
 	case state.Service == 0 && state.Supervisor == 0:
-		s.State, s.Release = ServiceDown, state.Release
+		return &Services{State: ServiceDown, Release: state.Release, Restarts: state.Restarts, Exit: state.Exit}
 	case state.Service == 0:
-		s.State = "restarting"
+		return &Services{State: ServiceRestarting, Release: state.Running, Restarts: state.Restarts, Exit: state.Exit}
 	}
-	return s
+	return &Services{State: ServiceUp, Release: state.Running, Restarts: state.Restarts, Exit: state.Exit, Since: state.Started}
 }
 
 // restless is the number of restarts from which a service counts as a trouble.
@@ -273,11 +296,11 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	s.inspectServices(ctx, views)
 	var all []Trouble
 	for _, v := range views {
-		if v.Service == nil || v.Service.State == "stopped" || v.Service.State == "up" && v.Service.Restarts < restless {
+		if v.Service == nil || v.Service.State == ServiceStopped || v.Service.State == ServiceUp && v.Service.Restarts < restless {
 			continue
 		}
 		name, host, _ := strings.Cut(v.Target, "/")
-		hint := "waybill service log " + name + " " + host
+		hint := "waybill service logs " + name + " " + host
 		if v.Service.State == ServiceDown {
 			hint = "waybill ship --again starts it; " + hint + " prints its output"
 		}

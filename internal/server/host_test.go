@@ -125,15 +125,15 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {
 			return step.State{Service: 1}, true, nil
 		}
-		if got := s.lookAtService(t.Context(), host, "web"); got == nil || got.State != "unknown" {
+		if got := serviceOf(s.lookAtService(t.Context(), host, "web")); got == nil || got.State != "unknown" {
 			t.Errorf("a moment after: %+v, want unknown", got)
 		}
 		s.looks.mu.Lock()
 		for _, l := range s.looks.all {
-			l.at = l.at.Add(-lookLasts)
+			l.seen.at = l.seen.at.Add(-lookLasts)
 		}
 		s.looks.mu.Unlock()
-		if got := s.lookAtService(t.Context(), host, "web"); got == nil || got.State != "up" {
+		if got := serviceOf(s.lookAtService(t.Context(), host, "web")); got == nil || got.State != "up" {
 			t.Errorf("later: %+v, want up", got)
 		}
 	})

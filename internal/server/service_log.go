@@ -34,7 +34,7 @@ func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceL
 	view := ServiceLogView{Target: target}
 	service := d.ServiceOf(at.Stage, at.Group, at.Host)
 	view.Service = service.Name
-	if service.Manager != "process" {
+	if service.Manager != managerProcess {
 		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", target, service.Manager)
 	}
 	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not within reach of this machine, or does not exist yet", target).
@@ -55,13 +55,8 @@ func (c *Client) ServiceLog(ctx context.Context, name, target string) (view Serv
 	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
 }
 
-type serviceLogInput struct {
-	PipelinePath
-	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
-}
-
 // serviceLog needs a token even on this machine: the output of a service may be confidential, and it is not redacted.
-func (a *api) serviceLog(ctx context.Context, in *serviceLogInput) (ServiceLogView, error) {
+func (a *api) serviceLog(ctx context.Context, in *serviceInput) (ServiceLogView, error) {
 	if _, err := Require(ctx, ScopeRead); err != nil {
 		return ServiceLogView{}, err
 	}

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -282,6 +284,58 @@ func TestDeploymentIsCreatedWithItsLastStage(t *testing.T) {
 		})
 	}
 }
+
+// Services are listed with what their hosts say, and one is shown in full, here and through a server.
+func TestServicesOfHosts(t *testing.T) {
+	t.Parallel()
+	w := serve(t, "127.0.0.1:0")
+	began := time.Date(2026, 12, 1, 3, 0, 0, 0, time.UTC)
+	w.Service.Inspect = func(_ context.Context, at pipeline.Place, service string) (step.State, bool, error) {
+		switch at.Host.Name {
+		case "elm":
+			return step.State{Supervisor: 7, Service: 8, Restarts: 12, Exit: "3", Started: began, Release: "r1", Running: service, Unfinished: true}, true, nil
+		case "fir":
+			return step.State{}, false, nil
+		}
+		return step.State{}, true, errors.New("no route to " + at.Host.Name)
+	}
+	w.Apply(t, servertest.Definition)
+	client := w.client()
+	if err := onlyError(client.Services(t.Context(), "nobody")); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an unknown pipeline: %v", err)
+	}
+	before, err := client.Services(t.Context(), "greeter")
+	if err != nil || len(before) != 4 || before[0].State != nil || before[0].Runs != nil {
+		t.Errorf("before the first deployment: %+v, %v", before, err)
+	}
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	all, err := client.Services(t.Context(), "greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range all {
+		got = append(got, fmt.Sprintf("%s %s %s %s %s", v.Target, v.Name, v.Manager, v.Runs.Label, v.State))
+	}
+	want := []string{"greeter/beta/all/oak greeter process 3f2c9a1 unknown: no route to oak", "greeter/prod/east/elm greeter process 3f2c9a1 up, 12 restarts, last exit status 3",
+		"greeter/prod/east/fir greeter process 3f2c9a1 unknown: not within reach of this machine", "greeter/prod/west/yew greeter process 3f2c9a1 unknown: no route to yew"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("services (-want +got):\n%s", diff)
+	}
+	full, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm")
+	if err != nil || full.Host == nil || !full.Host.Unfinished || full.Host.Release != "r1" || !full.State.Since.Equal(began) {
+		t.Errorf("status of elm: %+v, %v", full, err)
+	}
+	away, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/west/yew")
+	if err != nil || away.Host != nil || away.State == nil || away.State.Error != "no route to yew" {
+		t.Errorf("status of yew: %+v, %v", away, err)
+	}
+	if err := onlyError(client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east")); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a group: %v", err)
+	}
+}
+
+func onlyError[T any](_ T, err error) error { return err }
 
 // A host runs the release that it switched to last, and the state of its service is read if the host is on this machine.
 func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {

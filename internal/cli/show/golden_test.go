@@ -87,7 +87,7 @@ func TestEveryGoldenFileIsOfAView(t *testing.T) {
 func views(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for _, more := range []map[string][]string{actionViews(t), limitViews(), deploymentViews(t), pipelineViews(), editViews(), statusViews(), processViews(), buildViews(), shipViews(), problemViews()} {
+	for _, more := range []map[string][]string{actionViews(t), limitViews(), deploymentViews(t), pipelineViews(), serviceViews(), editViews(), statusViews(), processViews(), buildViews(), shipViews(), problemViews()} {
 		for name, lines := range more {
 			if all[name] != nil {
 				t.Fatalf("two views are called %s", name)

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// listens is a check that a port answers.
+// listens returns a check that a port answers.
 func listens(address string) []pipeline.Check {
 	return []pipeline.Check{{TCP: address, Timeout: action.Duration(time.Second)}}
 }

@@ -411,7 +411,7 @@ status() {
 	[ ! -s .waybill/fence ] || echo "fence=$(cat .waybill/fence)"
 	[ ! -f .waybill/revert ] || echo armed=1
 	! held .waybill/lock || echo busy=1
-	! held .waybill/service || echo "service=$run_service"
+	! held .waybill/service || printf '%s\n' "service=$run_service" "started=$run_started"
 	! held .waybill/supervisor || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
 	if held .waybill/supervisor || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
 }

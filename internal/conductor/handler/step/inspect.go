@@ -8,24 +8,26 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // State is what a host says of a service.
 type State struct {
-	Release    string `json:"release,omitempty"`    // current; "" is none
-	Previous   string `json:"previous,omitempty"`   // the one before
-	Ledger     string `json:"ledger,omitempty"`     // the ledger whose fence the host has
-	Rank       int64  `json:"rank,omitempty"`       // of the fence: the deployment's number, and above queue.EraBits the era of its log
-	Deployment string `json:"deployment,omitempty"` // of the fence, such as greeter#9
-	Busy       bool   `json:"busy,omitempty"`       // the host program is at work
-	Unfinished bool   `json:"unfinished,omitempty"` // a switch was begun and has not ended
-	Supervisor int    `json:"supervisor,omitempty"` // process id; 0: none lives
-	Service    int    `json:"service,omitempty"`    // process id, and its group's; 0: not up
-	Running    string `json:"running,omitempty"`    // the release whose service is up
-	Restarts   int    `json:"restarts,omitempty"`   // of the service by its supervisor
-	Exit       string `json:"exit,omitempty"`       // last exit status of the service
+	Release    string    `json:"release,omitempty"`    // current; "" is none
+	Previous   string    `json:"previous,omitempty"`   // the one before
+	Ledger     string    `json:"ledger,omitempty"`     // the ledger whose fence the host has
+	Rank       int64     `json:"rank,omitempty"`       // of the fence: the deployment's number, and above queue.EraBits the era of its log
+	Deployment string    `json:"deployment,omitempty"` // of the fence, such as greeter#9
+	Busy       bool      `json:"busy,omitempty"`       // the host program is at work
+	Unfinished bool      `json:"unfinished,omitempty"` // a switch was begun and has not ended
+	Supervisor int       `json:"supervisor,omitempty"` // process id; 0: none lives
+	Service    int       `json:"service,omitempty"`    // process id, and its group's; 0: not up
+	Started    time.Time `json:"started,omitzero"`     // when the service was started last, by the host's clock; zero: not up
+	Running    string    `json:"running,omitempty"`    // the release whose service is up
+	Restarts   int       `json:"restarts,omitempty"`   // of the service by its supervisor
+	Exit       string    `json:"exit,omitempty"`       // last exit status of the service
 }
 
 // Look asks how a service on a host does. It changes nothing that is deployed. known is false when
@@ -75,6 +77,9 @@ func stateOf(answer report) State {
 	s := State{Release: answer.first("current"), Previous: answer.first("previous"), Busy: number("busy") == 1,
 		Unfinished: number("armed") == 1, Supervisor: number("supervisor"), Service: number("service"),
 		Running: answer.first("release"), Restarts: number("restarts"), Exit: answer.first("exit")}
+	if started, err := strconv.ParseInt(answer.first("started"), 10, 64); err == nil && started > 0 {
+		s.Started = time.Unix(started, 0).UTC()
+	}
 	if fence := strings.SplitN(answer.first("fence"), " ", 3); len(fence) == 3 {
 		s.Ledger, s.Deployment = fence[0], fence[2]
 		s.Rank, _ = strconv.ParseInt(fence[1], 10, 64)

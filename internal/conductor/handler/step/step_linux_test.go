@@ -307,6 +307,9 @@ func TestShipSwitchesReleases(t *testing.T) {
 			t.Errorf("first deploy: %+v", out)
 		}
 		first := w.state()
+		if since := time.Since(first.Started); since < -2*time.Second || since > 10*time.Minute {
+			t.Errorf("the service was started at %s", first.Started)
+		}
 		if first.Release != w.release(1) || first.Running != w.release(1) || first.Service == 0 || first.Rank != 1 || first.Deployment != "greeter#1" {
 			t.Errorf("after #1: %+v", first)
 		}

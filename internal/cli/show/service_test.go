@@ -1,0 +1,27 @@
+package show
+
+import (
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func serviceViews() map[string][]string {
+	runs := &server.Running{Label: "88d0e17", Deployment: 2}
+	of := func(host string, state *server.Services) server.ServiceView {
+		return server.ServiceView{Target: "greeter/prod/east/" + host, Name: "greeter", Manager: "process", Runs: runs, State: state}
+	}
+	up := of("elm", &server.Services{State: server.ServiceUp, Restarts: 3, Exit: "7", Since: at(100)})
+	untested := of("oak", &server.Services{State: server.ServiceStopped})
+	untested.Runs = &server.Running{Label: "3f2c9a1", Deployment: 1, Doubt: server.DoubtUntested}
+	away := of("gum", &server.Services{State: server.ServiceUnknown, Error: "reach host gum: refused\nby it"})
+	nothing := server.ServiceView{Target: "greeter/prod/east/yew", Name: "greeter", Manager: "none"}
+	host := step.State{Release: "88d0e17-9b1e07d2", Previous: "3f2c9a1-11aa22bb", Ledger: "ledger-1", Rank: 2, Deployment: "greeter#2", Busy: true, Unfinished: true,
+		Supervisor: 41, Service: 42, Started: at(100), Running: "88d0e17-9b1e07d2", Restarts: 3, Exit: "7"}
+	return map[string][]string{
+		"services":               Services("greeter", []server.ServiceView{up, untested, away, nothing}, now()),
+		"service-status":         ServiceStatus(server.ServiceStatusView{ServiceView: up, Host: &host}, now()),
+		"service-status-stopped": ServiceStatus(server.ServiceStatusView{ServiceView: untested, Host: &step.State{Release: "3f2c9a1-11aa22bb", Unfinished: true}}, now()),
+		"service-status-away":    ServiceStatus(server.ServiceStatusView{ServiceView: away}, now()),
+		"service-status-none":    ServiceStatus(server.ServiceStatusView{ServiceView: nothing}, now()),
+	}
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// ServiceView is the service of a host: what it runs by the log, and the state that the host reports.
+type ServiceView struct {
+	Target  string    `json:"target"`          // such as greeter/beta/all/oak
+	Name    string    `json:"name"`            // of the service
+	Manager string    `json:"manager"`         // process, or none: Waybill does not start it
+	Runs    *Running  `json:"runs,omitempty"`  // the newest release on the host; left out: none
+	State   *Services `json:"state,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
+}
+
+// ServiceStatusView is all that is known of the service of a host.
+type ServiceStatusView struct {
+	ServiceView
+	Host *step.State `json:"host,omitempty"` // what the host reports; left out: nothing was deployed there, or it does not answer
+}
+
+// outOfReach is the reason for which the state of a service is not known where a host has a release by the log.
+const outOfReach = "not within reach of this machine"
+
+// Services lists the service of each host of the definition in force, in definition order. It looks at no more than
+// mostLooks hosts.
+func (s *Service) Services(ctx context.Context, name string) ([]ServiceView, error) {
+	hosts, err := s.hostsOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.inspectServices(ctx, hosts)
+	views := make([]ServiceView, len(hosts))
+	for i := range hosts {
+		views[i] = hosts[i].serviceView()
+	}
+	return views, nil
+}
+
+// ServiceStatus asks the host of a target for all that it knows of its service. The error is fault.NotFound if the
+// definition in force does not have the host.
+func (s *Service) ServiceStatus(ctx context.Context, name, target string) (ServiceStatusView, error) {
+	hosts, err := s.hostsOf(ctx, name)
+	if err != nil {
+		return ServiceStatusView{}, err
+	}
+	for i := range hosts {
+		if hosts[i].Target != target {
+			continue
+		}
+		view := ServiceStatusView{}
+		if s.Inspect != nil {
+			seen := s.lookAtService(ctx, hosts[i].place, hosts[i].service.Name)
+			hosts[i].see(seen)
+			if seen.known && seen.err == nil {
+				view.Host = &seen.state
+			}
+		}
+		view.ServiceView = hosts[i].serviceView()
+		return view, nil
+	}
+	return ServiceStatusView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", name, target)
+}
+
+// hostsOf returns the hosts of a pipeline's definition in force.
+func (s *Service) hostsOf(ctx context.Context, name string) (hosts []HostView, err error) {
+	if _, err := s.readHead(ctx, name); err != nil {
+		return nil, err
+	}
+	return hosts, s.withFold(ctx, name, func(f *fold) error {
+		if _, plan := f.engine.Current(); plan != nil {
+			hosts = s.hostViews(ctx, f, plan.Definition())
+		}
+		return nil
+	})
+}
+
+// serviceView returns the service of a host that was looked at.
+func (v *HostView) serviceView() ServiceView {
+	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, State: v.Service}
+	switch {
+	case v.service.Manager != managerProcess && (v.Service == nil || v.Service.Error == ""):
+		view.State = nil // the host program starts nothing, so its answer says nothing of a service
+	case v.service.Manager != managerProcess: // the host does not answer
+	case v.skipped:
+		view.State = &Services{State: ServiceUnknown, Error: "not looked at"}
+	case v.Runs != nil && v.Service == nil:
+		view.State = &Services{State: ServiceUnknown, Error: outOfReach}
+	}
+	return view
+}
+
+// Services calls Service.Services on the server.
+func (c *Client) Services(ctx context.Context, name string) (views []ServiceView, err error) {
+	return views, c.getJSON(ctx, apiPath("pipelines", name, "services"), nil, &views)
+}
+
+// ServiceStatus calls Service.ServiceStatus on the server.
+func (c *Client) ServiceStatus(ctx context.Context, name, target string) (view ServiceStatusView, err error) {
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-status"), url.Values{"target": {target}}, &view)
+}
+
+type serviceInput struct {
+	PipelinePath
+	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
+}
+
+func (a *api) registerServices() {
+	handle(a, readOperation("list-services", "/pipelines/{pipeline}/services", "The service of each host; at most 100 hosts are looked at"),
+		func(ctx context.Context, in *PipelinePath) ([]ServiceView, error) {
+			return a.service.Services(ctx, in.Pipeline)
+		})
+	handle(a, readOperation("get-service-status", "/pipelines/{pipeline}/service-status", "What a host reports of its service"),
+		func(ctx context.Context, in *serviceInput) (ServiceStatusView, error) {
+			return a.service.ServiceStatus(ctx, in.Pipeline, in.Target)
+		})
+	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")
+	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
+	handle(a, log, a.serviceLog)
+}
