@@ -153,7 +153,7 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 
 // oldestInside returns the deployment of lowest rank with something complete or claimed in a region
 // that it has not passed; the present holder counts, and so does one that failed inside under
-// `hold`. It returns nil if the region is empty and free.
+// `hold`, but none that failed elsewhere. It returns nil if the region is empty and free.
 func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	var oldest *deployment
 	if h, ok := e.holder[id]; ok {
@@ -161,7 +161,7 @@ func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	}
 	for _, t := range inside {
 		b, ok := t.plan.batch(id)
-		if ok && t.isInside(b) && !e.mayRelease(t, b) && (oldest == nil || t.number < oldest.number) {
+		if ok && t.isInside(b) && !e.mayRelease(t, b) && !t.failedElsewhere(b) && (oldest == nil || t.number < oldest.number) {
 			oldest = t
 		}
 	}

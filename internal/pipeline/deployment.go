@@ -191,6 +191,18 @@ func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 	return found
 }
 
+// failedElsewhere reports whether the deployment as a whole has failed, and no failure under `hold`
+// is in the region or in a range around it. An edit may bring back steps there. The deployment must
+// not get the batch: it keeps others out by no policy, and may never come back.
+func (t *deployment) failedElsewhere(b batch) bool {
+	if t.status != StatusFailed {
+		return false
+	}
+	return !slices.ContainsFunc(t.plan.stages[b.stages[0]].scope, func(s int32) bool {
+		return t.failing[s] > 0 && t.plan.def.Stages[s].OnFailure == Hold
+	})
+}
+
 // isBroken reports whether a step has failed in a way that counts. The failure of an elided step is
 // recorded, but stops nothing.
 func (t *deployment) isBroken(n int32) bool { return t.is(n, failed) && !t.isElided(n) }

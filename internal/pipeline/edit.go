@@ -164,17 +164,24 @@ func (w *editing) hands() {
 	}
 }
 
-// willBeInside reports whether, under the next version, a deployment is inside a region: a step of
-// it is complete or claimed, and the deployment has neither passed the region nor failed in it.
+// willBeInside reports whether, under the next version, a deployment is inside a region and keeps it:
+// a step of it is complete or claimed, and the deployment has neither passed the region nor failed,
+// unless it failed there under `hold`.
 func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
 	later := &deployment{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
 	if !later.isInside(b) || later.is(b.close, resolved) {
 		return false
 	}
+	failed := t.status == StatusFailed
 	for _, path := range next.stagePaths(b.stages) {
-		if at, ok := t.plan.targets[path]; ok && t.failing[at.stage] > 0 {
+		at, ok := t.plan.targets[path]
+		if !ok || t.failing[at.stage] == 0 {
+			continue
+		}
+		if next.def.Stages[next.targets[path].stage].OnFailure != Hold {
 			return false
 		}
+		failed = false
 	}
-	return true
+	return !failed
 }

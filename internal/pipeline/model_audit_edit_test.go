@@ -43,6 +43,9 @@ func (u *auditor) reassign(id batchID, inside []*audited) {
 	oldest := u.holder[id]
 	for _, t := range inside {
 		b := u.of(t).batchOf(id)
+		if b != nil && t.status == StatusFailed && !u.underHold(t, b, u.failsIn) {
+			continue // it failed elsewhere
+		}
 		if b != nil && !u.mayRelease(t, b) && !b.region.and(t.facts.or(t.live)).isEmpty() && (oldest == 0 || t.number < oldest) {
 			oldest = t.number
 		}

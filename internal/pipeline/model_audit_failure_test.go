@@ -42,6 +42,18 @@ func (u *auditor) retry(t *audited, target, event string) {
 	}
 }
 
+// skip judges that the deployment may come back, and that nothing of what is skipped is live.
+func (u *auditor) skip(t *audited, target, event string) {
+	if !u.mayComeBack(t) {
+		u.breaks("I11: #%d is %s and closed, and a skip is accepted", t.number, t.status)
+	}
+	for _, a := range t.actions {
+		if isUnder(target, event, u.names[a.step]) {
+			u.breaks("Commands: %s is skipped while it is live", u.name(t, a.step))
+		}
+	}
+}
+
 // stageFailed judges that the stage has failed, once, and is drained.
 func (u *auditor) stageFailed(t *audited, stage string) {
 	if !u.failsIn(t, stage) || t.noted[stage] {

@@ -100,8 +100,8 @@ func (u *auditor) stuck() []int64 {
 // waitsForOthers: something keeps deployments back that only people, or programs outside, change:
 // a hold, a bound, a missing artifact, or a batch that a failed deployment keeps under hold.
 func (u *auditor) waitsForOthers() bool {
-	for _, number := range u.holder {
-		if u.deployment(number).status == StatusFailed {
+	for id, number := range u.holder {
+		if t := u.deployment(number); t.status == StatusFailed && u.underHold(t, u.of(t).batchOf(id), func(*audited, string) bool { return true }) {
 			return true
 		}
 	}
@@ -115,6 +115,23 @@ func (u *auditor) waitsForOthers() bool {
 		}
 		for n := range u.of(t).at {
 			if u.look(t).doable.has(n) && strings.HasPrefix(u.why(t, n, ""), "condition 4") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// underHold: a stage of the batch, or of a batch around it, keeps others out when it fails, and is one
+// that counts.
+func (u *auditor) underHold(t *audited, inner *lawBatch, counts func(*audited, string) bool) bool {
+	v := u.of(t)
+	for _, b := range v.batches {
+		if !b.region.has(inner.open) {
+			continue
+		}
+		for _, path := range b.ofStages {
+			if v.stage(path).OnFailure == Hold && counts(t, path) {
 				return true
 			}
 		}

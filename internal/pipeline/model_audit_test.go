@@ -234,6 +234,9 @@ func (u *auditor) note(t *audited, row Entry) {
 	case StepCanceled:
 		u.endAction(t, n)
 	case StepExcluded, StepSkipped:
+		if row.Event == StepSkipped {
+			u.skip(t, row.Target, d.Event)
+		}
 		x := exclusion{target: row.Target, event: d.Event}
 		t.exclusions = append(t.exclusions, x)
 		if label := artifactLabel(d.Event); row.Event == StepExcluded && label != "" && u.late[stepKind{row.Target, d.Event}].strict {
@@ -255,6 +258,9 @@ func (u *auditor) note(t *audited, row Entry) {
 
 // intent reads a note that changes the status of a deployment or what it may start.
 func (u *auditor) intent(t *audited, row Entry) {
+	if (row.Event == HoldSet || row.Event == UntilSet) && !u.mayComeBack(t) {
+		u.breaks("I11: #%d is %s and closed, and %s is accepted", t.number, t.status, row.Event)
+	}
 	switch row.Event {
 	case HoldSet:
 		t.held[row.Target] = true

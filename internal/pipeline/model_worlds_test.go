@@ -100,7 +100,15 @@ var modelWorlds = []modelWorld{
 		budget: budget{edits: 1, fails: 1, ends: 1}},
 	{name: "after is reordered behind a hold", ships: []int64{1, 2}, versions: []string{
 		diamond, lab + "; stage west after lab chain=host-deployed; group all cedar; stage east after west chain=host-deployed; group all birch"},
-		budget: budget{edits: 1, ends: 1, holds: 1}},
+		budget: budget{edits: 2, holds: 1}},
+	{name: "the stage of an overtaken failure leaves", ships: []int64{1, 2}, versions: []string{
+		lab + "; stage prod after lab hold chain=host-deployed; group all ash", lab},
+		budget: budget{edits: 2, fails: 1, skips: 1}},
+	{name: "a failed deployment comes to be inside a batch", ships: []int64{1, 2}, versions: []string{
+		"stage east queue=false chain=host-deployed; group all birch; stage west chain=host-deployed; group all cedar",
+		"stage east queue=false chain=host-deployed; group all birch; stage west after east chain=host-deployed; group all cedar",
+		"stage east chain=host-deployed; group all birch; stage west chain=host-deployed; group all cedar"},
+		budget: budget{edits: 2, fails: 1}},
 	{name: "limits are changed", ships: []int64{1, 2}, versions: []string{
 		labOf + "parallel=1 failed=0 ash birch cedar", labOf + "parallel=2 failed=1 ash birch cedar", labOf + "parallel=3 failed=34% ash birch cedar"},
 		budget: budget{edits: 1, fails: 2, retries: 1}},

@@ -246,7 +246,7 @@ func (o *oracle) define(version int) {
 		oldest := o.holder[b.id]
 		for _, t := range inside {
 			theirs := o.graph(t).byID(b.id)
-			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) {
+			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) || o.failedElsewhere(t, theirs) {
 				continue
 			}
 			if oldest == nil || t.number < oldest.number {
@@ -266,4 +266,21 @@ func (o *oracle) inside(t *oracleDeployment, b *oracleBatch) bool {
 		}
 	}
 	return false
+}
+
+// failedElsewhere: the deployment has failed, and neither in the region nor in one around it under hold.
+func (o *oracle) failedElsewhere(t *oracleDeployment, b *oracleBatch) bool {
+	if t.status != StatusFailed {
+		return false
+	}
+	around := []string{stageOf(b.open.target)}
+	for _, outer := range o.graph(t).batches {
+		if outer.region[b.open] && !isHostPath(string(outer.id)) {
+			around = append(around, strings.Fields(outer.stages)...)
+		}
+	}
+	return !slices.ContainsFunc(around, func(path string) bool {
+		stage, _, _, _ := o.graph(t).d.Find(path)
+		return stage.OnFailure == Hold && o.stopsAt(t, path)
+	})
 }

@@ -133,6 +133,12 @@ func newSimulation(t *testing.T, f fate) *simulation {
 	s.seen = newObserver(t, s.log, s.fleet)
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
+	t.Cleanup(func() { // in the bubble, also after a failure
+		s.end()
+		if err := s.log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	s.roles.Go(func() { s.seen.run(ctx) })
 	s.roles.Go(func() {
 		s.live(ctx, "conductor", func(ctx context.Context, l *line) error {
@@ -169,12 +175,17 @@ func (s *simulation) live(ctx context.Context, name string, run func(context.Con
 	}
 }
 
-// close ends the roles and the log, and judges what is left.
-func (s *simulation) close() {
+// end stops the roles and waits for what they have begun.
+func (s *simulation) end() {
 	s.stop()
 	s.roles.Wait()
 	s.late.Wait()
 	s.fleet.programs.Wait()
+}
+
+// close ends the roles and judges what is left.
+func (s *simulation) close() {
+	s.end()
 	s.seen.catchUp(context.WithoutCancel(s.t.Context()))
 	for _, text := range s.fleet.faults {
 		s.t.Error(text)
@@ -184,9 +195,6 @@ func (s *simulation) close() {
 		s.t.Errorf("%d revisions were shipped, and there are %d deployments", s.shipped, s.seen.last)
 	}
 	s.t.Logf("%d rows, %d lives of roles", s.seen.engine.Seq(), s.lives.Load())
-	if err := s.log.Close(); err != nil {
-		s.t.Error(err)
-	}
 }
 
 // ship registers a revision, with its forward deployment. Now and then the answer gets lost, and it is
