@@ -314,7 +314,10 @@ func TestServiceLogIsFollowed(t *testing.T) {
 		t.Errorf("as JSON: %v, %s", err, o.out.String())
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	options.Pause = func(context.Context, time.Duration) bool { cancel(fault.New(fault.Interrupted, "stopped")); return false }
+	options.Pause = func(context.Context, time.Duration) bool {
+		cancel(fault.New(fault.Interrupted, "stopped"))
+		return false
+	}
 	if err := runServiceLog(ctx, options); !fault.Is(err, fault.Interrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
