@@ -25,7 +25,7 @@ type Operations interface {
 	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Services(ctx context.Context, pipeline string) ([]server.ServiceView, error)
 	ServiceStatus(ctx context.Context, pipeline, target string) (server.ServiceStatusView, error)
-	ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
+	ServiceLog(ctx context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error)
 	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)

@@ -286,11 +286,40 @@ func TestServiceLog(t *testing.T) {
 	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "/beta/all/oak/"}, Raw: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "ServiceLog greeter greeter/beta/all/oak")
+	f.wantCalls(t, "ServiceLog greeter greeter/beta/all/oak false")
 	o.want(t, "ready\nred\n", "")
 	o = newOutput(asText)
 	if err := runServiceLog(t.Context(), serviceLogOptions{Log: f, At: serviceHost{"greeter", "oak"}, Colours: true, Raw: o.Out, Out: o.Printer}); err != nil || o.out.String() != "ready\n\x1b[31mred\x1b[0m\n" {
 		t.Errorf("%v, printed %q", err, o.out.String())
+	}
+}
+
+func TestServiceLogIsFollowed(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{log: server.ServiceLogView{Text: "one\n", Next: "7.4"}, follows: []server.ServiceLogView{{Next: "7.4"}, {Text: "\x1b[2Jtwo\n", Next: "7.8", More: true}, {Text: "three\n", Next: "8.6"}}}, newOutput(asText)
+	pauses := 0
+	options := serviceLogOptions{Log: f, At: serviceHost{"greeter", "beta/all/oak"}, Follow: true, Pause: func(context.Context, time.Duration) bool { pauses++; return true }, Raw: o.Out, Out: o.Printer}
+	if err := runServiceLog(t.Context(), options); !errors.Is(err, errAway) {
+		t.Fatal(err)
+	}
+	const call = "ServiceLog greeter greeter/beta/all/oak true"
+	f.wantCalls(t, call, call+" 7.4", call+" 7.4", call+" 7.8", call+" 8.6")
+	o.want(t, "one\ntwo\nthree\n", "")
+	if pauses != 3 {
+		t.Errorf("%d pauses, want 3: none while there is more", pauses)
+	}
+	o = newOutput(asJSON)
+	f.follows, options.Out = []server.ServiceLogView{{Next: "7.4"}, {Text: "two\n", Next: "7.8"}}, o.Printer
+	if err := runServiceLog(t.Context(), options); !errors.Is(err, errAway) || strings.Count(o.out.String(), "\n") != 2 {
+		t.Errorf("as JSON: %v, %s", err, o.out.String())
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	options.Pause = func(context.Context, time.Duration) bool {
+		cancel(fault.New(fault.Interrupted, "stopped"))
+		return false
+	}
+	if err := runServiceLog(ctx, options); !fault.Is(err, fault.Interrupted) {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 

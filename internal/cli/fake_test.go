@@ -54,6 +54,7 @@ type fake struct {
 	processes   []server.ProcessOffering
 	status      server.StatusView
 	log         server.ServiceLogView
+	follows     []server.ServiceLogView
 	services    []server.ServiceView
 	service     server.ServiceStatusView
 	tokens      []token.Token
@@ -294,8 +295,17 @@ func (f *fake) ServiceStatus(_ context.Context, name, target string) (server.Ser
 	return f.service, f.call("ServiceStatus", name, target)
 }
 
-func (f *fake) ServiceLog(_ context.Context, name, target string) (server.ServiceLogView, error) {
-	return f.log, f.call("ServiceLog", name, target)
+// ServiceLog answers a query after a view with the next one of follows; without one the log is away.
+func (f *fake) ServiceLog(_ context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error) {
+	if err := f.call("ServiceLog", q.Pipeline, q.Target, q.Follow, q.After); err != nil || q.After == "" {
+		return f.log, err
+	}
+	if len(f.follows) == 0 {
+		return server.ServiceLogView{}, errAway
+	}
+	next := f.follows[0]
+	f.follows = f.follows[1:]
+	return next, nil
 }
 
 func (f *fake) ListTokens(context.Context) ([]token.Token, error) {

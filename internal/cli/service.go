@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -118,45 +119,78 @@ func (a *app) withServiceHost(c *cobra.Command, given []string, run func(context
 }
 
 func serviceLogsCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	follow := false
+	c := &cobra.Command{
 		Use:     "logs [PIPELINE] HOST",
 		Aliases: []string{"log"},
 		Short:   "Print what the service on a host printed last",
 		Long: `Prints the newest output of the service on a host, at most 1 MiB, also that from before its last
-start. HOST is STAGE/GROUP/HOST. Control characters and sequences are left out;
-on a terminal colours stay. The output is on the machine that runs the service: with --server a
-server reads it there, which needs a token. Without PIPELINE: this folder's pipeline.`,
-		Example: examples("waybill service logs beta/all/oak", "waybill service logs greeter beta/all/oak | tail",
+start. With --follow it prints each line that is added, once a second, until it is interrupted. HOST is
+STAGE/GROUP/HOST. Control characters and sequences are left out; on a terminal colours stay. The output
+is on the machine that runs the service: with --server a server reads it there, which needs a token.
+Without PIPELINE: this folder's pipeline.`,
+		Example: examples("waybill service logs beta/all/oak --follow", "waybill service logs greeter beta/all/oak | tail",
 			"waybill service logs greeter beta/all/oak --server http://127.0.0.1:7070"),
 		Args:              arguments(1, 2, "HOST", "HOST"),
 		ValidArgsFunction: completeHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
-				return runServiceLog(ctx, serviceLogOptions{Log: s, At: at, Colours: onTerminal(a.out), Raw: show.Ungated(a.out), Out: a.printer()})
+				return runServiceLog(ctx, serviceLogOptions{Log: s, At: at, Follow: follow, Pause: loop.Pause,
+					Colours: onTerminal(a.out), Raw: show.Ungated(a.out), Out: a.printer()})
 			})
 		},
 	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added, until it is interrupted")
+	return c
 }
 
 type serviceLogOptions struct {
 	Log interface {
 		versionReader
-		ServiceLog(ctx context.Context, pipeline, target string) (server.ServiceLogView, error)
+		ServiceLog(ctx context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error)
 	}
 	At      serviceHost
+	Follow  bool
+	Pause   func(context.Context, time.Duration) bool
 	Colours bool      // of the service's own text pass
 	Raw     io.Writer // Out without its gate
 	Out     show.Printer
 }
 
-// runServiceLog prints what a service printed, without what a terminal would obey.
+// followPause is the time between two looks at a log that is followed.
+const followPause = time.Second
+
+// runServiceLog prints what a service printed, without what a terminal would obey. With Follow it goes on until ctx ends or the
+// log cannot be read.
 func runServiceLog(ctx context.Context, o serviceLogOptions) error {
-	view, err := o.Log.ServiceLog(ctx, o.At.Pipeline, o.At.target())
+	q := server.ServiceLogQuery{Pipeline: o.At.Pipeline, Target: o.At.target(), Follow: o.Follow}
+	view, err := o.Log.ServiceLog(ctx, q)
 	if err != nil {
 		return o.At.withLikely(ctx, o.Log, "logs", err)
 	}
-	if o.Out.JSON {
+	for {
+		if err := o.print(view); err != nil || !o.Follow {
+			return err
+		}
+		if !view.More && !o.Pause(ctx, followPause) {
+			return context.Cause(ctx)
+		}
+		q.After = view.Next
+		if view, err = o.Log.ServiceLog(ctx, q); err != nil {
+			return err
+		}
+	}
+}
+
+// print prints a part of the log: of one that is followed, each part with text is a line of JSON.
+func (o serviceLogOptions) print(view server.ServiceLogView) error {
+	switch {
+	case o.Out.JSON && !o.Follow:
 		return o.Out.Document(view)
+	case o.Out.JSON && view.Text == "":
+		return nil
+	case o.Out.JSON:
+		return o.Out.Line(view)
 	}
 	visible := show.LogText(o.Colours)
 	for line := range strings.Lines(view.Text) {

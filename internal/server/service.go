@@ -35,8 +35,8 @@ type Service struct {
 	// Current returns the name of the release that a host has switched to, "" for none; known is false for a host of another
 	// machine. nil: it reaches none.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
-	// ReadLog returns the last output of a service on a host, at most that many bytes; known and nil as for Inspect.
-	ReadLog func(ctx context.Context, at pipeline.Place, service string, most int64) (log step.ServiceLog, known bool, err error)
+	// ReadLog returns a part of the output of a service on a host; known and nil as for Inspect.
+	ReadLog func(ctx context.Context, at pipeline.Place, service string, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 }
 
 // Offers are the handlers, processes and schedules of the configuration in force. A nil function offers nothing.
@@ -55,7 +55,7 @@ type ServiceOptions struct {
 	LargestUpload int64
 	Inspect       func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
 	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
-	ReadLog       func(ctx context.Context, at pipeline.Place, service string, most int64) (log step.ServiceLog, known bool, err error)
+	ReadLog       func(ctx context.Context, at pipeline.Place, service string, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	// Idle reports that no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
 	Idle func() bool
 }

@@ -104,7 +104,8 @@ func (c *Client) ServiceStatus(ctx context.Context, name, target string) (view S
 	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-status"), url.Values{"target": {target}}, &view)
 }
 
-type serviceInput struct {
+// ServiceHost is the part of a request that names the service of a host.
+type ServiceHost struct {
 	PipelinePath
 	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
 }
@@ -115,7 +116,7 @@ func (a *api) registerServices() {
 			return a.service.Services(ctx, in.Pipeline)
 		})
 	handle(a, readOperation("get-service-status", "/pipelines/{pipeline}/service-status", "What a host reports of its service"),
-		func(ctx context.Context, in *serviceInput) (ServiceStatusView, error) {
+		func(ctx context.Context, in *ServiceHost) (ServiceStatusView, error) {
 			return a.service.ServiceStatus(ctx, in.Pipeline, in.Target)
 		})
 	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")

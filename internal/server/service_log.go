@@ -2,63 +2,93 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // mostOfLog is the number of bytes that are read of the end of a service's log.
 const mostOfLog = 1 << 20
 
-// ServiceLogView is the end of the output of the service on a host.
+// ServiceLogQuery names a service, and the part of its output that is wanted.
+type ServiceLogQuery struct {
+	Pipeline string
+	Target   string // a host, such as greeter/beta/all/oak
+	Follow   bool   // only whole lines: a line that is not complete yet is left for the next query
+	After    string // Next of an earlier view; "": the newest output
+}
+
+// ServiceLogView is a part of the output of the service on a host.
 type ServiceLogView struct {
 	Target  string `json:"target"`  // such as greeter/beta/all/oak
 	Service string `json:"service"` // its name
 	Cut     bool   `json:"cut"`     // the beginning of the output is left out
 	Text    string `json:"text"`    // includes control characters; bytes that are not UTF-8 are replaced
+	Next    string `json:"next"`    // the place after the text, from which it can be continued
+	More    bool   `json:"more"`    // there was more after the text already
 }
 
-// ServiceLog returns the last output of the service on a host. The error is fault.NotFound if the definition in
-// force does not have the host, and fault.Unavailable if the host is out of reach or never started a service.
-func (s *Service) ServiceLog(ctx context.Context, name, target string) (ServiceLogView, error) {
-	version, err := s.Version(ctx, name, 0)
+// ServiceLog returns the last output of the service on a host, or what came after an earlier view. The error is
+// fault.NotFound if the definition in force does not have the host, and fault.Unavailable if the host is out of reach or
+// never started a service.
+func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLogView, error) {
+	version, err := s.Version(ctx, q.Pipeline, 0)
 	if err != nil {
 		return ServiceLogView{}, err
 	}
 	d := &version.Definition
-	at, ok := d.Place(target)
+	at, ok := d.Place(q.Target)
 	if !ok {
-		return ServiceLogView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", name, target)
+		return ServiceLogView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", q.Pipeline, q.Target)
 	}
-	view := ServiceLogView{Target: target}
+	view := ServiceLogView{Target: q.Target}
 	service := d.ServiceOf(at.Stage, at.Group, at.Host)
 	view.Service = service.Name
 	if service.Manager != managerProcess {
-		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", target, service.Manager)
+		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", q.Target, service.Manager)
 	}
-	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not within reach of this machine, or does not exist yet", target).
+	part := step.LogQuery{Most: mostOfLog, Whole: q.Follow}
+	if q.After != "" {
+		if part.After, err = step.ParseLogPlace(q.After); err != nil {
+			return view, fmt.Errorf("after: %w", err)
+		}
+	}
+	elsewhere := fault.New(fault.Unavailable, "the output of the service on %s is not within reach of this machine, or does not exist yet", q.Target).
 		WithHint("with several processes ask the one whose home has the host: --server URL")
 	if s.ReadLog == nil {
 		return view, elsewhere
 	}
-	log, known, err := s.ReadLog(ctx, at, service.Name, mostOfLog)
+	log, known, err := s.ReadLog(ctx, at, service.Name, part)
 	if err == nil && !known {
 		err = elsewhere
 	}
-	view.Text, view.Cut = strings.ToValidUTF8(string(log.Text), "\ufffd"), log.Cut
+	view.Text, view.Cut, view.Next, view.More = strings.ToValidUTF8(string(log.Text), "\ufffd"), log.Cut, log.Next.String(), log.More
 	return view, err
 }
 
 // ServiceLog calls Service.ServiceLog on the server.
-func (c *Client) ServiceLog(ctx context.Context, name, target string) (view ServiceLogView, err error) {
-	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-log"), url.Values{"target": {target}}, &view)
+func (c *Client) ServiceLog(ctx context.Context, q ServiceLogQuery) (view ServiceLogView, err error) {
+	query := url.Values{"target": {q.Target}}
+	addTexts(query, "after", q.After)
+	if q.Follow {
+		query.Set("follow", "true")
+	}
+	return view, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "service-log"), query, &view)
+}
+
+type serviceLogInput struct {
+	ServiceHost
+	Follow bool   `query:"follow" doc:"leave out a last line that is not complete yet"`
+	After  string `query:"after" maxLength:"50" doc:"next of an earlier answer: what came after it; left out: the newest output"`
 }
 
 // serviceLog needs a token even on this machine: the output of a service may be confidential, and it is not redacted.
-func (a *api) serviceLog(ctx context.Context, in *serviceInput) (ServiceLogView, error) {
+func (a *api) serviceLog(ctx context.Context, in *serviceLogInput) (ServiceLogView, error) {
 	if _, err := Require(ctx, ScopeRead); err != nil {
 		return ServiceLogView{}, err
 	}
-	return a.service.ServiceLog(ctx, in.Pipeline, in.Target)
+	return a.service.ServiceLog(ctx, ServiceLogQuery{Pipeline: in.Pipeline, Target: in.Target, Follow: in.Follow, After: in.After})
 }

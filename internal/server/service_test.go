@@ -335,6 +335,31 @@ func TestServicesOfHosts(t *testing.T) {
 	}
 }
 
+// The output of a service is read from place to place, by those who may read it.
+func TestServiceLogIsContinued(t *testing.T) {
+	t.Parallel()
+	w := serve(t, "127.0.0.1:0")
+	w.Service.ReadLog = func(_ context.Context, _ pipeline.Place, _ string, q step.LogQuery) (step.ServiceLog, bool, error) {
+		return step.ServiceLog{Text: fmt.Appendf(nil, "after %s, whole %v\xff", q.After, q.Whole), Next: step.LogPlace{File: 7, Offset: q.After.Offset + 4}}, true, nil
+	}
+	w.Apply(t, servertest.Definition)
+	q := server.ServiceLogQuery{Pipeline: "greeter", Target: "greeter/beta/all/oak", Follow: true}
+	for _, want := range []server.ServiceLogView{{Text: "after 0.0, whole true\ufffd", Next: "7.4"}, {Text: "after 7.4, whole true\ufffd", Next: "7.8"}} {
+		got, err := w.client().ServiceLog(t.Context(), q)
+		if err != nil || got.Text != want.Text || got.Next != want.Next {
+			t.Errorf("%+v: %+v, %v; want %+v", q, got, err, want)
+		}
+		q.After = got.Next
+	}
+	q.After = "7"
+	if err := onlyError(w.client().ServiceLog(t.Context(), q)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), `after: want a place in a log such as 4711.80, found "7"`) {
+		t.Errorf("a place that is none: %v", err)
+	}
+	if err := onlyError(server.NewClient(w.URL, "", "ana").ServiceLog(t.Context(), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
+		t.Errorf("without a token: %v", err)
+	}
+}
+
 func onlyError[T any](_ T, err error) error { return err }
 
 // A host runs the release that it switched to last, and the state of its service is read if the host is on this machine.
