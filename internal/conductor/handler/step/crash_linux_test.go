@@ -51,6 +51,18 @@ func (w *world) programs() (pids []int) {
 	return pids
 }
 
+// endPrograms ends what a test has left: timers, and programs whose callers it has cut off. They would write into a folder
+// that is being removed.
+func (w *world) endPrograms() {
+	until(w.t, "the programs end", func() bool {
+		left := w.verbs()
+		for pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile
+		}
+		return len(left) == 0
+	})
+}
+
 // services counts the living service processes of a world: those whose directory is a release.
 func (w *world) services() int {
 	count := 0

@@ -357,6 +357,7 @@ confirm() { # the caller has found the service good
 back() { enter; armed; go_back "the checks of ready did not pass"; } # the caller has found it bad
 await() { # goes back after `limit` seconds unless somebody has confirmed, or switched again
 	sleep "$limit"
+	[ -f .waybill/revert ] || exit 0
 	exec 9>>.waybill/lock && until try 9 2>/dev/null; do sleep 1; done
 	[ -f .waybill/revert ] && read -r armed former older token <.waybill/revert && [ "$token" = "$name" ] || exit 0
 	former=${former#-} older=${older#-} expired=77

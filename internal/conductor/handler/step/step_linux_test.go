@@ -103,7 +103,8 @@ func newWorld(t *testing.T, path string) *world {
 	hosts := Hosts{Home: home, Dir: filepath.Dir(home), SSH: ssh.NewPool(ssh.Config{}), Env: []string{"PATH=" + path}}
 	t.Cleanup(hosts.SSH.Close)
 	w.handler = New(Config{Hosts: hosts, Ledger: w, Blobs: blobs, LedgerID: "ledger-1"})
-	t.Cleanup(func() { w.stopAll() })
+	t.Cleanup(w.endPrograms)
+	t.Cleanup(w.stopAll)
 	return w
 }
 
