@@ -46,8 +46,14 @@ type Options struct {
 	Size         int           // backup: megabytes of the log
 	Readers      int           // readers: clients that read at a time
 	Ended        int           // readers: actions that have ended before
+	Entries      int           // ask: entries of the log
+	Steps        int           // ssh: of each host
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
+
+	Stages, Deployments int   // engine; Deployments of edit too
+	Hosts               []int // engine: of each stage; edit: of the pipeline
+	InFlight            []int // engine: deployments
 }
 
 // bench measures one thing.
@@ -60,12 +66,16 @@ type bench struct {
 // benches returns all benches by name.
 func benches() map[string]bench {
 	return map[string]bench{
+		"ask":            {"ms of each question to a log of many entries", askFlags, ask},
 		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
 		"caboose-faults": {"what a caboose gets wrong whose archive and whose cluster fail again and again", cabooseFaultsFlags, cabooseFaults},
 		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":          {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
-		"engine":         {"decisions/s of the scheduler alone, 1k, 10k, 100k hosts", nil, engine},
+		"edit":           {"CPU ms of an edit with deployments inside, computed and applied", editFlags, edit},
+		"engine":         {"rows per CPU second of the scheduler alone, its heap, and passes beside many deployments", engineFlags, engine},
+		"fold":           {"rows per CPU second of folding a log from memory", nil, fold},
 		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
+		"plan":           {"CPU ms of the plan of one more deployment", planFlags, plan},
 		"outage":         {"what a target sees that refuses work for a while, and after it", outageFlags, outage},
 		"claim-cost":     {"buffers and time of a claim of 100 at several sizes of the queue", claimFlags, claimCost},
 		"blocked":        {"start latency of a healthy lane and buffers per start, beside lanes that are blocked", blockedFlags, blocked},
@@ -75,6 +85,8 @@ func benches() map[string]bench {
 		"size":           {"bytes on disk of an action that has ended, with its history", counted(20_000), size},
 		"backup":         {"seconds of a backup of a big log, and start latency beside it", backupFlags, backup},
 		"readers":        {"start latency and late heartbeats while many clients read lists", readersFlags, readers},
+		"replicate":      {"MB/s of a release to an ssh host, new and unchanged, beside tar over OpenSSH's client", replicateFlags, replicate},
+		"ssh":            {"commands/s on many ssh hosts, and CPU time at both ends, beside OpenSSH's client", sshFlags, reachHosts},
 		"latency":        {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}
 }

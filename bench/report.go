@@ -23,6 +23,7 @@ type Round struct {
 	P99       float64 `json:"p99_ms,omitempty"`
 	WALBytes  int64   `json:"wal_bytes,omitempty"`
 	Bytes     float64 `json:"bytes,omitempty"`         // on disk for each operation
+	HeapMB    float64 `json:"heap_mb,omitempty"`       // in use, after a collection
 	Buffers   int64   `json:"buffers,omitempty"`       // of all connections; those still open may lag by a second
 	ClientCPU float64 `json:"client_cpu_us,omitempty"` // of this process for each operation, which no neighbour changes
 	ServerCPU float64 `json:"server_cpu_us,omitempty"` // of the server's processes, where they are on this machine

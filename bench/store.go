@@ -33,7 +33,7 @@ func onDriver(ctx context.Context, o Options, use func(ledger.Driver) (Round, er
 
 // registered defines the pipeline of one host and registers one revision with its deployment.
 func registered(ctx context.Context, l *ledger.Ledger) error {
-	definition := fleet(1)
+	definition := fleet(1, 1)
 	_, err := l.Define(ctx, definition.Pipeline, 0, func(at journal.Locked) (journal.Change, error) {
 		return journal.Change{Definition: &definition, By: "bench", Entries: []pipeline.Entry{{
 			Target: definition.Pipeline, Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: at.Version + 1,

@@ -25,23 +25,34 @@ type Operations interface {
 	Apply(ctx context.Context, p server.Proposal) (server.EditView, error)
 	Services(ctx context.Context, pipeline string) ([]server.ServiceView, error)
 	ServiceStatus(ctx context.Context, pipeline, target string) (server.ServiceStatusView, error)
+	RestartService(ctx context.Context, r server.ServiceRestart) (server.AddedAction, error)
 	ServiceLog(ctx context.Context, q server.ServiceLogQuery) (server.ServiceLogView, error)
-	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
+	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
 
 	PutSnapshot(ctx context.Context, pipeline, label string, r io.Reader) (key string, err error)
 	Snapshot(ctx context.Context, pipeline, label string) (server.SnapshotView, error)
+	PutArtifact(ctx context.Context, pipeline, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error)
 	Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error)
 	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
 	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
+	RejectRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
+	AcceptRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
 
 	Deploy(ctx context.Context, want server.NewDeployment) (journal.Deployment, error)
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
 	Deployment(ctx context.Context, ref server.Ref) (server.DeploymentView, error)
 	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	Command(ctx context.Context, ref server.Ref, c server.Command) error
+	Rollback(ctx context.Context, want server.TargetRequest) (journal.Deployment, error)
+	CatchUp(ctx context.Context, want server.TargetRequest) (journal.Deployment, error)
 	Approve(ctx context.Context, a server.Approval) (server.ApprovalView, error)
 	Freeze(ctx context.Context, pipeline string, freeze pipeline.Freeze) (server.FreezeView, error)
 	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
+
+	History(ctx context.Context, q journal.HistoryQuery) ([]journal.Passage, error)
+	Target(ctx context.Context, pipeline, target string) (server.TargetView, error)
+	Metrics(ctx context.Context, q server.MetricsQuery) ([]server.StageMetrics, error)
+	Difference(ctx context.Context, pipeline, from, to string) (server.DifferenceView, error)
 
 	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
 	Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error

@@ -25,10 +25,11 @@ type Place struct {
 
 // Flags are the flags that name a log.
 type Flags struct {
-	Home   string // the folder that holds the embedded log; "": found
-	Config string // server.yaml; "": the home's
-	Store  string // the ledger's URL; "": the configuration's, else waybill.db in the home
-	Server string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
+	Home     string // the folder that holds the embedded log; "": found
+	Config   string // server.yaml; "": the home's
+	Store    string // the ledger's URL; "": the configuration's, else waybill.db in the home
+	SSHDials int    // connections to ssh hosts that are being made at a time; 0: the pool's default
+	Server   string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
 }
 
 // Path returns a path that a person wrote as an absolute path: a relative one begins at the working directory.

@@ -343,8 +343,8 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 	dir := t.TempDir()
 	p := placeIn(dir, nil)
 	for _, c := range []struct{ names, want []string }{
-		{[]string{RoleAPI}, []string{"api", "presence", "config"}},
-		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "presence", "config", "schema"}},
+		{[]string{RoleAPI}, []string{"api", "presence", "observer", "config"}},
+		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "presence", "observer", "config", "schema"}},
 	} {
 		s, err := p.Open(t.Context(), dir, Serve)
 		if err != nil {

@@ -37,51 +37,47 @@ func (s *Session) Stop(ctx context.Context, name string) ([]string, error) {
 	return stopped, nil
 }
 
-// doStops stores the actions and sees to it that they are done: by the process that holds the log, else here. It returns
-// the hosts that were stopped, as stage/group/host.
+// doStops stores the actions and sees to it that they are done. It returns the hosts that were stopped, as stage/group/host.
 func (s *Session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, errStopsSlow)
 	defer cancel()
-	follow := func(ctx context.Context) error {
+	err = s.whileServed(ctx, step.StopHandler, step.Stopper{Home: s.Home.Dir, Log: s.Ledger}, func(ctx context.Context) error {
 		stored, err := s.Ledger.Enqueue(ctx, stops...)
 		if err != nil {
 			return err
 		}
 		for i := range stops {
-			if err := s.awaitStop(ctx, stored[i].ID); err != nil {
+			if err := s.awaitAction(ctx, stored[i].ID); err != nil {
 				return err
 			}
 			_, below, _ := strings.Cut(strings.TrimPrefix(stops[i].Name, "stop "), "/")
 			stopped = append(stopped, below)
 		}
 		return nil
-	}
-	if s.Kind == Embedded {
-		lock, err := lifecycle.Lock(s.Home.Dir)
-		if holder, held := errors.AsType[*lifecycle.Held](err); held {
-			if err := s.awaitStopper(ctx, holder); err != nil {
-				return nil, err
-			}
-			err = follow(ctx)
-			return stopped, err
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = lock.Unlock() }() // this process ends
-	}
-	err = s.runStops(ctx, follow)
+	})
 	return stopped, err
 }
 
-// runStops runs a conductor that only ends services, until follow returns.
-func (s *Session) runStops(ctx context.Context, follow func(context.Context) error) error {
+// whileServed calls follow while actions of a handler are done: by the process that holds the log, else here.
+func (s *Session) whileServed(ctx context.Context, name string, handler conductor.Handler, follow func(context.Context) error) error {
+	if s.Kind == Embedded {
+		lock, err := lifecycle.Lock(s.Home.Dir)
+		if holder, held := errors.AsType[*lifecycle.Held](err); held {
+			if err := s.awaitServed(ctx, name, fmt.Sprintf("in the process that holds the log (pid %d)", holder.PID)); err != nil {
+				return err
+			}
+			return follow(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _ = lock.Unlock() }() // this process ends
+	}
 	if err := s.Ledger.TakeOver(ctx); err != nil {
 		return err
 	}
 	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention}, conductor.Config{
-		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute,
-		Handlers: map[string]conductor.Handler{step.StopHandler: step.Stopper{Home: s.Home.Dir, Log: s.Ledger}},
+		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute, Handlers: map[string]conductor.Handler{name: handler},
 	})
 	return lifecycle.Run(ctx, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
 }
@@ -96,8 +92,8 @@ var errStopsSlow = fault.New(fault.Unavailable, "the services were not ended wit
 // stopperPatience is how long a process that has just taken the log has until its conductor must be there.
 const stopperPatience = 3 * time.Second
 
-// awaitStopper waits until the process that holds the log can end services; one without a conductor never can.
-func (s *Session) awaitStopper(ctx context.Context, holder *lifecycle.Held) error {
+// awaitServed waits until a process serves a handler. where names the processes that could, for the error.
+func (s *Session) awaitServed(ctx context.Context, handler, where string) error {
 	begin := time.Now()
 	for {
 		alive, err := s.Ledger.Instances(ctx)
@@ -105,16 +101,15 @@ func (s *Session) awaitStopper(ctx context.Context, holder *lifecycle.Held) erro
 			return err
 		}
 		for _, i := range alive {
-			if !i.Draining && slices.Contains(i.Handlers, step.StopHandler) {
+			if !i.Draining && slices.Contains(i.Handlers, handler) {
 				return nil
 			}
 		}
 		if time.Since(begin) > stopperPatience {
-			return fault.New(fault.Unavailable, "no conductor runs in the process that holds the log (pid %d), so no process can end services", holder.PID).
-				WithHint("start that process with the role conductor, or end it, and stop the pipeline again")
+			return fault.New(fault.Unavailable, "no conductor runs %s, so no process can stop or restart services", where).
+				WithHint("start a process with the role conductor, then try again")
 		}
-		loop.Pause(ctx, stopperPatience/10)
-		if ctx.Err() != nil {
+		if !loop.Pause(ctx, stopperPatience/10) {
 			return context.Cause(ctx)
 		}
 	}
@@ -123,8 +118,8 @@ func (s *Session) awaitStopper(ctx context.Context, holder *lifecycle.Held) erro
 // stopWorkers is how many services are ended at a time.
 const stopWorkers = 8
 
-// awaitStop waits for the end of an action, which must be a good one.
-func (s *Session) awaitStop(ctx context.Context, id action.ID) error {
+// awaitAction waits for the end of an action, which must be a good one.
+func (s *Session) awaitAction(ctx context.Context, id action.ID) error {
 	var last action.Event
 	if err := s.FollowAction(ctx, id, -1, func(e action.Event) error { last = e; return nil }, func() error { return nil }); err != nil {
 		return err

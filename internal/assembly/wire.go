@@ -91,6 +91,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 	s.ledgerID = id.String()
 	o.ledger = s.metrics
 	o.ledger.Register(o.registerer())
+	s.hosts.SSH.Metrics().Register(o.registerer())
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err
 	}
@@ -121,7 +122,8 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
 			}
-			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "presence", Run: s.present(name, o.Log)})
+			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "presence", Run: s.present(name, o.Log)},
+				lifecycle.Role{Name: "observer", Run: s.observe(o)})
 		default:
 			return nil, fault.New(fault.Internal, "role %q not found", name)
 		}
@@ -165,6 +167,12 @@ func (s *Session) present(role string, log *slog.Logger) func(context.Context) e
 	return func(ctx context.Context) error { return queue.Present(ctx, s.Ledger, identity, log) }
 }
 
+// observe returns a function that observes the services of hosts for the views of this process.
+func (s *Session) observe(o RoleOptions) func(context.Context) error {
+	metrics := obs.NewObserver(o.registerer(), server.ServiceStates()...)
+	return func(ctx context.Context) error { return s.service.Observe(ctx, metrics, o.Log) }
+}
+
 // conductor returns a conductor for the handlers of the configuration in force.
 func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 	now := s.handlers.Load()
@@ -193,7 +201,8 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
 	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: []string{program}, Ledger: s.Ledger, Blobs: s.blobs, Log: log})
-	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": step.New(config), "build": builds, "gate": gate.Handler{Ledger: s.Ledger}}
+	steps := step.New(config)
+	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
 		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, Log: s.Ledger}
 	}

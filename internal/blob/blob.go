@@ -56,9 +56,9 @@ func complete(key, digest string) string {
 	return key
 }
 
-// checkKey refuses an invalid key. A key has slash-separated names, none of which leaves
+// CheckKey returns fault.Invalid for an invalid key. A key has slash-separated names, none of which leaves
 // the store or meets a folder's temporary files.
-func checkKey(key string) error {
+func CheckKey(key string) error {
 	if !fs.ValidPath(key) || key == "." || key == "tmp" || strings.HasPrefix(key, "tmp/") || strings.ContainsRune(key, 0) {
 		return fault.New(fault.Invalid, "%q is not a valid key of a blob", key)
 	}

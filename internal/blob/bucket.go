@@ -69,7 +69,7 @@ func OpenBucket(ctx context.Context, location string) (*Bucket, error) {
 // Put implements Store. What is stored is first received whole, since S3 wants its size and the key
 // may be its digest.
 func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
-	if err := checkKey(strings.TrimSuffix(key, "/")); err != nil {
+	if err := CheckKey(strings.TrimSuffix(key, "/")); err != nil {
 		return "", "", 0, err
 	}
 	file, err := os.CreateTemp("", "waybill-put-*")
@@ -98,7 +98,7 @@ func (b *Bucket) Put(ctx context.Context, key string, r io.Reader) (stored, dige
 
 // Get implements Store.
 func (b *Bucket) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return nil, 0, err
 	}
 	object, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: b.path(key)})
@@ -110,7 +110,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (io.ReadCloser, int64, err
 
 // Has implements Store.
 func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return false, err
 	}
 	_, err := b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.bucket, Key: b.path(key)})
@@ -128,7 +128,7 @@ func (b *Bucket) URL(key string) string { return b.name + key }
 
 // Folders implements Store.
 func (b *Bucket) Folders(ctx context.Context, folder string) ([]string, error) {
-	if err := checkKey(folder); err != nil {
+	if err := CheckKey(folder); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -148,7 +148,7 @@ func (b *Bucket) Folders(ctx context.Context, folder string) ([]string, error) {
 
 // Clear implements Store.
 func (b *Bucket) Clear(ctx context.Context, folder string) error {
-	if err := checkKey(folder); err != nil {
+	if err := CheckKey(folder); err != nil {
 		return err
 	}
 	pages := s3.NewListObjectsV2Paginator(b.client, &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: aws.String(b.prefix + folder + "/")})

@@ -47,7 +47,7 @@ func OpenDir(location string) (*Dir, error) {
 // before all of it is there, and what was there before stays when Put fails. A full or forbidden
 // disk is fault.Unavailable.
 func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error) {
-	if err := checkKey(strings.TrimSuffix(key, "/")); err != nil {
+	if err := CheckKey(strings.TrimSuffix(key, "/")); err != nil {
 		return "", "", 0, err
 	}
 	temp, digest, size, err := d.receive(ctx, r)
@@ -164,7 +164,7 @@ func (d *Dir) temporary() string { return filepath.Join(d.root, "tmp") }
 // path returns the file of a key. Keys are slash-separated names; none leaves the store or meets
 // its temporary files.
 func (d *Dir) path(key string) (string, error) {
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return "", err
 	}
 	return filepath.Join(d.root, filepath.FromSlash(key)), nil

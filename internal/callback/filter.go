@@ -89,7 +89,8 @@ func parseCEL(text string) (*Filter, error) {
 	if out := ast.OutputType(); !out.IsExactType(cel.BoolType) && !out.IsExactType(cel.DynType) {
 		return nil, &FilterError{Text: fmt.Sprintf("want true or false, this is of type %s", out)}
 	}
-	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.EvalOptions(cel.OptOptimize))
+	costs := celCosts{}
+	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(costs), cel.CustomDecoratorV2(costs.bound), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, &FilterError{Text: err.Error()}
 	}
@@ -142,9 +143,7 @@ func (f *Filter) matches(docs documents, left *float64) (bool, error) {
 		return yes, err
 	}
 	result, details, err := f.program.Eval(map[string]any(docs))
-	if details != nil && details.ActualCost() != nil {
-		*left -= float64(*details.ActualCost())
-	}
+	*left -= celNodes(details)
 	if err != nil {
 		return false, err
 	}

@@ -72,8 +72,7 @@ func (p Parameter) take(docs documents, left *float64) (any, error) {
 	case err != nil:
 		return nil, err
 	case !p.Path.Singular():
-		// Nodes that contain each other are written several times.
-		return append([]any{}, nodes...), jsonpath.Weigh(nodes, left)
+		return append([]any{}, nodes...), nil
 	case len(nodes) == 0:
 		return nil, fmt.Errorf("%s %w", p.Path, errNoNode)
 	case p.Items == nil:
@@ -154,11 +153,14 @@ func (d documents) with(feature any) documents {
 }
 
 // parameters returns the parameters of one action, as JSON. It takes the nodes that their paths
-// look at from left.
+// look at, and those that are written, from left.
 func (c *Callback) parameters(docs documents, left *float64) (json.RawMessage, error) {
 	values := make(map[string]any, len(c.Parameters))
 	for _, p := range c.Parameters {
 		value, err := p.take(docs, left)
+		if err == nil {
+			err = jsonpath.Weigh([]any{value}, left) // nodes that contain each other are written several times
+		}
 		switch {
 		case err == nil:
 			values[p.Name] = value
@@ -181,6 +183,11 @@ func decode(raw json.RawMessage) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var value any
-	err := decoder.Decode(&value)
-	return value, err
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("is not valid JSON: %w", err)
+	}
+	if hasLongNumber(value) {
+		return nil, fmt.Errorf("has a number of more than %d characters", maxNumber)
+	}
+	return value, nil
 }

@@ -130,7 +130,7 @@ func (j Job) documents() (documents, error) {
 		}
 		value, err := decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("the %s of the job is not valid JSON: %w", name, err)
+			return nil, fmt.Errorf("the %s of the job %w", name, err)
 		}
 		docs[name] = value
 	}
@@ -214,7 +214,10 @@ func (p *planner) one(index int, docs documents) {
 			p.job.Depth+1, p.callback.Target.Process))
 		return
 	}
-	p.size += len(raw)
+	if p.size += len(raw); p.size > maxPlanned {
+		p.fail(index, CodeParameters, fmt.Errorf("the parameters have more than %d bytes", maxPlanned))
+		return
+	}
 	a, err := p.callback.Target.Prepare(raw)
 	if err != nil {
 		p.fail(index, CodeParameters, err)

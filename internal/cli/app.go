@@ -14,6 +14,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	output   string // text or json
+	unknown  error  // help was asked for a command that does not exist
 }
 
 // Output forms.

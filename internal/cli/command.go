@@ -58,3 +58,13 @@ func examples(lines ...string) string {
 func interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.Interrupted)
 }
+
+// exclusive refuses a flag that is given together with a flag that it makes meaningless.
+func exclusive(c *cobra.Command, flag string, others ...string) error {
+	for _, other := range others {
+		if c.Flags().Changed(flag) && c.Flags().Changed(other) {
+			return fault.New(fault.Invalid, "--%s and --%s exclude each other", flag, other)
+		}
+	}
+	return nil
+}

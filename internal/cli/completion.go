@@ -271,11 +271,14 @@ func completeTokens(a *app) completer {
 	})
 }
 
+// tokenNames lists the tokens that may be revoked.
 func tokenNames(ctx context.Context, tokens tokenLister, now time.Time) ([]string, error) {
 	found, err := tokens.ListTokens(ctx)
 	var names []string
 	for _, t := range found {
-		names = append(names, t.Name+"\t"+show.TokenState(t, now))
+		if t.RevokedAt.IsZero() {
+			names = append(names, t.Name+"\t"+show.TokenState(t, now))
+		}
 	}
 	return names, err
 }

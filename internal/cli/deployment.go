@@ -18,7 +18,7 @@ or by its id; a pipeline's name alone means its newest deployment.`
 func deploymentCommand(a *app) *cobra.Command {
 	return group("deployment", "Read and steer deployments", deploymentHelp,
 		deploymentListCommand(a), deploymentShowCommand(a), deploymentWatchCommand(a), deploymentWhyCommand(a),
-		deploymentCreateCommand(a), retryCommand(a), cancelCommand(a), holdCommand(a), resumeCommand(a), skipCommand(a),
+		deploymentCreateCommand(a), rollbackCommand(a), retryCommand(a), cancelCommand(a), holdCommand(a), resumeCommand(a), skipCommand(a),
 		alarmCommand(a))
 }
 

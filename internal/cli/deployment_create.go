@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,44 +15,62 @@ import (
 )
 
 func deploymentCreateCommand(a *app) *cobra.Command {
-	revision, until := "", ""
+	revision, until, catchUp := "", "", false
 	c := &cobra.Command{
-		Use:   "create PIPELINE --revision LABEL",
+		Use:   "create PIPELINE [TARGET] (--revision LABEL | --catch-up)",
 		Short: "Deploy a registered revision once more",
 		Long: `Makes one more deployment of a registered revision, also of an older one: this is the way
 back. The process that holds the log does its work (waybill up, waybill serve); without one,
-waybill ship does.`,
-		Example:           examples("waybill deployment create greeter --revision 3f2c9a1"),
-		Args:              arguments(1, 1, "PIPELINE"),
-		ValidArgsFunction: completePipelines(a),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			if revision == "" {
-				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", arguments[0])
+waybill ship does.
+
+With a TARGET it deploys the revision to that stage, group or host alone. It waits for batches,
+windows and approvals like any other deployment, and runs the gates and bakes of TARGET, but
+nothing before or after it. A later deployment brings its own revision there again.
+
+With --catch-up it brings the current revision of a group to the hosts of TARGET (a stage, group or
+host; none: the pipeline) that lack it: they joined after the group had finished, or their failure
+was tolerated. It changes nothing else, and runs no gate and no bake.`,
+		Example: examples("waybill deployment create greeter --revision 3f2c9a1", "waybill deployment create greeter prod/east --revision 3f2c9a1", "waybill deployment create greeter prod/east --catch-up"),
+		Args:    arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: completeStages(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			switch {
+			case catchUp && (revision != "" || until != ""):
+				return fault.New(fault.Invalid, "--catch-up brings the current revision").WithHint("leave --revision and --until out")
+			case !catchUp && revision == "" && len(given) > 1:
+				return fault.New(fault.Invalid, "which revision?").
+					WithHint("--revision LABEL; or, for hosts that lack the current one: waybill deployment create %s %s --catch-up", given[0], given[1])
+			case !catchUp && revision == "":
+				return fault.New(fault.Invalid, "which revision?").WithHint("--revision LABEL; waybill revision list %s", given[0])
 			}
+			target := strings.TrimSuffix(optional(given[1:], 0), "/")
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				want := server.NewDeployment{Pipeline: arguments[0], Revision: revision, Until: until, By: a.User()}
-				return runCreateDeployment(ctx, createDeploymentOptions{Deployments: s, Want: want, Idle: s.IsIdle, Out: a.printer()})
+				o := createDeploymentOptions{Idle: s.IsIdle, Out: a.printer()}
+				o.Create = func(ctx context.Context) (journal.Deployment, error) {
+					if catchUp {
+						return s.CatchUp(ctx, server.TargetRequest{Pipeline: given[0], Target: target, By: a.User()})
+					}
+					return s.Deploy(ctx, server.NewDeployment{Pipeline: given[0], Revision: revision, Target: target, Until: until, By: a.User()})
+				}
+				return runCreateDeployment(ctx, o)
 			})
 		},
 	}
-	c.Flags().StringVar(&revision, "revision", "", "label of the revision (required)")
+	c.Flags().BoolVar(&catchUp, "catch-up", false, "the current revision, on hosts that lack it")
+	c.Flags().StringVar(&revision, "revision", "", "label of the revision")
 	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
 	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))
 	return c
 }
 
 type createDeploymentOptions struct {
-	Deployments interface {
-		Deploy(context.Context, server.NewDeployment) (journal.Deployment, error)
-	}
-	Want server.NewDeployment
-	Idle func(context.Context) bool
-	Out  show.Printer
+	Create func(context.Context) (journal.Deployment, error)
+	Idle   func(context.Context) bool
+	Out    show.Printer
 }
 
-// runCreateDeployment makes one more deployment of a registered revision.
+// runCreateDeployment makes one more deployment, and prints its revision.
 func runCreateDeployment(ctx context.Context, o createDeploymentOptions) error {
-	d, err := o.Deployments.Deploy(ctx, o.Want)
+	d, err := o.Create(ctx)
 	if err != nil {
 		return err
 	}

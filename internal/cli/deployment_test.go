@@ -86,14 +86,16 @@ func TestARefusedIntentShowsNothing(t *testing.T) {
 func TestCreateDeployment(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{}, newOutput(asText)
-	want := server.NewDeployment{Pipeline: "greeter", Revision: "r1", Until: "beta", By: "ana"}
-	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Deployments: f, Want: want, Idle: idle, Out: o.Printer}); err != nil {
+	create := func(ctx context.Context) (journal.Deployment, error) {
+		return f.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "r1", Until: "beta", By: "ana"})
+	}
+	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: idle, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "Deploy greeter r1 beta ana")
 	o.want(t, "greeter#9  revision r1\n", idleWarning)
 	o = newOutput(asJSON)
-	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Deployments: f, Want: want, Idle: idle, Out: o.Printer}); err != nil || o.err.Len() > 0 || !strings.Contains(o.out.String(), `"number": 9`) {
+	if err := runCreateDeployment(t.Context(), createDeploymentOptions{Create: create, Idle: idle, Out: o.Printer}); err != nil || o.err.Len() > 0 || !strings.Contains(o.out.String(), `"number": 9`) {
 		t.Errorf("%v, printed %q and %q", err, o.out.String(), o.err.String())
 	}
 }
@@ -338,6 +340,20 @@ func TestListServices(t *testing.T) {
 	o.want(t, "[]\n", "")
 }
 
+func TestRestartService(t *testing.T) {
+	t.Parallel()
+	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
+	f, o := &fake{version: journal.Version{Definition: definition}}, newOutput(asText)
+	options := restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Reason: "slow", By: "ana", Out: o.Printer}
+	if err := runRestartService(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Restart greeter greeter/beta/all/oak slow ana")
+	o.want(t, "greeter: restarted on beta/all/oak\n", "")
+	f.errs, options.At.Host = map[string]error{"Restart": fault.New(fault.NotFound, "not found")}, "oak"
+	wantFault(t, runRestartService(t.Context(), options), fault.NotFound, "not found", "waybill service restart greeter beta/all/oak")
+}
+
 func TestServiceStatusOffersTheLikelyHost(t *testing.T) {
 	t.Parallel()
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "beta", Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak"}}}}}}}
@@ -366,7 +382,7 @@ func TestServiceLogOffersTheLikelyHost(t *testing.T) {
 
 // planning returns the options of a plan on a fake log.
 func planning(f *fake, o *output) planOptions {
-	return planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Proposal: server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}},
+	return planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter", Proposal: &server.Proposal{Definition: pipeline.Definition{Pipeline: "greeter"}}},
 		Label: func(context.Context) (string, error) { return "r1", nil }, Out: o.Printer}
 }
 
@@ -408,7 +424,7 @@ func TestPlan(t *testing.T) {
 func TestPlanOfAStoredPipeline(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{}, newOutput(asText)
-	wantFault(t, runPlanStored(t.Context(), planStoredOptions{Pipelines: f, Name: "greeter", Out: o.Printer}), fault.Pending, "something would be done", "")
+	wantFault(t, runPlanStored(t.Context(), planStoredOptions{Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter"}, Out: o.Printer}), fault.Pending, "something would be done", "")
 	f.wantCalls(t, "Plan greeter false")
 }
 

@@ -58,7 +58,8 @@ type fake struct {
 	services    []server.ServiceView
 	service     server.ServiceStatusView
 	tokens      []token.Token
-	files       string // that were stored
+	artifact    pipeline.RevisionArtifact // that is stored; without a digest: what is uploaded
+	files       string                    // that were stored
 }
 
 // call records an operation with its arguments, and returns its error.
@@ -261,6 +262,19 @@ func (f *fake) Register(_ context.Context, r pipeline.RegisteredRevision, deploy
 	return journal.Registered{Revision: r, Created: true, Deployment: &d}, f.call("Register", r.Label, r.Snapshot, r.By, deploy, until)
 }
 
+// PutArtifact reads the upload, and reports the artifact that the test has set, or what was read.
+func (f *fake) PutArtifact(_ context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
+	if err := f.call("PutArtifact", name, label, a.Label, a.Name, a.Size); err != nil {
+		return a, err
+	}
+	content, err := io.ReadAll(r)
+	f.files = string(content)
+	if f.artifact.Digest != "" {
+		return f.artifact, err
+	}
+	return a, err
+}
+
 func (f *fake) PlanEdit(_ context.Context, p server.Proposal) (server.EditView, error) {
 	return f.edit, f.call("PlanEdit", p.Definition.Pipeline)
 }
@@ -269,8 +283,8 @@ func (f *fake) Apply(_ context.Context, p server.Proposal) (server.EditView, err
 	return f.edit, f.call("Apply", p.Definition.Pipeline, *p.IfVersion, p.Yes)
 }
 
-func (f *fake) Plan(_ context.Context, name string, proposal *server.Proposal) (server.PlanView, error) {
-	return f.plan, f.call("Plan", name, proposal != nil)
+func (f *fake) Plan(_ context.Context, q server.PlanQuery) (server.PlanView, error) {
+	return f.plan, f.call("Plan", q.Pipeline, q.Proposal != nil)
 }
 
 func (f *fake) ListProcesses(context.Context) ([]server.ProcessOffering, error) {
@@ -293,6 +307,10 @@ func (f *fake) Services(_ context.Context, name string) ([]server.ServiceView, e
 
 func (f *fake) ServiceStatus(_ context.Context, name, target string) (server.ServiceStatusView, error) {
 	return f.service, f.call("ServiceStatus", name, target)
+}
+
+func (f *fake) Restart(_ context.Context, r server.ServiceRestart) (action.ID, error) {
+	return f.action.ID, f.call("Restart", r.Pipeline, r.Target, r.Reason, r.By)
 }
 
 // ServiceLog answers a query after a view with the next one of follows; without one the log is away.

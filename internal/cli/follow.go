@@ -39,20 +39,23 @@ func (w sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
 	return w.session.Roles(ctx, assembly.RoleOptions{}, assembly.RoleConductor, assembly.RoleDeployer)
 }
 
-// drive takes a deployment to its end: it does the work where this process may, else it watches.
+// drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process
+// may, else it watches. It returns the rollback, if there is one, and keeps what that undoes.
 func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
 	v, err := s.Deployments.Deployment(ctx, ref)
+	if err == nil && v.State.RolledBackBy != 0 {
+		s.undone = &v
+		v, err = s.Deployments.Deployment(ctx, rollbackOf(v))
+	}
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err
 	}
-	s.Out.Note("%s", show.Header(v, s.Out.Style))
-	w, err := newWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v))
+	w, err := s.watcher(ctx, v)
 	if err != nil {
 		return v, err
 	}
-	w.enough = reached
 	if s.Worker == nil {
-		return w.run(ctx)
+		return s.watch(ctx, w)
 	}
 	unlock, err := s.Worker.Lock()
 	if held, ok := errors.AsType[*lifecycle.Held](err); ok {
@@ -63,6 +66,40 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 		return v, err
 	}
 	return s.work(ctx, w, unlock)
+}
+
+// watcher prints a deployment's first line and returns what shows the others.
+func (s *shipment) watcher(ctx context.Context, v server.DeploymentView) (*watcher, error) {
+	s.Out.Note("%s", show.Header(v, s.Out.Style))
+	w, err := newWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v))
+	if err != nil {
+		return nil, err
+	}
+	w.enough = reached
+	return w, nil
+}
+
+// watch shows a deployment to its end, then the rollback that undoes it, if there is one.
+func (s *shipment) watch(ctx context.Context, w *watcher) (server.DeploymentView, error) {
+	v, err := w.run(ctx)
+	if err != nil || v.State.RolledBackBy == 0 {
+		return v, err
+	}
+	s.undone = &v
+	back, err := s.Deployments.Deployment(ctx, rollbackOf(v))
+	if err != nil {
+		return back, err
+	}
+	w, err = s.watcher(ctx, back)
+	if err != nil {
+		return back, err
+	}
+	return w.run(ctx)
+}
+
+// rollbackOf returns the deployment that undoes another one.
+func rollbackOf(undone server.DeploymentView) server.Ref {
+	return server.Ref{Pipeline: undone.Pipeline, Number: undone.State.RolledBackBy}
 }
 
 // shipLog is what ship's watcher reads.
@@ -79,7 +116,7 @@ func (s *shipment) since(v server.DeploymentView) int64 {
 	return v.Seq
 }
 
-// work runs the roles in this process until the watcher has seen the deployment's end.
+// work runs the roles in this process until its end has been seen.
 func (s *shipment) work(ctx context.Context, w *watcher, unlock func() error) (v server.DeploymentView, err error) {
 	defer func() { err = errors.Join(err, unlock()) }()
 	s.works = true
@@ -89,7 +126,7 @@ func (s *shipment) work(ctx context.Context, w *watcher, unlock func() error) (v
 	}
 	seen := false
 	watching := lifecycle.Role{Name: "watch", Run: func(ctx context.Context) (err error) {
-		v, err = w.run(ctx)
+		v, err = s.watch(ctx, w)
 		seen = err == nil
 		return err
 	}}
@@ -119,7 +156,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 			pause(watching, takeOverEvery)
 		}
 	}()
-	v, err := w.run(watching)
+	v, err := s.watch(watching, w)
 	stop(nil)
 	unlock := <-taken
 	switch {

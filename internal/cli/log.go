@@ -20,6 +20,7 @@ type logFlags struct {
 	target string
 	facts  bool
 	follow bool
+	verify bool
 	limit  int
 }
 
@@ -31,16 +32,27 @@ func logCommand(a *app) *cobra.Command {
 		Long: `Prints the entries of a pipeline, or of one deployment, in the order in which they were
 committed. Facts say that something is done: host-artifact-replicated is the end of the step
 replicate, host-deployed of deploy, host-deployment-tested of test, host-NAME of an own step NAME.
-Notes say what was asked, claimed, failed or decided. Without a name: this folder's pipeline.`,
+Notes say what was asked, claimed, failed or decided. Without a name: this folder's pipeline.
+
+With --verify: reads the whole log of a pipeline, checks that each entry follows from those before
+it and that nothing breaks a rule, compares it with what the database keeps beside it, and ends
+with status 1 if they differ. It changes nothing.`,
 		Example: examples("waybill log", "waybill log greeter#7 --facts",
-			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event"),
+			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event",
+			"waybill log greeter --verify"),
 		Args:              arguments(0, 1, "PIPELINE[#N]"),
 		ValidArgsFunction: completeDeployments(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
+			if err := exclusive(c, "verify", "target", "facts", "follow", "limit"); err != nil {
+				return err
+			}
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				query, err := a.logQuery(arguments, flags)
 				if err != nil {
 					return err
+				}
+				if flags.verify {
+					return a.verifyLog(ctx, s, query)
 				}
 				return runLog(ctx, logOptions{Log: s, Query: query, Follow: flags.follow, Out: a.printer(), Now: time.Now})
 			})
@@ -50,6 +62,7 @@ Notes say what was asked, claimed, failed or decided. Without a name: this folde
 	c.Flags().BoolVar(&flags.facts, "facts", false, "only what was completed")
 	c.Flags().BoolVarP(&flags.follow, "follow", "f", false, "keep printing what is added")
 	c.Flags().IntVar(&flags.limit, "limit", 0, "only the newest entries, this many; 0: all")
+	c.Flags().BoolVar(&flags.verify, "verify", false, "print nothing but whether the whole log is as it must be")
 	return c
 }
 

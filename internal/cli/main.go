@@ -37,6 +37,9 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	root.SetArgs(arguments)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
+		err = a.unknown
+	}
+	if err == nil {
 		return fault.ExitDone
 	}
 	if (interrupted(ctx) || fault.Is(err, fault.Interrupted)) && endedWith(err) {

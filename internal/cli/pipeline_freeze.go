@@ -2,26 +2,29 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func pipelineFreezeCommand(a *app) *cobra.Command {
 	var freeze pipeline.Freeze
-	until := ""
+	until, all := "", false
 	c := &cobra.Command{
 		Use:   "freeze [PIPELINE]",
 		Short: "Start nothing in a pipeline until it is thawed",
 		Long: `Keeps back every stage, group and host of a pipeline that has not started, in all of its
 deployments. What has started on a host runs to its end. With --until the freeze ends by itself.
-Without a name: this folder's pipeline.`,
-		Example:           examples("waybill pipeline freeze greeter --until 12h --reason holidays", "waybill pipeline freeze greeter --until 2026-12-27T09:00:00+01:00"),
+Without a name: this folder's pipeline. --all freezes each pipeline that there is and is not frozen;
+one that is applied for the first time later is not.`,
+		Example:           examples("waybill pipeline freeze greeter --until 12h --reason holidays", "waybill pipeline freeze --all --until 2026-12-27T09:00:00+01:00"),
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, given []string) (err error) {
@@ -29,30 +32,32 @@ Without a name: this folder's pipeline.`,
 				return err
 			}
 			freeze.By = a.User()
-			return a.changeFreeze(c, given, func(ctx context.Context, s freezer, name string) (server.FreezeView, error) {
+			return a.changeFreezes(c, given, all, func(ctx context.Context, s freezer, name string) (server.FreezeView, error) {
 				return s.Freeze(ctx, name, freeze)
 			})
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "every pipeline")
 	c.Flags().StringVar(&until, "until", "", "when it ends by itself: a time, or a duration from now")
 	c.Flags().StringVar(&freeze.Reason, "reason", "", "the reason, kept in the log and shown")
 	return c
 }
 
 func pipelineThawCommand(a *app) *cobra.Command {
-	reason := ""
+	reason, all := "", false
 	c := &cobra.Command{
 		Use:               "thaw [PIPELINE]",
 		Short:             "End the freeze of a pipeline",
-		Example:           examples("waybill pipeline thaw greeter"),
+		Example:           examples("waybill pipeline thaw greeter", "waybill pipeline thaw --all"),
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.changeFreeze(c, given, func(ctx context.Context, s freezer, name string) (server.FreezeView, error) {
+			return a.changeFreezes(c, given, all, func(ctx context.Context, s freezer, name string) (server.FreezeView, error) {
 				return s.Thaw(ctx, name, a.User(), reason)
 			})
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "every pipeline that is frozen")
 	c.Flags().StringVar(&reason, "reason", "", "the reason, kept in the log")
 	return c
 }
@@ -63,9 +68,18 @@ type freezer interface {
 	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
 }
 
-// changeFreeze changes whether a pipeline is frozen, and prints what it is then.
-func (a *app) changeFreeze(c *cobra.Command, given []string, change func(context.Context, freezer, string) (server.FreezeView, error)) error {
+// freezeChange freezes or thaws one pipeline.
+type freezeChange func(ctx context.Context, s freezer, name string) (server.FreezeView, error)
+
+// changeFreezes changes whether a pipeline is frozen, or each one, and prints what they are then.
+func (a *app) changeFreezes(c *cobra.Command, given []string, all bool, change freezeChange) error {
+	if all && len(given) > 0 {
+		return fault.New(fault.Invalid, "--all and the pipeline %s exclude each other", given[0])
+	}
 	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+		if all {
+			return changeEach(ctx, s, change, a.printer())
+		}
 		name, err := a.pipelineName(given)
 		if err != nil {
 			return err
@@ -75,5 +89,34 @@ func (a *app) changeFreeze(c *cobra.Command, given []string, change func(context
 			return err
 		}
 		return a.printer().Answer(view, show.Freeze(view, time.Now()))
+	})
+}
+
+// changeEach freezes or thaws each pipeline, and prints those that changed. A pipeline that refuses, because it is so
+// already, is left out. After another error the rest stays as it is.
+func changeEach(ctx context.Context, s interface {
+	freezer
+	pipelineLister
+}, change freezeChange, out show.Printer) error {
+	names, err := pipelineNames(ctx, s)
+	if err != nil {
+		return err
+	}
+	var changed []server.FreezeView
+	for _, name := range names {
+		view, err := change(ctx, s, name)
+		switch {
+		case fault.Is(err, fault.Refused):
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: %w (%s changed before it)", name, err, show.Count(len(changed), "pipeline"))
+		}
+		changed = append(changed, view)
+	}
+	return show.List(out, changed, "nothing to change", func(changed []server.FreezeView) (lines []string) {
+		for _, view := range changed {
+			lines = append(lines, show.Freeze(view, time.Now()))
+		}
+		return lines
 	})
 }

@@ -8,16 +8,19 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func pipelineShowCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	target := ""
+	c := &cobra.Command{
 		Use:   "show [PIPELINE]",
 		Short: "Show which revision is at each stage and inside it, and which hosts differ",
 		Long: `Shows, per stage, the revision that has finished it and those that are on their way through
-it; then the hosts that run what was not tested, whose service (on this machine) was restarted or is
-down, and that run something else than their stage has. Without a name: this folder's pipeline.`,
-		Example:           examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift"),
+it; then the hosts that run what was not tested, whose service was restarted or is
+down, and that run something else than their stage has. Without a name: this folder's pipeline.
+With --target: the current revision of a stage, a group or a host, the last that failed there, and what is on its way there.`,
+		Example:           examples("waybill pipeline show greeter", "waybill pipeline show greeter -o json | jq .drift", "waybill pipeline show greeter --target prod/east/elm"),
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
@@ -26,10 +29,15 @@ down, and that run something else than their stage has. Without a name: this fol
 				if err != nil {
 					return err
 				}
+				if target != "" {
+					return runShowTarget(ctx, showTargetOptions{Log: s, Pipeline: name, Target: target, Out: a.printer(), Now: time.Now})
+				}
 				return runShowPipeline(ctx, showPipelineOptions{Pipelines: s, Name: name, Out: a.printer()})
 			})
 		},
 	}
+	targetFlag(a, c, &target)
+	return c
 }
 
 // pipelineName returns the pipeline that was named, else that of this folder's waybill.yaml.
@@ -54,4 +62,22 @@ func runShowPipeline(ctx context.Context, o showPipelineOptions) error {
 		return err
 	}
 	return o.Out.Answer(p, show.Pipeline(p, o.Out.Style, time.Now())...)
+}
+
+type showTargetOptions struct {
+	Log interface {
+		Target(ctx context.Context, pipeline, target string) (server.TargetView, error)
+	}
+	Pipeline, Target string
+	Out              show.Printer
+	Now              func() time.Time
+}
+
+// runShowTarget prints what is at one target of a pipeline.
+func runShowTarget(ctx context.Context, o showTargetOptions) error {
+	view, err := o.Log.Target(ctx, o.Pipeline, o.Target)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(view, show.Target(o.Pipeline, view, o.Now())...)
 }

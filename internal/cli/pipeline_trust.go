@@ -17,7 +17,8 @@ import (
 )
 
 func pipelineTrustCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var takeOver bool
+	c := &cobra.Command{
 		Use:   "trust [PIPELINE [HOST…]]",
 		Short: "Show the keys of ssh hosts, and store those that are new",
 		Long: `Asks the ssh hosts of a pipeline for their keys and compares them with those that are known. After a
@@ -26,8 +27,12 @@ ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub prints on the host: who stores 
 machine deploys to it. A key that has changed is never stored; remove the old line by hand once you
 know why. Without PIPELINE: this folder's waybill.yaml, also before it was ever applied.
 Hosts behind a jump host can be asked once its own key is stored: run the command again.
-The keys are stored on this machine: run it where the conductor runs.`,
-		Example: examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm"),
+The keys are stored on this machine: run it where the conductor runs.
+
+With --take-over it asks the hosts, also local ones, which log has deployed to them, and after a yes
+those of another log follow this one. The other one is refused there from then on. What runs is not
+changed.`,
+		Example: examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm", "waybill pipeline trust greeter --take-over"),
 		RunE: func(c *cobra.Command, given []string) error {
 			d, dir, err := a.trustedDefinition(c, given)
 			if err != nil {
@@ -39,7 +44,11 @@ The keys are stored on this machine: run it where the conductor runs.`,
 				return err
 			}
 			defer hosts.SSH.Close()
-			targets, err := sshTargets(&d, given[min(1, len(given)):], hosts.Account)
+			names := given[min(1, len(given)):]
+			if takeOver {
+				return a.takeOver(c, &d, names, hosts)
+			}
+			targets, err := sshTargets(&d, names, hosts.Account)
 			if err != nil {
 				return err
 			}
@@ -53,6 +62,8 @@ The keys are stored on this machine: run it where the conductor runs.`,
 		},
 		ValidArgsFunction: completePipelines(a),
 	}
+	c.Flags().BoolVar(&takeOver, "take-over", false, "make hosts that another log has deployed to follow this one")
+	return c
 }
 
 // trustedDefinition returns the definition whose hosts are asked, and the folder that its files count
@@ -78,17 +89,13 @@ type sshTarget struct {
 
 // sshTargets returns the accounts of the named ssh hosts, or of all, each address once, jump hosts first.
 func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Place) (ssh.Target, error)) ([]sshTarget, error) {
+	places, err := namedHosts(d, names, true)
+	if err != nil {
+		return nil, err
+	}
 	var jumps, targets []sshTarget
-	seen, found := map[string]bool{}, map[string]bool{}
-	for at := range d.EachHost() {
-		_, below, _ := strings.Cut(at.Target, "/")
-		named := slices.IndexFunc(names, func(name string) bool { return name == below || name == at.Target || name == at.Host.Name })
-		if len(names) > 0 && named < 0 || !at.Host.Remote() {
-			continue
-		}
-		if named >= 0 {
-			found[names[named]] = true
-		}
+	seen := map[string]bool{}
+	for _, at := range places {
 		t, err := account(at)
 		if err != nil {
 			return nil, err
@@ -99,15 +106,41 @@ func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Pl
 		}
 		if !seen[t.Address] {
 			seen[t.Address] = true
-			targets = append(targets, sshTarget{below, t})
-		}
-	}
-	for _, name := range names {
-		if !found[name] {
-			return nil, fault.New(fault.NotFound, "pipeline %s has no ssh host %q", d.Pipeline, name).WithHint("name it as STAGE/GROUP/HOST")
+			targets = append(targets, sshTarget{belowPipeline(at), t})
 		}
 	}
 	return append(jumps, targets...), nil
+}
+
+// namedHosts returns the named hosts of a pipeline, or all; with remote only those that are reached by ssh.
+func namedHosts(d *pipeline.Definition, names []string, remote bool) (places []pipeline.Place, err error) {
+	found := map[string]bool{}
+	for at := range d.EachHost() {
+		named := slices.IndexFunc(names, func(name string) bool { return name == belowPipeline(at) || name == at.Target || name == at.Host.Name })
+		if len(names) > 0 && named < 0 || remote && !at.Host.Remote() {
+			continue
+		}
+		if named >= 0 {
+			found[names[named]] = true
+		}
+		places = append(places, at)
+	}
+	kind := "host"
+	if remote {
+		kind = "ssh host"
+	}
+	for _, name := range names {
+		if !found[name] {
+			return nil, fault.New(fault.NotFound, "pipeline %s has no %s %q", d.Pipeline, kind, name).WithHint("name it as STAGE/GROUP/HOST")
+		}
+	}
+	return places, nil
+}
+
+// belowPipeline returns a host's path as STAGE/GROUP/HOST.
+func belowPipeline(at pipeline.Place) string {
+	_, below, _ := strings.Cut(at.Target, "/")
+	return below
 }
 
 type trustOptions struct {

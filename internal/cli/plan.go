@@ -13,16 +13,38 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, with
-times measured in earlier deployments; a step that never ran has no time, since its time limit
-is not an expectation. When waybill.yaml differs from the definition in force, it also shows what
+const planHelp = `Shows what waybill ship would do here: the steps of this folder's revision in their order, beside
+what is under way, with times measured in earlier deployments; a step that never ran has no time,
+since its time limit is not an expectation. Approvals are assumed to be given, and windows and
+freezes are met. A * marks the steps that the end depends on. When waybill.yaml differs from the definition in force, it also shows what
 the edit changes and what it adds, leaves out or drains in each deployment that is active, or
 that has failed and may be retried. Changes nothing, and makes no log.
+
+With --what-if fail=TARGET it assumes that this fails: a stage, group or host, whose build or
+deploy it is unless TARGET:STEP names another step. It shows where that stops, what the policy of
+the stage does, and what becomes of the other deployments.
 
 Exit status 5 when something would be done, 0 when there is nothing to do.`
 
 // planFlags are the flags of `waybill plan`.
-type planFlags struct{ edit, why string }
+type planFlags struct {
+	edit, why      string
+	revision, from string
+	whatIf         []string
+}
+
+// query returns what is asked about a pipeline. Each --what-if is fail=TARGET.
+func (f planFlags) query(name string, proposal *server.Proposal) (server.PlanQuery, error) {
+	q := server.PlanQuery{Pipeline: name, Proposal: proposal, Revision: f.revision, From: f.from}
+	for _, text := range f.whatIf {
+		target, ok := strings.CutPrefix(text, "fail=")
+		if !ok || target == "" {
+			return q, fault.New(fault.Invalid, "--what-if %s: want fail=TARGET or fail=TARGET:STEP", text).WithHint("--what-if fail=prod/east/elm:test")
+		}
+		q.Fail = append(q.Fail, target)
+	}
+	return q, nil
+}
 
 func planCommand(a *app) *cobra.Command {
 	var flags planFlags
@@ -31,10 +53,17 @@ func planCommand(a *app) *cobra.Command {
 		Short: "Show what ship would do, and what an edit does to deployments inside; change nothing",
 		Long:  planHelp,
 		Example: examples("waybill plan", "waybill plan --edit edited.yaml", "waybill plan greeter   # as it is in the log",
+			"waybill plan greeter --what-if fail=prod/east/elm:test", "waybill plan greeter --revision 3f2c9a1 --from 2h",
 			"waybill plan --why greeter#7"),
 		Args:              arguments(0, 2, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
 		RunE: func(c *cobra.Command, arguments []string) error {
+			if err := exclusive(c, "why", "edit", "revision", "from", "what-if"); err != nil {
+				return err
+			}
+			if flags.revision != "" && len(arguments) == 0 {
+				return fault.New(fault.Invalid, "--revision is of a pipeline of the log: name it").WithHint("waybill plan PIPELINE --revision %s", flags.revision)
+			}
 			if flags.why != "" {
 				return a.planWhy(c, flags.why, strings.Join(arguments, ""))
 			}
@@ -43,7 +72,11 @@ func planCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&flags.edit, "edit", "", "a waybill.yaml to compare with the definition in force in the log of its folder")
 	c.Flags().StringVar(&flags.why, "why", "", "list the open steps of this deployment with their reasons; a target may follow")
+	c.Flags().StringVar(&flags.revision, "revision", "", "plan one more deployment of this registered revision of PIPELINE")
+	c.Flags().StringVar(&flags.from, "from", "", "when it begins: a time, or how long from now, such as 2h")
+	c.Flags().StringArrayVar(&flags.whatIf, "what-if", nil, "fail=TARGET[:STEP]: assume that this fails; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("why", completeDeployments(a))
+	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))
 	return c
 }
 
@@ -69,11 +102,20 @@ func (a *app) planWhy(c *cobra.Command, deployment, target string) error {
 func (a *app) plan(c *cobra.Command, arguments []string, flags planFlags) error {
 	if len(arguments) > 0 && flags.edit == "" {
 		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-			return runPlanStored(ctx, planStoredOptions{Pipelines: s, Name: arguments[0], Out: a.printer()})
+			q, err := flags.query(arguments[0], nil)
+			if err != nil {
+				return err
+			}
+			return runPlanStored(ctx, planStoredOptions{Pipelines: s, Query: q, Out: a.printer()})
 		})
 	}
 	ctx := c.Context()
 	p, err := a.planProject(flags)
+	if err != nil {
+		return err
+	}
+	proposal := p.proposal(a.User())
+	q, err := flags.query(proposal.Definition.Pipeline, &proposal)
 	if err != nil {
 		return err
 	}
@@ -87,7 +129,7 @@ func (a *app) plan(c *cobra.Command, arguments []string, flags planFlags) error 
 	}
 	defer done()
 	return runPlan(ctx, planOptions{
-		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Proposal: p.proposal(a.User()), EditOnly: flags.edit != "", Out: a.printer(),
+		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Query: q, EditOnly: flags.edit != "", Out: a.printer(),
 		Label: func(ctx context.Context) (string, error) {
 			tree, err := p.tree(ctx, s.Home)
 			return tree.Label, err
@@ -112,22 +154,22 @@ func printPlan(d show.PlanDocument, out show.Printer) error {
 
 // planner plans one more deployment of a pipeline, with a new definition when proposal is not nil.
 type planner interface {
-	Plan(ctx context.Context, pipeline string, proposal *server.Proposal) (server.PlanView, error)
+	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
 }
 
 type planStoredOptions struct {
 	Pipelines planner
-	Name      string
+	Query     server.PlanQuery
 	Out       show.Printer
 }
 
 // runPlanStored prints the plan for one more deployment of a pipeline with the definition in force.
 func runPlanStored(ctx context.Context, o planStoredOptions) error {
-	v, err := o.Pipelines.Plan(ctx, o.Name, nil)
+	v, err := o.Pipelines.Plan(ctx, o.Query)
 	if err != nil {
 		return err
 	}
-	return printPlan(show.PlanDocument{Pipeline: o.Name, Todo: show.TodoShip, Steps: workOf(v.Steps), Total: v.Total}, o.Out)
+	return printPlan(planned(show.PlanDocument{Pipeline: o.Query.Pipeline, Revision: o.Query.Revision, Todo: show.TodoShip}, v), o.Out)
 }
 
 type planOptions struct {
@@ -142,7 +184,7 @@ type planOptions struct {
 	Deployments deploymentFinder
 	Pipelines   pipelineReader
 
-	Proposal server.Proposal                       // the definition of the folder, or of the file
+	Query    server.PlanQuery                      // its Proposal is the definition of the folder, or of the file
 	EditOnly bool                                  // plan what the file changes, and nothing else
 	Label    func(context.Context) (string, error) // of the folder's revision
 	Out      show.Printer
@@ -150,12 +192,11 @@ type planOptions struct {
 
 // runPlan prints what ship would do with a folder, or what its file would change.
 func runPlan(ctx context.Context, o planOptions) error {
-	name := o.Proposal.Definition.Pipeline
-	edit, err := o.Plans.PlanEdit(ctx, o.Proposal)
+	edit, err := o.Plans.PlanEdit(ctx, *o.Query.Proposal)
 	if err != nil {
 		return err
 	}
-	d := show.PlanDocument{Pipeline: name, Todo: show.TodoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
+	d := show.PlanDocument{Pipeline: o.Query.Pipeline, Todo: show.TodoNothing, Edit: &edit, Steps: []pipeline.PlanStep{}}
 	if !edit.Unchanged {
 		d.Todo = show.TodoApply
 	}
@@ -165,11 +206,11 @@ func runPlan(ctx context.Context, o planOptions) error {
 		}
 	}
 	if d.Todo == show.TodoShip || o.EditOnly && !edit.Unchanged {
-		v, err := o.Plans.Plan(ctx, name, &o.Proposal)
+		v, err := o.Plans.Plan(ctx, o.Query)
 		if err != nil {
 			return err
 		}
-		d.Steps, d.Total = workOf(v.Steps), v.Total
+		d = planned(d, v)
 	}
 	return printPlan(d, o.Out)
 }
@@ -205,6 +246,12 @@ func (o planOptions) planRevision(ctx context.Context, d *show.PlanDocument) err
 		d.Todo = next.todo
 	}
 	return nil
+}
+
+// planned adds what a simulation expects to a document.
+func planned(d show.PlanDocument, v server.PlanView) show.PlanDocument {
+	d.Now, d.Begins, d.New, d.Steps, d.Ends, d.Total = v.Now, v.Begins, v.Deployment, workOf(v.Steps), v.Ends, v.Total
+	return d
 }
 
 // workOf leaves out the markers that take no time and wait for nothing.

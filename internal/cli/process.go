@@ -98,6 +98,9 @@ fails, and 4 when it is canceled.`,
 		Args:              arguments(1, 1, "PROCESS"),
 		ValidArgsFunction: first(completeConfigured(a, processNames)),
 		RunE: func(c *cobra.Command, given []string) error {
+			if err := exclusive(c, "inputs", "input"); err != nil {
+				return err
+			}
 			raw, err := a.readInputs(inputs, all)
 			if err != nil {
 				return err
@@ -110,7 +113,6 @@ fails, and 4 when it is canceled.`,
 	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
-	c.MarkFlagsMutuallyExclusive("input", "inputs")
 	offerFrom(c, completeAssignments(a, inputNames), "input")
 	return c
 }

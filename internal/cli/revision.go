@@ -13,8 +13,8 @@ import (
 )
 
 func revisionCommand(a *app) *cobra.Command {
-	return group("revision", "Read registered revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
-		revisionListCommand(a), revisionShowCommand(a))
+	return group("revision", "Read, compare, register, reject and accept revisions", "A revision is a state of a project's files, under a label that is its own in the pipeline.",
+		revisionListCommand(a), revisionShowCommand(a), revisionRegisterCommand(a), revisionArtifactCommand(a), revisionDiffCommand(a), revisionRejectCommand(a), revisionAcceptCommand(a))
 }
 
 func revisionListCommand(a *app) *cobra.Command {

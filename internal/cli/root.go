@@ -42,6 +42,14 @@ func rootCommand(a *app) *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(usageFault)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, arguments []string) {
+		if given := c.Flags().Args(); c.HasAvailableSubCommands() && len(given) > 0 {
+			a.unknown = showHelp(c, given)
+			return
+		}
+		help(c, arguments)
+	})
 	addGlobals(a, root)
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Ship:"},

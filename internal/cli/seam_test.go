@@ -62,7 +62,8 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 			return err
 		},
 		"deployment create": func(ctx context.Context, f *fake, o *output) error {
-			return runCreateDeployment(ctx, createDeploymentOptions{Deployments: f, Out: o.Printer})
+			create := func(ctx context.Context) (journal.Deployment, error) { return f.Deploy(ctx, server.NewDeployment{}) }
+			return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Out: o.Printer})
 		},
 		"deployment hold": func(ctx context.Context, f *fake, o *output) error {
 			return runIntent(ctx, intentOptions{Deployments: f, Ref: ref, Out: o.Printer, Now: noon})
@@ -83,10 +84,10 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 			return runApply(ctx, applyOptions{Edits: f, Out: o.Printer})
 		},
 		"plan": func(ctx context.Context, f *fake, o *output) error {
-			return runPlan(ctx, planOptions{Plans: f, Revisions: f, Deployments: f, Pipelines: f, Out: o.Printer})
+			return runPlan(ctx, planOptions{Query: server.PlanQuery{Proposal: &server.Proposal{}}, Plans: f, Revisions: f, Deployments: f, Pipelines: f, Out: o.Printer})
 		},
 		"plan greeter": func(ctx context.Context, f *fake, o *output) error {
-			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Name: "greeter", Out: o.Printer})
+			return runPlanStored(ctx, planStoredOptions{Pipelines: f, Query: server.PlanQuery{Pipeline: "greeter"}, Out: o.Printer})
 		},
 		"process list": func(ctx context.Context, f *fake, o *output) error {
 			return runListProcesses(ctx, listProcessesOptions{Processes: f, Out: o.Printer})
@@ -108,6 +109,9 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 		},
 		"service status": func(ctx context.Context, f *fake, o *output) error {
 			return runServiceStatus(ctx, serviceStatusOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer, Now: noon})
+		},
+		"service restart": func(ctx context.Context, f *fake, o *output) error {
+			return runRestartService(ctx, restartServiceOptions{Services: f, At: serviceHost{"greeter", "beta/all/oak"}, Out: o.Printer})
 		},
 		"service logs": func(ctx context.Context, f *fake, o *output) error {
 			return runServiceLog(ctx, serviceLogOptions{Log: f, At: serviceHost{"greeter", "beta/all/oak"}, Raw: o.Out, Out: o.Printer})

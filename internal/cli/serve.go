@@ -16,17 +16,24 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/obs/otlp"
+	"github.com/waybill-dev/waybill/internal/ssh"
 )
 
 // serveFlags are the flags of `waybill up` and `waybill serve`.
 type serveFlags struct{ listen, logLevel, logFormat, conductor string }
 
-func (f *serveFlags) add(c *cobra.Command) {
+func (f *serveFlags) add(a *app, c *cobra.Command) {
+	a.addDials(c)
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
 	offer(c, "log-level", "debug", "info", "warn", "error")
 	offer(c, "log-format", string(obs.Text), string(obs.JSON))
+}
+
+// addDials declares the flag --ssh-dials of a command that works on hosts.
+func (a *app) addDials(c *cobra.Command) {
+	c.Flags().IntVar(&a.Flags.SSHDials, "ssh-dials", ssh.DefaultDials, "connections to ssh hosts that are being made at a time")
 }
 
 func upCommand(a *app) *cobra.Command {
@@ -45,7 +52,7 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 			return a.serve(c.Context(), allRoles(), flags, true)
 		},
 	}
-	flags.add(c)
+	flags.add(a, c)
 	return c
 }
 
@@ -77,7 +84,7 @@ without --listen uses a free port of the same host when the address is taken, an
 			return a.serve(c.Context(), roles, flags, false)
 		},
 	}
-	flags.add(c)
+	flags.add(a, c)
 	c.Flags().StringVar(&flags.conductor, "conductor", config.DefaultConductor, "which of server.yaml's conductors the role conductor is")
 	offerFrom(c, completeConfigured(a, conductorNames), "conductor")
 	return c

@@ -18,8 +18,8 @@ import (
 )
 
 func serviceCommand(a *app) *cobra.Command {
-	return group("service", "Read what runs on hosts, and what it printed", "A service is what a deployment starts on a host.",
-		serviceListCommand(a), serviceStatusCommand(a), serviceLogsCommand(a))
+	return group("service", "Read what runs on hosts, and restart it", "A service is what a deployment starts on a host.",
+		serviceListCommand(a), serviceStatusCommand(a), serviceLogsCommand(a), serviceRestartCommand(a))
 }
 
 func serviceListCommand(a *app) *cobra.Command {
@@ -160,7 +160,7 @@ type serviceLogOptions struct {
 // followPause is the time between two looks at a log that is followed.
 const followPause = time.Second
 
-// runServiceLog prints what a service printed, without what a terminal would obey. With Follow it goes on until ctx ends or the
+// runServiceLog prints what a service printed, without what a terminal would obey. With Follow it continues until ctx ends or the
 // log cannot be read.
 func runServiceLog(ctx context.Context, o serviceLogOptions) error {
 	q := server.ServiceLogQuery{Pipeline: o.At.Pipeline, Target: o.At.target(), Follow: o.Follow}

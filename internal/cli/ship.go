@@ -63,6 +63,7 @@ func shipCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
 	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
+	a.addDials(c)
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
 	return c
 }
@@ -154,8 +155,9 @@ type deploymentStore interface {
 // shipment is one run of `waybill ship`.
 type shipment struct {
 	shipOptions
-	resumed bool // the deployment is that of another revision, which waits for a process that works on it
-	works   bool // this process runs what the deployment needs
+	resumed bool                   // the deployment is that of another revision, which waits for a process that works on it
+	works   bool                   // this process runs what the deployment needs
+	undone  *server.DeploymentView // the deployment that a rollback undoes, once there is one
 }
 
 // runShip finds or makes the deployment, then does its work or watches it.
@@ -179,6 +181,9 @@ func runShip(ctx context.Context, o shipOptions) error {
 	}
 	for {
 		v, err := s.drive(ctx, ref)
+		if s.undone != nil {
+			return errors.Join(s.rolledBack(ctx, v, err), show.RolledBack(*s.undone))
+		}
 		if err != nil {
 			return s.reportInterrupted(ctx, ref, v, err)
 		}
@@ -187,6 +192,15 @@ func runShip(ctx context.Context, o shipOptions) error {
 			return err
 		}
 	}
+}
+
+// rolledBack reports how a rollback ended. err is that of driving it.
+func (s *shipment) rolledBack(ctx context.Context, v server.DeploymentView, err error) error {
+	if err != nil {
+		return s.reportInterrupted(ctx, rollbackOf(*s.undone), v, err)
+	}
+	_, err = outcome(ctx, v, s.Out, s.Retry)
+	return err
 }
 
 // deployment returns the deployment to take further; nil when there is nothing to do.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
@@ -21,10 +22,12 @@ type nextStep struct {
 
 // decideNext decides what ship does with a registered revision. It is the only decision: plan prints it, ship executes it.
 func decideNext(ctx context.Context, log deploymentFinder, pipelines pipelineReader, r pipeline.RegisteredRevision, flags shipFlags) (nextStep, error) {
-	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: 1})
+	made, err := log.Deployments(ctx, journal.DeploymentQuery{Pipeline: r.Pipeline, Revision: r.Seq, Limit: ancestryLimit})
 	if err != nil {
 		return nextStep{}, err
 	}
+	// What was deployed to one target alone says nothing about other targets.
+	made = slices.DeleteFunc(made, func(d journal.Deployment) bool { return d.Kind == journal.Part && d.Status != pipeline.StatusActive })
 	if len(made) == 0 || flags.again && made[0].Status != pipeline.StatusActive {
 		return nextStep{todo: show.TodoShip}, nil
 	}

@@ -272,7 +272,7 @@ func (r *callbackReader) parameter(f document.Field, path string, perFeature boo
 	case f.Value.Get("itemsFrom") != nil || f.Value.Get("filter") != nil:
 		r.Add(f.Value, "value-invalid", path, `"itemsFrom" and "filter" need a "path"`)
 	case value != nil:
-		p.Value = plainValue(value)
+		p.Value = document.Plain(value)
 		if i >= 0 {
 			for _, problem := range h.Parameters[i].check(p.Value) {
 				r.Add(value, "value-invalid", path+".value", "%s", problem.Text)

@@ -18,7 +18,7 @@ import (
 )
 
 // reserved are names of handlers that other parts bring.
-var reserved = []string{"step", "service-stop", "build", "gate", "worker", "pull-request", "notification", "eventflow"}
+var reserved = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request", "notification", "eventflow"}
 
 // handlerName is what a handler may be called: it is the first part of its lanes.
 var handlerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
@@ -186,14 +186,14 @@ func (r *handlerReader) parameters(n *document.Node) Parameters {
 			continue
 		}
 		p := Parameter{Name: f.Key}
-		p.document, _ = plainValue(f.Value).(map[string]any) // it is a mapping
+		p.document, _ = document.Plain(f.Value).(map[string]any) // it is a mapping
 		var err error
 		if p.schema, err = compile(f.Key, p.document); err != nil {
 			r.schemaFault(f.Value, path, err)
 			continue
 		}
 		if standard := f.Value.Get("default"); standard != nil {
-			p.Default, p.Optional = plainValue(standard), true
+			p.Default, p.Optional = document.Plain(standard), true
 			for _, problem := range p.check(p.Default) {
 				r.Add(standard, "value-invalid", path+".default", "%s", problem.Text)
 			}

@@ -244,7 +244,7 @@ func (r *workflowReader) schema(n *document.Node, key string) Schema {
 	if !fits(n, document.Object) {
 		return Schema{}
 	}
-	plain, _ := plainValue(n).(map[string]any) // it is a mapping
+	plain, _ := document.Plain(n).(map[string]any) // it is a mapping
 	compiled, err := compile(key, plain)
 	if err != nil {
 		r.schemaFault(n, r.path+"."+key, err)

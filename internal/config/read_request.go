@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -197,37 +196,4 @@ func child(n *document.Node, part string) *document.Node {
 		return n.Items[i]
 	}
 	return n.Get(part)
-}
-
-// plainValue returns a node as encoding/json would have read it, with numbers as json.Number.
-func plainValue(n *document.Node) any {
-	switch n.Kind {
-	case document.Bool:
-		return strings.EqualFold(n.Text, "true")
-	case document.Int:
-		if whole, err := strconv.ParseInt(n.Text, 0, 64); err == nil {
-			return json.Number(strconv.FormatInt(whole, 10))
-		}
-		return n.Text
-	case document.Float:
-		if value, err := strconv.ParseFloat(strings.ReplaceAll(n.Text, "_", ""), 64); err == nil {
-			return json.Number(strconv.FormatFloat(value, 'g', -1, 64))
-		}
-		return n.Text
-	case document.List:
-		items := make([]any, len(n.Items))
-		for i, item := range n.Items {
-			items[i] = plainValue(item)
-		}
-		return items
-	case document.Map:
-		fields := make(map[string]any, len(n.Fields))
-		for _, f := range n.Fields {
-			fields[f.Key] = plainValue(f.Value)
-		}
-		return fields
-	case document.Null:
-		return nil
-	}
-	return n.Text
 }

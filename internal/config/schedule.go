@@ -91,7 +91,7 @@ func (r *reader) ticking(f document.Field, path string, s Schedule, c *Config) (
 	}
 	var parameters json.RawMessage
 	if v := n.Get("parameters"); fits(v, document.Object) {
-		parameters, _ = json.Marshal(plainValue(v)) // what was read as YAML without other types can be written as JSON
+		parameters, _ = json.Marshal(document.Plain(v)) // what was read as YAML without other types can be written as JSON
 	}
 	prepare, ok := r.ticker(n, path, s, c)
 	if !ok {

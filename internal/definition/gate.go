@@ -1,8 +1,10 @@
 package definition
 
 import (
+	"encoding/json"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +18,14 @@ const (
 	maxGates    = 20
 	maxFailures = 1000
 	maxNetworks = 100
+	maxGateArgs = 100
+	maxGateText = 32 << 10 // bytes of the arguments or the parameters of a gate, as written
+
+	maxHandlerName = 63
 )
+
+// ownHandlers are handlers that server.yaml cannot have. The configuration lists the same names.
+var ownHandlers = []string{"step", "service-stop", "service-restart", "build", "gate", "worker", "pull-request", "notification", "eventflow", "subscriber"}
 
 // gateTimeout is how long one question of a gate may take.
 const gateTimeout = action.Duration(30 * time.Second)
@@ -35,29 +44,81 @@ func (r *reader) gates(n *document.Node, at string) []pipeline.Gate {
 	return out
 }
 
+// gateWays are the keys of what a gate asks.
+var gateWays = []string{"http", "job", "cel", "handler"}
+
 // gate reads one gate. An answer that does not pass it spends an attempt, no answer at all spends
 // none, and the deadline ends it.
 func (r *reader) gate(n *document.Node, at, name string) pipeline.Gate {
 	interval := r.positive(n.Get("interval"), at+".interval", action.Duration(30*time.Second))
-	g := pipeline.Gate{Name: name, When: pipeline.GateWhen(orDefault(n.Str("when"), string(pipeline.After))), HTTP: &pipeline.GateRequest{},
+	g := pipeline.Gate{Name: name, When: pipeline.GateWhen(orDefault(n.Str("when"), string(pipeline.After))),
 		Policy: action.Policy{Retries: r.whole(n.Get("failures"), at+".failures", 3, 1, maxFailures) - 1, Initial: interval, Factor: 1, Max: interval,
-			AttemptTimeout: gateTimeout, Deadline: r.positive(n.Get("timeout"), at+".timeout", action.Duration(10*time.Minute))}}
-	request := n.Get("http")
-	if request == nil {
-		if n.Get("job") == nil && n.Get("cel") == nil && n.Get("handler") == nil { // these are reported
-			r.Add(n, "field-missing", at, "gate %q needs http", name)
+			Deadline: r.positive(n.Get("timeout"), at+".timeout", action.Duration(10*time.Minute))}}
+	g.Policy.AttemptTimeout = g.Policy.Deadline
+	ways := 0
+	for _, key := range gateWays {
+		if n.Get(key) != nil {
+			ways++
 		}
-		return g
 	}
-	at += ".http"
-	g.HTTP = &pipeline.GateRequest{URL: request.Str("url"), Status: r.statuses(request.Get("status"), at+".status"), Body: request.Str("body")}
-	if u := request.Get("url"); u != nil && u.Kind == document.String {
-		r.gateURL(u, at)
+	if ways != 1 {
+		r.Add(n, "several-kinds", at, "gate %q needs exactly one of http, job, handler", name)
 	}
-	if nets := request.Get("allowNetworks"); nets != nil && nets.Kind == document.List {
-		g.HTTP.AllowNetworks = r.networks(nets, at+".allowNetworks")
+	if request := n.Get("http"); request != nil {
+		g.HTTP, g.Policy.AttemptTimeout = r.gateRequest(request, at+".http"), gateTimeout
+	}
+	if job := n.Get("job"); job != nil {
+		g.Job = &pipeline.GateJob{Run: r.argv(job, "run", at+".job")}
+		r.bounded(job.Get("run"), at+".job.run", maxGateArgs, maxGateText)
+	}
+	if handler := n.Get("handler"); handler != nil {
+		g.Handler = r.gateHandler(handler, at+".handler")
 	}
 	return g
+}
+
+// gateRequest reads the request of a gate.
+func (r *reader) gateRequest(n *document.Node, at string) *pipeline.GateRequest {
+	request := &pipeline.GateRequest{URL: n.Str("url"), Status: r.statuses(n.Get("status"), at+".status"), Body: n.Str("body")}
+	if u := n.Get("url"); u != nil && u.Kind == document.String {
+		r.gateURL(u, at)
+	}
+	if nets := n.Get("allowNetworks"); nets != nil && nets.Kind == document.List {
+		request.AllowNetworks = r.networks(nets, at+".allowNetworks")
+	}
+	return request
+}
+
+// gateHandler reads the action of a gate. Handlers that Waybill brings are for its own actions: their
+// parameters say which host to change.
+func (r *reader) gateHandler(n *document.Node, at string) *pipeline.GateHandler {
+	h := &pipeline.GateHandler{Name: n.Str("name")}
+	if slices.Contains(ownHandlers, h.Name) {
+		r.Add(n.Get("name"), "bad-name", at, "handler %q is for Waybill's own actions", h.Name)
+	} else if len(h.Name) > maxHandlerName {
+		r.Add(n.Get("name"), "too-long", at, "the name of a handler has at most %d bytes", maxHandlerName)
+	}
+	if parameters := n.Get("parameters"); parameters != nil && parameters.Kind == document.Map {
+		h.Parameters, _ = json.Marshal(document.Plain(parameters)) // what was read as YAML can be written as JSON
+		if len(h.Parameters) > maxGateText {
+			r.Add(parameters, "too-long", at, "%s.parameters has %d bytes, at most %d", at, len(h.Parameters), maxGateText)
+		}
+	}
+	return h
+}
+
+// bounded reports a list of too many texts, or of too long ones.
+func (r *reader) bounded(n *document.Node, at string, items, bytes int) {
+	if n == nil {
+		return
+	}
+	total := 0
+	for _, item := range n.Items {
+		total += len(item.Text)
+	}
+	if len(n.Items) > items || total > bytes {
+		r.Add(n, "too-long", at, "%s has %d texts of %d bytes together, at most %d of %d", at, len(n.Items), total, items, bytes)
+	}
 }
 
 // gateURL reports a URL that no request could be sent to. Variables are replaced later; here they

@@ -63,6 +63,15 @@ func TestSchemaIsGenerated(t *testing.T) {
 	goldentest.Compare(t, filepath.Join("..", "..", "api", "waybill.schema.json"), string(got))
 }
 
+// names returns the fields A1: x to An: x of a mapping.
+func names(first, last int) string {
+	var fields []string
+	for i := first; i <= last; i++ {
+		fields = append(fields, fmt.Sprintf("A%d: x", i))
+	}
+	return strings.Join(fields, ", ")
+}
+
 // pipeline is a small valid file with lines put in; each test says what is wrong with them.
 func testPipeline(top string, stages ...string) string {
 	text := "pipeline: p\n" + top + "stages:\n"
@@ -137,6 +146,17 @@ func TestFaults(t *testing.T) {
 		{"variable unclosed", testPipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},
 		{"variable of ours", testPipeline("vars: {host: x}\n"+test, beta), "2:8: ${host} is set by Waybill: choose another name"},
 		{"secret inline", testPipeline("service: {secrets: {DB_PASSWORD: hunter2}}\n"+test, beta), "2:34: secrets.DB_PASSWORD: want {file: …}"},
+		{"env name", testPipeline("service: {env: {A-B: x}}\n"+test, beta), `2:17: env name "A-B": letters, digits and "_" only`},
+		{"env name of shells", testPipeline("service: {env: {UID: 5}}\n"+test, beta), `2:17: env name "UID" is one that shells set themselves: choose another name`},
+		{"env with a list as its value", testPipeline("service: {env: {A: [x]}}\n"+test, beta), "2:20: want a scalar, found a list"},
+		{"env with a zero byte", testPipeline("service: {env: {A: \"x\\0\"}}\n"+test, beta), "2:20: env.A has a zero byte, which no environment can hold"},
+		{"env too long", testPipeline("service: {env: {A: "+strings.Repeat("x", 32<<10+1)+"}}\n"+test, beta), "2:20: env.A has 32769 bytes, at most 32768"},
+		{"too much env", testPipeline("service: {env: {"+names(1, 600)+"}}\n"+test, beta+"\nservice: {env: {"+names(400, 1001)+"}}"),
+			"7:18: the service has 1001 names in env, at most 1000"},
+		{"variable of env not set", testPipeline("service: {env: {A: \"${port}\"}}\n"+test, beta), "2:20: ${port} is not set for host beta/all/oak"},
+		{"env and secrets of one level", testPipeline("service: {secrets: {A: {file: a}}, env: {A: x}}\n"+test, beta), "2:42: A is in secrets of the service too"},
+		{"env over an inherited secret", testPipeline("service: {secrets: {A: {file: a}}}\n"+test, beta+"\nservice: {env: {A: x}}"), "7:19: A is in secrets of the service too"},
+		{"a secret over inherited env", testPipeline("service: {env: {A: x}}\n"+test, beta+"\nservice: {env: {B: x}, secrets: {A: {file: a}}}"), "7:36: A is in env of the service too"},
 		{"duration", testPipeline("service: {ready: {for: soon}}\n"+test, beta), "2:24: service.ready.for: want a duration such as 30m"},
 		{"duration without a unit", testPipeline("service: {ready: {for: 10}}\n"+test, beta), "2:24: want a duration, found a number; give it a unit, such as 10s"},
 		{"percent", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], maxParallel: 120%}]"), "5:46: stages[0].groups[0].maxParallel: want a count such as 1, or a percentage such as 25%"},
@@ -169,9 +189,7 @@ func TestFaults(t *testing.T) {
 			"5:52: stages[0].groups[0].waves.sizes[1]: want a count such as 1, or a percentage such as 25%"},
 		{"too many waves", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], waves: {sizes: ["+strings.Repeat("1, ", 100)+"1]}}]"), "5:48: waves has 101 sizes, at most 100"},
 		{"host named as a wave", testPipeline(test, "name: a\nhosts: [{name: wave-2, url: \"local://x\"}]"), `5:18: host name "wave-2" is reserved`},
-		{"rollback", testPipeline(test, beta+"\nonFailure: rollback"), "6:14: onFailure rollback is not yet supported"},
-		{"catch-up", testPipeline(test, "name: a\ngroups: [{name: g, hosts: [], joining: catch-up}]"), "5:42: joining catch-up is not yet supported"},
-		{"gate without a way", testPipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:11: gate "x" needs http`},
+		{"gate without a way", testPipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:11: gate "x" needs exactly one of http, job, handler`},
 		{"gate without a URL", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {}}]"), "7:21: stages[1].gates[0].http needs a url"},
 		{"URL of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"ftp://x/\"}}]"), "7:33: url: want a URL such as https://example.net/ready"},
 		{"password of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"https://a:b@x/\"}}]"), "7:33: url: a user or password does not belong in an address"},
@@ -180,7 +198,21 @@ func TestFaults(t *testing.T) {
 		{"side of a gate", testPipeline(test, beta+"\ngates: [{name: x, when: before, http: {url: \"https://x\"}}]"), `6:27: "before" is none of Before, After (did you mean "Before"?)`},
 		{"gate twice", testPipeline(test, beta+"\ngates: [{name: x, http: {url: \"https://x\"}}, {name: x, http: {url: \"https://x\"}}]"), `6:55: gate "x" is already defined on line 6`},
 		{"failures of a gate", testPipeline(test, beta+"\ngates: [{name: x, http: {url: \"https://x\"}, failures: 0}]"), "6:57: stages[0].gates[0].failures: want a whole number from 1 to 1000"},
-		{"gate as a job", testPipeline(test, beta+"\ngates: [{name: x, job: {}}]"), `6:21: "job" is not yet supported`},
+		{"gate with two ways", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"https://x\"}, job: {run: [y]}}]"), `7:11: gate "x" needs exactly one of http, job, handler`},
+		{"job of a gate without run", testPipeline(test, beta+"\ngates: [{name: x, job: {}}]"), "6:21: stages[0].gates[0].job needs a run"},
+		{"job of a gate as a shell line", testPipeline(test, beta+"\ngates: [{name: x, job: {run: ./smoke all}}]"), "6:32: run is an argument list, not a shell line"},
+		{"job of a gate without a program", testPipeline(test, beta+"\ngates: [{name: x, job: {run: [\"\"]}}]"), "6:33: run must begin with a program"},
+		{"long job of a gate", testPipeline(test, beta+"\ngates: [{name: x, job: {run: [x"+strings.Repeat(", x", 100)+"]}}]"),
+			"6:32: stages[0].gates[0].job.run has 101 texts of 101 bytes together, at most 100 of 32768"},
+		{"variable of a gate's job", testPipeline(test, beta+"\ngates: [{name: x, job: {run: [a, \"${host}\"]}}]"), "6:36: ${host} is not set for gate beta/x"},
+		{"handler of a gate without a name", testPipeline(test, beta+"\ngates: [{name: x, handler: {parameters: {}}}]"), "6:21: stages[0].gates[0].handler needs a name"},
+		{"handler of Waybill", testPipeline(test, beta+"\ngates: [{name: x, handler: {name: step}}]"), `6:37: handler "step" is for Waybill's own actions`},
+		{"handler with a long name", testPipeline(test, beta+"\ngates: [{name: x, handler: {name: "+strings.Repeat("n", 64)+"}}]"), "6:37: the name of a handler has at most 63 bytes"},
+		{"variable of a gate's handler", testPipeline(test, beta+"\ngates: [{name: x, handler: {name: y, parameters: {a: [1, {b: \"${host}\"}]}}}]"), "6:64: ${host} is not set for gate beta/x"},
+		{"parameters of a gate's handler", testPipeline(test, beta+"\ngates: [{name: x, handler: {name: y, parameters: {a: "+strings.Repeat("z", 33<<10)+"}}}]"),
+			"6:52: stages[0].gates[0].handler.parameters has 33800 bytes, at most 32768"},
+		{"parameters that grow", testPipeline(test, beta+"\nvars: {v: "+strings.Repeat("z", 30<<10)+"}\ngates: [{name: x, handler: {name: y, parameters: {a: \"${v}${v}${v}${v}${v}${v}${v}${v}${v}\"}}}]"),
+			"7:52: parameters: its texts have more than 262144 bytes with their variables replaced"},
 		{"variable of a gate", testPipeline(test, beta+"\ngates: [{name: x, http: {url: \"https://${host}\"}}]"), "6:33: ${host} is not set for gate beta/x"},
 		{"gate of a build", testPipeline(test, build+"\ngates: [{name: x, http: {url: \"https://x\"}}]"), `7:10: stage "build" builds: gates belongs to stages with hosts`},
 		{"test of a gate stage", testPipeline(test, beta, "name: g\nafter: [beta]\ntest: []"), `8:9: stage "g" is a gate: test belongs to stages with hosts`},
@@ -248,6 +280,27 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+func TestWarningOfWindowsShorterThanABake(t *testing.T) {
+	t.Parallel()
+	window := func(kind, duration string) string {
+		return "name: a\nhosts: [\"local://x\"]\nbake: {for: 1h}\nwindows: [{kind: " + kind + ", schedule: '@daily', duration: " + duration + "}]"
+	}
+	for stage, want := range map[string]string{
+		window("Allow", "30m"): `waybill.yaml:7:13: warning: a window of stage "a" is shorter (30m0s) than its bake (1h0m0s)`,
+		window("Allow", "1h"):  "",
+		window("Deny", "30m"):  "",
+	} {
+		_, problems := read(testPipeline(test, stage))
+		got := ""
+		if warnings := problems.Warnings(); len(warnings) > 0 {
+			got = warnings.Error()
+		}
+		if diff := cmp.Diff(want, got); diff != "" || problems.Err() != nil {
+			t.Errorf("%s: %v\n%s", stage, problems.Err(), diff)
+		}
+	}
+}
+
 func TestOverridesOfSingleFields(t *testing.T) {
 	t.Parallel()
 	d, problems := read(`pipeline: p
@@ -291,6 +344,35 @@ stages:
 	wantVars := map[string]string{"x": "7", "y": "2", "host": "h", "stage": "beta", "group": "g", "address": "127.0.0.1", "revision": "r1", "release": "r1-abc"}
 	if diff := cmp.Diff(wantVars, target.Vars); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestEnvIsOverriddenByName: the innermost text of a name holds, also where an outer one would not expand.
+func TestEnvIsOverriddenByName(t *testing.T) {
+	t.Parallel()
+	d, problems := read(testPipeline("vars: {port: 1}\nservice: {env: {A: \"on ${port}\", B: \"${undefined}\", C: 8, D: \"$${x}\"}}\n"+test, `name: beta
+service: {env: {B: beta}}
+groups:
+- name: g
+  service: {env: {E: ""}}
+  hosts: [{url: "local://h", vars: {port: 2}, service: {env: {C: "of ${host}"}}}, "local://i"]`))
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]map[string]string{
+		"h": {"A": "on 2", "B": "beta", "C": "of h", "D": "${x}", "E": ""},
+		"i": {"A": "on 1", "B": "beta", "C": "8", "D": "${x}", "E": ""},
+	} {
+		target, err := definition.Resolve(&d, "p/beta/g/"+host, definition.Revision{Label: "r1", Release: "r1-abc"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, target.Service.Env); diff != "" {
+			t.Errorf("env of %s (-want +got)\n%s", host, diff)
+		}
+	}
+	if got := d.Service.Env["C"]; got != "8" || len(d.Service.Env) != 4 {
+		t.Errorf("a host's override changed the pipeline's env: %v", d.Service.Env)
 	}
 }
 

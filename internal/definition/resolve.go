@@ -52,10 +52,7 @@ func Resolve(d *pipeline.Definition, path string, rev Revision) (Target, error) 
 func (t *Target) expand() error {
 	x := expander{vars: t.Vars}
 	t.Service.Exec, t.Service.Before, t.Service.After = x.list(t.Service.Exec), x.list(t.Service.Before), x.list(t.Service.After)
-	t.Service.Secrets = maps.Clone(t.Service.Secrets)
-	for name, file := range t.Service.Secrets {
-		t.Service.Secrets[name] = x.text(file)
-	}
+	t.Service.Env, t.Service.Secrets = x.texts(t.Service.Env), x.texts(t.Service.Secrets)
 	t.Test, t.Service.Ready.Checks = x.checks(t.Stage.Test), x.checks(t.Service.Ready.Checks)
 	t.Chain = slices.Clone(t.Stage.Chain)
 	for i := range t.Chain {
@@ -77,6 +74,14 @@ func (x *expander) text(s string) string {
 	out, err := Expand(s, x.vars)
 	if err != nil && x.err == nil {
 		x.err = fmt.Errorf("expand %q: %w", s, err)
+	}
+	return out
+}
+
+func (x *expander) texts(in map[string]string) map[string]string {
+	out := maps.Clone(in)
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		out[name] = x.text(in[name])
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package definition
 import (
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -42,6 +43,8 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 	if node.Get("secrets") != nil {
 		s.service.Secrets = r.secrets(node.Get("secrets"), at+".secrets")
 	}
+	s.service.Env = r.env(s.service.Env, node.Get("env"), at+".env")
+	r.onceInEnvironment(s.service, node, at)
 	s.service = r.hooksReadyConfirm(s.service, node, at)
 	s.service.Manager = manager(s)
 	if s.service.Manager == "process" && len(s.service.Exec) == 0 {
@@ -119,6 +122,64 @@ func (r *reader) shared(n *document.Node, at string) []string {
 		}
 	}
 	return names
+}
+
+// Most of a service's environment.
+const (
+	maxEnv      = 1_000    // names that a host has
+	maxEnvValue = 32 << 10 // bytes of one value
+)
+
+// ofShells are names that some shell sets itself, or refuses to set. The unit is a shell file, so what
+// a service would get under them depends on its host.
+var ofShells = []string{"_", "BASHOPTS", "BASH_VERSINFO", "DIRSTACK", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "LINENO", "OPTIND",
+	"PPID", "RANDOM", "SECONDS", "SHELLOPTS", "SHLVL", "UID"}
+
+// env reads NAME: text over the names that are inherited, which stay as they are.
+func (r *reader) env(inherited map[string]string, n *document.Node, at string) map[string]string {
+	if n == nil || n.Kind != document.Map || len(n.Fields) == 0 {
+		return inherited
+	}
+	out := merged(inherited)
+	for _, f := range n.Fields {
+		name := &document.Node{At: f.At}
+		switch {
+		case !variable.MatchString(f.Key):
+			r.Add(name, "bad-name", at, `env name %q: letters, digits and "_" only`, f.Key)
+		case slices.Contains(ofShells, f.Key):
+			r.Add(name, "bad-name", at, "env name %q is one that shells set themselves: choose another name", f.Key)
+		case len(f.Value.Text) > maxEnvValue:
+			r.Add(f.Value, "too-long", at, "env.%s has %d bytes, at most %d", f.Key, len(f.Value.Text), maxEnvValue)
+		case strings.ContainsRune(f.Value.Text, 0):
+			r.Add(f.Value, "bad-value", at, "env.%s has a zero byte, which no environment can hold", f.Key)
+		}
+		out[f.Key] = f.Value.Text
+	}
+	if len(out) > maxEnv {
+		r.Add(n, "too-many", at, "the service has %d names in env, at most %d", len(out), maxEnv)
+	}
+	return out
+}
+
+// onceInEnvironment reports names that are in both env and secrets of a service, each once, at the
+// inner of the two; n is the level that was read last.
+func (r *reader) onceInEnvironment(s pipeline.Service, n *document.Node, at string) {
+	reported := map[string]bool{}
+	if env := n.Get("env"); env != nil {
+		for _, f := range env.Fields {
+			if _, secret := s.Secrets[f.Key]; secret {
+				reported[f.Key] = true
+				r.Add(&document.Node{At: f.At}, "name-repeated", at, "%s is in secrets of the service too", f.Key)
+			}
+		}
+	}
+	if secrets := n.Get("secrets"); secrets != nil {
+		for _, f := range secrets.Fields {
+			if _, plain := s.Env[f.Key]; plain && !reported[f.Key] {
+				r.Add(&document.Node{At: f.At}, "name-repeated", at, "%s is in env of the service too", f.Key)
+			}
+		}
+	}
 }
 
 // secrets reads NAME: {file: …}.

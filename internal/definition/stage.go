@@ -41,9 +41,6 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 	} else if above != "" && above != name {
 		s.After = []string{above}
 	}
-	if s.OnFailure == "rollback" {
-		r.Add(n.Get("onFailure"), "not-supported", at, "onFailure rollback is not yet supported")
-	}
 	s.Windows, s.Approval = r.windows(n.Get("windows"), at+".windows"), r.approval(n.Get("approval"), at+".approval")
 	r.oneKind(n, at, name)
 	if n.Get("build") != nil {
@@ -173,9 +170,7 @@ func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.G
 	if n.Get("service") != nil {
 		g.Service = &own.service
 	}
-	if joining := n.Get("joining"); joining != nil && joining.Text == "catch-up" {
-		r.Add(joining, "not-supported", at, "joining catch-up is not yet supported")
-	}
+	g.CatchUp = n.Str("joining") == "catch-up"
 	g.Hosts = r.hosts(n.Get("hosts"), at+".hosts", own)
 	return g
 }

@@ -20,7 +20,7 @@ var file = []document.Key{
 	{Name: "pin", Shape: document.Flag, Default: "false", Help: "true: a deployment keeps the definition version under which it was created."},
 	{Name: "keep", Shape: document.Object, Keys: keep, Help: "How much stays."},
 	{Name: "service", Shape: document.Object, Keys: service, Help: "What runs on a host; stage, group and host may override single fields."},
-	{Name: "vars", Shape: document.ScalarMap, Help: "Values of ${name} in argument lists, secrets and tests; stage, group and host override."},
+	{Name: "vars", Shape: document.ScalarMap, Help: "Values of ${name} in argument lists, env, secrets and tests; stage, group and host override."},
 	{Name: "steps", Shape: document.Anything, Default: "replicate, deploy, and test when there are tests",
 		Help: "Chain of every host, in order; an item is replicate, deploy, test or an own step."},
 	{Name: "test", Shape: document.Objects, Keys: check, Help: "Checks of a deployed host; all must pass."},
@@ -42,7 +42,7 @@ var reach = []document.Key{
 
 var keep = []document.Key{
 	{Name: "releases", Shape: document.Number, Default: "5", Help: "Releases that stay on each host."},
-	{Name: "entries", Shape: document.Duration, Default: "400d", Help: "Age at which ended deployments are archived."},
+	{Name: "entries", Shape: document.Duration, Default: "400d", Help: "Age at which ended deployments are archived; nothing does it yet."},
 }
 
 var service = []document.Key{
@@ -53,6 +53,8 @@ var service = []document.Key{
 	{Name: "unit", Shape: document.Text, Later: true, Help: "An existing systemd unit, instead of exec."},
 	{Name: "restart", Shape: document.Text, Values: []string{"restart", "reload", "none"}, Default: "restart", Help: "What a new release does to the running service."},
 	{Name: "shared", Shape: document.Texts, Help: "Names linked from shared/ into every release."},
+	{Name: "env", Shape: document.ScalarMap,
+		Help: "Environment of the service, name to text, which may use ${name}; stage, group and host override single names. Public: passwords belong in secrets."},
 	{Name: "secrets", Shape: document.Anything, Help: "Environment name to {file: …}; read at each attempt, never in the log."},
 	{Name: "hooks", Shape: document.Object, Keys: hooks, Help: "Argument lists that run on the host around the switch."},
 	{Name: "ready", Shape: document.Object, Keys: ready, Help: "When the service counts as healthy."},
@@ -116,7 +118,7 @@ var stage = []document.Key{
 	{Name: "queue", Shape: document.Text | document.Flag, Values: queues, Default: "fifo",
 		Help: "Which deployment enters next: fifo: each one, oldest first; latest: the newest, superseding older ones; false: any number at once."},
 	{Name: "onFailure", Shape: document.Text, Values: onFailure, Default: "release",
-		Help: "release: a newer revision may enter once drained; hold: none enters until it is retried or canceled."},
+		Help: "release: a newer revision may enter once drained; hold: none enters until it is retried or canceled; rollback: the revision before comes back."},
 	{Name: "gates", Shape: document.Objects, Keys: gate, Help: "Named checks of the whole stage, before its first host or after its last one; a stage of its own may have them too."},
 	{Name: "bake", Shape: document.Object, Keys: bake, Help: "A time after the last group in which the tests of the hosts repeat; one that fails, or an alarm, fails the stage."},
 	{Name: "windows", Shape: document.Objects, Keys: window, Help: "When the stage, its groups and its hosts may start: while no Deny is open and, where there is an Allow, one is."},
@@ -152,7 +154,7 @@ var group = []document.Key{
 	{Name: "service", Shape: document.Object, Keys: service, Help: "Overrides of single fields."},
 	{Name: "vars", Shape: document.ScalarMap, Help: "Overrides."},
 	{Name: "waves", Shape: document.Object, Keys: waves, Help: "Divides the hosts into waves, which run one after another, in list order."},
-	{Name: "joining", Shape: document.Text, Values: []string{"next", "catch-up"}, Default: "next", Help: "next: a host that joins a finished group waits for the next deployment."},
+	{Name: "joining", Shape: document.Text, Values: []string{"next", "catch-up"}, Default: "next", Help: "next: a host that joins a finished group waits for the next deployment; catch-up: it gets one of its own."},
 }
 
 var waves = []document.Key{
@@ -166,9 +168,9 @@ var gate = []document.Key{
 	{Name: "when", Shape: document.Text, Values: []string{"Before", "After"}, Default: "After",
 		Help: "Before: the first host waits for it; After: it follows the last host, and the bake waits for it."},
 	{Name: "http", Shape: document.Object, Keys: gateRequest, Help: "A request that Waybill sends."},
-	{Name: "job", Shape: document.Object, Later: true, Help: "A job on Kubernetes."},
+	{Name: "job", Shape: document.Object, Keys: gateJob, Help: "A program that runs on the conductor's machine, in the files of the revision."},
 	{Name: "cel", Shape: document.Text, Later: true, Help: "An expression over objects of Kubernetes."},
-	{Name: "handler", Shape: document.Object, Later: true, Help: "A handler of server.yaml."},
+	{Name: "handler", Shape: document.Object, Keys: gateHandler, Help: "An action of a handler of server.yaml."},
 	{Name: "interval", Shape: document.Duration, Default: "30s", Help: "Between two questions."},
 	{Name: "timeout", Shape: document.Duration, Default: "10m", Help: "Until then it must have passed."},
 	{Name: "successes", Shape: document.Number, Later: true, Help: "Answers in a row that pass it."},
@@ -180,6 +182,16 @@ var gateRequest = []document.Key{
 	{Name: "status", Shape: document.Scalars, Default: "[200]", Help: "Statuses that pass."},
 	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
 	{Name: "allowNetworks", Shape: document.Texts, Help: "Networks (CIDR) that may be asked although they are not on the public internet."},
+}
+
+var gateJob = []document.Key{
+	{Name: "run", Shape: document.Scalars, Required: true,
+		Help: "Argument list, which may use the stage's variables, ${stage} and ${revision}: exit 0 passes, 75 asks again while timeout lasts, 78 fails for good, other fails."},
+}
+
+var gateHandler = []document.Key{
+	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the handler."},
+	{Name: "parameters", Shape: document.Object, Help: "Its parameters; their texts may use the stage's variables, ${stage} and ${revision}."},
 }
 
 var bake = []document.Key{

@@ -1,7 +1,9 @@
 package definition
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,6 +35,63 @@ func Expand(text string, vars map[string]string) (string, error) {
 		return nil
 	})
 	return out.String(), err
+}
+
+// maxExpanded is how many bytes the texts of one JSON value may have once their variables are
+// replaced.
+const maxExpanded = 256 << 10
+
+// ExpandJSON replaces variables in the texts of a JSON value, but not in the keys of its objects.
+// Numbers keep their digits.
+func ExpandJSON(raw json.RawMessage, vars map[string]string) (json.RawMessage, error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	left := maxExpanded
+	expanded, err := expandValue(value, vars, &left)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(expanded)
+}
+
+// expandValue returns a decoded JSON value with its variables replaced. It takes the bytes of its
+// texts from left.
+func expandValue(value any, vars map[string]string, left *int) (any, error) {
+	var err error
+	switch v := value.(type) {
+	case string:
+		if *left -= expandedSize(v, vars); *left < 0 {
+			return nil, fmt.Errorf("its texts have more than %d bytes with their variables replaced", maxExpanded)
+		}
+		return Expand(v, vars)
+	case []any:
+		for i := range v {
+			if v[i], err = expandValue(v[i], vars, left); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for name := range v {
+			if v[name], err = expandValue(v[name], vars, left); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
+}
+
+// expandedSize returns how many bytes Expand makes of a text.
+func expandedSize(text string, vars map[string]string) int {
+	size := 0
+	_ = scan(text, func(literal string) { size += len(literal) }, func(name string) error { // Expand reports the fault
+		size += len(vars[name])
+		return nil
+	})
+	return size
 }
 
 // scan calls literal and use for the parts of a text, in order.
@@ -105,12 +164,58 @@ func (r *reader) checkVars(root *document.Node, d *pipeline.Definition) {
 			}
 		}
 		for j := range s.Gates {
-			vars := merged(d.Vars, s.Vars, map[string]string{"stage": "", "revision": ""})
-			request := stage.Get("gates").Items[j].Get("http")
-			c.check(present(request.Get("url"), request.Get("body")), vars, "gate "+s.Name+"/"+s.Gates[j].Name)
+			vars := merged(d.Vars, s.Vars, map[string]string{"stage": s.Name, "revision": ""})
+			c.check(gateUses(stage.Get("gates").Items[j]), vars, "gate "+s.Name+"/"+s.Gates[j].Name)
+			if h := s.Gates[j].Handler; h != nil && h.Parameters != nil {
+				r.handlerSize(stage.Get("gates").Items[j].Get("handler").Get("parameters"), h.Parameters, vars)
+			}
 		}
 	}
 	c.report()
+}
+
+// longestLabel is how many bytes the label of a revision may have.
+const longestLabel = 200
+
+// handlerSize reports parameters that are too big once their variables are replaced.
+func (r *reader) handlerSize(n *document.Node, raw json.RawMessage, vars map[string]string) {
+	vars["revision"] = strings.Repeat("r", longestLabel)
+	var value any
+	left := maxExpanded
+	if json.Unmarshal(raw, &value) != nil {
+		return // it was written by this program
+	}
+	if _, err := expandValue(value, vars, &left); left < 0 {
+		r.Add(n, "too-long", "", "parameters: %v", err)
+	}
+}
+
+// gateUses returns the scalars of a gate that are expanded.
+func gateUses(gate *document.Node) []*document.Node {
+	request := gate.Get("http")
+	nodes := present(request.Get("url"), request.Get("body"))
+	if run := gate.Get("job").Get("run"); run != nil {
+		nodes = append(nodes, run.Items...)
+	}
+	return append(nodes, texts(gate.Get("handler").Get("parameters"))...)
+}
+
+// texts returns the strings of a value, without the keys of mappings.
+func texts(n *document.Node) []*document.Node {
+	if n == nil {
+		return nil
+	}
+	if n.Kind == document.String {
+		return []*document.Node{n}
+	}
+	var out []*document.Node
+	for _, item := range n.Items {
+		out = append(out, texts(item)...)
+	}
+	for _, f := range n.Fields {
+		out = append(out, texts(f.Value)...)
+	}
+	return out
 }
 
 type varCheck struct {
@@ -172,6 +277,7 @@ func uses(levels []*document.Node) []*document.Node {
 			out = append(out, n.Items...)
 		}
 	}
+	out = append(out, envUses(levels)...)
 	if secrets := innermost(levels, "service", "secrets"); secrets != nil {
 		for _, f := range secrets.Fields {
 			if file := f.Value.Get("file"); file != nil {
@@ -189,6 +295,24 @@ func uses(levels []*document.Node) []*document.Node {
 			}
 			if run := item.Get("run"); run != nil {
 				out = append(out, run.Items...)
+			}
+		}
+	}
+	return out
+}
+
+// envUses returns the values of env in force on a host that have a variable, one per name.
+func envUses(levels []*document.Node) []*document.Node {
+	var out []*document.Node
+	for i, level := range levels {
+		env := level.Get("service").Get("env")
+		if env == nil {
+			continue
+		}
+		for _, f := range env.Fields {
+			overridden := func(inner *document.Node) bool { return inner.Get("service").Get("env").Get(f.Key) != nil }
+			if strings.Contains(f.Value.Text, "${") && !slices.ContainsFunc(levels[i+1:], overridden) {
+				out = append(out, f.Value)
 			}
 		}
 	}

@@ -1,6 +1,10 @@
 package definition
 
 import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -10,6 +14,7 @@ func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	last := -1
 	for i := range d.Stages {
 		s := &d.Stages[i]
+		r.warnOfWindows(root, document.Index("stages", i), s)
 		if s.Kind != pipeline.HostStage {
 			continue
 		}
@@ -23,6 +28,25 @@ func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	}
 	if last >= 0 && len(d.Stages[last].Test) == 0 && len(d.Stages[last].Chain) > 0 {
 		r.warnAt(Locate(root, document.Index("stages", last)), "the last stage %q has no test", d.Stages[last].Name)
+	}
+}
+
+// warnOfWindows reports windows that end before what starts in them has baked: the next wave then waits
+// for another window.
+func (r *reader) warnOfWindows(root *document.Node, path string, s *pipeline.Stage) {
+	var longest action.Duration
+	if s.Bake != nil {
+		longest = s.Bake.For
+	}
+	for i := range s.Groups {
+		if w := s.Groups[i].Waves; w != nil && w.Bake != nil {
+			longest = max(longest, w.Bake.For)
+		}
+	}
+	for i, w := range s.Windows {
+		if w.Kind == cron.Allow && w.Duration < longest {
+			r.warnAt(Locate(root, document.Index(path+".windows", i)), "a window of stage %q is shorter (%s) than its bake (%s)", s.Name, time.Duration(w.Duration), time.Duration(longest))
+		}
 	}
 }
 

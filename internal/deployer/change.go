@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -19,13 +20,15 @@ const (
 // Parameters are the parameters of a step's action: where the step is in the definition version
 // that the action's Step names. The handler looks them up in that version, so that a later edit of
 // the pipeline does not change a step under way. A build and the bake of a stage have only Stage, and
-// the bake of a wave has Group. A gate has Stage and Gate.
+// the bake of a wave has Group. A gate has Stage and Gate; one of a handler of the configuration has
+// what the definition says instead.
 type Parameters struct {
 	Stage string `json:"stage"`
 	Group string `json:"group,omitempty"`
 	Host  string `json:"host,omitempty"`
 	Step  string `json:"step,omitempty"` // the chain's name for it, such as deploy
 	Gate  string `json:"gate,omitempty"` // its name
+	Fence int64  `json:"fence,omitempty"`
 }
 
 // change converts a decision to what the ledger records.
@@ -55,6 +58,10 @@ func work(name string, w pipeline.Work) action.Action {
 	case w.Bake != nil: // a lane of its own: it must not wait for the steps of a host, nor they for it
 		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/bake/"+w.Target
 		a.Policy = w.Bake.Policy
+	case w.Gate != nil && w.Gate.Handler != nil: // the lane of its handler, whose limits it shares
+		a.Kind, a.Handler, a.Policy = stepHandler, w.Gate.Handler.Name, w.Gate.Policy
+		a.Parameters = handlerParameters(w)
+		return a
 	case w.Gate != nil: // a lane per stage: one address that does not answer must not slow the gates of others
 		a.Kind, a.Handler, a.Lane = stepHandler, gateHandler, gateHandler+"/"+w.Target
 		a.Policy, p.Gate = w.Gate.Policy, w.Gate.Name
@@ -66,8 +73,23 @@ func work(name string, w pipeline.Work) action.Action {
 		// breaker.
 		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/"+w.Host.Address()
 		a.Policy = w.Step.Policy
-		p.Host, p.Step = w.Host.Name, w.Step.Name
+		p.Host, p.Step, p.Fence = w.Host.Name, w.Step.Name, w.Fence
 	}
 	a.Parameters, _ = json.Marshal(p) // strings always marshal
 	return a
+}
+
+// handlerParameters returns the parameters of a gate's handler, with their variables replaced.
+func handlerParameters(w pipeline.Work) json.RawMessage {
+	raw := w.Gate.Handler.Parameters
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	vars := w.Definition.VarsOf(w.Stage, nil, nil)
+	vars["stage"], vars["revision"] = w.Stage.Name, w.Label
+	expanded, err := definition.ExpandJSON(raw, vars)
+	if err != nil {
+		return raw // a definition with such a fault is refused when it is read
+	}
+	return expanded
 }

@@ -46,9 +46,10 @@ type Config struct {
 
 const (
 	quiet     = 5 * time.Millisecond // batching delay: later entries join the pass
-	look      = 30 * time.Second     // between rounds without an event, for rows whose notification was lost
+	look      = 30 * time.Second     // between surveys without an event, for rows whose notification was lost
 	attentive = time.Second          // between tries to take over pipelines of other instances, within attention
 	attention = 30 * time.Second     // how long after some log grew an owner's death is looked for often
+	parallel  = 4                    // passes under way at a time, each of another pipeline
 )
 
 // Deployer passes pipelines. Make it with New, run it once.
@@ -63,10 +64,14 @@ type Deployer struct {
 	dead chan struct{} // this instance was declared dead
 
 	// These belong to the goroutine of loop and need no lock.
-	held   map[string]*held
-	others bool      // another instance holds some pipeline
-	total  int64     // the sum of the positions of all logs at the last round
-	moved  time.Time // when some log was last seen to have grown
+	held    map[string]*held
+	running int          // passes under way
+	ended   chan outcome // their outcomes; has room for all
+	others  bool         // another instance holds some pipeline
+	total   int64        // the sum of the positions of all logs when they were read last
+	moved   time.Time    // when some log was last seen to have grown
+	read    time.Time    // when to read the positions of the logs again
+	away    loop.Backoff // between failed reads
 
 	mu       sync.Mutex
 	instance queue.Instance
@@ -86,6 +91,7 @@ func New(l Ledger, cfg Config) *Deployer {
 		news:    make(chan struct{}, 1),
 		dead:    make(chan struct{}, 1),
 		held:    map[string]*held{},
+		ended:   make(chan outcome, parallel),
 		stopped: map[string]error{},
 	}
 }
@@ -112,37 +118,38 @@ func (d *Deployer) Run(ctx context.Context) error {
 	return err
 }
 
-// loop makes rounds until ctx ends.
+// loop makes passes until ctx ends, then waits for those under way.
 func (d *Deployer) loop(ctx context.Context) error {
-	var away loop.Backoff
+	defer d.finish(ctx)
 	for ctx.Err() == nil {
-		next, err := d.round(ctx)
-		if err != nil {
-			next = time.Now().Add(away.Next())
-			d.log.Warn("cannot read the pipelines", obs.Error(err), obs.KeyRetryIn, time.Until(next).String())
-		} else {
-			away.Reset()
+		if !time.Now().Before(d.read) {
+			d.survey(ctx)
 		}
+		d.start(ctx)
+		d.gauge()
 		select {
-		case <-d.dead: // between rounds, so that no pass uses leases of two identities
+		case <-d.dead: // no pass may use leases of two identities
+			d.finish(ctx)
 			if err := d.rejoin(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 		default:
-			d.sleep(ctx, next)
+			d.sleep(ctx, d.next())
 		}
 	}
 	return nil
 }
 
-// sleep returns at a time, at once when this instance was declared dead, or a batching delay after
-// news, so that rows that come together are decided in one pass.
+// sleep returns at a time, when a pass has ended, at once when this instance was declared dead, or a
+// batching delay after news, so that rows that come together are decided in one pass.
 func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
+	case o := <-d.ended:
+		d.settle(ctx, o)
 	case <-d.dead:
 		loop.Poke(d.dead)
 	case <-d.news:
@@ -151,5 +158,13 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 		case <-d.news:
 		default:
 		}
+		d.read = time.Time{}
+	}
+}
+
+// finish waits for the passes under way.
+func (d *Deployer) finish(ctx context.Context) {
+	for d.running > 0 {
+		d.settle(ctx, <-d.ended)
 	}
 }

@@ -117,7 +117,12 @@ func TestPassesAreMeasured(t *testing.T) {
 		if got := measured(t, registry, `waybill_deployer_step_seconds{event="host-deployed"}`); got < 4 {
 			t.Errorf("%v times of host-deployed, want one for each of four hosts", got)
 		}
+		f.add("greeter", pipeline.Entry{Deployment: 3, Target: "greeter", Event: pipeline.DeploymentCreated, Class: pipeline.Note, Revision: 1,
+			Detail: []byte(`{"label":"r1","by":"ana","kind":"rollback","undoes":2,"scope":"greeter","hosts":["greeter/beta/all/oak"]}`)})
 		elapse(time.Minute)
+		if got := measured(t, registry, "waybill_deployer_rollbacks_total"); got != 1 {
+			t.Errorf("%v rollbacks, want 1", got)
+		}
 		if got := measured(t, registry, "waybill_deployer_lag_rows"); got != 0 {
 			t.Errorf("%v rows behind while nothing happens", got)
 		}
@@ -176,7 +181,7 @@ func TestActionsSayWhatTheyAre(t *testing.T) {
 		}
 		want := []string{
 			`build | build | build | build-completed greeter/build | {"stage":"build"}`,
-			`step | step | step/local://oak | host-artifact-replicated greeter/beta/all/oak | {"stage":"beta","group":"all","host":"oak","step":"replicate"}`,
+			`step | step | step/local://oak | host-artifact-replicated greeter/beta/all/oak | {"stage":"beta","group":"all","host":"oak","step":"replicate","fence":1}`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -200,14 +205,17 @@ func TestActionsOfGatesAndBakesSayWhatTheyAre(t *testing.T) {
 		d := greeter("greeter")
 		d.Stages = []pipeline.Stage{
 			{Name: "ready", Kind: pipeline.GateStage, Gates: []pipeline.Gate{{Name: "joined", Policy: action.Policy{Retries: 7}}}, Bake: bake},
-			{Name: "prod", Kind: pipeline.HostStage, After: []string{"ready"}, Groups: []pipeline.Group{{Name: "all", Waves: &pipeline.Waves{
+			{Name: "told", Kind: pipeline.GateStage, After: []string{"ready"}, Vars: map[string]string{"who": "ops"}, Gates: []pipeline.Gate{{Name: "paged",
+				Policy: action.Policy{Retries: 2}, Handler: &pipeline.GateHandler{Name: "notify", Parameters: []byte(`{"n": 1.50, "to": ["${who}", {"${who}": "${stage} $${who}"}]}`)}}}},
+			{Name: "asked", Kind: pipeline.GateStage, After: []string{"told"}, Gates: []pipeline.Gate{{Name: "bare", Handler: &pipeline.GateHandler{Name: "ask"}}}},
+			{Name: "prod", Kind: pipeline.HostStage, After: []string{"asked"}, Groups: []pipeline.Group{{Name: "all", Waves: &pipeline.Waves{
 				Sizes: []pipeline.Limit{{N: 1}}, Bake: bake}, Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}}}}},
 		}
 		f.define(t, d)
 		_, stop := run(t, f)
 		f.create("greeter", 1)
 		var got []string
-		for range 3 {
+		for range 5 {
 			elapse(time.Second)
 			for _, a := range f.head("greeter").live {
 				got = append(got, fmt.Sprintf("%s | %s | %s | %s | %s | %d", a.Kind, a.Handler, a.Lane, a.Name, a.Parameters, a.Policy.Retries))
@@ -217,6 +225,8 @@ func TestActionsOfGatesAndBakesSayWhatTheyAre(t *testing.T) {
 		want := []string{
 			`step | gate | gate/greeter/ready | gate-passed/joined greeter/ready | {"stage":"ready","gate":"joined"} | 7`,
 			`step | step | step/bake/greeter/ready | stage-baked greeter/ready | {"stage":"ready"} | 4`,
+			`step | notify |  | gate-passed/paged greeter/told | {"n":1.50,"to":["ops",{"${who}":"told ${who}"}]} | 2`,
+			`step | ask |  | gate-passed/bare greeter/asked | {} | 0`,
 			`step | step | step/bake/greeter/prod/all/wave-1 | wave-baked greeter/prod/all/wave-1 | {"stage":"prod","group":"all"} | 4`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -15,8 +15,9 @@
 // named; and at the latest after about 30 s, for lost notifications. A pass records at most 2,000
 // rows, and the next one follows at once.
 //
-// One goroutine makes the passes of all pipelines. A pass is one short transaction, and the lock of
-// the pipeline's head would make its writers wait for each other anyway.
+// Passes of different pipelines run side by side, four at a time, so that a long fold or a busy head
+// of one does not delay another. Each pipeline has at most one pass under way. One goroutine owns
+// everything else: it reads the positions of the logs, begins passes and takes their outcomes.
 //
 // # Broken invariants
 //
@@ -26,7 +27,7 @@
 //
 // # Where to look
 //
-// deployer.go waits, pass.go makes a pass and keeps what it holds of each pipeline, fold.go reads the
+// deployer.go waits, round.go decides which pipelines are passed, pass.go makes a pass and keeps what it holds of each pipeline, fold.go reads the
 // rows that an engine has not seen, decide.go is what runs inside the transaction, and change.go turns a
 // decision into entries and actions.
 //

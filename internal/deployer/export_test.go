@@ -2,6 +2,9 @@ package deployer
 
 import "maps"
 
+// Parallel is how many passes may be under way at a time.
+const Parallel = parallel
+
 // Stopped returns the pipelines whose decisions stopped at a broken invariant, with the reasons.
 func (d *Deployer) Stopped() map[string]error {
 	d.mu.Lock()

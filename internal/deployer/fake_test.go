@@ -29,7 +29,9 @@ type fake struct {
 	joined  []action.ID
 	changed chan struct{}
 
+	slow       func(pipeline string)       // delays a pass; other methods run meanwhile
 	beforePass func(pipeline string) error // refuses a pass
+	afterPass  func()                      // delays the answer of a pass
 	loseAnswer int                         // passes that commit and answer with an error
 	tryTwice   int                         // passes whose decider is called again, as after a deadlock
 	silent     bool                        // changes are not announced
@@ -170,8 +172,17 @@ func (f *fake) Lease(_ context.Context, name string, instance action.ID) (lease 
 }
 
 func (f *fake) Pass(_ context.Context, lease journal.Lease, since int64, decide journal.Decider) (journal.Head, error) {
+	if f.slow != nil {
+		f.slow(lease.Pipeline)
+	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer func() {
+		after := f.afterPass
+		f.mu.Unlock()
+		if after != nil {
+			after()
+		}
+	}()
 	l := f.logs[lease.Pipeline]
 	if l.Epoch != lease.Epoch {
 		return l.Head, fault.New(fault.StaleEpoch, "epoch %d, ours is %d", l.Epoch, lease.Epoch)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -19,12 +18,18 @@ import (
 // pipeline wait for it.
 const passRows = 2000
 
-// held is a pipeline that this instance holds.
+// held is a pipeline that this instance holds. While a pass of it is under way, that pass alone uses
+// engine, folded and claimed.
 type held struct {
+	name      string
 	lease     journal.Lease
+	busy      bool             // a pass is under way
+	began     time.Time        // when the newest pass began
+	known     int64            // the position of the log, as last heard of
+	seq       int64            // the position that the newest pass has reached
 	engine    *pipeline.Engine // nil: to be folded
 	folded    bool             // an engine was folded before: the next fold counts as a refold
-	again     bool             // pass at once: the decision was cut at passRows, or others appended meanwhile
+	again     bool             // pass at once: the decision was cut at passRows, or the last pass must be repeated
 	wake      time.Time        // when time alone may change the decision; zero: never
 	notBefore time.Time        // no pass before this time: the ledger was unavailable
 	away      loop.Backoff
@@ -35,131 +40,57 @@ type held struct {
 	claimed   map[pipeline.StepKey]time.Time // when each step under way was claimed, for the metrics
 }
 
-// due reports whether a pass may find something to do.
-func (p *held) due(seq int64, now time.Time) bool {
-	if p.stopped || now.Before(p.notBefore) {
-		return false
+// due returns when the next pass may find something to do, unless something happens before. The zero
+// time is now; ok is false while a pass is under way, and when only an event makes one due.
+func (p *held) due() (at time.Time, ok bool) {
+	switch {
+	case p.stopped || p.busy:
+		return at, false
+	case p.engine == nil || p.again || p.known > p.seq:
+		return p.notBefore, true
+	case p.wake.IsZero():
+		return at, false
+	case p.wake.Before(p.notBefore):
+		return p.notBefore, true
 	}
-	return p.engine == nil || p.again || seq > p.engine.Seq() || !p.wake.IsZero() && !p.wake.After(now)
+	return p.wake, true
 }
 
-// round reads the heads of all pipelines, takes over those without a living owner, and makes a pass
-// of each held pipeline that needs one. It returns the time of the next round. An error of one
-// pipeline does not end the round.
-func (d *Deployer) round(ctx context.Context) (next time.Time, err error) {
-	heads, err := d.ledger.Heads(ctx)
-	if err != nil {
-		return next, err
-	}
-	d.others = false // set by takeOver for each pipeline of another instance
-	d.notice(heads)
-	d.lag(heads)
-	alive := map[action.ID]bool{} // owners that were found alive in this round
-	for _, head := range heads {
-		p := d.held[head.Pipeline]
-		if p == nil {
-			p = d.takeOver(ctx, head, alive)
-		}
-		// head.Seq may be old by now, after the passes before it; another notification has then
-		// come.
-		if p != nil && p.due(head.Seq, time.Now()) {
-			d.pass(ctx, head.Pipeline, p)
-		}
-	}
-	d.gauge()
-	return d.next(time.Now()), nil
+// outcome is how a pass ended.
+type outcome struct {
+	of   *held
+	pass *pass
+	head journal.Head
+	err  error
 }
 
-// notice remembers when some log grew. Positions only grow, so their sum is enough.
-func (d *Deployer) notice(heads []journal.Head) {
-	var total int64
-	for _, h := range heads {
-		total += h.Seq
-	}
-	if total != d.total {
-		d.total, d.moved = total, time.Now()
-	}
+// pass makes one pass of a pipeline in a goroutine of its own: it folds new rows, lets the engine
+// decide, and records the decision.
+func (d *Deployer) pass(ctx context.Context, p *held) {
+	p.busy, p.began = true, time.Now()
+	d.running++
+	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }}
+	go func() {
+		head, err := d.tryPass(ctx, p, x)
+		d.ended <- outcome{p, x, head, err}
+	}()
 }
 
-// lag publishes by how many rows the engines are behind the logs of the held pipelines.
-func (d *Deployer) lag(heads []journal.Head) {
-	var rows int64
-	for _, h := range heads {
-		if p := d.held[h.Pipeline]; p != nil && p.engine != nil {
-			rows += max(0, h.Seq-p.engine.Seq())
-		}
-	}
-	d.metrics.LagRows.Set(float64(rows))
-}
-
-// takeOver leases a pipeline, unless its owner is alive. alive saves a transaction for each further
-// pipeline of an owner that was found alive in this round.
-func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[action.ID]bool) *held {
-	if alive[head.Owner] {
-		d.others = true
-		return nil
-	}
-	lease, ok, err := d.ledger.Lease(ctx, head.Pipeline, d.current().ID)
-	if err != nil {
-		d.others = true
-		d.log.Warn("lease failed", obs.KeyPipeline, head.Pipeline, obs.Error(err))
-		return nil
-	}
-	if !ok {
-		d.others = true
-		alive[head.Owner] = !head.Owner.IsZero()
-		return nil
-	}
-	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
-	p := &held{lease: lease, claimed: map[pipeline.StepKey]time.Time{}}
-	d.held[head.Pipeline] = p // without an engine: the first pass folds the log
-	return p
-}
-
-// next returns the time of the next round if no event comes first. The death of another instance is
-// no event: while it holds pipelines, it is looked for, and more often while deployments are
-// moving.
-func (d *Deployer) next(now time.Time) time.Time {
-	// With jitter, so that instances that started together do not read the heads together.
-	next := now.Add(loop.Jitter(look))
-	sooner := func(t time.Time) {
-		if t.Before(next) {
-			next = t
-		}
-	}
-	for _, p := range d.held {
-		switch {
-		case p.stopped:
-		case p.engine == nil || p.again:
-			sooner(p.notBefore)
-		case !p.wake.IsZero():
-			sooner(p.wake)
-		}
-	}
-	if d.others && now.Sub(d.moved) < attention {
-		sooner(now.Add(loop.Jitter(attentive)))
-	} else if d.others {
-		sooner(now.Add(loop.Jitter(d.cfg.Instance.Beat())))
-	}
-	return next
-}
-
-// pass makes one pass of a pipeline: it folds new rows, lets the engine decide, and records the
-// decision. After any error the engine is dropped and folded again, since it may have applied rows
-// that were not committed.
-func (d *Deployer) pass(ctx context.Context, name string, p *held) {
-	began := time.Now()
-	x := &pass{pipeline: name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }}
-	head, err := d.tryPass(ctx, p, x)
+// settle takes the outcome of a pass. After any error the engine is dropped and folded again, since
+// it may have applied rows that were not committed.
+func (d *Deployer) settle(ctx context.Context, o outcome) {
+	p, err := o.of, o.err
+	p.busy = false
+	d.running--
 	switch {
 	case err == nil:
-		d.passed(name, p, x, head, time.Since(began))
+		d.passed(p, o.pass, o.head)
 	case ctx.Err() != nil: // this process ends: not worth a message
 		p.engine = nil
 	case fault.Is(err, fault.StaleEpoch): // another instance has the lease by now
-		d.drop(name, err)
+		d.drop(p.name, err)
 	case isBroken(err):
-		d.broken(name, p, err)
+		d.broken(p, err)
 	case errors.Is(err, errMoved):
 		p.engine, p.again = nil, true
 		d.metrics.Passes.WithLabelValues("again").Inc()
@@ -167,7 +98,7 @@ func (d *Deployer) pass(ctx context.Context, name string, p *held) {
 		delay := p.away.Next()
 		p.engine, p.notBefore = nil, time.Now().Add(delay)
 		d.metrics.Passes.WithLabelValues("error").Inc()
-		d.log.Warn("pass failed", obs.KeyPipeline, name, obs.Error(err), obs.KeyRetryIn, delay.String())
+		d.log.Warn("pass failed", obs.KeyPipeline, p.name, obs.Error(err), obs.KeyRetryIn, delay.String())
 	}
 }
 
@@ -206,13 +137,14 @@ func (d *Deployer) fold(ctx context.Context, p *held, x *pass) error {
 }
 
 // passed updates the pipeline after its pass was recorded, and decides when the next one is due.
-func (d *Deployer) passed(name string, p *held, x *pass, head journal.Head, took time.Duration) {
-	p.engine, p.suspect, p.notBefore = x.engine, false, time.Time{}
+func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
+	p.engine, p.seq, p.suspect, p.notBefore = x.engine, x.engine.Seq(), false, time.Time{}
+	p.known = max(p.known, head.Seq)
 	p.away.Reset()
-	if head.Seq < x.engine.Seq() {
+	if head.Seq < p.seq {
 		p.engine = nil // the engine has applied rows that the log does not have
 	}
-	p.again = x.decision.More || head.Seq > x.engine.Seq()
+	p.again = x.decision.More
 	p.wake = time.Time{}
 	if !x.decision.Wake.IsZero() {
 		// The engine decides by the database's clock. Only the time between can be used here.
@@ -226,13 +158,13 @@ func (d *Deployer) passed(name string, p *held, x *pass, head journal.Head, took
 		d.time(p, e)
 	}
 	if !x.decision.Empty() {
-		d.log.Info("pass", obs.KeyPipeline, name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries), obs.KeyActions, len(x.decision.Work),
-			obs.KeyDrained, len(x.decision.Drain), obs.KeyCanceled, len(x.decision.Cancel), obs.KeyDuration, took.Milliseconds())
+		d.log.Info("pass", obs.KeyPipeline, p.name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries), obs.KeyActions, len(x.decision.Work),
+			obs.KeyDrained, len(x.decision.Drain), obs.KeyCanceled, len(x.decision.Cancel), obs.KeyDuration, time.Since(p.began).Milliseconds())
 	}
 }
 
-// time measures from a step's claim to its completion, and counts superseded deployments. Steps
-// claimed before this instance held the pipeline are not measured.
+// time measures from a step's claim to its completion, and counts superseded deployments and
+// rollbacks. What happened before this instance held the pipeline is not measured.
 func (d *Deployer) time(p *held, row pipeline.Entry) {
 	switch row.Event {
 	case pipeline.StepClaimed, pipeline.StepFailed, pipeline.StepCanceled:
@@ -244,6 +176,11 @@ func (d *Deployer) time(p *held, row pipeline.Entry) {
 		}
 	case pipeline.PipelineSuperseded:
 		d.metrics.Superseded.Inc()
+	case pipeline.DeploymentCreated:
+		var made struct{ Kind string }
+		if _ = json.Unmarshal(row.Detail, &made); made.Kind == pipeline.KindRollback {
+			d.metrics.Rollbacks.Inc()
+		}
 	default:
 		key := pipeline.StepKey{Deployment: row.Deployment, Target: row.Target, Event: row.Event}
 		if since, ok := p.claimed[key]; ok && row.Class == pipeline.Fact {
@@ -264,7 +201,7 @@ func (d *Deployer) drop(name string, why error) {
 // broken handles a broken invariant. At the first it has the log folded once more, since the engine
 // may be at fault; at the second in a row it stops the pipeline. Deciding on would record decisions
 // that cannot be taken back.
-func (d *Deployer) broken(name string, p *held, why error) {
+func (d *Deployer) broken(p *held, why error) {
 	invariant := "fold" // the log itself is impossible: a row out of order, a deployment that was never created
 	if v, ok := errors.AsType[*pipeline.Violation](why); ok {
 		invariant = v.Invariant
@@ -272,9 +209,9 @@ func (d *Deployer) broken(name string, p *held, why error) {
 	p.engine, p.again, p.stopped, p.suspect = nil, true, p.suspect, true
 	d.metrics.Passes.WithLabelValues("violation").Inc()
 	d.metrics.Violations.WithLabelValues(invariant).Inc()
-	d.log.Error("invariant broken", obs.KeyPipeline, name, obs.KeyInvariant, invariant, obs.Error(why), obs.KeyStopped, p.stopped)
+	d.log.Error("invariant broken", obs.KeyPipeline, p.name, obs.KeyInvariant, invariant, obs.Error(why), obs.KeyStopped, p.stopped)
 	if p.stopped {
-		d.stop(name, why)
+		d.stop(p.name, why)
 	}
 }
 
@@ -292,25 +229,4 @@ func (d *Deployer) stop(name string, why error) {
 	}
 	d.mu.Unlock()
 	d.ledger.UpdateReport(func(r *queue.Report) { r.Stopped = reasons })
-}
-
-// gauge publishes figures about the held pipelines.
-func (d *Deployer) gauge() {
-	active, stopped, blocked := 0, 0, map[string]int{}
-	for _, p := range d.held {
-		active += p.active
-		for reason, n := range p.blocked {
-			blocked[reason] += n
-		}
-		if p.stopped {
-			stopped++
-		}
-	}
-	d.metrics.Pipelines.Set(float64(len(d.held)))
-	d.metrics.Stopped.Set(float64(stopped))
-	d.metrics.Blocked.Reset()
-	for reason, n := range blocked {
-		d.metrics.Blocked.WithLabelValues(reason).Set(float64(n))
-	}
-	d.metrics.Deployments.WithLabelValues(string(pipeline.StatusActive)).Set(float64(active))
 }

@@ -35,7 +35,7 @@ type Deployment struct {
 	ID        action.ID       `json:"id"`
 	Pipeline  string          `json:"pipeline"`
 	Number    int64           `json:"number"` // 7 of greeter#7
-	Kind      string          `json:"kind"`   // forward | manual
+	Kind      string          `json:"kind"`   // forward | manual | rollback | catch-up
 	Revision  int64           `json:"revision"`
 	Label     string          `json:"label"` // of the revision
 	Version   int             `json:"version"`
@@ -59,8 +59,8 @@ type Resource struct {
 	At         time.Time `json:"at"`
 }
 
-// StageRun is one deployment's way through one stage. A retry reopens a failed one and keeps its
-// StartedAt.
+// StageRun is one deployment's way through one stage. A retry reopens a failed one, and keeps its
+// StartedAt and FailedAt.
 type StageRun struct {
 	Deployment int64     `json:"deployment"`
 	Stage      string    `json:"stage"`
@@ -68,6 +68,15 @@ type StageRun struct {
 	StartedAt  time.Time `json:"startedAt"`
 	EndedAt    time.Time `json:"endedAt,omitzero"`
 	Outcome    string    `json:"outcome,omitempty"` // finished | failed | superseded | canceled; "" while it runs
+	FailedAt   time.Time `json:"failedAt,omitzero"` // of the first failure of the stage
+	Changed    bool      `json:"changed,omitempty"` // it has started a host
+}
+
+// EndedRun is a StageRun that has ended, with the time of its revision's commit; zero if that is not
+// known.
+type EndedRun struct {
+	StageRun
+	CommittedAt time.Time `json:"committedAt,omitzero"`
 }
 
 // Introduction says that an event came into a stage with a definition version (docs/design/deployments.md, Introductions).

@@ -25,6 +25,7 @@ type DeploymentQuery struct {
 	Pipeline string          // "": all
 	Revision int64           // 0: all
 	Number   int64           // 0: all; needs Pipeline
+	Numbers  []int64         // nil: all; needs Pipeline
 	Status   pipeline.Status // "": all
 	Before   int64           // keyset: only numbers below; needs Pipeline
 	Limit    int             // 0: all

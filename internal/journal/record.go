@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -220,6 +221,9 @@ func (t *txn) apply(head *HeadRow, c Change) error {
 			return err
 		}
 	}
+	if err := t.insertCreated(head, c.Entries); err != nil {
+		return err
+	}
 	if err := t.append(head, c.Entries); err != nil {
 		return err
 	}
@@ -230,6 +234,32 @@ func (t *txn) apply(head *HeadRow, c Change) error {
 		return nil
 	}
 	return t.UpdateHead(*head)
+}
+
+// insertCreated stores the deployments that a decision creates. The decider has counted their
+// numbers, as it counts positions.
+func (t *txn) insertCreated(head *HeadRow, entries []pipeline.Entry) error {
+	for _, e := range entries {
+		if e.Event != pipeline.DeploymentCreated {
+			continue
+		}
+		if head.Deployed++; e.Deployment != head.Deployed {
+			return fault.New(fault.Conflict, "deployment %s#%d was decided, the next is %d", head.Pipeline, e.Deployment, head.Deployed)
+		}
+		r, err := oneRevision(t, head.Pipeline, "", e.Revision)
+		if err != nil {
+			return err
+		}
+		var about struct{ Kind, By string }
+		if err := json.Unmarshal(e.Detail, &about); err != nil {
+			return err
+		}
+		d := t.newDeployment(head, r, NewDeployment{Kind: about.Kind, By: about.By})
+		if err := t.InsertDeployment(head.ID, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // define stores the next version and puts it in force. Only this transaction remembers it: if it

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"path"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -15,27 +17,33 @@ import (
 const (
 	RevisionOpen     = "open"     // artifacts may still come
 	RevisionSealed   = "sealed"   // all required artifacts are in; immutable
-	RevisionRejected = "rejected" // deployed only when accepted again; no command sets it yet
+	RevisionRejected = "rejected" // deployed only when accepted again
 )
 
 // Kinds of deployments.
 const (
 	Forward = "forward" // made when a revision is registered
 	Manual  = "manual"  // a person asked for it
+	// Rollback is the kind of a deployment that undoes another one; pipeline.Engine decides on it.
+	Rollback = pipeline.KindRollback
+	// CatchUp is the kind of a deployment that completes another one; pipeline.Engine decides on it.
+	CatchUp = pipeline.KindCatchUp
+	// Part is the kind of a deployment that a person asked for, of one stage, group or host.
+	Part = pipeline.KindPart
 )
 
 // Registered says what Register found or made.
 type Registered struct {
-	Revision   pipeline.RegisteredRevision
-	Created    bool        // the revision is new
-	Deployment *Deployment // its forward deployment; nil when none was wanted
+	Revision   pipeline.RegisteredRevision `json:"revision"`
+	Created    bool                        `json:"created"`              // the revision is new
+	Deployment *Deployment                 `json:"deployment,omitempty"` // its forward deployment; nil when none was wanted
 }
 
 // Register stores a revision and, when deploy is set, makes its forward deployment with the note
 // deployment-created, which goes no further than the stage until; "" is to the end. A caller that has
 // lost the answer may repeat the call: the same label with the same snapshot answers with what is
-// there. Errors: fault.Conflict if the label has another snapshot or the upload is too old,
-// fault.NotFound if the pipeline does not exist, fault.Invalid for an empty label, and those of Deploy.
+// there. Errors: fault.Conflict if the label has another snapshot or commit or the upload is too old,
+// fault.NotFound if the pipeline does not exist, fault.Invalid for a bad label, and those of Deploy.
 func (j *Journal) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (done Registered, err error) {
 	err = j.write(ctx, "register revision "+r.Label, func(t *txn) error {
 		done = Registered{}
@@ -56,19 +64,15 @@ func (j *Journal) Register(ctx context.Context, r pipeline.RegisteredRevision, d
 // whether it is new. The age of the upload is checked for a new revision only, since a known one keeps
 // the upload with which it was registered.
 func (t *txn) register(head *HeadRow, r pipeline.RegisteredRevision) (pipeline.RegisteredRevision, bool, error) {
-	if r.Label == "" {
-		return pipeline.RegisteredRevision{}, false, fault.New(fault.Invalid, "a revision needs a label")
+	if err := checkLabel(r.Label); err != nil {
+		return pipeline.RegisteredRevision{}, false, err
 	}
 	known, err := t.Revisions(head.Pipeline, r.Label, 0, 0)
 	if err != nil {
 		return pipeline.RegisteredRevision{}, false, err
 	}
 	if len(known) > 0 {
-		if k := known[0]; path.Base(k.Snapshot) != path.Base(r.Snapshot) { // the digest; each upload has a folder of its own
-			return pipeline.RegisteredRevision{}, false, fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
-				r.Label, r.Pipeline, orNone(k.Snapshot), orNone(r.Snapshot))
-		}
-		return known[0], false, nil
+		return known[0], false, checkSame(known[0], r)
 	}
 	if err := t.checkUpload(r.Snapshot); err != nil {
 		return pipeline.RegisteredRevision{}, false, err
@@ -79,6 +83,41 @@ func (t *txn) register(head *HeadRow, r pipeline.RegisteredRevision) (pipeline.R
 		return pipeline.RegisteredRevision{}, false, err
 	}
 	return r, true, t.UpdateHead(*head)
+}
+
+// longestLabel is in bytes. Waybill's own labels are digests; other programs may choose theirs.
+const longestLabel = 200
+
+// checkLabel returns fault.Invalid for a label that is empty, too long, or not one line of text. Characters that are not
+// seen are refused: with them two labels look alike, and people approve revisions by their labels.
+func checkLabel(label string) error {
+	switch {
+	case label == "":
+		return fault.New(fault.Invalid, "a revision needs a label")
+	case len(label) > longestLabel:
+		return fault.New(fault.Invalid, "the label of a revision has %d bytes, at most %d", len(label), longestLabel)
+	case strings.ContainsFunc(label, unicode.IsControl) || !utf8.ValidString(label):
+		return fault.New(fault.Invalid, "the label of a revision must be one line of text, not %q", label)
+	case strings.ContainsFunc(label, isUnseen) || strings.TrimSpace(label) != label:
+		return fault.New(fault.Invalid, "the label of a revision must have visible characters only, not %+q", label)
+	}
+	return nil
+}
+
+func isUnseen(r rune) bool { return !unicode.IsPrint(r) }
+
+// checkSame returns fault.Conflict if a revision is registered with other content than a caller has. A
+// caller that names no commit agrees with any.
+func checkSame(known, r pipeline.RegisteredRevision) error {
+	if path.Base(known.Snapshot) != path.Base(r.Snapshot) { // the digest; each upload has a folder of its own
+		return fault.New(fault.Conflict, "revision %s of %s is registered with other content: snapshot %s, now %s",
+			r.Label, r.Pipeline, orNone(known.Snapshot), orNone(r.Snapshot))
+	}
+	if r.Commit != "" && known.Commit != r.Commit {
+		return fault.New(fault.Conflict, "revision %s of %s is registered with commit %s, now %s",
+			r.Label, r.Pipeline, orNone(known.Commit), r.Commit)
+	}
+	return nil
 }
 
 func orNone(text string) string {
@@ -108,13 +147,15 @@ func (t *txn) forward(head *HeadRow, r pipeline.RegisteredRevision, want NewDepl
 type NewDeployment struct {
 	Pipeline string
 	Revision int64  // rev_seq
-	Kind     string // Forward or Manual
+	Kind     string // Forward, Manual or Part
+	Target   string // of a Part: full path of the stage, group or host
 	Until    string // name of the stage to go no further than; "": to the end
 	By       string // the person or program that asked for it
 }
 
 // Deploy makes one more deployment of a registered revision. Errors: fault.NotFound if the pipeline,
-// its definition or the revision does not exist, fault.Refused if the revision is rejected, and
+// its definition, the revision or the target does not exist; fault.Refused if the revision is rejected,
+// or if a part is wanted of a target without hosts or of a revision whose artifacts are not all in;
 // fault.Invalid if the definition in force does not have the stage Until.
 func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment, err error) {
 	err = j.write(ctx, "deploy "+want.Pipeline, func(t *txn) error {
@@ -141,20 +182,25 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 	case head.Version == 0:
 		return Deployment{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", head.Pipeline)
 	case r.State == RevisionRejected:
-		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).WithHint("accept it first")
+		return Deployment{}, fault.New(fault.Refused, "revision %s is rejected", r.Label).WithHint("waybill revision accept %s %s", head.Pipeline, r.Label)
 	}
 	if err := t.checkUntil(head, want.Until); err != nil {
 		return Deployment{}, err
 	}
+	if err := t.checkPart(head, r, want); err != nil {
+		return Deployment{}, err
+	}
 	head.Deployed++
-	d := Deployment{ID: action.RandomID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
-		Label: r.Label, Version: head.Version, Status: pipeline.StatusActive, By: want.By, CreatedAt: t.Now()}
+	d := t.newDeployment(head, r, want)
 	if err := t.InsertDeployment(head.ID, d); err != nil {
 		return Deployment{}, err
 	}
 	about := map[string]string{"kind": want.Kind, "label": r.Label, "by": want.By}
 	if want.Until != "" {
 		about["until"] = want.Until
+	}
+	if want.Kind == Part {
+		about["scope"] = want.Target
 	}
 	if r.By != want.By { // a stage that needs approval may not let the one approve it who registered the revision
 		about["registeredBy"] = r.By
@@ -169,6 +215,12 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 		return Deployment{}, err
 	}
 	return d, t.UpdateHead(*head)
+}
+
+// newDeployment returns the newest deployment of a pipeline, as head counts them.
+func (t *txn) newDeployment(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) Deployment {
+	return Deployment{ID: action.RandomID(t.Now()), Pipeline: head.Pipeline, Number: head.Deployed, Kind: want.Kind, Revision: r.Seq,
+		Label: r.Label, Version: head.Version, Status: pipeline.StatusActive, By: want.By, CreatedAt: t.Now()}
 }
 
 // checkUntil returns fault.Invalid for a stage that the definition in force does not have. The
@@ -190,6 +242,26 @@ func (t *txn) checkUntil(head *HeadRow, until string) error {
 	}
 	return fault.New(fault.Invalid, "stage %q not found in definition %d of %s", until, head.Version, head.Pipeline).
 		WithHint("stages: %s", strings.Join(names, ", "))
+}
+
+// checkPart refuses a deployment of a target that cannot be deployed to by itself, and of a revision that
+// is still being built, since a part builds nothing.
+func (t *txn) checkPart(head *HeadRow, r pipeline.RegisteredRevision, want NewDeployment) error {
+	if want.Kind != Part {
+		return nil
+	}
+	k, err := t.definition(head)
+	if err != nil {
+		return err
+	}
+	if err := pipeline.CheckPart(&k.definition, want.Target); err != nil {
+		return err
+	}
+	if r.State == RevisionOpen {
+		return fault.New(fault.Refused, "revision %s does not have all its artifacts yet", r.Label).
+			WithHint("waybill revision show %s %s", head.Pipeline, r.Label)
+	}
+	return nil
 }
 
 // RegisterArtifact stores one result of a build and appends the change artifact-registered. The same
@@ -259,12 +331,24 @@ func (t *txn) addArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeli
 // seal closes an open revision once everything that the definition in force requires is in. r is the
 // revision as it was read before the artifact was stored, so it does not have that one, last, yet.
 func (t *txn) seal(head *HeadRow, r pipeline.RegisteredRevision, last pipeline.RevisionArtifact) error {
-	k, err := t.definition(head)
-	if err != nil || r.State != RevisionOpen {
+	if r.State != RevisionOpen {
+		return nil
+	}
+	complete, err := t.isComplete(head, append(r.Artifacts, last))
+	if err != nil || !complete {
 		return err
 	}
-	have := map[string]bool{last.Label: true}
-	for _, a := range r.Artifacts {
+	return t.SetRevisionState(head.ID, r.Seq, RevisionSealed)
+}
+
+// isComplete reports whether everything that the definition in force requires of a revision is in.
+func (t *txn) isComplete(head *HeadRow, artifacts []pipeline.RevisionArtifact) (bool, error) {
+	k, err := t.definition(head)
+	if err != nil {
+		return false, err
+	}
+	have := map[string]bool{}
+	for _, a := range artifacts {
 		have[a.Label] = true
 	}
 	for _, stage := range k.definition.Stages {
@@ -273,11 +357,28 @@ func (t *txn) seal(head *HeadRow, r pipeline.RegisteredRevision, last pipeline.R
 		}
 		for _, a := range stage.Build.Artifacts {
 			if !have[a.Label] {
-				return nil
+				return false, nil
 			}
 		}
 	}
-	return t.SetRevisionState(head.ID, r.Seq, RevisionSealed)
+	return true, nil
+}
+
+// accept gives a rejected revision the state that it would have without the rejection.
+func (t *txn) accept(head *HeadRow, e pipeline.Entry) error {
+	r, err := oneRevision(t, head.Pipeline, "", e.Revision)
+	if err != nil {
+		return err
+	}
+	complete, err := t.isComplete(head, r.Artifacts)
+	if err != nil {
+		return err
+	}
+	state := RevisionOpen
+	if complete {
+		state = RevisionSealed
+	}
+	return t.SetRevisionState(head.ID, r.Seq, state)
 }
 
 // oneRevision finds a revision by label, or by seq when label is "". The error is fault.NotFound if the

@@ -12,7 +12,7 @@ import (
 // that the log does not. They change in the transaction of the entries, so that no reader sees one
 // without the other. Entries must come in the order of their positions, since the last one counts.
 func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
-	var r rollUps
+	r := rollUps{changed: map[changedRun]bool{}}
 	for _, e := range entries {
 		if p, ok := rollUpOf(e); ok {
 			r.targets = append(r.targets, p)
@@ -36,6 +36,13 @@ func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 type rollUps struct {
 	targets   []RollUp
 	resources []Resource
+	changed   map[changedRun]bool // runs whose first host of this transaction is recorded
+}
+
+// changedRun is a run of a stage that has started a host.
+type changedRun struct {
+	deployment int64
+	stage      string
 }
 
 // rollUpEntry adds an entry's resource to r, and writes what the entry changes in its deployment and
@@ -47,7 +54,10 @@ func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 		if ok {
 			r.resources = append(r.resources, resource)
 		}
-		return err
+		if err != nil || e.Event == pipeline.HostFinished {
+			return err
+		}
+		return t.putChanged(head, e, r)
 	case pipeline.StageStarted, pipeline.StageFinished, pipeline.StageFailed:
 		return t.PutStageRun(head.ID, stageRun(e))
 	case pipeline.PipelineFinished:
@@ -62,8 +72,24 @@ func (t *txn) rollUpEntry(head *HeadRow, e pipeline.Entry, r *rollUps) error {
 		return t.reopen(head, e)
 	case pipeline.StepIntroduced:
 		return t.introduce(head, e)
+	case pipeline.RevisionRejected:
+		return t.SetRevisionState(head.ID, e.Revision, RevisionRejected)
+	case pipeline.RevisionAccepted:
+		return t.accept(head, e)
 	}
 	return nil
+}
+
+// putChanged records once for each stage that a deployment has started a host in it. The stage is
+// open then: a stage ends after its hosts, and a failed one starts none before a retry opens it.
+func (t *txn) putChanged(head *HeadRow, e pipeline.Entry, r *rollUps) error {
+	run := stageRun(e)
+	key := changedRun{run.Deployment, run.Stage}
+	if r.changed[key] {
+		return nil
+	}
+	r.changed[key] = true
+	return t.PutStageRun(head.ID, run)
 }
 
 // setStatus ends a deployment, and with it the stages that it is inside. Stages that have ended keep
@@ -113,15 +139,17 @@ func (t *txn) eachStageRun(head *HeadRow, deployment int64, change func(*StageRu
 	return nil
 }
 
-// stageRun returns the run that a stage's own entry describes. Each has the time of the entry as its
-// start, of which the drivers keep the first.
+// stageRun returns the run that an entry of a stage, or the start of a host, describes. Each has the
+// time of the entry as its start, of which the drivers keep the first.
 func stageRun(e pipeline.Entry) StageRun {
 	run := StageRun{Deployment: e.Deployment, Stage: stageOf(e.Target), Revision: e.Revision, StartedAt: e.At}
 	switch e.Event {
 	case pipeline.StageFinished:
 		run.EndedAt, run.Outcome = e.At, string(pipeline.StatusFinished)
 	case pipeline.StageFailed:
-		run.EndedAt, run.Outcome = e.At, string(pipeline.StatusFailed)
+		run.EndedAt, run.Outcome, run.FailedAt = e.At, string(pipeline.StatusFailed), e.At
+	case pipeline.HostStarted:
+		run.Changed = true
 	}
 	return run
 }

@@ -43,6 +43,8 @@ type Rows interface {
 	SetRevisionState(pipeline, revision int64, state string) error
 	// Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
 	Revisions(pipeline, label string, seq int64, limit int) ([]pipeline.RegisteredRevision, error)
+	// RevisionsBetween reads those after one seq and before another, newest first, without artifacts.
+	RevisionsBetween(pipeline string, after, before int64, limit int) ([]pipeline.RegisteredRevision, error)
 	InsertArtifact(pipeline, revision int64, a pipeline.RevisionArtifact) error
 	// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
 	UsesBlobs(folder string) (bool, error)
@@ -56,11 +58,13 @@ type Rows interface {
 
 	// RollUp keeps the finishes and failures of targets: Current and Highest only grow, Failed is the last one.
 	RollUp(pipeline int64, targets []RollUp) error
-	// PutStageRun writes end and outcome, and makes the row with its start when it is not there.
+	// PutStageRun writes end and outcome, and makes the row with its start when it is not there. The first FailedAt stays, and
+	// so does Changed once it is set.
 	PutStageRun(pipeline int64, r StageRun) error
 	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
-	// PutResources writes what runs where. An older deployment never replaces a newer one of the same
-	// pipeline; Finished only grows.
+	// EndedRuns reads the runs that ended at a time or later, by their ends, of one stage or of all when stage is "".
+	EndedRuns(pipeline, stage string, since time.Time) ([]EndedRun, error)
+	// PutResources writes what runs where; the last one wins. A Finished of 0 leaves that of the same pipeline as it is.
 	PutResources(pipeline int64, resources []Resource) error
 	Resources(pipeline string) ([]Resource, error)
 	// InsertIntroduction stores the introduction of an event to a stage by a version, once.
@@ -68,7 +72,8 @@ type Rows interface {
 	Introductions(pipeline string) ([]Introduction, error)
 	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
 	Standings(pipeline, target string) ([]Standing, error)
-	// History reads a target's finishes and failures below a position, newest first.
+	// History reads what happened at a target in the newest limit deployments that started there below a position (0: none):
+	// the deployments newest first, the entries of each in their order. It leaves out step-reported.
 	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)
 }
 

@@ -1,6 +1,7 @@
 package jsonpath
 
 import (
+	"encoding/json"
 	"math"
 	"regexp"
 	"regexp/syntax"
@@ -185,10 +186,11 @@ func leafOf(text string) *leaf {
 	return one
 }
 
-// cost returns an upper bound of the nodes that the expression looks at for a node.
-func (l *leaf) cost(node, root any) (float64, error) {
+// cost returns an upper bound of the nodes that the expression looks at for a node, or any number
+// above limit. It looks at few more than limit itself; with an error it returns how many.
+func (l *leaf) cost(node, root any, limit float64) (float64, error) {
 	if l.several {
-		return l.costOfSeveral(node, root)
+		return l.costOfSeveral(node, root, limit)
 	}
 	total := l.fixed
 	var values []any
@@ -197,7 +199,7 @@ func (l *leaf) cost(node, root any) (float64, error) {
 		values = append(values, q.of(node, root))
 	}
 	if l.compares {
-		more, err := costOfComparing(values)
+		more, err := costOfComparing(values, limit)
 		return total + more, err
 	}
 	for _, value := range values {
@@ -238,14 +240,17 @@ func (p *pattern) cost(values []any) (float64, error) {
 // may select all nodes, for each descendant segment and each filter in it as often as the document
 // is deep, and for n selectors in a list n times: a list has n-1 commas, and n is at most 2 to the
 // power of n-1.
-func (l *leaf) costOfSeveral(node, root any) (float64, error) {
-	size, depth := measure(node)
+func (l *leaf) costOfSeveral(node, root any, limit float64) (float64, error) {
+	size, depth := measure(node, limit)
 	if l.roots > 0 {
-		all, deepest := measure(root)
+		all, deepest := measure(root, limit)
 		size, depth = size*math.Pow(all, l.roots), max(depth, deepest)
 	}
 	if depth > maxDepth {
-		return 0, errTooDeep
+		return size, errTooDeep
+	}
+	if size > limit {
+		return size, nil
 	}
 	if l.pattern != nil { // any text may meet any pattern
 		size *= 1 + max(l.pattern.size, largestProgram(node), largestProgram(root))*4*stepCost
@@ -255,7 +260,7 @@ func (l *leaf) costOfSeveral(node, root any) (float64, error) {
 
 // costOfComparing bounds the cost of comparing two values. One literal or two values of different
 // types need no look inside.
-func costOfComparing(values []any) (float64, error) {
+func costOfComparing(values []any, limit float64) (float64, error) {
 	if len(values) < 2 {
 		return 0, nil
 	}
@@ -268,11 +273,11 @@ func costOfComparing(values []any) (float64, error) {
 	}
 	total := 0.0
 	for _, value := range values {
-		size, depth := measure(value)
-		if depth > maxDepth {
-			return 0, errTooDeep
-		}
+		size, depth := measure(value, limit)
 		total += size
+		if depth > maxDepth {
+			return total, errTooDeep
+		}
 	}
 	return total, nil
 }
@@ -316,21 +321,46 @@ func (q singular) of(node, root any) any {
 }
 
 // measure returns how many nodes a document has, a long text counted as several, and how many
-// levels.
-func measure(node any) (size, levels float64) {
+// levels. It stops once it has seen more nodes than limit.
+func measure(node any, limit float64) (size, levels float64) {
+	size = 1 + costOfText(node)
 	for child := range children(node) {
-		n, l := measure(child)
+		if size > limit {
+			break
+		}
+		n, l := measure(child, limit-size)
 		size, levels = size+n, max(levels, l)
 	}
-	return size + 1 + costOfText(node), levels + 1
+	return size, levels + 1
 }
 
-// Weigh takes the nodes of values from left, each as often as it occurs. It returns an error when
-// fewer are left.
+// MatchCost returns what matching a text of a number of bytes costs, in nodes, and what compiling
+// the regular expression does. It returns an error for an expression that is too big.
+func MatchCost(bytes int, pattern string) (match, compile float64, err error) {
+	if len(pattern) > maxProgram {
+		return 0, 0, errTooMuchWork
+	}
+	size := programSize(pattern)
+	if size > maxProgram {
+		return 0, compileCost, errTooMuchWork
+	}
+	return float64(bytes) * size * stepCost, compileCost + size/stepCost, nil
+}
+
+// Weigh takes the nodes of values from left, each as often as it occurs, and the names of members. Long
+// texts, names and numbers count as several. It returns an error when fewer are left.
 func Weigh(values []any, left *float64) error {
 	for _, value := range values {
 		if *left -= 1 + costOfText(value); *left < 0 {
 			return errTooMuchWork
+		}
+		switch v := value.(type) {
+		case json.Number:
+			*left -= costOfText(string(v))
+		case map[string]any:
+			for name := range v {
+				*left -= costOfText(name)
+			}
 		}
 		for child := range children(value) {
 			if err := Weigh([]any{child}, left); err != nil {

@@ -1,6 +1,10 @@
 package jsonpath
 
-import "github.com/theory/jsonpath/spec"
+import (
+	"cmp"
+
+	"github.com/theory/jsonpath/spec"
+)
 
 // evaluation is one Select, or one question to a filter.
 type evaluation struct {
@@ -112,11 +116,8 @@ func (e *evaluation) holds(expression spec.BasicExpr, node any) (bool, error) {
 		return !yes, err
 	}
 	one := e.leaves[expression]
-	cost, err := one.cost(node, e.root)
-	if err != nil {
-		return false, err
-	}
-	if err := e.spend(cost); err != nil {
+	cost, err := one.cost(node, e.root, *e.left)
+	if err = cmp.Or(err, e.spend(cost)); err != nil {
 		return false, err
 	}
 	return one.selector.Eval(node, e.root), nil

@@ -64,3 +64,24 @@ func TestWeighCountsWhatIsWrittenSeveralTimes(t *testing.T) {
 		t.Error("1,000 nodes are enough")
 	}
 }
+
+// TestABigDocumentIsMeasuredUpToTheLimit: what an expression would look at is not counted much further than to what is left.
+func TestABigDocumentIsMeasuredUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	wide := make([]any, 300_000)
+	deep := any("x")
+	for range 1500 {
+		deep = []any{deep}
+	}
+	root := map[string]any{"input": map[string]any{"wide": wide, "same": wide, "deep": deep}}
+	for _, text := range []string{"count(@.wide[*]) > 1", "@.wide == @.same", "count(@.deep[*]) > 1", "@.deep == @.deep"} {
+		f, err := jsonpath.ParseFilter(text, []string{"input"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 10_000.0
+		if _, err := f.Accepts(root["input"], root, &left); err == nil || left > 9_000 || left < -20_000 {
+			t.Errorf("%s: %.0f nodes left of 10,000; %v", text, left, err)
+		}
+	}
+}

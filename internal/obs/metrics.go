@@ -101,6 +101,7 @@ type Deployer struct {
 	Blocked     *prometheus.GaugeVec     // reason; steps whose turn it is and that wait, of the pipelines held
 	StepSeconds *prometheus.HistogramVec // event; from an action's creation to the fact
 	Superseded  prometheus.Counter
+	Rollbacks   prometheus.Counter
 	Deployments *prometheus.GaugeVec   // status; of the pipelines held
 	Violations  *prometheus.CounterVec // invariant
 	Refolds     prometheus.Counter     //
@@ -120,11 +121,40 @@ func NewDeployer(to prometheus.Registerer) *Deployer {
 		Blocked:     create.NewGaugeVec(at.gauge("blocked_steps", "Steps whose turn it is and that something keeps waiting; of a group of hosts that wait for the same, one."), []string{"reason"}),
 		StepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "From the creation of a step's action to its completion.", long()), []string{"event"}),
 		Superseded:  create.NewCounter(at.counter("superseded_total", "Deployments superseded by newer ones.")),
+		Rollbacks:   create.NewCounter(at.counter("rollbacks_total", "Rollbacks that were created.")),
 		Deployments: create.NewGaugeVec(at.gauge("deployments", "Deployments of the pipelines held."), []string{"status"}),
 		Violations:  create.NewCounterVec(at.counter("invariant_violations_total", "Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
 		Refolds:     create.NewCounter(at.counter("refolds_total", "Engines thrown away and folded again.")),
 		FoldSeconds: create.NewHistogram(at.histogram("fold_seconds", "How long folding a pipeline's log took.", short())),
 		Stopped:     create.NewGauge(at.gauge("stopped_pipelines", "Pipelines stopped by a broken invariant.")),
+	}
+}
+
+// Observer is the metrics of what was observed on hosts after their deployments.
+type Observer struct {
+	drifted  prometheus.Gauge     // hosts
+	services *prometheus.GaugeVec // state
+	states   []string
+}
+
+// NewObserver makes the metrics and registers them; a nil registerer leaves them unregistered. The states are those of a
+// service; each is shown from the start.
+func NewObserver(to prometheus.Registerer, states ...string) *Observer {
+	create, at := promauto.With(to), named("deployer")
+	o := &Observer{
+		states:   states,
+		drifted:  create.NewGauge(at.gauge("drifted_hosts", "Hosts that do not run the current release of their stage, or another one than the log says, when last observed.")),
+		services: create.NewGaugeVec(at.gauge("services", "Services of hosts, by the state in which they were last observed."), []string{"state"}),
+	}
+	o.Set(0, nil)
+	return o
+}
+
+// Set shows a round's counts. A state that is not counted is 0.
+func (o *Observer) Set(drifted int, services map[string]int) {
+	o.drifted.Set(float64(drifted))
+	for _, state := range o.states {
+		o.services.WithLabelValues(state).Set(float64(services[state]))
 	}
 }
 

@@ -11,6 +11,11 @@ type adjacency struct {
 	next, prev edges
 	component  []int32 // of each step
 	members    edges   // the steps of each component, ascending
+	// join has a number for each component with several edges into it, and -1 for each other one. A
+	// walk counts the edges of joins only.
+	join  []int32
+	joins int32
+	in    []int32 // per join: the edges into it from other components
 }
 
 // newGraph builds the adjacency of n steps from the edges (from[i], to[i]). All steps must be
@@ -28,7 +33,29 @@ func newGraph(n int, from, to []int32) adjacency {
 		count = max(count, c+1)
 	}
 	g.members = makeEdges(int(count), g.component, steps)
+	g.findJoins(int(count))
 	return g
+}
+
+// findJoins numbers the components with several edges into them from other components.
+func (g *adjacency) findJoins(count int) {
+	into := make([]int32, count)
+	for s := range int32(g.size()) {
+		for _, t := range g.next.of(s) {
+			if g.component[t] != g.component[s] {
+				into[g.component[t]]++
+			}
+		}
+	}
+	g.join = make([]int32, count)
+	for c, n := range into {
+		g.join[c] = -1
+		if n > 1 {
+			g.join[c] = g.joins
+			g.joins++
+			g.in = append(g.in, n)
+		}
+	}
 }
 
 // size returns the number of steps.

@@ -27,6 +27,9 @@ func (e *Engine) checkAdmission(t *deployment, n int32, now time.Time) block {
 	if e.freeze.isInForce(now) {
 		return block{why: isFrozen, until: e.freeze.Until}
 	}
+	if t.undoes != nil { // a rollback exists to end waiting
+		return block{}
+	}
 	if windows := t.plan.stages[at.stage].windows; len(windows) > 0 {
 		if o := windows.At(now); !o.Open {
 			return block{why: isClosed, until: o.Until}
@@ -50,6 +53,17 @@ func (x *explanation) admissionText(n int32, b block) (text, who string) {
 	}
 	a := t.approvalState(stage)
 	return a.String(), fmt.Sprintf("waybill approve %s %s --revision %s", e.pipeline, a.Stage, t.label)
+}
+
+// Opening reports whether the windows of a stage, by its place in the definition, are open at a
+// moment. If they are closed, text says when they open, such as "window opens Mon 09:00
+// Europe/Stockholm".
+func (p *Graph) Opening(stage int, now time.Time) (open bool, text string) {
+	windows := p.stages[stage].windows
+	if len(windows) == 0 || windows.At(now).Open {
+		return true, ""
+	}
+	return false, openingText(windows, now)
 }
 
 // openingText describes when closed windows open, such as "window opens Mon 09:00 Europe/Stockholm",

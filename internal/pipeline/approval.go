@@ -14,12 +14,12 @@ type approval struct {
 	rejected *hold    // who rejected it last, and why; nil: nobody, or somebody has approved since
 }
 
-// isApproved reports whether the stage needs no approval, or as many people have approved as it
+// isApproved reports whether the stage needs no approval, as in a rollback, or as many people have approved as it
 // needs. Approvals are counted by the definition in force for the deployment: an edit may change how
 // many are needed, and whose.
 func (t *deployment) isApproved(stage int32) bool {
 	want := t.plan.def.Stages[stage].Approval
-	if want == nil {
+	if want == nil || t.undoes != nil {
 		return true
 	}
 	given := t.approvals[t.plan.stages[stage].path]
@@ -134,6 +134,8 @@ func (e *Engine) checkApproval(t *deployment, c Command) error {
 	}
 	want, name := t.plan.def.Stages[at.stage].Approval, e.heldName(t, c.Target)
 	switch {
+	case t.undoes != nil:
+		return fault.New(fault.Refused, "%s is a rollback, which needs no approval", e.label(t))
 	case want == nil:
 		return fault.New(fault.Refused, "stage %s needs no approval", t.plan.short(c.Target))
 	case c.By == "":

@@ -25,24 +25,21 @@ func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
 	e.holder[id] = holding{t, at}
 	t.holds[id] = true
+	e.countHold(t, id, 1)
 	e.recountFlightAround(id)
 	if !id.isHost() {
-		e.lockOut(t)
+		e.lockOut(t, id)
 	}
 }
 
 // lockOut settles the batches of the other deployments after t has taken a batch over stages: one
 // that is inside, where an edit or its failure has left it with an inner batch only, must not keep
 // that.
-func (e *Engine) lockOut(t *deployment) {
-	others := map[*deployment]bool{}
-	for _, h := range e.holder {
-		if h.deployment != t {
-			others[h.deployment] = true
+func (e *Engine) lockOut(t *deployment, id batchID) {
+	for other := range e.holdersIn(id) { // in any order: what one releases decides nothing for another
+		if other != t {
+			e.settleAll(other)
 		}
-	}
-	for other := range others { // in any order: what one releases decides nothing for another
-		e.settleAll(other)
 	}
 }
 
@@ -85,8 +82,8 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 		return true
 	}
 	// A failed deployment is not in the list above: under `hold` it keeps its batches until it is
-	// retried or canceled.
-	return t.is(b.close, resolved) || t.failedInside(b, Release) || e.isLockedOut(t, b)
+	// retried or canceled, and under `rollback` until the rollback takes them.
+	return t.is(b.close, resolved) || t.failedUnderRelease(b) || e.isLockedOut(t, b)
 }
 
 // isLockedOut reports whether another deployment holds a batch around b. around lists the batches
@@ -121,8 +118,10 @@ func (e *Engine) release(t *deployment, b batch) {
 func (e *Engine) freeBatch(t *deployment, id batchID) {
 	delete(e.holder, id)
 	delete(t.holds, id)
+	e.countHold(t, id, -1)
 	e.freed = true
 	e.recountFlightAround(id)
+	e.offer(batchKey(id))
 }
 
 // reassign gives every batch whose region an edit made or changed to the oldest deployment inside
@@ -161,7 +160,7 @@ func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	}
 	for _, t := range inside {
 		b, ok := t.plan.batch(id)
-		if ok && t.isInside(b) && !e.mayRelease(t, b) && !t.failedElsewhere(b) && (oldest == nil || t.number < oldest.number) {
+		if ok && t.isInside(b) && !e.mayRelease(t, b) && !t.failedElsewhere(b) && (oldest == nil || t.isOlder(oldest)) {
 			oldest = t
 		}
 	}

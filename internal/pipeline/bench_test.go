@@ -43,7 +43,7 @@ func BenchmarkDecide(b *testing.B) {
 						rows = append(rows, Entry{Deployment: 1, Target: live[0].Target, Event: live[0].Event, Class: Fact})
 						live = live[1:]
 					} else if decision.More {
-						rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: 1, Detail: raw(artifactDetail{"x"})})
+						rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: 1, Detail: raw(artifactDetail{Label: "x"})})
 					}
 				}
 				spent += time.Since(begin)
@@ -72,5 +72,44 @@ func BenchmarkExplain(b *testing.B) {
 		if got := len(w.engine.Explain(1, noon)); got != w.engine.deployments[1].plan.Steps() {
 			b.Fatalf("%d steps", got)
 		}
+	}
+}
+
+// BenchmarkStep measures each row of a deployment to a group of so many hosts, a quarter at a time: of the shipped engine,
+// and of the definitional one, which computes everything again after each row.
+func BenchmarkStep(b *testing.B) {
+	for _, n := range []int{10, 40, 160} {
+		g := Group{Name: "all", MaxParallel: Limit{N: 25, Percent: true}}
+		for i := range n {
+			g.Hosts = append(g.Hosts, host(fmt.Sprintf("h%d", i)))
+		}
+		d := Definition{Pipeline: "shop", Stages: []Stage{hostStage("prod", nil, g)}}
+		var log []Entry
+		b.Run(fmt.Sprintf("hosts=%d/shipped", n), func(b *testing.B) {
+			for b.Loop() {
+				w := newWorld(b, d)
+				w.create(1, 1)
+				w.workUntilDone()
+				log = w.log
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(log)), "µs/row")
+		})
+		if n > 40 {
+			continue // minutes for one deployment
+		}
+		b.Run(fmt.Sprintf("hosts=%d/definitional", n), func(b *testing.B) {
+			rows := 0
+			for b.Loop() {
+				o := newOracle("shop")
+				o.graphs[1] = newOracleGraph(compiled(b, d).def, nil) // no waves, so nothing is dealt
+				for _, row := range log {
+					if o.apply(row); row.Class != Change {
+						o.first()
+					}
+					rows++
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(rows), "µs/row")
+		})
 	}
 }

@@ -91,7 +91,7 @@ func (e *Engine) intent(t *deployment, c Command, about any) ([]Entry, error) {
 	}
 	return []Entry{{
 		Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: t.number, Target: c.Target, Event: c.Kind, Class: Note,
-		Occurrence: t.notes[noteName{c.Target, c.Kind}] + 1, Revision: t.revision, Version: t.version, Detail: text,
+		Occurrence: t.notesOf(c.Target, c.Kind) + 1, Revision: t.revision, Version: t.version, Detail: text,
 	}}, nil
 }
 
@@ -133,11 +133,15 @@ func (e *Engine) checkStatus(t *deployment, c Command) error {
 	return nil
 }
 
-// checkRetry refuses a retry when nothing has failed under the target, or when a newer deployment
+// checkRetry refuses a retry when the revision is rejected, when nothing has failed under the
+// target, or when a newer deployment
 // holds a batch that t would return to, or has started a host that t has still to do: an older
 // revision must not go over a newer one (R25). A failed deployment as a whole may be retried even
 // if no failure is left, because each may have been skipped since.
 func (e *Engine) checkRetry(t *deployment, c Command) error {
+	if t.rejected != nil {
+		return e.refuseRejected(t.revision, t.label)
+	}
 	found := t.status == StatusFailed && c.Target == e.pipeline && c.Event == ""
 	var steps []int32 // the steps with which the deployment would resume
 	for _, name := range slices.SortedFunc(maps.Keys(t.failures), compareNames) {
@@ -156,7 +160,7 @@ func (e *Engine) checkRetry(t *deployment, c Command) error {
 	}
 	for _, n := range steps {
 		for _, b := range slices.Backward(t.plan.around(n)) { // outermost first, since that error explains most
-			if h, held := e.holder[b.id]; held && h.deployment.number > t.number && t.isInside(b) {
+			if h, held := e.holder[b.id]; held && t.isOlder(h.deployment) && t.isInside(b) {
 				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.deployment)).
 					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.deployment))
 			}

@@ -147,7 +147,7 @@ func (e *Engine) checkLocks(t *deployment, n int32, without batchID, now time.Ti
 			}
 		}
 		if e.queueOf(t, b) == Latest && without == "" {
-			if newer := e.newestWaiter(b, now); newer != nil && newer.number > t.number {
+			if newer := e.newestWaiter(b, now); newer != nil && t.isOlder(newer) {
 				return block{why: notNewest, batch: b.id, deployment: newer}
 			}
 		}
@@ -173,30 +173,32 @@ func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 	if t.plan.def.Order != Strict {
 		return nil
 	}
+	var oldest *deployment
 	for _, older := range e.active {
-		if older.number >= t.number {
-			return nil
+		if !older.isOlder(t) || oldest != nil && !older.isOlder(oldest) {
+			continue
 		}
 		theirs, ok := older.plan.batch(b.id)
 		if !ok || older.is(theirs.close, resolved) || older.isElided(theirs.close) {
 			continue
 		}
 		if _, held := older.heldAt(theirs.stages[0]); !held {
-			return older
+			oldest = older
 		}
 	}
-	return nil
+	return oldest
 }
 
 // newestWaiter returns the newest deployment that would run a step of the batch if the batch were
 // free, or nil. The deployment that asks may itself be the newest.
 func (e *Engine) newestWaiter(b batch, now time.Time) *deployment {
-	for i := len(e.active) - 1; i >= 0; i-- {
-		if e.waitsFor(e.active[i], b.id, now) {
-			return e.active[i]
+	var newest *deployment
+	for _, t := range e.active {
+		if (newest == nil || newest.isOlder(t)) && e.waitsFor(t, b.id, now) {
+			newest = t
 		}
 	}
-	return nil
+	return newest
 }
 
 // waitsFor reports whether a deployment could run some step of the batch if the batch were free. A

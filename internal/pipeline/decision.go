@@ -26,12 +26,17 @@ func (d Decision) Empty() bool {
 // version, and must not be used to change it.
 type Work struct {
 	StepKey
-	Revision int64
-	Version  int // with pin it may be older than the version in force
-	Stage    *Stage
-	Group    *Group // nil for a build and the bake of a stage
-	Host     *Host  // nil except for a step of a host
-	Step     *Step  // likewise
-	Bake     *Bake  // nil except for a bake
-	Gate     *Gate  // nil except for a gate
+	Revision   int64
+	Label      string // of the revision
+	Version    int    // with pin it may be older than the version in force
+	Definition *Definition
+	Stage      *Stage
+	Group      *Group // nil for a build and the bake of a stage
+	Host       *Host  // nil except for a step of a host
+	Step       *Step  // likewise
+	Bake       *Bake  // nil except for a bake
+	Gate       *Gate  // nil except for a gate
+	// Fence grows with the rank of what starts the host's resource; 0 except for a step of a host. It is
+	// the number of the deployment, unless a rollback makes numbers differ from ranks.
+	Fence int64
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -106,8 +107,26 @@ const (
 type Gate struct {
 	Name   string        `json:"name"` // unique in its stage
 	When   GateWhen      `json:"when"` // without meaning in a gate stage
-	HTTP   *GateRequest  `json:"http"`
 	Policy action.Policy `json:"policy"`
+
+	// What the gate asks: exactly one of these is set.
+	HTTP    *GateRequest `json:"http,omitempty"`
+	Job     *GateJob     `json:"job,omitempty"`
+	Handler *GateHandler `json:"handler,omitempty"`
+}
+
+// GateJob is a program that runs on the conductor's machine for a gate, in the files of the revision.
+type GateJob struct {
+	Run []string `json:"run"` // its arguments may use the variables of the stage, ${stage} and ${revision}
+}
+
+// GateHandler is an action for a gate. Its handler is one of the server's configuration, so a
+// definition does not say whether it exists.
+type GateHandler struct {
+	Name string `json:"name"`
+	// Parameters is a JSON object or nil. Its texts may use the variables of the stage, ${stage} and
+	// ${revision}.
+	Parameters json.RawMessage `json:"parameters,omitempty"`
 }
 
 // GateWhen is the side of a stage that a gate is on.
@@ -142,11 +161,13 @@ const (
 // OnFailure says what becomes of a stage's batch when its holder fails inside.
 type OnFailure string
 
-// The policies. In a batch over several stages one failed stage with Hold is enough to keep it
-// (R18).
+// The policies. In a batch over several stages one failed stage with another policy than Release
+// is enough to keep it (R18).
 const (
 	Release OnFailure = "release" // a newer revision may enter once drained
 	Hold    OnFailure = "hold"    // no deployment may enter until this one is retried or canceled
+	// RollBack brings the revision before back; where that is not possible it is like Hold.
+	RollBack OnFailure = "rollback"
 )
 
 // Build is what a build stage runs and what it must yield.
@@ -171,13 +192,15 @@ type Artifact struct {
 // Group is hosts side by side. List order is the order in which they start. A group may be empty:
 // it then finishes as soon as it starts (R6).
 type Group struct {
-	Name        string            `json:"name"` // unique in its stage
-	Hosts       []Host            `json:"hosts"`
-	MaxParallel Limit             `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
-	MaxFailed   Limit             `json:"maxFailed"`       // more than this fails the group; rounded down
-	Waves       *Waves            `json:"waves,omitempty"` // nil: all hosts side by side
-	Service     *Service          `json:"service,omitempty"`
-	Vars        map[string]string `json:"vars,omitempty"`
+	Name        string `json:"name"` // unique in its stage
+	Hosts       []Host `json:"hosts"`
+	MaxParallel Limit  `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
+	MaxFailed   Limit  `json:"maxFailed"`       // more than this fails the group; rounded down
+	Waves       *Waves `json:"waves,omitempty"` // nil: all hosts side by side
+	// CatchUp means that a host that joins after the group has finished gets a deployment of its own.
+	CatchUp bool              `json:"catchUp,omitempty"`
+	Service *Service          `json:"service,omitempty"`
+	Vars    map[string]string `json:"vars,omitempty"`
 }
 
 // Waves divides a group into parts that run one after another, so that a fault shows on few hosts
@@ -291,6 +314,8 @@ type Service struct {
 	Restart string `json:"restart"`
 	// Shared are folders that every release sees, for what must outlive the release that wrote it.
 	Shared []string `json:"shared,omitempty"`
+	// Env has the texts of variables of its environment by their names. No name is in Secrets too.
+	Env map[string]string `json:"env,omitempty"`
 	// Secrets are files by the name of the variable that gets their content. A relative file is
 	// below the folder of waybill.yaml. They are read at each attempt, so the log never holds one.
 	Secrets map[string]string `json:"secrets,omitempty"`

@@ -14,7 +14,8 @@ import (
 // exclusions, away), because the graph may change; what is kept by index is computed from that.
 type deployment struct {
 	*walk
-	number   int64  // also its rank: rollbacks, which rank beside another, come later
+	number   int64  // in the order of creation
+	rank     rank   // decides every precedence
 	revision int64  // its position in the order of registration (R1)
 	label    string // of the revision, for people
 	version  int    // of the definition in force for it; with pin the one it was created under
@@ -28,6 +29,7 @@ type deployment struct {
 
 	// What follows comes from rows, and is kept by name.
 	held       map[string]hold      // by target: the pipeline or a stage
+	rejected   *hold                // its revision was rejected; nil: it was not
 	until      string               // the stage to go no further than, by name; "": to the end
 	resumed    map[string]bool      // stages beyond it that were resumed since, by path
 	registrant string               // who registered the revision
@@ -39,9 +41,18 @@ type deployment struct {
 	liveAt     map[string]int       // live actions by the path of their stage and of their host
 	failures   map[stepName]failure // failed, in G or not
 	exclusions []exclusion          // in the order of their rows
+	undoes     *deployment          // of a rollback: the deployment that it undoes; nil: it is none
+	completes  *deployment          // of a catch-up: the deployment that it completes; nil: it is none
+	scope      string               // of a rollback: the target that it was asked for
+	part       string               // the target that it has the steps of, beside those of the pipeline; "": all
+	covered    map[string]bool      // of a rollback or a catch-up: the targets whose steps it has; nil: all
+	knew       int64                // of a rollback: the newest revision when it was created
 	from       *Graph               // the version in force when it was created
+	kept       map[string]int       // version of the first claim of each event since the last retry
 	left       map[string]identity  // started hosts that G does not have, by path
 	lacks      map[string]bool      // architectures that came too late for it, by label
+	claims     []uint8              // per host: its notes step-claimed, as far as notes does not count them
+	isShrunk   bool                 // it has ended and keeps little; see Engine.shrink
 	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
 	sizes      map[string]int       // hosts of a group when it started
 	tolerated  map[string]int       // hosts of a group given up within maxFailed
@@ -55,6 +66,7 @@ type deployment struct {
 	broken   []int32 // per group: hosts with a failure
 	inFlight []bool  // per host: counts against maxParallel
 	queue    queue   // what a pass looks at
+	sleep
 
 	// These ask the next pass to look at something that is too slow to look at after every row.
 	unchecked bool // live actions may have to be drained
@@ -76,9 +88,12 @@ func compareNames(a, b stepName) int {
 // noteName identifies notes that Occurrence numbers.
 type noteName struct{ target, event string }
 
-// hold is the reason why nothing starts: a person asked for it, or the deployment goes no further
-// than the stage until.
-type hold struct{ by, reason, until string }
+// hold is the reason why nothing starts: a person asked for it, the deployment goes no further
+// than the stage until, or its revision was rejected.
+type hold struct {
+	by, reason, until string
+	rejected          bool
+}
 
 // String returns the hold as shown to people, such as "by ana: checking dashboards".
 func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
@@ -107,30 +122,24 @@ func (e *Engine) label(t *deployment) string { return e.number(t.number) }
 // number returns what people call the deployment with a number, whether or not it is known.
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
 
-// facts returns the complete steps, in G or not, with the times of their rows.
-func (t *deployment) facts() map[stepName]int64 {
-	facts := maps.Clone(t.away)
-	if t.walk == nil {
-		return facts
-	}
-	for n := range t.plan.nodes {
-		if t.is(int32(n), complete) {
-			facts[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
-		}
-	}
-	return facts
-}
-
 // known returns what the log says of a deployment's steps, for the steps of a graph. more are
 // exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
-func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, more ...exclusion) []bits {
+func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
 	known := make([]bits, len(plan.nodes))
 	mark := func(name stepName, b bits) {
 		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
 			known[n] |= b
 		}
 	}
-	for name := range facts {
+	if t.walk != nil {
+		to := e.movesTo(t.plan, plan).to
+		for n, b := range t.step {
+			if b&complete != 0 && to[n] >= 0 {
+				known[to[n]] = complete
+			}
+		}
+	}
+	for name := range t.away {
 		mark(name, complete)
 	}
 	for name := range t.live {
@@ -139,7 +148,7 @@ func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, mor
 	for name := range t.failures {
 		mark(name, failed)
 	}
-	for _, x := range slices.Concat(t.exclusions, lacking(plan, t.lacks), more) {
+	for _, x := range slices.Concat(t.exclusions, t.impliedExclusions(plan), more) {
 		for _, n := range plan.under(x.target, x.event) {
 			known[n] |= excluded
 		}
@@ -147,10 +156,13 @@ func (e *Engine) known(t *deployment, plan *Graph, facts map[stepName]int64, mor
 	return known
 }
 
-// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: a hold, or the
-// bound of until. A hold on the whole deployment hides one on the stage, and both hide the
-// bound.
+// heldAt returns what keeps a stage (or, for -1, the deployment) from new claims: the rejection of
+// its revision, a hold, or the bound of until. A hold on the whole deployment hides one on the
+// stage, and both hide the bound.
 func (t *deployment) heldAt(stage int32) (hold, bool) {
+	if t.rejected != nil {
+		return *t.rejected, true
+	}
 	if len(t.held) == 0 && t.beyond == nil {
 		return hold{}, false
 	}
@@ -175,15 +187,15 @@ func (t *deployment) isStopped(stage int32) bool {
 	return false
 }
 
-// failedInside reports whether failures in the region stop the deployment, and every stage that
-// failed there has the given policy: one stage under `hold` keeps the batch.
-func (t *deployment) failedInside(b batch, policy OnFailure) bool {
+// failedUnderRelease reports whether failures in the region stop the deployment, and every stage
+// that failed there has the policy `release`: one stage with another policy keeps the batch.
+func (t *deployment) failedUnderRelease(b batch) bool {
 	found := false
 	for _, s := range b.stages {
 		if t.failing[s] == 0 {
 			continue
 		}
-		if t.plan.def.Stages[s].OnFailure != policy {
+		if t.plan.def.Stages[s].OnFailure != Release {
 			return false
 		}
 		found = true
@@ -192,14 +204,14 @@ func (t *deployment) failedInside(b batch, policy OnFailure) bool {
 }
 
 // failedElsewhere reports whether the deployment as a whole has failed, and no failure under `hold`
-// is in the region or in a range around it. An edit may bring back steps there. The deployment must
-// not get the batch: it keeps others out by no policy, and may never come back.
+// or `rollback` is in the region or in a range around it. An edit may bring back steps there. The
+// deployment must not get the batch: it keeps others out by no policy, and may never come back.
 func (t *deployment) failedElsewhere(b batch) bool {
 	if t.status != StatusFailed {
 		return false
 	}
 	return !slices.ContainsFunc(t.plan.stages[b.stages[0]].scope, func(s int32) bool {
-		return t.failing[s] > 0 && t.plan.def.Stages[s].OnFailure == Hold
+		return t.failing[s] > 0 && t.plan.def.Stages[s].OnFailure != Release
 	})
 }
 
@@ -255,14 +267,15 @@ func (e *Engine) inside() []*deployment {
 // A start supersedes older deployments when it is made (startHost); this finds those whose steps an
 // edit or the end of a claim brought back since.
 func (e *Engine) outranks(t *deployment) *deployment {
-	var newest int64
+	var newest *deployment
 	for h := range t.plan.hosts {
 		host := &t.plan.hosts[h]
-		if rank := e.started[host.resource]; rank > max(t.number, newest) && t.hasStepsLeft(host) {
-			newest = rank
+		last := e.started[host.resource]
+		if last != nil && t.isOlder(last) && (newest == nil || newest.isOlder(last)) && t.hasStepsLeft(host) {
+			newest = last
 		}
 	}
-	return e.deployments[newest]
+	return newest
 }
 
 // hasStepsLeft reports whether some step of a host is neither resolved nor elided. It is what a
@@ -299,10 +312,10 @@ func (t *deployment) isInsideStage(path string) bool {
 
 // leave remembers the hosts that the deployment has started and that the next version does not
 // have, in case they come back.
-func (t *deployment) leave(next *Graph) {
-	for h := range t.plan.hosts {
-		if host := &t.plan.hosts[h]; t.is(host.started(), complete) && !next.hasHost(host.path) {
-			t.left[host.path] = t.plan.identity(int32(h))
+func (t *deployment) leave(m moves) {
+	for _, h := range m.left {
+		if host := &t.plan.hosts[h]; t.is(host.started(), complete) {
+			t.left[host.path] = t.plan.identity(h)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func difference(old, next *Definition) []string {
 	d.change("pin", fmt.Sprint(old.Pin), fmt.Sprint(next.Pin))
 	d.differs("keep", old.Keep, next.Keep)
 	d.change("service name", old.Service.Name, next.Service.Name)
-	d.differs("service", withoutName(old.Service), withoutName(next.Service))
+	d.service("", withoutName(old.Service), withoutName(next.Service))
 	d.differs("vars", old.Vars, next.Vars)
 	return d.words
 }
@@ -79,11 +80,13 @@ func (d *differ) stage(s *Stage) {
 	d.gates(s.Name, was.Gates, s.Gates)
 	d.change("bake of "+s.Name, was.Bake.String(), s.Bake.String())
 	d.differs("tests of "+s.Name, was.Test, s.Test)
-	d.differs("service of "+s.Name, was.Service, s.Service)
+	if was.Service != nil || s.Service != nil {
+		d.service(" of "+s.Name, d.old.ServiceOf(was, nil, nil), d.next.ServiceOf(s, nil, nil))
+	}
 	d.differs("vars of "+s.Name, was.Vars, s.Vars)
 	d.build(s.Name, was.Build, s.Build)
 	for i := range s.Groups {
-		d.group(s.Name, was, &s.Groups[i])
+		d.group(s, was, &s.Groups[i])
 	}
 	for i := range was.Groups {
 		if g := &was.Groups[i]; findGroup(s, g.Name) == nil {
@@ -132,8 +135,8 @@ func (d *differ) build(stage string, was, now *Build) {
 
 // group describes what changed in a group, and which hosts joined or left it. A host that moves to
 // another group has left the one and joined the other, since its path is another.
-func (d *differ) group(stage string, stageWas *Stage, g *Group) {
-	path := stage + "/" + g.Name
+func (d *differ) group(stage, stageWas *Stage, g *Group) {
+	path := stage.Name + "/" + g.Name
 	was := findGroup(stageWas, g.Name)
 	if was == nil {
 		d.say("+ group %s", path)
@@ -141,11 +144,14 @@ func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 	}
 	d.change("maxParallel of "+path, was.MaxParallel.String(), g.MaxParallel.String())
 	d.change("maxFailed of "+path, was.MaxFailed.String(), g.MaxFailed.String())
+	d.change("joining of "+path, joining(was), joining(g))
 	d.change("waves of "+path, was.Waves.String(), g.Waves.String())
 	if was.Waves != nil && g.Waves != nil {
 		d.change("bake of the waves of "+path, was.Waves.Bake.String(), g.Waves.Bake.String())
 	}
-	d.differs("service of "+path, was.Service, g.Service)
+	if was.Service != nil || g.Service != nil {
+		d.service(" of "+path, d.old.ServiceOf(stageWas, was, nil), d.next.ServiceOf(stage, g, nil))
+	}
 	d.differs("vars of "+path, was.Vars, g.Vars)
 	before, after := hostsByName(was), hostsByName(g)
 	for i := range g.Hosts {
@@ -156,7 +162,10 @@ func (d *differ) group(stage string, stageWas *Stage, g *Group) {
 		case old.URL != h.URL:
 			d.say("host %s/%s: %s -> %s", path, h.Name, old.URL, h.URL)
 		default:
-			d.differs("host "+path+"/"+h.Name, *old, *h)
+			if old.Service != nil || h.Service != nil {
+				d.service(" of "+path+"/"+h.Name, d.old.ServiceOf(stageWas, was, old), d.next.ServiceOf(stage, g, h))
+			}
+			d.differs("host "+path+"/"+h.Name, withoutService(*old), withoutService(*h))
 		}
 	}
 	for i := range was.Hosts {
@@ -327,6 +336,39 @@ func (d *differ) batches() {
 	}
 }
 
+// service describes what changed about a service: each name of its environment, and the rest at once.
+// Values are not shown, since they may be long.
+func (d *differ) service(of string, was, now Service) {
+	for _, name := range slices.Sorted(maps.Keys(merge(was.Env, now.Env))) {
+		before, had := was.Env[name]
+		after, has := now.Env[name]
+		switch {
+		case !had:
+			d.say("+ env %s%s", name, of)
+		case !has:
+			d.say("- env %s%s", name, of)
+		case before != after:
+			d.say("env %s%s changed", name, of)
+		}
+	}
+	was.Env, now.Env = nil, nil
+	d.differs("service"+of, was, now)
+}
+
+// merge returns a map with the keys of both.
+func merge(a, b map[string]string) map[string]string {
+	both := make(map[string]string, len(a)+len(b))
+	maps.Copy(both, a)
+	maps.Copy(both, b)
+	return both
+}
+
+// withoutService returns a host without its service, which is compared apart.
+func withoutService(h Host) Host {
+	h.Service = nil
+	return h
+}
+
 // withoutName returns a service without its name, which is compared apart: another name is another
 // resource.
 func withoutName(s Service) Service {
@@ -353,3 +395,11 @@ func hostsByName(g *Group) map[string]*Host {
 }
 
 func stepEvent(s *Step) string { return s.Event }
+
+// joining returns what a host that joins a finished group gets, as in waybill.yaml.
+func joining(g *Group) string {
+	if g.CatchUp {
+		return "catch-up"
+	}
+	return "next"
+}

@@ -21,12 +21,14 @@
 //	waves.go       how hosts are dealt to waves
 //	entry.go       a row of the log              fold.go        what a row changes
 //	engine.go      the state of a pipeline       deployment.go  the state of a deployment
+//	ended.go       what is kept of the ended     moves.go       where steps are on another graph
 //	live.go        live actions                  flight.go      hosts in flight
 //	place.go       a move to another graph       until.go       the bound of a deployment
 //	condition.go   what keeps a step back        front.go       what a step waits for
 //	admission.go   windows, and condition 8      approval.go    what people say about a stage
 //	freeze.go      freezes of a pipeline
 //	queue.go       the steps a pass looks at     pass.go        the pass, superseding
+//	wake.go        what a pass looks at again    crowd.go       which other deployments a row concerns
 //	decision.go    what a pass returns           failure.go     what follows from failures
 //	edit.go        a new version                 introduce.go   steps that come too late
 //	exclude.go     steps left out, and why       refuse.go      what an edit may not change
@@ -34,6 +36,8 @@
 //	command.go     what people may request       explain.go     reasons
 //	state.go       states as people see them     simulate.go    virtual time
 //	revision.go    a registered revision         violation.go   a broken invariant
+//	reject.go      rejected revisions              rank.go        which deployment comes first
+//	rollback.go    an older revision is brought back
 //
 // # States
 //
@@ -52,7 +56,8 @@
 // Those marked ° are asserted while folding and deciding: a row that breaks one
 // is refused with a *Violation. Tests check the rest after every row of random programs.
 //
-//	I1°  a step of a batch's region is claimed only for its holder; a batch is released only when drained
+//	I1°  a step of a batch's region is claimed only for its holder; a batch is released only when drained,
+//	     except to the rollback that takes it over
 //	I2°  a step completes only after every unelided step strictly before it
 //	I3°  per resource, the rank of starts never falls
 //	I4°  per resource, at most one live action
@@ -87,16 +92,18 @@
 // Here a walk over G is kept per deployment and followed row by row: completing,
 // claiming and excluding only ever resolve or elide more steps, so together they
 // cost O(V+E). What may undo something (an edit, a retry, the end of a
-// claim that had elided something) computes that deployment again. A pass looks
-// at steps that became doable and at blocked steps, and of a
-// group at one waiting host only: it does not get slower with the hosts that wait.
+// claim that had elided something) computes that deployment again. A pass looks at the deployments
+// that something has happened to, or that waited for what is free now. Of these it looks at steps
+// that became doable and at blocked steps, and of a group at one waiting host only. So it gets
+// slower neither with the hosts that wait nor with the deployments.
 //
 // A pass always takes the first runnable step of the oldest deployment that has
 // one. That, and not a queue, makes `fifo` true when a younger deployment frees
 // what an older one waits for.
 //
-// Rollbacks and catch-ups will rank beside the deployment that they undo or
-// complete; until then a deployment's number is its rank.
+// A rollback ranks just above the deployment that it undoes, not above all: a newer revision that
+// waits must be able to go over it. A catch-up ranks just above the deployment
+// that it completes.
 //
 // # Where to look
 //
@@ -112,8 +119,8 @@
 // flight.go which hosts count as in flight.
 //
 // What comes next: pass.go decides in the order of deployments, condition.go says whether a step
-// may start and what is in its way, queue.go which steps are worth asking about, failure.go what a
-// failed step means for its stage, and decision.go is the answer. admission.go asks whether anything
+// may start and what is in its way, queue.go which steps are worth asking about, wake.go of which
+// deployments, crowd.go which others a start concerns, failure.go what a failed step means for its stage, and decision.go is the answer. admission.go asks whether anything
 // may start now: windows depend on the time, freeze.go and approval.go on people. command.go checks
 // what a person asks for, until.go what lies beyond the stage that a deployment was registered for.
 //

@@ -48,6 +48,8 @@ func (f Effect) Touches() bool {
 // comes first: when the exclusions are folded, the deployments are on the new graph already.
 func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edit {
 	next = e.deal(next)
+	e.walks = map[*deployment]*walk{}
+	defer func() { e.walks = nil }()
 	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
 	w.old = e.plans[e.version]
 	w.row(nil, e.pipeline, PipelineDefined, nil)
@@ -99,14 +101,14 @@ type noteKey struct {
 func (w *editing) row(t *deployment, target, event string, about any) {
 	row := Entry{Pipeline: w.e.pipeline, Seq: w.e.seq + 1 + int64(len(w.edit.Entries)), Target: target, Event: event,
 		Class: Change, Version: w.version, At: w.now}
-	seen := w.e.notes
+	seen := w.e.notes[noteName{target, event}]
 	if t != nil {
 		row.Class, row.Deployment, row.Revision = Note, t.number, t.revision
-		seen = t.notes
+		seen = t.notesOf(target, event)
 	}
 	key := noteKey{row.Deployment, noteName{target, event}}
 	w.notes[key]++
-	row.Occurrence = seen[key.noteName] + w.notes[key]
+	row.Occurrence = seen + w.notes[key]
 	if about != nil {
 		row.Detail, _ = json.Marshal(about) // plain structs of strings and numbers always marshal
 	}
@@ -166,9 +168,9 @@ func (w *editing) hands() {
 
 // willBeInside reports whether, under the next version, a deployment is inside a region and keeps it:
 // a step of it is complete or claimed, and the deployment has neither passed the region nor failed,
-// unless it failed there under `hold`.
+// unless it failed there under `hold` or `rollback`.
 func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
-	later := &deployment{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts()))}
+	later := &deployment{plan: next, walk: e.walkOn(t, next)}
 	if !later.isInside(b) || later.is(b.close, resolved) {
 		return false
 	}
@@ -178,7 +180,7 @@ func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
 		if !ok || t.failing[at.stage] == 0 {
 			continue
 		}
-		if next.def.Stages[next.targets[path].stage].OnFailure != Hold {
+		if next.def.Stages[next.targets[path].stage].OnFailure == Release {
 			return false
 		}
 		failed = false

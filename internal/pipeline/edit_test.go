@@ -69,6 +69,39 @@ func TestDifferenceNamesWhatChangedAboutSteps(t *testing.T) {
 	}
 }
 
+// TestDifferenceNamesWhatChangedInEnv at the level that has a service of its own, without the values.
+func TestDifferenceNamesWhatChangedInEnv(t *testing.T) {
+	t.Parallel()
+	env := func(pairs ...string) Service {
+		s := Service{Name: "shop", Env: map[string]string{}}
+		for i := 0; i < len(pairs); i += 2 {
+			s.Env[pairs[i]] = pairs[i+1]
+		}
+		return s
+	}
+	own := func(s Service) *Service { return &s }
+	old := Definition{Pipeline: "shop", Service: env("A", "1", "B", "2"), Stages: []Stage{
+		hostStage("beta", nil, group("all", "oak")), hostStage("prod", []string{"beta"}, group("all", "elm", "fir"))}}
+	next := clone(&old)
+	next.Service = env("B", "3", "C", "4")
+	next.Stages[0].Service = own(env("A", "1", "B", "2")) // as before, but its own
+	next.Stages[1].Groups[0].Service = own(env("A", "1", "B", "2", "D", "5"))
+	next.Stages[1].Groups[0].Hosts[1].Service = own(env("B", "2"))
+	next.Stages[1].Groups[0].Hosts[1].Service.Restart = "none"
+	got := difference(&old, &next)
+	want := []string{
+		"+ env D of prod/all",
+		"- env A of prod/all/fir",
+		"service of prod/all/fir changed",
+		"- env A",
+		"env B changed",
+		"+ env C",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("difference (-want +got):\n%s", diff)
+	}
+}
+
 // TestDifferenceKnowsEveryFieldOfAStep so that no change of a chain is "no change to what runs".
 func TestDifferenceKnowsEveryFieldOfAStep(t *testing.T) {
 	t.Parallel()

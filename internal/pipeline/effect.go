@@ -9,15 +9,14 @@ import (
 // walk of its own over the next graph, so the deployment itself is not changed. exclusions are
 // those that the edit would add.
 func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effect {
-	after := newWalk(&next.graph, e.known(t, next, t.facts(), exclusions...))
+	after, moved := e.walkOn(t, next, exclusions...), e.movesTo(t.plan, next)
 	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
 	for n := range next.nodes {
-		e.effectOn(&f, t, next, after, int32(n))
+		e.effectOn(&f, t, next, after, int32(n), moved.back[n])
 	}
 	for n := range t.plan.nodes {
-		name := stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}
-		if t.plan.nodes[n].isListed() && next.find(name.target, name.event) < 0 && !t.is(int32(n), complete) && !t.isElided(int32(n)) {
-			f.Removed = append(f.Removed, StepKey{t.number, name.target, name.event})
+		if t.plan.nodes[n].isListed() && moved.to[n] < 0 && !t.is(int32(n), complete) && !t.isElided(int32(n)) {
+			f.Removed = append(f.Removed, StepKey{t.number, t.plan.target(int32(n)), t.plan.nodes[n].event})
 		}
 	}
 	for _, name := range t.live.sorted() {
@@ -25,8 +24,9 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 			f.Drained = append(f.Drained, StepKey{t.number, name.target, name.event})
 		}
 	}
-	f.Drifting = drifting(t, next, after)
-	f.Words = e.effectWords(t, next, after, f, exclusions)
+	f.Drifting = drifting(t, next, after, moved)
+	w := effectWriter{t: t, next: next, after: after, moved: moved, exclusions: exclusions}
+	f.Words = append(w.write(f), e.keptWords(t, next, after)...)
 	return f
 }
 
@@ -34,30 +34,32 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 // hide them.
 func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
 
-// effectOn adds one step of the next graph to the effect, unless the edit changes nothing about
-// it.
-func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n int32) {
+// effectOn adds one step of the next graph to the effect, unless the edit changes nothing about it.
+// before is the step on the graph that the deployment has, or -1.
+func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n, before int32) {
 	if !next.nodes[n].isListed() || after.is(n, complete) {
 		return
 	}
-	key := StepKey{t.number, next.target(n), next.nodes[n].event}
-	before := t.plan.find(key.Target, key.Event)
-	wasOut := before >= 0 && t.isElided(before)
+	var list *[]StepKey
 	switch {
-	case wasOut:
+	case before >= 0 && t.isElided(before):
+		return
 	case after.is(n, excluded):
-		f.Excluded = append(f.Excluded, key)
+		list = &f.Excluded
 	case after.isElided(n):
-		f.Elided = append(f.Elided, key)
+		list = &f.Elided
 	case before < 0:
-		f.Added = append(f.Added, key)
+		list = &f.Added
+	default:
+		return
 	}
+	*list = append(*list, StepKey{t.number, next.target(n), next.nodes[n].event})
 }
 
 // drifting lists the hosts that the deployment was to finish before the edit, or that are new, and
 // that it will not finish after the edit. They keep what another deployment left on them until a
 // later deployment reaches them (R11).
-func drifting(t *deployment, next *Graph, after *walk) []string {
+func drifting(t *deployment, next *Graph, after *walk, moved moves) []string {
 	var list []string
 	for h := range next.hosts {
 		host := &next.hosts[h]
@@ -65,17 +67,16 @@ func drifting(t *deployment, next *Graph, after *walk) []string {
 		if after.is(end, complete) || !after.isElided(end) {
 			continue
 		}
-		if before := t.plan.find(host.path, HostFinished); before < 0 || !t.isElided(before) {
+		if before := moved.back[end]; before < 0 || !t.isElided(before) {
 			list = append(list, next.short(host.path))
 		}
 	}
 	return list
 }
 
-// effectWords describes what an edit does to a deployment: the stages, hosts and steps that it
-// adds, those that it removes, and the actions to be drained.
-func (e *Engine) effectWords(t *deployment, next *Graph, after *walk, f Effect, exclusions []exclusion) []string {
-	w := effectWriter{t: t, next: next, after: after, exclusions: exclusions}
+// write describes what an edit does to a deployment: the stages, hosts and steps that it adds, those
+// that it removes, and the actions to be drained.
+func (w *effectWriter) write(f Effect) []string {
 	w.stages()
 	w.hosts()
 	w.steps(f)
@@ -90,6 +91,7 @@ type effectWriter struct {
 	t          *deployment
 	next       *Graph
 	after      *walk
+	moved      moves
 	exclusions []exclusion
 	words      []string
 }
@@ -120,17 +122,16 @@ func (w *effectWriter) stages() {
 // hosts describes the hosts that join and leave in stages that exist before and after the edit.
 // Hosts of a stage that comes or goes are covered by the line about the stage.
 func (w *effectWriter) hosts() {
-	for h := range w.next.hosts {
+	for _, h := range w.moved.joined {
 		host := &w.next.hosts[h]
-		_, was := w.t.plan.targets[host.path]
-		if _, stage := w.t.plan.targets[w.next.stages[host.stage].path]; !was && stage {
+		if _, stage := w.t.plan.targets[w.next.stages[host.stage].path]; stage {
 			w.runsOrNot(lastPart(host.path), host.path, host.finished())
 		}
 	}
-	for h := range w.t.plan.hosts {
+	for _, h := range w.moved.left {
 		host := &w.t.plan.hosts[h]
 		_, stage := w.next.targets[w.t.plan.stages[host.stage].path]
-		if stage && !w.next.hasHost(host.path) && !w.t.is(host.finished(), complete) {
+		if stage && !w.t.is(host.finished(), complete) {
 			w.say("%s leaves", lastPart(host.path))
 		}
 	}

@@ -102,7 +102,7 @@ func (w *world) done(k StepKey) {
 
 func (w *world) artifact(revision int64, label string) {
 	w.t.Helper()
-	w.fold(Entry{Target: w.engine.pipeline, Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{label})})
+	w.fold(Entry{Target: w.engine.pipeline, Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})})
 }
 
 func raw(v any) json.RawMessage {

@@ -1,7 +1,10 @@
 package pipeline
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,19 +24,24 @@ const (
 // classNames has the text of each class, by its number. No class is 0.
 var classNames = [...]string{"", "fact", "note", "change"}
 
-// String returns fact, note or change; "" for the zero Class.
-func (c Class) String() string { return classNames[c] }
+// String returns fact, note or change; "" for the zero Class and any other value.
+func (c Class) String() string {
+	if int(c) >= len(classNames) {
+		return ""
+	}
+	return classNames[c]
+}
 
 // MarshalText writes fact, note or change.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote. Any other text leaves c as it was; it never fails.
+// UnmarshalText reads what MarshalText wrote. Any other text is an error, and leaves c as it was.
 func (c *Class) UnmarshalText(text []byte) error {
-	for i, name := range classNames {
-		if name == string(text) {
-			*c = Class(i)
-		}
+	i := slices.Index(classNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is not a class of entries: fact, note or change", text)
 	}
+	*c = Class(i)
 	return nil
 }
 
@@ -42,7 +50,7 @@ func (c *Class) UnmarshalText(text []byte) error {
 //
 // A fact is identified by deployment, target and event, a note by its Occurrence as well. Revision
 // and Version of a row about a deployment repeat what the fold knows, for readers of single rows;
-// only deployment-created, pipeline-defined and artifact-registered define something by them.
+// only deployment-created, pipeline-defined and changes of a revision define something by them.
 type Entry struct {
 	Pipeline   string          `json:"pipeline"`
 	Seq        int64           `json:"seq"`                  // position in the pipeline's log, gapless, in commit order
@@ -145,7 +153,10 @@ const (
 	FreezeSet          = "freeze-set" // nothing starts until it is cleared, or Detail freezeDetail says until when
 	FreezeCleared      = "freeze-cleared"
 	ServiceStopped     = "service-stopped"     // Target: host; by waybill pipeline stop
+	ServiceRestarted   = "service-restarted"   // Target: host; by waybill service restart
 	ArtifactRegistered = "artifact-registered" // Revision; Detail {"label", "digest", "size"}
+	RevisionRejected   = "revision-rejected"   // Revision; Detail rejectionDetail: it is deployed only when accepted again
+	RevisionAccepted   = "revision-accepted"   // likewise
 )
 
 // StepDetail is the Detail of notes about a step: Target alone does not name it.
@@ -168,6 +179,15 @@ type (
 		Label string `json:"label"` // of the revision
 		Until string `json:"until"` // stage to go no further than, by name; "": to the end
 		By    string `json:"by"`    // who asked for the deployment
+		Kind  string `json:"kind,omitempty"`
+		// Of a rollback: the deployment that it undoes, the target that it was asked for, the hosts
+		// that it covers, and why it was made. Of a part, Scope is its target.
+		Undoes int64    `json:"undoes,omitempty"`
+		Scope  string   `json:"scope,omitempty"`
+		Hosts  []string `json:"hosts,omitempty"`
+		Reason string   `json:"reason,omitempty"`
+		// Completes is, of a catch-up, the deployment that it completes; Hosts and Reason are as in a rollback.
+		Completes int64 `json:"completes,omitempty"`
 		// RegisteredBy is who registered the revision; "": By did, as always in rows of earlier versions.
 		RegisteredBy string `json:"registeredBy"`
 	}
@@ -176,6 +196,12 @@ type (
 		By     string    `json:"by,omitempty"`
 		Reason string    `json:"reason,omitempty"`
 		Until  time.Time `json:"until,omitzero"`
+	}
+	// rejectionDetail is the Detail of revision-rejected and revision-accepted.
+	rejectionDetail struct {
+		Label  string `json:"label"` // of the revision, for people
+		By     string `json:"by,omitempty"`
+		Reason string `json:"reason,omitempty"`
 	}
 	// endDetail is why a deployment ended, or what a person asked for.
 	endDetail struct {
@@ -188,7 +214,8 @@ type (
 	// artifactDetail is the part of artifact-registered that decides; the engine keeps the whole
 	// Detail.
 	artifactDetail struct {
-		Label string `json:"label"`
+		Label  string `json:"label"`
+		Digest string `json:"digest,omitempty"` // "" in no row of the journal
 	}
 	// IntroducedDetail is the Detail of step-introduced.
 	IntroducedDetail struct {
@@ -207,6 +234,39 @@ func (d endDetail) String() string {
 		return "by " + d.By
 	}
 	return "by " + d.By + ": " + d.Reason
+}
+
+// Before and after the event in the Detail of a claim. Claims are a third of all rows, so these are
+// neither written nor read by package json unless the event needs it.
+const claimStart, claimEnd = `{"event":"`, `"}`
+
+// claimDetail returns the Detail of a claim of a step.
+func claimDetail(event string) json.RawMessage {
+	if isPlain(event) {
+		return json.RawMessage(claimStart + event + claimEnd)
+	}
+	text, _ := json.Marshal(StepDetail{Event: event}) // a struct of strings always marshals
+	return text
+}
+
+// claimedEvent returns the event of the step that a row claims.
+func claimedEvent(row Entry) string {
+	if rest, ok := bytes.CutPrefix(row.Detail, []byte(claimStart)); ok {
+		if event, ok := bytes.CutSuffix(rest, []byte(claimEnd)); ok && isPlain(string(event)) {
+			return string(event)
+		}
+	}
+	return detail[StepDetail](row).Event
+}
+
+// isPlain reports whether JSON has a text as it is.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '/' {
+			return false
+		}
+	}
+	return true
 }
 
 // detail reads a row's Detail. One that cannot be read counts as empty: notes come from people's

@@ -8,14 +8,14 @@ import (
 )
 
 // Explain lists the steps of a deployment breadth-first, each with its state and reason.
-// now is the time for the conditions that depend on it, such as windows. It returns nil for an
-// unknown deployment.
+// now is the time for the conditions that depend on it, such as windows. Steps of a deployment that
+// has ended have no times, since only the log keeps these. It returns nil for an unknown deployment.
 func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	t, ok := e.deployments[number]
 	if !ok {
 		return nil
 	}
-	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, lacking(t.plan, t.lacks)), front: t.fronts()}
+	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts()}
 	list := make([]StepState, len(t.plan.nodes))
 	for n := range list {
 		list[n] = x.step(int32(n))
@@ -41,7 +41,7 @@ func (x *explanation) step(n int32) StepState {
 		Work:    t.plan.nodes[n].kind.takesAction(),
 		Wave:    t.plan.waveOf(n),
 	}
-	if t.at[n] != 0 {
+	if t.at != nil && t.at[n] != 0 {
 		s.At = time.Unix(0, t.at[n]).UTC()
 	}
 	switch {
@@ -88,7 +88,7 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	case noArtifact, lostArtifact:
 		text = fmt.Sprintf("waits for artifact %s of revision %s", artifactLabel(p.nodes[n].event), t.label)
 		if p.def.Stages[p.nodes[n].stage].Build.External {
-			who = "waybill revision artifact"
+			who = fmt.Sprintf("waybill revision artifact %s %s --arch %s FILE", p.def.Pipeline, t.label, artifactLabel(p.nodes[n].event))
 		}
 	case isLocked:
 		text = e.whoHolds(p, b)
@@ -106,12 +106,15 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	return text, who
 }
 
-// holdText describes the hold that keeps step n from running, or the stage that its deployment goes
-// no further than.
+// holdText describes the hold that keeps step n from running, the stage that its deployment goes
+// no further than, or the rejection of its revision.
 func (x *explanation) holdText(n int32) string {
 	h, _ := x.t.heldAt(x.t.plan.nodes[n].stage)
 	text := "held by " + h.by
-	if h.until != "" {
+	switch {
+	case h.rejected:
+		return "revision " + x.t.label + " was rejected " + h.String()
+	case h.until != "":
 		text = x.e.label(x.t) + " goes no further than " + h.until
 	}
 	if h.reason != "" {

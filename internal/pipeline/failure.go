@@ -1,6 +1,10 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
 
 // consequence records at most one consequence of failures or of an edit, and reports whether it
 // did. One at a time, since each may change what follows next.
@@ -40,19 +44,53 @@ func (p *pass) tolerate(t *deployment) (bool, error) {
 	return false, nil
 }
 
-// failStage records stage-failed once the stopped actions are drained, once until a retry clears
-// the stage; its finish may then follow stage-failed in the log (R4). The note stops nothing, since
-// the failures themselves have stopped the stage.
-func (p *pass) failStage(t *deployment) (bool, error) {
+// failStage records stage-failed for each stage whose stopped actions are drained, once until a retry
+// clears the stage; its finish may then follow stage-failed in the log (R4). The note stops nothing,
+// since the failures themselves have stopped the stage. What `rollback` asks for follows at once, so
+// that no other deployment comes between (I15).
+func (p *pass) failStage(t *deployment) (acted bool, err error) {
+	var undo []int32
 	for s := range t.plan.stages {
 		stage := &t.plan.stages[s]
 		if t.failing[s] == 0 || t.noted[stage.path] || !t.isDrained(int32(s)) {
 			continue
 		}
 		p.e.freed = true
-		return true, p.note(t, stage.path, StageFailed, StepDetail{Reason: t.firstFailure(stage.path)})
+		if err := p.note(t, stage.path, StageFailed, StepDetail{Reason: t.firstFailure(stage.path)}); err != nil {
+			return true, err
+		}
+		acted = true
+		if t.plan.def.Stages[s].OnFailure == RollBack {
+			undo = append(undo, int32(s))
+		}
 	}
-	return false, nil
+	if len(undo) == 0 {
+		return acted, nil
+	}
+	if _, err := p.conclude(t); err != nil { // failed, if nothing else can proceed; otherwise the rollback cancels it
+		return true, err
+	}
+	for _, s := range undo {
+		if err := p.rollBack(t, t.plan.stages[s].path); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// rollBack makes the rollback that a failure of a stage asks for. If there can be none, it raises an
+// alarm; the deployment then keeps its batches, as under `hold`.
+func (p *pass) rollBack(t *deployment, stage string) error {
+	rows, err := p.e.undoFailure(t, stage)
+	if fault.Is(err, fault.Refused) {
+		return p.note(t, stage, AlarmRaised, endDetail{By: automatic, Reason: "no rollback: " + err.Error()})
+	}
+	for _, row := range rows {
+		if err := p.record(row); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // isDrained reports whether no action is live where a failure of the stage stops the deployment.
@@ -93,10 +131,12 @@ func (p *pass) conclude(t *deployment) (bool, error) {
 }
 
 // end adds to the decision the live actions to drain or cancel: those of deployments that have
-// ended or are stopped there, and those whose step is elided or gone. It looks at all deployments,
-// since ended ones may still have live actions.
+// ended or are stopped there, and those whose step is elided or gone. It looks at the deployments
+// that something has happened to, also at ended ones, which may still have live actions.
 func (p *pass) end() {
-	for _, t := range p.e.order {
+	byNumber(p.e.touched)
+	for _, t := range p.e.touched {
+		t.touched = false
 		if !t.unchecked {
 			continue
 		}
@@ -116,6 +156,7 @@ func (p *pass) end() {
 			}
 		}
 	}
+	p.e.touched = p.e.touched[:0]
 }
 
 // endingOf returns how a live action is to end. Switching a host to another release is never

@@ -10,7 +10,7 @@ import "slices"
 // the two would wait for each other.
 func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
-	if t.liveUnder(batchID(host.path)) > 0 {
+	if len(t.live) > 0 && t.liveUnder(batchID(host.path)) > 0 {
 		return true
 	}
 	end := host.finished()
@@ -50,21 +50,27 @@ func (e *Engine) recountFlightAround(id batchID) {
 	if id.isHost() {
 		return
 	}
-	for _, t := range e.active {
-		b, ok := t.plan.batch(id)
-		if !ok || t.inFlight == nil {
+	for plan, c := range e.crowds { // in any order: who counts on one graph does not depend on another
+		b, ok := plan.batch(id)
+		if !ok {
 			continue
 		}
 		for _, s := range b.stages {
-			stage := &t.plan.stages[s]
-			if !t.is(stage.started, complete) || t.is(stage.finished, complete) {
-				continue
+			for _, t := range c.inside(plan, s) {
+				e.recountStage(t, s)
 			}
-			for _, g := range stage.groups {
-				for _, h := range t.plan.groups[g].hosts {
-					e.recountHost(t, h)
-				}
-			}
+		}
+	}
+}
+
+// recountStage updates the count of hosts in flight for the hosts of a stage.
+func (e *Engine) recountStage(t *deployment, stage int32) {
+	if t.inFlight == nil { // it is being computed again, which counts them
+		return
+	}
+	for _, g := range t.plan.stages[stage].groups {
+		for _, h := range t.plan.groups[g].hosts {
+			e.recountHost(t, h)
 		}
 	}
 }
@@ -84,6 +90,7 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 	} else {
 		e.hostsInFlight[group]--
 		e.freed = true
+		e.offer(groupKey(group))
 	}
 }
 
@@ -92,7 +99,9 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 func (e *Engine) leaveFlight(t *deployment) {
 	for h, flies := range t.inFlight {
 		if flies {
-			e.hostsInFlight[t.plan.groups[t.plan.hosts[h].group].path]--
+			group := t.plan.groups[t.plan.hosts[h].group].path
+			e.hostsInFlight[group]--
+			e.offer(groupKey(group))
 		}
 	}
 	t.inFlight = nil

@@ -34,11 +34,22 @@ func (e *Engine) Apply(row Entry) error {
 	if !ok {
 		return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
 	}
+	t.unshrink()
+	if err := e.applyStep(t, row); err != nil {
+		return err
+	}
+	e.wake(t)
+	e.shrink(t)
+	return nil
+}
+
+// applyStep folds a fact or a note of a deployment. Notes without an effect are counted too, so that
+// the next one gets a number of its own.
+func (e *Engine) applyStep(t *deployment, row Entry) error {
 	if row.Class == Fact {
 		return e.applyFact(t, row)
 	}
-	// Notes without an effect are counted too, so that the next one gets a number of its own.
-	t.notes[noteName{row.Target, row.Event}]++
+	t.countNote(row.Target, row.Event)
 	return e.applyNote(t, row)
 }
 
@@ -50,20 +61,29 @@ func (e *Engine) applyChange(row Entry) error {
 	case PipelineDefined:
 		return e.define(row.Version, row.At)
 	case ArtifactRegistered:
+		e.newest = max(e.newest, row.Revision)
 		labels := e.artifacts[row.Revision]
 		if labels == nil {
 			labels = map[string]json.RawMessage{}
 			e.artifacts[row.Revision] = labels
 		}
 		labels[detail[artifactDetail](row).Label] = row.Detail
+		e.offerAll(artifactKey(row.Revision))
 	case StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		e.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	case FreezeSet:
 		d := detail[freezeDetail](row)
 		e.freeze = &Freeze{By: d.By, Reason: d.Reason, At: row.At, Until: d.Until}
+		e.wakeAll()
 	case FreezeCleared:
 		e.freeze = nil
+		e.wakeAll()
+	case RevisionRejected:
+		d := detail[rejectionDetail](row)
+		e.judge(row.Revision, &hold{by: d.By, reason: d.Reason, rejected: true})
+	case RevisionAccepted:
+		e.judge(row.Revision, nil)
 	}
 	return nil
 }
@@ -89,10 +109,13 @@ func (e *Engine) define(version int, at time.Time) error {
 		}
 	}
 	e.reassign(old, next, inside, at)
+	e.disperse()
+	e.next, e.moves, e.changed = nil, nil, nil
+	e.wakeAll() // limits and policies are in force for pinned deployments too
 	return nil
 }
 
-// create folds the creation of a deployment. Its number is its rank, so numbers must grow.
+// create folds the creation of a deployment. Numbers grow, so that order is sorted by them.
 func (e *Engine) create(row Entry) error {
 	plan := e.plans[e.version]
 	if plan == nil {
@@ -107,16 +130,29 @@ func (e *Engine) create(row Entry) error {
 		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{}, approvals: map[string]approval{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
+	e.newest = max(e.newest, row.Revision)
 	about := detail[createdDetail](row)
 	// A row without a label is shown by the number of its revision.
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
 	t.registrant = cmp.Or(about.RegisteredBy, about.By)
+	t.rejected = e.rejected[t.revision]
+	if err := e.rankOf(t, about); err != nil {
+		return err
+	}
 	e.startWithout(t) // before place, whose walk takes the exclusions into account
 	e.deployments[t.number] = t
 	e.order = append(e.order, t)
-	e.active = append(e.active, t)
+	e.listActive(t)
+	if t.undoes != nil {
+		e.rollbacks = append(e.rollbacks, t)
+	}
 	e.place(t, plan, e.version)
+	if t.undoes != nil {
+		e.takeOver(t, row.At)
+	} else {
+		e.holdBehindRollbacks(t)
+	}
 	return nil
 }
 
@@ -156,7 +192,7 @@ func (e *Engine) checkFact(t *deployment, n int32) error {
 	if t.is(n, complete) {
 		return e.violation("I10", "%s of %s is completed twice", t.plan.name(n), e.label(t))
 	}
-	if !t.isElided(n) && t.wait[t.plan.graph.component[n]] != 0 {
+	if !t.isElided(n) && !t.isEntered(t.plan.graph.component[n]) {
 		return e.violation("I2", "%s of %s completes before %s", t.plan.name(n), e.label(t), t.plan.name(t.fronts().of(n)))
 	}
 	if n == t.plan.end {
@@ -178,8 +214,8 @@ func (e *Engine) checkStart(t *deployment, n int32) error {
 	if t.status != StatusActive {
 		return e.violation("I11", "%s is %s and starts %s", e.label(t), t.status, t.plan.short(host.path))
 	}
-	if last := e.started[host.resource]; last > t.number {
-		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.number(last))
+	if last := e.started[host.resource]; last != nil && t.isOlder(last) {
+		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.label(last))
 	}
 	// A log that an earlier version wrote may start a host beside interrupted ones, but never
 	// beside too many live actions.
@@ -210,13 +246,19 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	if place.host >= 0 {
 		host := &t.plan.hosts[place.host]
 		if place.kind == hostStart {
-			e.started[host.resource] = t.number
+			e.start(t, host.resource)
 		}
 		e.recountHost(t, place.host)
 	}
 	if place.event == GroupStarted { // shares of the group's hosts are of this number from now on
 		g := &t.plan.groups[place.group]
 		t.sizes[g.path] = len(g.hosts)
+	}
+	if place.host < 0 {
+		e.offerAll(orderKey)
+	}
+	if place.event == StageStarted && t.status == StatusActive {
+		e.crowds[t.plan].enter(t, place.stage)
 	}
 	if n == t.plan.end {
 		e.setStatus(t, StatusFinished, at, "")
@@ -243,9 +285,11 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 	case HoldSet:
 		d := detail[endDetail](row)
 		t.held[row.Target] = hold{by: d.By, reason: d.Reason}
+		e.offerAll(orderKey)
 	case HoldCleared:
 		delete(t.held, row.Target)
 		t.resume(row.Target)
+		e.offerAll(orderKey)
 	case ApprovalGiven:
 		t.approve(row.Target, detail[endDetail](row).By)
 	case ApprovalRejected:
@@ -253,6 +297,7 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.reject(row.Target, hold{by: d.By, reason: d.Reason})
 	case UntilSet:
 		t.setUntil(detail[endDetail](row).Until)
+		e.offerAll(orderKey)
 	case AlarmRaised:
 		t.raiseAlarm(row.Target, detail[endDetail](row))
 	case StageFailed:
@@ -283,7 +328,7 @@ func (e *Engine) applyStatus(t *deployment, row Entry) {
 // come from the log: I11, I2, I9, I1 (acquire) and I4. From here on the step's batches and its
 // resource are taken, and everything strictly before it is settled.
 func (e *Engine) applyClaim(t *deployment, row Entry) error {
-	name := stepName{row.Target, detail[StepDetail](row).Event}
+	name := stepName{row.Target, claimedEvent(row)}
 	n := t.plan.find(name.target, name.event)
 	switch {
 	case t.status != StatusActive:
@@ -309,6 +354,7 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	}
 	t.liveAt[l.stage]++
 	t.live[name] = l
+	t.keep(name.event)
 	t.at[n] = row.At.UnixNano()
 	t.claim(n)
 	// The action is in t.live before its host is counted, since a host with live work is in flight.
@@ -356,6 +402,7 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 	if restarts {
 		// Steps that are new again may be on hosts that a newer deployment has started since.
 		t.unchecked, t.outranked = true, true
+		e.enlist(t)
 		e.recountFlight(t)
 	}
 	e.recount(t)
@@ -377,6 +424,7 @@ func (e *Engine) endLive(t *deployment, name stepName) {
 	if l.host != "" {
 		decrement(t.liveAt, l.host)
 		delete(e.busy, l.resource)
+		e.offer(resourceKey(l.resource))
 		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
 			e.recountHost(t, at.host)
 		}
@@ -422,6 +470,7 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 		}
 	}
 	t.unchecked = true // live actions there may have to be drained
+	e.offerAll(orderKey)
 	e.recount(t)
 	e.settleAll(t)
 }
@@ -430,6 +479,7 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 // It computes the deployment again, because opening a step undoes something, which the walk cannot
 // follow.
 func (e *Engine) applyRetry(t *deployment, row Entry) {
+	t.kept = nil
 	t.forgive(row.Target, detail[StepDetail](row).Event)
 	e.recompute(t)
 	maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { // should it stop there again, that is noted again
@@ -447,21 +497,21 @@ func (t *deployment) forgive(target, event string) {
 }
 
 // setStatus changes a deployment's status and what depends on it: the list of active deployments,
-// its hosts in flight, its batches, and whether its live actions must end. The list is made again
-// from order, so it stays sorted by rank when a failed deployment returns.
+// its hosts in flight, its batches, and whether its live actions must end.
 func (e *Engine) setStatus(t *deployment, status Status, at time.Time, reason string) {
 	t.status, t.reason, t.ended = status, reason, at
 	if status == StatusActive { // retried
 		t.ended = time.Time{}
 	}
-	e.active = e.active[:0]
-	for _, each := range e.order {
-		if each.status == StatusActive {
-			e.active = append(e.active, each)
-		}
-	}
+	e.listActive(t)
+	e.enlist(t)
 	t.unchecked = true
 	e.freed = true
+	if status != StatusActive {
+		e.forgetBlocked(t)
+	}
+	e.wake(t)
+	e.offerAll(orderKey)
 	e.recountFlight(t)
 	e.settleAll(t)
 }

@@ -92,7 +92,7 @@ type lateness struct {
 // newLateness finds the pairs that are late for a deployment under the next version: introduced
 // after its revision was registered, and not there from its start.
 func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
-	l := &lateness{plan: next, walk: newWalk(&next.graph, e.known(t, next, t.facts())), pairs: map[stepKind]bool{}}
+	l := &lateness{plan: next, walk: e.walkOn(t, next), pairs: map[stepKind]bool{}}
 	for p, i := range e.late {
 		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]
 	}
@@ -139,16 +139,16 @@ func (l *lateness) meets(event string) int32 {
 func (e *Engine) takenHosts(t *deployment, old, next *Graph, more []exclusion) []exclusion {
 	var w *walk
 	var list []exclusion
-	for h := range next.hosts {
+	for _, h := range e.movesTo(old, next).joined {
 		host := &next.hosts[h]
-		if _, was := old.targets[host.path]; was || e.started[host.resource] <= t.number {
+		if !t.isBehind(e.started[host.resource]) {
 			continue
 		}
 		if w == nil {
-			w = newWalk(&next.graph, e.known(t, next, t.facts(), more...))
+			w = e.walkOn(t, next, more...)
 		}
 		if end := host.finished(); !w.is(end, resolved) && !w.isElided(end) {
-			list = append(list, exclusion{target: host.path, reason: e.number(e.started[host.resource]) + " has started it already"})
+			list = append(list, exclusion{target: host.path, reason: e.label(e.started[host.resource]) + " has started it already"})
 		}
 	}
 	return list

@@ -64,7 +64,7 @@ func (u *auditor) failedUnderRelease(t *audited, b *lawBatch) bool {
 	for _, path := range b.ofStages {
 		if u.failsIn(t, path) {
 			found = true
-			if u.of(t).stage(path).OnFailure == Hold {
+			if u.of(t).stage(path).OnFailure != Release {
 				return false
 			}
 		}

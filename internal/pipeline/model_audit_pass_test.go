@@ -131,7 +131,7 @@ func (u *auditor) underHold(t *audited, inner *lawBatch, counts func(*audited, s
 			continue
 		}
 		for _, path := range b.ofStages {
-			if v.stage(path).OnFailure == Hold && counts(t, path) {
+			if v.stage(path).OnFailure != Release && counts(t, path) {
 				return true
 			}
 		}

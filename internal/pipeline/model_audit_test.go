@@ -169,7 +169,7 @@ func (u *auditor) fact(t *audited, row Entry) {
 			t.sizes[row.Target] = len(g.Hosts)
 		}
 	} else if !t.live.has(n) {
-		u.breaks("I2: %s completes, which is no step of its version", u.name(t, n))
+		u.breaks("I2: %s completes, but its version has no such step", u.name(t, n))
 	}
 	before := u.look(t).elided
 	u.endAction(t, n)
@@ -290,7 +290,7 @@ func (u *auditor) claim(t *audited, n int, known bool) {
 	}
 	v := u.of(t)
 	if !v.at[n].work {
-		u.breaks("I2: %s is claimed, and is no work", u.name(t, n))
+		u.breaks("I2: %s is claimed, but it is a marker", u.name(t, n))
 	}
 	u.mayRun(t, n)
 	u.acquire(t, n)

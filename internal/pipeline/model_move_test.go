@@ -97,7 +97,7 @@ func (p *position) uploads() []modelMove {
 	return list
 }
 
-// commands lists what people may ask of a deployment. What the engine refuses is no move.
+// commands lists what people may ask of a deployment. What the engine refuses is not a move.
 func (p *position) commands(t *audited) []modelMove {
 	var list []modelMove
 	if p.left.cancels > 0 {
@@ -194,10 +194,11 @@ func (p *position) pass(limit int) error {
 		return nil
 	}
 	p.auditor.rest()
-	if again, err := cloneEngine(p.engine).Decide(noon, 1<<20); err != nil || !again.Empty() {
-		return fmt.Errorf("I8: a second pass decides %v, %w", again.Entries, err)
+	again, err := cloneEngine(p.engine).Decide(noon, 1<<20)
+	if err == nil && !again.Empty() {
+		err = fmt.Errorf("I8: a second pass decides %v", again.Entries)
 	}
-	return nil
+	return err
 }
 
 // done completes a live action; a build registers its artifacts before.
@@ -217,7 +218,7 @@ func (p *position) done(m modelMove) error {
 }
 
 func (p *position) register(revision int64, label string) error {
-	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{label})}, 0)
+	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})}, 0)
 }
 
 // edit puts a version in force, unless that is refused.
@@ -232,8 +233,8 @@ func (p *position) edit(r *modelRun, m modelMove) error {
 		p.auditor.edit(int(m.number), newest, edit)
 		p.left.edits--
 	}
-	if refused := edit.Refused.Err() != nil; refused {
-		return nil //nolint:nilerr // an edit that is refused changes nothing
+	if len(edit.Refused) > 0 {
+		return nil
 	}
 	p.engine.AddVersion(version+1, r.graphs[m.number])
 	for _, row := range edit.Entries {
@@ -244,6 +245,15 @@ func (p *position) edit(r *modelRun, m modelMove) error {
 	return nil
 }
 
+// accepted returns the rows of a command; none if the engine refuses it.
+func (p *position) accepted(c Command) []Entry {
+	rows, err := p.engine.Command(c)
+	if err != nil {
+		return nil
+	}
+	return rows
+}
+
 // command asks the engine as a person does; what it refuses changes nothing.
 func (p *position) command(m modelMove) error {
 	kinds := map[string]string{"retry": RetryRequested, "skip": StepSkipped, "hold": HoldSet, "resume": HoldCleared, "cancel": PipelineCanceled}
@@ -251,9 +261,9 @@ func (p *position) command(m modelMove) error {
 	if m.target != "" {
 		c.Target = "shop/" + m.target
 	}
-	rows, refused := p.engine.Command(c)
-	if refused != nil {
-		return nil //nolint:nilerr // what the engine refuses changes nothing
+	rows := p.accepted(c)
+	if len(rows) == 0 {
+		return nil
 	}
 	for _, row := range rows {
 		if err := p.fold(row, 0); err != nil {

@@ -98,7 +98,7 @@ func (p *position) release() string {
 	}
 	for revision := range u.born {
 		for _, label := range []string{"amd64", "arm64"} {
-			rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{label})})
+			rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})})
 		}
 	}
 	for _, row := range rows {

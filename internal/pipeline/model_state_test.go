@@ -16,7 +16,7 @@ import (
 func cloneEngine(e *Engine) *Engine {
 	c := *e
 	c.plans, c.late, c.born, c.notes = maps.Clone(e.plans), maps.Clone(e.late), maps.Clone(e.born), maps.Clone(e.notes)
-	c.started, c.hostsInFlight = maps.Clone(e.started), maps.Clone(e.hostsInFlight)
+	c.fences, c.rejected, c.hostsInFlight = maps.Clone(e.fences), maps.Clone(e.rejected), maps.Clone(e.hostsInFlight)
 	c.artifacts = maps.Clone(e.artifacts)
 	for revision, labels := range c.artifacts {
 		c.artifacts[revision] = maps.Clone(labels)
@@ -32,6 +32,18 @@ func cloneEngine(e *Engine) *Engine {
 	for _, t := range e.active {
 		c.active = append(c.active, c.deployments[t.number])
 	}
+	c.started = maps.Clone(e.started)
+	for r, last := range c.started {
+		c.started[r] = c.deployments[last.number]
+	}
+	for _, t := range c.order {
+		if t.undoes != nil {
+			t.undoes = c.deployments[t.undoes.number]
+		}
+		if t.completes != nil {
+			t.completes = c.deployments[t.completes.number]
+		}
+	}
 	c.holder = maps.Clone(e.holder)
 	for id, h := range c.holder {
 		h.deployment = c.deployments[h.deployment.number]
@@ -42,16 +54,57 @@ func cloneEngine(e *Engine) *Engine {
 		o.deployment = c.deployments[o.deployment.number]
 		c.busy[r] = o
 	}
+	cloneWakes(&c, e)
 	return &c
+}
+
+// cloneWakes copies who is awake and who waits for what.
+func cloneWakes(c, e *Engine) {
+	same := func(list []*deployment) []*deployment {
+		list = slices.Clone(list)
+		for i, t := range list {
+			list[i] = c.deployments[t.number]
+		}
+		return list
+	}
+	c.awake, c.touched, c.restless = same(e.awake), same(e.touched), same(e.restless)
+	c.waiting = map[waitKey]*waiters{}
+	for k, w := range e.waiting {
+		c.waiting[k] = &waiters{same(w.line), w.limit}
+	}
+	c.timers = slices.Clone(e.timers)
+	for i := range c.timers {
+		c.timers[i].t = c.deployments[c.timers[i].t.number]
+	}
+	c.rollbacks, c.ended = same(e.rollbacks), maps.Clone(e.ended)
+	c.crowds = map[*Graph]*crowd{}
+	for plan, from := range e.crowds {
+		to := &crowd{slices.Clone(from.behind), slices.Clone(from.within)}
+		for s := range to.behind {
+			to.behind[s], to.within[s] = same(to.behind[s]), same(to.within[s])
+		}
+		c.crowds[plan] = to
+	}
+	c.holding = map[string]map[*deployment]int{}
+	for stage, counts := range e.holding {
+		c.holding[stage] = map[*deployment]int{}
+		for t, n := range counts {
+			c.holding[stage][c.deployments[t.number]] = n
+		}
+	}
+	for _, t := range c.order {
+		t.waits, t.offers = maps.Clone(t.waits), slices.Clone(t.offers)
+	}
 }
 
 func cloneDeployment(t *deployment) *deployment {
 	d := *t
 	w := *t.walk
-	w.step, w.later, w.wait, w.open = slices.Clone(w.step), slices.Clone(w.later), slices.Clone(w.wait), slices.Clone(w.open)
+	w.step, w.wait = slices.Clone(w.step), slices.Clone(w.wait)
 	w.fresh, w.pending = slices.Clone(w.fresh), slices.Clone(w.pending)
 	d.walk = &w
-	d.notes, d.held, d.resumed, d.away = maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(t.resumed), maps.Clone(t.away)
+	d.kept, d.notes, d.held, d.resumed, d.away = maps.Clone(t.kept), maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(t.resumed), maps.Clone(t.away)
+	d.claims = slices.Clone(t.claims)
 	d.beyond, d.at, d.exclusions = slices.Clone(t.beyond), slices.Clone(t.at), slices.Clone(t.exclusions)
 	d.live, d.approvals = maps.Clone(t.live), maps.Clone(t.approvals)
 	for name, l := range d.live {
@@ -62,7 +115,7 @@ func cloneDeployment(t *deployment) *deployment {
 	d.sizes, d.tolerated, d.noted, d.holds = maps.Clone(t.sizes), maps.Clone(t.tolerated), maps.Clone(t.noted), maps.Clone(t.holds)
 	d.failing, d.broken, d.inFlight = slices.Clone(t.failing), slices.Clone(t.broken), slices.Clone(t.inFlight)
 	q := &d.queue
-	q.heap, q.parked, q.listed, q.starts = slices.Clone(q.heap), slices.Clone(q.parked), slices.Clone(q.listed), slices.Clone(q.starts)
+	q.heap, q.parked, q.starts = slices.Clone(q.heap), slices.Clone(q.parked), slices.Clone(q.starts)
 	for g := range q.starts {
 		q.starts[g].waiting = slices.Clone(q.starts[g].waiting)
 	}
@@ -85,7 +138,8 @@ func fingerprint(b *bytes.Buffer, e *Engine, graphs map[*Graph]int) {
 		fmt.Fprintf(b, "\n%s>%d", id, e.holder[id].deployment.number)
 	}
 	printMap(b, e.busy, func(r Resource) string { return r.Address + r.Service }, func(o occupant) any { return o.deployment.number })
-	printMap(b, e.started, func(r Resource) string { return r.Address + r.Service }, func(n int64) any { return n })
+	printMap(b, e.started, func(r Resource) string { return r.Address + r.Service }, func(t *deployment) any { return t.number })
+	printMap(b, e.fences, func(r Resource) string { return r.Address + r.Service }, func(n int64) any { return n })
 	printMap(b, e.hostsInFlight, identical, func(n int) any { return n })
 	printMap(b, e.late, func(p stepKind) string { return p.stage + p.event }, func(i introduction) any { return i })
 	for _, revision := range slices.Sorted(maps.Keys(e.artifacts)) {
@@ -103,9 +157,11 @@ func printDeployment(b *bytes.Buffer, t *deployment, graphs map[*Graph]int) {
 	}
 	b.WriteString(string(t.status))
 	b.WriteString(t.until)
-	for n, s := range t.step {
-		b.WriteByte(byte(s))
-		b.WriteByte(byte(t.wait[t.walk.g.component[n]])<<4 | byte(t.open[t.walk.g.component[n]])<<1 | flag1(t.later[t.walk.g.component[n]]))
+	for _, s := range t.step {
+		b.WriteByte(byte(s &^ queued))
+	}
+	for _, n := range t.wait {
+		b.WriteByte(byte(n))
 	}
 	b.WriteByte(flag1(t.interrupt))
 	for _, on := range t.inFlight {

@@ -24,10 +24,14 @@ type budget struct{ edits, fails, ends, retries, cancels, skips, holds int }
 
 // modelNode is a state that was found, and how: by a move from another one.
 type modelNode struct {
-	parent int32
-	move   modelMove
-	state  state
+	parent   int32
+	move     modelMove
+	state    state
+	position *position // until the search resumes from it; nil if too many wait: the moves are made again
 }
+
+// waitingPositions is how many positions are kept for the search to resume from, about 50 kB each.
+const waitingPositions = 1000
 
 // modelRun is the search through one world, breadth-first, so that the first violation that it finds
 // has the shortest way.
@@ -48,7 +52,7 @@ type modelRun struct {
 // passes, ends of actions (done, failed, canceled), retries, cancels, skips, holds and edits. After
 // every move it checks the invariants of doc.go by an auditor that reads the rows; the engine's own
 // assertions (those marked °) count too. Every state is folded again from its rows before the search
-// goes on from it (I8), and some are compared with the oracle (I12).
+// continues from it (I8), and some are compared with the oracle (I12).
 func TestEveryInterleaving(t *testing.T) {
 	t.Parallel()
 	for _, w := range modelWorlds {
@@ -133,18 +137,25 @@ func (r *modelRun) expand(at int32) *modelViolation {
 		}
 		if s := r.stateOf(next); !r.seen[s] {
 			r.seen[s] = true
-			r.nodes = append(r.nodes, modelNode{parent: at, move: m, state: s})
+			n := modelNode{parent: at, move: m, state: s}
+			if len(r.nodes)-int(at) < waitingPositions {
+				n.position = next
+			}
+			r.nodes = append(r.nodes, n)
 		}
 	}
 	return nil
 }
 
-// rebuilt makes the moves that led to a state again. The engine that decided and folded row by row
-// must be what a fold of the log is, and both must decide the same (I8).
+// rebuilt returns the position of a state. Its engine, which decided and folded row by row, must be
+// what a fold of the log is, and both must decide the same (I8).
 func (r *modelRun) rebuilt(at int32) (*position, string) {
-	p, text := r.replay(append([]modelMove{{kind: "define"}}, r.way(at)...))
-	if text != "" {
-		return nil, "I8: made again, a move does something else: " + text
+	p, text := r.nodes[at].position, ""
+	r.nodes[at].position = nil
+	if p == nil {
+		if p, text = r.replay(append([]modelMove{{kind: "define"}}, r.way(at)...)); text != "" {
+			return nil, "I8: made again, a move does something else: " + text
+		}
 	}
 	folded := &position{engine: New("shop"), auditor: p.auditor, left: p.left}
 	folded.engine.plans = p.engine.plans
@@ -156,7 +167,6 @@ func (r *modelRun) rebuilt(at int32) (*position, string) {
 	if s := r.stateOf(p); s != r.nodes[at].state || s != r.stateOf(folded) {
 		return nil, "I8: the fold of the log is not the engine's state"
 	}
-	text = ""
 	if r.nodes[at].state[0] < oracleShare || at < 50 {
 		r.oracle++
 		text = folded.compareWithOracle(p.log)

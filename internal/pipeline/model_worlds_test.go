@@ -92,7 +92,7 @@ var modelWorlds = []modelWorld{
 		"stage lab; group all ash", "stage lab chain=host-artifact-replicated,host-deployment-tested,host-deployed; group all ash", lab},
 		budget: budget{edits: 2, fails: 1, retries: 1}},
 	{name: "an architecture is added or leaves", ships: []int64{1, 2, 1}, versions: []string{built, builtTwo, builtNew},
-		budget: budget{edits: 1, fails: 1, retries: 1}},
+		budget: budget{edits: 1, fails: 1}},
 	{name: "after is reordered", ships: []int64{1, 2}, versions: []string{
 		diamond,
 		lab + "; stage east after lab chain=host-deployed; group all birch; stage west after east chain=host-deployed; group all cedar",

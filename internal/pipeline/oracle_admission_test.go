@@ -25,6 +25,8 @@ func (o *oracle) admitted(t *oracleDeployment, s stepName) verdict {
 	switch {
 	case o.frozen(o.now):
 		return verdict{why: isFrozen}
+	case t.rollback != nil:
+		return verdict{}
 	case !o.opened(stage.Windows, o.now):
 		return verdict{why: isClosed}
 	case stage.Approval != nil && !o.agreed(t, stage):
@@ -96,7 +98,7 @@ func (o *oracle) agreed(t *oracleDeployment, stage *Stage) bool {
 // mayAgree: an active deployment has some start in the stage before it, and the person is one of those asked.
 func (o *oracle) mayAgree(t *oracleDeployment, c Command) bool {
 	stage, group, _, ok := o.graph(t).d.Find(c.Target)
-	if !ok || group != nil || stage == nil || stage.Approval == nil || t.status != StatusActive {
+	if !ok || group != nil || stage == nil || stage.Approval == nil || t.rollback != nil || t.status != StatusActive {
 		return false
 	}
 	if len(stage.Approval.By) > 0 && !slices.Contains(stage.Approval.By, c.By) {
@@ -120,7 +122,7 @@ func (o *oracle) pending(t *oracleDeployment) []string {
 	d := o.graph(t).d
 	for i := range d.Stages {
 		stage := &d.Stages[i]
-		if t.status != StatusActive || stage.Approval == nil || o.agreed(t, stage) {
+		if t.status != StatusActive || stage.Approval == nil || t.rollback != nil || o.agreed(t, stage) {
 			continue
 		}
 		v := o.view(t)

@@ -65,12 +65,12 @@ func (o *oracle) mayRetry(t *oracleDeployment, c Command) bool {
 	}
 	for _, b := range v.g.batches {
 		for s := range resumes {
-			if h := o.holder[b.id]; v.g.has(s) && b.region[s] && h != nil && h.number > t.number && o.inside(t, &b) {
+			if h := o.holder[b.id]; v.g.has(s) && b.region[s] && h != nil && t.isBelow(h) && o.inside(t, &b) {
 				return false
 			}
 		}
 	}
-	return found && len(o.overtakers(t)) == 0
+	return found && len(o.overtakers(t)) == 0 && !o.rejected[t.revision]
 }
 
 // maySkip: a step, a host, a group or a stage with something left, none of it claimed. A marker alone does nothing that

@@ -33,6 +33,12 @@ func (o *oracle) active() []*oracleDeployment {
 			list = append(list, t)
 		}
 	}
+	slices.SortFunc(list, func(a, b *oracleDeployment) int { // by rank
+		if a.isBelow(b) {
+			return -1
+		}
+		return 1
+	})
 	return list
 }
 
@@ -42,7 +48,7 @@ func (o *oracle) check(v *view, i int) verdict {
 	switch {
 	case t.status != StatusActive:
 		return verdict{why: notActive}
-	case t.held[o.pipeline] || stage != "" && o.holds(t, stage):
+	case o.rejected[t.revision] || t.held[o.pipeline] || stage != "" && o.holds(t, stage):
 		return verdict{why: isHeld}
 	case v.known[i]&complete != 0:
 		return verdict{why: isDone}
@@ -116,7 +122,7 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 		}
 		if v.g.d.Order == Strict && b.id == outermost {
 			for _, older := range o.active() {
-				if older.number >= v.t.number || older.held[o.pipeline] {
+				if !older.isBelow(v.t) || older.held[o.pipeline] || o.rejected[older.revision] {
 					continue
 				}
 				theirs := o.graph(older).byID(b.id)
@@ -131,7 +137,7 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 			}
 		}
 		if o.queueOf(b) == Latest && but == "" {
-			if w := o.waiters(b.id); len(w) > 0 && w[len(w)-1].number > v.t.number {
+			if w := o.waiters(b.id); len(w) > 0 && v.t.isBelow(w[len(w)-1]) {
 				return verdict{notNewest, b.id, w[len(w)-1].number}
 			}
 		}
@@ -172,7 +178,7 @@ func (o *oracle) waits(v *view, s stepName, id batchID) bool {
 		return false
 	}
 	_, failed := v.t.failed[s]
-	if failed || v.t.held[o.pipeline] || o.holds(v.t, stageOf(s.target)) || o.stopped(v.t, stageOf(s.target)) {
+	if failed || o.rejected[v.t.revision] || v.t.held[o.pipeline] || o.holds(v.t, stageOf(s.target)) || o.stopped(v.t, stageOf(s.target)) {
 		return false
 	}
 	if label := artifactLabel(s.event); label != "" && !o.artifacts[v.t.revision][label] {

@@ -16,6 +16,29 @@ func whereabouts(d *Definition, stage *Stage, group *Group, h *Host) string {
 	return fmt.Sprint(h.Address(), user, h.Root, d.ResourceOf(stage, group, h).Service)
 }
 
+// doneUnder (R26): the version of the first claim of the event since the last retry, if it has the step, on the same computer with
+// the same artifact; else the one in force for the deployment.
+func (o *oracle) doneUnder(t *oracleDeployment, s stepName) int {
+	version, claimed := t.firstClaim[s.event]
+	if !claimed {
+		return t.version
+	}
+	was, now := o.graphs[version], o.graph(t)
+	if _, has := was.index[s]; !has {
+		return t.version
+	}
+	if !isHostPath(s.target) {
+		return version
+	}
+	stage, group, h, _ := now.d.Find(s.target)
+	stageWas, groupWas, hostWas, _ := was.d.Find(s.target)
+	if whereabouts(now.d, stage, group, h) != whereabouts(was.d, stageWas, groupWas, hostWas) ||
+		now.d.ArtifactFor(stage.Name, h) != was.d.ArtifactFor(stageWas.Name, hostWas) {
+		return t.version
+	}
+	return version
+}
+
 // refuses: while a deployment is inside a stage or may come back to it, the chain of the stage is not reordered, its hosts
 // stay in their waves, and the hosts that it has started there stay where they are and run the same service.
 func (o *oracle) refuses(to int) bool {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -26,26 +27,34 @@ func (o *oracle) apply(row Entry) {
 		if o.artifacts[row.Revision] == nil {
 			o.artifacts[row.Revision] = map[string]bool{}
 		}
-		o.artifacts[row.Revision][detail[artifactDetail](row).Label] = true
+		d := detail[artifactDetail](row)
+		o.artifacts[row.Revision][d.Label] = true
+		o.digests[fmt.Sprint(row.Revision, d.Label)] = d.Digest
+		o.newest = max(o.newest, row.Revision)
 	case row.Event == StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		o.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	case row.Event == FreezeSet:
 		d := detail[freezeDetail](row)
 		o.freeze = &d
+	case row.Event == RevisionRejected || row.Event == RevisionAccepted:
+		o.rejected[row.Revision] = row.Event == RevisionRejected
 	case row.Event == FreezeCleared:
 		o.freeze = nil
 	case row.Event == DeploymentCreated:
 		t = &oracleDeployment{number: row.Deployment, revision: row.Revision, version: o.version, from: o.version, status: StatusActive,
 			facts: map[stepName]bool{}, live: map[stepName]oracleLive{}, failed: map[stepName]int64{}, tolerated: map[string]int{},
-			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, said: map[string][]opinion{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
+			held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}, firstClaim: map[string]int{}, said: map[string][]opinion{}, sizes: map[string]int{}, noted: map[string]bool{}, ranOn: map[string]string{}}
 		if d := detail[createdDetail](row); d.RegisteredBy != "" {
 			t.registeredBy = d.RegisteredBy
 		} else {
 			t.registeredBy = d.By
 		}
+		t.base = t.number
 		o.deployments = append(o.deployments, t)
+		o.newest = max(o.newest, t.revision)
 		o.startWithout(t)
+		o.rollBack(t, detail[createdDetail](row))
 	case row.Class == Fact:
 		o.acquire(t, name)
 		t.facts[name] = true
@@ -74,6 +83,9 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 	switch row.Event {
 	case StepClaimed:
 		o.acquire(t, name)
+		if _, claimed := t.firstClaim[d.Event]; !claimed {
+			t.firstClaim[d.Event] = t.version
+		}
 		l := oracleLive{stage: stageOf(row.Target)}
 		if stage, group, h, _ := o.graph(t).d.Find(row.Target); h != nil {
 			l.resource, l.host = o.graph(t).d.ResourceOf(stage, group, h), row.Target
@@ -88,6 +100,7 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		}
 		delete(t.live, name)
 	case AlarmRaised:
+		t.unanswered = slices.DeleteFunc(t.unanswered, func(stage string) bool { return stage == row.Target })
 		for s, l := range t.live {
 			if isBake(s.event) && isUnder(row.Target, "", s) {
 				l.alarmed = true
@@ -106,6 +119,7 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		t.tolerated[groupOf(row.Target)]++
 		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return s.target == row.Target })
 	case RetryRequested:
+		t.firstClaim = map[string]int{}
 		maps.DeleteFunc(t.failed, func(s stepName, _ int64) bool { return isUnder(row.Target, d.Event, s) })
 		t.status = StatusActive
 		maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { return !o.stopsAt(t, stage) })
@@ -120,6 +134,9 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case StageFailed:
 		t.noted[row.Target] = true
+		if stage, _, _, _ := o.graph(t).d.Find(row.Target); stage.OnFailure == RollBack {
+			t.unanswered = append(t.unanswered, row.Target)
+		}
 	case PipelineFailed:
 		t.status = StatusFailed
 	case PipelineSuperseded:
@@ -141,7 +158,7 @@ func (o *oracle) acquire(t *oracleDeployment, s stepName) {
 	}
 }
 
-// release is judged after every row.
+// release judges releases after every row.
 func (o *oracle) release() {
 	for again := true; again; {
 		again = false
@@ -207,7 +224,7 @@ func (o *oracle) failedInsideUnderRelease(t *oracleDeployment, id batchID, b *or
 			continue
 		}
 		stage, _, _, _ := o.graph(t).d.Find(path)
-		if stage.OnFailure == Hold {
+		if stage.OnFailure != Release {
 			return false
 		}
 		found = true
@@ -249,7 +266,7 @@ func (o *oracle) define(version int) {
 			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) || o.failedElsewhere(t, theirs) {
 				continue
 			}
-			if oldest == nil || t.number < oldest.number {
+			if oldest == nil || t.isBelow(oldest) {
 				oldest = t
 			}
 		}
@@ -281,6 +298,6 @@ func (o *oracle) failedElsewhere(t *oracleDeployment, b *oracleBatch) bool {
 	}
 	return !slices.ContainsFunc(around, func(path string) bool {
 		stage, _, _, _ := o.graph(t).d.Find(path)
-		return stage.OnFailure == Hold && o.stopsAt(t, path)
+		return stage.OnFailure != Release && o.stopsAt(t, path)
 	})
 }

@@ -62,7 +62,7 @@ func (o *oracle) isLate(t *oracleDeployment, p stepKind) bool {
 	return introduced && t.revision <= i.after && !o.graphs[t.from].declares(p)
 }
 
-// exclusions is what an edit excludes, as "deployment target event".
+// exclusions lists what an edit excludes, as "deployment target event".
 func (o *oracle) exclusions(from, to int, newest int64) map[string]bool {
 	found := map[string]bool{}
 	o.effects = map[string]bool{}
@@ -164,7 +164,7 @@ func (o *oracle) taken(t *oracleDeployment, old *oracleGraph) []string {
 			continue
 		}
 		stage, group, h, _ := v.g.d.Find(s.target)
-		if o.started[v.g.d.ResourceOf(stage, group, h)] > t.number {
+		if last := o.deployment(o.started[v.g.d.ResourceOf(stage, group, h)]); last != nil && t.isBelow(last) {
 			list = append(list, s.target)
 		}
 	}

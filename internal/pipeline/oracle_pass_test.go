@@ -14,7 +14,20 @@ type move struct {
 }
 
 func (o *oracle) first() (move, bool) {
-	for _, t := range o.active() {
+	if m, ok := o.answer(); ok {
+		return m, true
+	}
+	// rollbacks first, then ascending rank
+	turns := o.active()
+	slices.SortStableFunc(turns, func(a, b *oracleDeployment) int {
+		if (a.rollback == nil) == (b.rollback == nil) {
+			return 0
+		} else if a.rollback != nil {
+			return -1
+		}
+		return 1
+	})
+	for _, t := range turns {
 		v := o.view(t)
 		if m, ok := o.consequence(t); ok {
 			return m, true
@@ -39,10 +52,13 @@ func (o *oracle) first() (move, bool) {
 			return m, true
 		}
 	}
+	if _, hosts := o.joined(); len(hosts) > 0 {
+		return move{int64(len(o.deployments)) + 1, o.pipeline, DeploymentCreated, ""}, true
+	}
 	return move{}, false
 }
 
-// turns is the order in which a pass takes steps: breadth-first, but in a group, hosts that are started and not finished come before new ones.
+// turns returns the order in which a pass takes steps: breadth-first, but in a group, hosts that are started and not finished come before new ones.
 func (g *oracleGraph) turns() []int {
 	var order []int
 	for i, s := range g.steps {
@@ -130,11 +146,11 @@ func (o *oracle) mayComeBack(t *oracleDeployment) bool {
 	return t.status == StatusActive || t.status == StatusFailed && len(o.overtakers(t)) == 0
 }
 
-// overtakers are the deployments of higher rank that were the last to start a resource on which t has steps left.
+// overtakers lists the deployments of higher rank that were the last to start a resource on which t has steps left.
 func (o *oracle) overtakers(t *oracleDeployment) []int64 {
 	var list []int64
 	for r, rank := range o.started {
-		if rank > t.number && o.hasStepsOn(t, r) {
+		if t.isBelow(o.deployment(rank)) && o.hasStepsOn(t, r) {
 			list = append(list, rank)
 		}
 	}
@@ -161,7 +177,7 @@ func (o *oracle) outranked(row Entry) map[int64]bool {
 	stage, group, h, _ := o.graph(t).d.Find(row.Target)
 	list := map[int64]bool{}
 	for _, older := range o.active() {
-		if older.number < t.number && o.hasStepsOn(older, o.graph(t).d.ResourceOf(stage, group, h)) {
+		if older.isBelow(t) && o.hasStepsOn(older, o.graph(t).d.ResourceOf(stage, group, h)) {
 			list[older.number] = true
 		}
 	}

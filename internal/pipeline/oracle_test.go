@@ -20,11 +20,14 @@ type oracle struct {
 	late        map[stepKind]introduction
 	born        map[int64]int // by revision: the version in force at its first deployment
 	holder      map[batchID]*oracleDeployment
-	started     map[Resource]int64
+	started     map[Resource]int64 // number of the deployment
+	newest      int64              // revision named so far
+	digests     map[string]string  // by revision and label
 	seq         int64
 	effects     map[string]bool // of the edit that was last looked at
 	now         time.Time
 	freeze      *freezeDetail   // set last and not cleared
+	rejected    map[int64]bool  // revisions
 	covered     map[string]bool // by window and moment: computed once, since every minute is looked at
 }
 
@@ -47,6 +50,14 @@ type oracleDeployment struct {
 	resumed          map[string]bool      // stages since until was set
 	sizes            map[string]int
 	noted            map[string]bool
+	unanswered       []string       // stages that failed under rollback, and neither a rollback nor an alarm has followed yet
+	rollback         *createdDetail // nil: it is none
+	catchUp          *createdDetail // likewise
+	part             string         // it is of this target only; "": of all
+	firstClaim       map[string]int // of each event since the last retry: the version that it was made under
+	above            int64          // of a rollback or a catch-up: how many of these are above the same deployment, with this one
+	base             int64          // number of the deployment that its rank begins with
+	knew             int64          // of a rollback: the newest revision then
 }
 
 type oracleLive struct {
@@ -81,7 +92,7 @@ type oracleBatch struct {
 
 func newOracle(name string) *oracle {
 	return &oracle{pipeline: name, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
-		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}, covered: map[string]bool{}}
+		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}, covered: map[string]bool{}, rejected: map[int64]bool{}, digests: map[string]string{}}
 }
 
 func (o *oracle) graph(t *oracleDeployment) *oracleGraph { return o.graphs[t.version] }
@@ -108,6 +119,12 @@ func (o *oracle) excluded(t *oracleDeployment, s stepName) bool {
 		if isUnder(x.target, x.event, s) {
 			return true
 		}
+	}
+	if t.rollback != nil && !o.isCovered(t, s) || t.catchUp != nil && s.target != o.pipeline && !slices.Contains(t.catchUp.Hosts, s.target) {
+		return true
+	}
+	if t.part != "" && s.target != o.pipeline && !isUnder(t.part, "", s) {
+		return true
 	}
 	stage, _, h, _ := o.graph(t).d.Find(s.target)
 	return h != nil && slices.Contains(t.lacks, o.graph(t).d.ArtifactFor(stage.Name, h))

@@ -11,9 +11,8 @@ import (
 // again with the oldest after everything that was freed is what makes `fifo` true.
 type pass struct {
 	e        *Engine
-	now      time.Time    // of every row of this pass
-	limit    int          // of rows in the decision
-	blocked  [reasons]int // steps that are kept aside, by reason
+	now      time.Time // of every row of this pass
+	limit    int       // of rows in the decision
 	decision Decision
 }
 
@@ -28,26 +27,32 @@ type pass struct {
 // exceeded, so that every pass makes progress.
 func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	p := &pass{e: e, now: now, limit: limit}
-	for _, t := range e.active {
-		t.queue.unpark()
-	}
-	for again := true; again && !p.decision.More; {
-		again = false
-		p.blocked, p.decision.Wake = [reasons]int{}, time.Time{} // of the last round, in which nothing was freed any more
-		p.end()                                                  // in every round, since the rows of the last round may have stopped or ended deployments
-		for i := 0; i < len(e.active) && !again && !p.decision.More; i++ {
+	e.rouse(now)
+	e.freed = true
+	for !p.decision.More {
+		if e.freed { // what the restless ones wait for may have changed, and rows may have stopped or ended deployments
 			e.freed = false
-			if err := p.turn(e.active[i]); err != nil {
+			e.disturb()
+			p.end()
+		}
+		t := e.nextAwake()
+		if t == nil {
+			made, err := p.catchUp()
+			if err != nil {
 				return Decision{}, err
 			}
-			again = e.freed
+			if !made {
+				break
+			}
+			continue
 		}
-		for _, t := range e.active {
-			t.queue.unpark()
+		if err := p.turn(t); err != nil {
+			return Decision{}, err
 		}
 	}
+	p.decision.Wake = e.nextTimer()
 	p.decision.Blocked = map[string]int{}
-	for reason, n := range p.blocked {
+	for reason, n := range e.blocked {
 		if n > 0 {
 			p.decision.Blocked[why(reason).String()] = n
 		}
@@ -56,9 +61,11 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 }
 
 // turn does what one deployment can do, until that frees something that another deployment may wait
-// for. Decide then begins again with the oldest. What follows from failures comes before new steps,
-// since it may stop the deployment.
+// for. Decide then begins again with the first that is awake. What follows from failures comes
+// before new steps, since it may stop the deployment. With nothing left to do the deployment sleeps.
 func (p *pass) turn(t *deployment) error {
+	p.e.begin(t)
+	defer p.e.pause(t)
 	for !p.e.freed && !p.full(t) {
 		acted, err := p.consequence(t)
 		if err != nil {
@@ -70,7 +77,10 @@ func (p *pass) turn(t *deployment) error {
 		t.collect()
 		n, ok := t.queue.pop()
 		if !ok {
-			_, err := p.conclude(t)
+			acted, err := p.conclude(t)
+			if !acted && err == nil {
+				p.e.settleDown(t)
+			}
 			return err
 		}
 		if err := p.step(t, n); err != nil {
@@ -86,7 +96,7 @@ func (p *pass) full(t *deployment) bool {
 	// the end of every other active deployment that it may supersede.
 	room := 1 + len(p.e.active)
 	if len(t.failures) > 0 {
-		room++ // a consequence of a failure
+		room += 1 + 4*min(len(t.failures), len(t.plan.stages)) // stages fail, and each failure has a rollback
 	}
 	p.decision.More = len(p.decision.Entries) > 0 && len(p.decision.Entries)+room > p.limit
 	return p.decision.More
@@ -108,10 +118,7 @@ func (p *pass) step(t *deployment, n int32) error {
 		text := "the build ended without artifact " + artifactLabel(t.plan.nodes[n].event)
 		return p.note(t, t.plan.target(n), StepFailed, StepDetail{Event: t.plan.nodes[n].event, Status: "FAILED", Error: text})
 	default:
-		p.blocked[b.why]++
-		if wake := &p.decision.Wake; !b.until.IsZero() && (wake.IsZero() || b.until.Before(*wake)) {
-			*wake = b.until
-		}
+		p.e.await(t, n, b)
 		t.park(n, b.ofHost(t.plan, n))
 		return nil
 	}
@@ -181,11 +188,9 @@ func (p *pass) startHost(t *deployment, n int32) error {
 	if err := p.fact(t, n); err != nil {
 		return err
 	}
-	for _, older := range p.e.others(t) {
-		if older.number < t.number && older.hasStepsOn(host.resource) {
-			if err := p.supersede(older, t, "started "+t.plan.short(host.path)); err != nil {
-				return err
-			}
+	for _, older := range p.e.behind(t, host.resource) {
+		if err := p.supersede(older, t, "started "+t.plan.short(host.path)); err != nil {
+			return err
 		}
 	}
 	for _, next := range host.nodes[1:] {
@@ -250,27 +255,19 @@ func (p *pass) fact(t *deployment, n int32) error {
 // claim records that a step takes an action, and adds the action to the decision. Both are stored
 // in one transaction, so a claimed step always has an action.
 func (p *pass) claim(t *deployment, n int32) error {
-	at := &t.plan.nodes[n]
-	w := Work{
-		StepKey:  StepKey{t.number, t.plan.target(n), at.event},
-		Revision: t.revision, Version: t.version, Stage: &t.plan.def.Stages[at.stage],
+	version, plan, at := p.e.versionOf(t, n)
+	w := plan.workOf(at)
+	w.Deployment, w.Revision, w.Label, w.Version = t.number, t.revision, t.label, version
+	if version != t.version {
+		present := t.plan.workOf(n)
+		w.takePolicy(present.policy())
 	}
-	if at.group >= 0 {
-		w.Group = t.plan.groups[at.group].spec
-	}
-	switch {
-	case at.host >= 0:
-		w.Host = t.plan.hosts[at.host].spec
-		w.Step = byName(w.Stage.Chain, at.event, stepEvent)
-	case at.kind == bakeStep && at.wave >= 0:
-		w.Bake = w.Group.Waves.Bake
-	case at.kind == bakeStep:
-		w.Bake = w.Stage.Bake
-	case at.kind == gateStep:
-		w.Gate = byName(w.Stage.Gates, at.event, func(g *Gate) string { return GateEvent(g.Name) })
+	if h := t.plan.nodes[n].host; h >= 0 {
+		w.Fence = p.e.fences[t.plan.hosts[h].resource]
 	}
 	p.decision.Work = append(p.decision.Work, w)
-	return p.note(t, w.Target, StepClaimed, StepDetail{Event: at.event})
+	return p.append(t, Entry{Target: w.Target, Event: StepClaimed, Class: Note, Detail: claimDetail(w.Event),
+		Occurrence: t.notesOf(w.Target, StepClaimed) + 1})
 }
 
 // note records a note about a deployment. Occurrence makes its key unique, since notes may repeat.
@@ -279,14 +276,20 @@ func (p *pass) note(t *deployment, target, event string, about any) error {
 	if err != nil {
 		return err
 	}
-	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notes[noteName{target, event}] + 1})
+	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notesOf(target, event) + 1})
 }
 
 // append applies a row of this pass and adds it to the decision. Applying goes through Apply, so
 // that deciding and folding the log lead to the same state.
 func (p *pass) append(t *deployment, row Entry) error {
-	row.Pipeline, row.Seq, row.Deployment, row.At = p.e.pipeline, p.e.seq+1, t.number, p.now
+	row.Pipeline, row.Seq, row.Deployment = p.e.pipeline, p.e.seq+1, t.number
 	row.Revision, row.Version = t.revision, t.version
+	return p.record(row)
+}
+
+// record applies a complete row of this pass and adds it to the decision.
+func (p *pass) record(row Entry) error {
+	row.At = p.now
 	if err := p.e.Apply(row); err != nil {
 		return err
 	}

@@ -9,29 +9,47 @@ import "slices"
 // The hosts in flight leave the counts first, while the old graph still has their groups.
 func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	e.leaveFlight(t)
-	done := t.facts()
+	known := e.known(t, plan)
 	if t.walk != nil {
-		t.leave(plan)
+		t.leave(e.movesTo(t.plan, plan))
 	}
+	e.moveTimes(t, plan)
+	t.moveClaims(plan)
 	t.plan, t.version = plan, version
 	t.findBeyond() // a stage has another number in the new graph
-	t.away = map[stepName]int64{}
-	t.at = make([]int64, len(plan.nodes))
-	for name, at := range done {
+	e.rebuild(t, known)
+}
+
+// moveTimes carries the times of facts over to another graph. Those of steps that it lacks are put
+// aside by name.
+func (e *Engine) moveTimes(t *deployment, plan *Graph) {
+	moved := make([]int64, len(plan.nodes))
+	for name, at := range t.away {
 		if n := plan.find(name.target, name.event); n >= 0 {
-			t.at[n] = at
-		} else {
-			t.away[name] = at
+			moved[n] = at
+			delete(t.away, name)
 		}
 	}
-	e.rebuild(t, e.known(t, plan, done))
+	if t.walk != nil {
+		to := e.movesTo(t.plan, plan).to
+		for n := range t.at {
+			switch {
+			case !t.is(int32(n), complete):
+			case to[n] >= 0:
+				moved[to[n]] = t.at[n]
+			default:
+				t.away[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
+			}
+		}
+	}
+	t.at = moved
 }
 
 // recompute computes a deployment again on the graph it has, after a row that may undo something.
 // It costs O(V+E), which is acceptable for retries; facts and claims are followed without it.
 func (e *Engine) recompute(t *deployment) {
 	e.leaveFlight(t)
-	e.rebuild(t, e.known(t, t.plan, t.facts()))
+	e.rebuild(t, e.known(t, t.plan))
 }
 
 // rebuild starts a new walk, and computes everything that depends on it. The walk's epoch grows, so
@@ -48,6 +66,9 @@ func (e *Engine) rebuild(t *deployment, known []bits) {
 	t.walk.epoch += epoch
 	t.unchecked, t.outranked = true, true
 	e.freed = true
+	e.wake(t)
+	e.enlist(t)
+	e.offerAll(orderKey)
 	t.failing, t.broken = make([]int32, len(plan.stages)), make([]int32, len(plan.groups))
 	e.recount(t)
 	t.inFlight = make([]bool, len(plan.hosts))

@@ -13,7 +13,6 @@ type queue struct {
 	heap   []int32  // the step whose turn is first on top
 	turn   []int32  // per step: its place in the order of a pass; of the graph, not changed here
 	parked []int32  // blocked when last looked at
-	listed []bool   // per step: on the heap, parked, or waiting in its group
 	starts []starts // per group
 	epoch  int      // of the walk that all this is from
 }
@@ -35,10 +34,10 @@ func (t *deployment) collect() {
 	}
 	touched := false
 	for _, n := range t.fresh {
-		if q.listed[n] {
+		if t.is(n, queued) {
 			continue
 		}
-		q.listed[n] = true
+		t.step[n] |= queued
 		if at := &t.plan.nodes[n]; at.kind == hostStart {
 			q.starts[at.group].waiting = append(q.starts[at.group].waiting, n)
 			touched = true
@@ -60,10 +59,10 @@ func (t *deployment) collect() {
 	}
 }
 
-// clear empties the queue for a graph. It keeps the arrays of the heap.
+// clear empties the queue for a graph. It keeps the arrays of the heap. The walk has forgotten what
+// was queued.
 func (q *queue) clear(p *Graph) {
 	q.heap, q.parked, q.turn = q.heap[:0], q.parked[:0], p.turn
-	q.listed = make([]bool, len(p.nodes))
 	q.starts = make([]starts, len(p.groups))
 }
 
@@ -89,7 +88,7 @@ func (q *queue) unpark() {
 
 // drop forgets a step that was popped: it has been done, or is not doable any more.
 func (t *deployment) drop(n int32) {
-	t.queue.listed[n] = false
+	t.step[n] &^= queued
 	if at := &t.plan.nodes[n]; at.kind == hostStart {
 		t.queue.starts[at.group].out--
 		t.queue.feed(at.group)
@@ -131,7 +130,7 @@ func (q *queue) push(n int32) {
 }
 
 // pop takes the step whose turn is first from the heap, and returns false if the heap is empty. The
-// step stays listed until drop, also while it is parked.
+// step stays queued until drop, also while it is parked.
 func (q *queue) pop() (int32, bool) {
 	if len(q.heap) == 0 {
 		return 0, false

@@ -35,7 +35,7 @@ func randomDefinition(t *rapid.T) Definition {
 func randomStage(t *rapid.T, d Definition, name string) Stage {
 	s := hostStage(name, randomAfter(t, d, len(d.Stages)))
 	s.Queue = rapid.SampledFrom([]Queue{FIFO, FIFO, Latest, NoQueue}).Draw(t, "queue")
-	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold}).Draw(t, "onFailure")
+	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold, RollBack, RollBack}).Draw(t, "onFailure")
 	s.Windows, s.Approval = randomWindows(t), randomApproval(t)
 	s.Chain = chain([]string{HostReplicated, HostDeployed, HostTested}[:rapid.IntRange(0, 3).Draw(t, "chain")]...)
 	s.Bake, s.Gates = randomBake(t), randomGates(t)
@@ -102,7 +102,7 @@ func randomGroup(t *rapid.T, s *Stage, name string) Group {
 	}
 	g = s.Groups[len(s.Groups)-1]
 	s.Groups = s.Groups[:len(s.Groups)-1]
-	g.Waves = randomWaves(t)
+	g.Waves, g.CatchUp = randomWaves(t), rapid.IntRange(0, 2).Draw(t, "joining") == 0
 	return g
 }
 
@@ -228,7 +228,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 			s.Bake = randomBake(t)
 		}
 	case "onFailure":
-		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold}).Draw(t, "onFailure")
+		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Hold, RollBack}).Draw(t, "onFailure")
 	case "windows":
 		s.Windows = randomWindows(t)
 	case "approval":

@@ -76,7 +76,7 @@ func (r *refusing) waves(t *deployment, stage int32) {
 			continue
 		}
 		if later == nil {
-			later = newWalk(&r.next.graph, r.e.known(t, r.next, t.facts()))
+			later = r.e.walkOn(t, r.next)
 		}
 		h, what := moved[0], "would be skipped"
 		at := slices.IndexFunc(moved, func(h int32) bool { return t.wouldSkip(r.next, later, h) })

@@ -4,105 +4,191 @@ import (
 	"container/heap"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// PlanStep is one line of `waybill plan`: a step that ship would do, in virtual time.
+// Scenario is what a simulation assumes.
+type Scenario struct {
+	Now      time.Time                   // at which virtual time is zero
+	Revision int64                       // of one more deployment
+	Label    string                      // of the revision
+	After    time.Duration               // when that deployment is created
+	Duration func(StepKey) time.Duration // how long a step's action takes; a negative time counts as zero
+	Fail     []Failing                   // steps of that deployment that fail
+}
+
+// Failing names steps that fail.
+type Failing struct {
+	Target string // full path of a stage, group or host
+	Event  string // "": of a host host-deployed, of a stage that builds build-completed
+}
+
+// fails reports whether a step is among those that fail.
+func (f Failing) fails(k StepKey) bool {
+	if !covers(f.Target, "", stepName{target: k.Target}) {
+		return false
+	}
+	return k.Event == f.Event || f.Event == "" && (k.Event == HostDeployed || k.Event == BuildCompleted)
+}
+
+// Schedule is what a simulation expects.
+type Schedule struct {
+	Deployment int64         // the one that it created
+	Steps      []PlanStep    // of all deployments, in the order of their ends
+	Ends       []ExpectedEnd // of the deployments that were active or created, oldest first
+}
+
+// PlanStep is a step that would be done, or what would follow from a failure, in virtual time.
 type PlanStep struct {
 	StepKey
 	Start, End time.Duration
 	Work       bool
+	Failed     bool `json:"failed,omitempty"`     // the scenario says so
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
+	// Source is what the time of work is known from: host, its median there; step, its median on any
+	// host; definition, for a bake; "" if it is not known. Callers of Simulate set it.
+	Source string `json:"source,omitempty"`
+	// Critical is set for work on the critical path: were it shorter, the end would come sooner.
+	Critical bool `json:"critical,omitempty"`
 	// Reason is why a stage or a part of it starts later than what is before it has ended: approvals
-	// that it needs, whose time counts as nothing, and a window that it waits for.
+	// that it needs, whose time counts as nothing, and a window or a freeze that it waits for. Of an
+	// event that is no step it says what happens.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Simulate runs the engine on virtual time from now on for a new deployment of revision, with the
-// given duration per step. It changes nothing: the run is of an empty pipeline under the version in
-// force, so that what others are doing just now is left out, and so is a freeze. Every approval is
-// given at once.
-func (e *Engine) Simulate(revision int64, now time.Time, duration func(StepKey) time.Duration) ([]PlanStep, error) {
-	version, plan := e.Current()
-	if plan == nil {
-		return nil, fmt.Errorf("simulate pipeline %s: no definition is in force", e.pipeline)
+// ExpectedEnd is how a deployment ends, or where it stops.
+type ExpectedEnd struct {
+	Deployment int64         `json:"deployment"`
+	Label      string        `json:"label"`            // of its revision
+	Status     Status        `json:"status"`           // active: it stops
+	At         time.Duration `json:"at"`               // of the end; of what stops, 0
+	Reason     string        `json:"reason,omitempty"` // why it stops, or failed
+	Who        string        `json:"who,omitempty"`    // the command that can change that
+}
+
+// Simulate runs the engine on virtual time, from its present state, with one more deployment: every
+// action succeeds after its duration but for those that fail by the scenario, and every approval is
+// given as soon as it is asked for. Actions that are live have been so since their claims. The engine
+// must be discarded afterwards. What waits for longer than two years stops.
+func (e *Engine) Simulate(x Scenario) (Schedule, error) {
+	if e.plans[e.version] == nil {
+		return Schedule{}, fmt.Errorf("simulate pipeline %s: no definition is in force", e.pipeline)
 	}
-	s := newSimulation(version, plan, now, duration)
-	maps.Copy(s.engine.late, e.late)
-	return s.run(revision)
+	s := &simulation{Scenario: x, engine: e, waited: map[StepKey]string{}, ended: map[int64]time.Duration{}}
+	for _, t := range e.active {
+		s.before = append(s.before, t.number)
+		if err := s.approve(t); err != nil {
+			return Schedule{}, err
+		}
+		s.resume(t)
+	}
+	return s.run()
 }
 
-// Simulate does what Engine.Simulate does for a definition that is not in force yet.
-func (p *Graph) Simulate(now time.Time, duration func(StepKey) time.Duration) ([]PlanStep, error) {
-	return newSimulation(1, p, now, duration).run(1)
-}
-
-// simulation is an engine whose actions all succeed after a known time.
+// simulation is an engine whose actions end after a known time.
 type simulation struct {
-	engine   *Engine
-	start    time.Time                   // at which virtual time is zero
-	duration func(StepKey) time.Duration // how long a step's action takes
-	waited   map[stepName]string         // steps that waited for a window, with the reason
-	live     byEnd                       // actions that have not ended
-	begun    int                         // how many actions began
-	done     []PlanStep                  // in the order of their ends
-}
-
-// newSimulation returns a simulation under one version. The version is put in force directly, since
-// there is no log with a row that defines it.
-func newSimulation(version int, plan *Graph, start time.Time, duration func(StepKey) time.Duration) *simulation {
-	s := &simulation{engine: New(plan.def.Pipeline), start: start, duration: duration, waited: map[stepName]string{}}
-	s.engine.AddVersion(version, plan)
-	s.engine.version = version
-	return s
-}
-
-// run alternates passes with the end of the step that ends next, or with the opening of a window,
-// until nothing is live and no window is waited for.
-func (s *simulation) run(revision int64) ([]PlanStep, error) {
-	s.external(revision)
-	created := Entry{Deployment: 1, Target: s.engine.pipeline, Event: DeploymentCreated, Class: Note, Revision: revision}
-	if err := s.apply(created); err != nil {
-		return nil, err
-	}
-	if err := s.approve(); err != nil {
-		return nil, err
-	}
-	for now := time.Duration(0); ; {
-		decision, err := s.engine.Decide(s.start.Add(now), 1<<30)
-		if err != nil {
-			return nil, err
-		}
-		s.begin(decision, now)
-		s.noteWaits(now)
-		opens := decision.Wake.Sub(s.start)
-		switch waits := !decision.Wake.IsZero(); {
-		case waits && (len(s.live) == 0 || opens < s.live[0].End):
-			if opens > farthest {
-				return nil, fmt.Errorf("simulate pipeline %s: no window opens within %d days", s.engine.pipeline, farthest/(24*time.Hour))
-			}
-			now = opens
-			continue
-		case len(s.live) == 0:
-			return s.done, s.check()
-		}
-		next := heap.Pop(&s.live).(running).PlanStep
-		now = next.End
-		if err := s.end(next, revision); err != nil {
-			return nil, err
-		}
-	}
+	Scenario
+	engine *Engine
+	before []int64                 // deployments that were active
+	made   int64                   // the deployment of the scenario; 0 before it was created
+	waited map[StepKey]string      // steps that waited for a window or a freeze, with the reason
+	ended  map[int64]time.Duration // when deployments ended
+	live   byEnd                   // actions that have not ended
+	begun  int                     // how many actions began
+	done   []PlanStep              // in the order of their ends
 }
 
 // farthest bounds the virtual time, for windows that never open.
 const farthest = 2 * 366 * 24 * time.Hour
 
-// approve gives every approval that the deployment needs.
-func (s *simulation) approve() error {
-	t := s.engine.deployments[1]
+// run alternates passes with what comes next: the ends of actions, the opening of a window, or the
+// creation of the deployment.
+func (s *simulation) run() (Schedule, error) {
+	for now := time.Duration(0); ; {
+		if s.made == 0 && now >= s.After {
+			if err := s.create(now); err != nil {
+				return Schedule{}, err
+			}
+		}
+		decision, err := s.engine.Decide(s.Now.Add(now), 1<<30)
+		if err != nil {
+			return Schedule{}, err
+		}
+		if err := s.begin(decision, now); err != nil {
+			return Schedule{}, err
+		}
+		s.noteWaits(decision, now)
+		next, ok := s.next(decision)
+		if !ok || next > farthest {
+			return s.schedule(), nil
+		}
+		now = next
+		for len(s.live) > 0 && s.live[0].End <= now {
+			if err := s.end(heap.Pop(&s.live).(running).PlanStep); err != nil {
+				return Schedule{}, err
+			}
+		}
+	}
+}
+
+// next returns the time of what comes next, and false if nothing does.
+func (s *simulation) next(d Decision) (at time.Duration, ok bool) {
+	sooner := func(t time.Duration) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	if s.made == 0 {
+		sooner(s.After)
+	}
+	if len(s.live) > 0 {
+		sooner(s.live[0].End)
+	}
+	if !d.Wake.IsZero() {
+		sooner(d.Wake.Sub(s.Now))
+	}
+	return at, ok
+}
+
+// create makes the deployment, and registers artifacts that are built elsewhere.
+func (s *simulation) create(now time.Duration) error {
+	def := s.engine.plans[s.engine.version].def
+	for i := range def.Stages {
+		if b := def.Stages[i].Build; b != nil && b.External {
+			s.register(s.Revision, b)
+		}
+	}
+	s.made = 1
+	if n := len(s.engine.order); n > 0 {
+		s.made = s.engine.order[n-1].number + 1
+	}
+	row := Entry{Deployment: s.made, Target: s.engine.pipeline, Event: DeploymentCreated, Class: Note, Revision: s.Revision}
+	var err error
+	if row.Detail, err = json.Marshal(createdDetail{Label: s.Label}); err != nil {
+		return err
+	}
+	if err := s.apply(row, now); err != nil {
+		return err
+	}
+	return s.approve(s.engine.deployments[s.made])
+}
+
+// resume puts the live actions of a deployment into the simulation.
+func (s *simulation) resume(t *deployment) {
+	for n := range t.plan.nodes {
+		name := stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}
+		if l, ok := t.live[name]; ok {
+			key := StepKey{t.number, name.target, name.event}
+			since := min(0, l.since.Sub(s.Now))
+			s.push(PlanStep{StepKey: key, Start: since, End: max(0, since+s.Duration(key)), Work: true})
+		}
+	}
+}
+
+// approve gives every approval that a deployment needs.
+func (s *simulation) approve(t *deployment) error {
 	for i := range t.plan.stages {
 		want := t.plan.def.Stages[i].Approval
 		if want == nil {
@@ -113,9 +199,9 @@ func (s *simulation) approve() error {
 			if len(want.By) > 0 {
 				by = want.By[k]
 			}
-			given := Entry{Deployment: 1, Target: t.plan.stages[i].path, Event: ApprovalGiven, Class: Note}
+			given := Entry{Deployment: t.number, Target: t.plan.stages[i].path, Event: ApprovalGiven, Class: Note}
 			given.Detail, _ = json.Marshal(endDetail{By: by}) // a plain struct of strings always marshals
-			if err := s.apply(given); err != nil {
+			if err := s.apply(given, 0); err != nil {
 				return err
 			}
 		}
@@ -123,13 +209,19 @@ func (s *simulation) approve() error {
 	return nil
 }
 
-// noteWaits remembers which steps wait for a window.
-func (s *simulation) noteWaits(now time.Duration) {
-	t := s.engine.deployments[1]
-	at := s.start.Add(now)
-	for _, n := range t.candidates() {
-		if name := (stepName{t.plan.target(n), t.plan.nodes[n].event}); s.engine.check(t, n, at).why == isClosed && s.waited[name] == "" {
-			s.waited[name] = openingText(t.plan.stages[t.plan.nodes[n].stage].windows, at)
+// noteWaits remembers which steps wait for a window or for the end of a freeze.
+func (s *simulation) noteWaits(d Decision, now time.Duration) {
+	if d.Blocked[isClosed.String()]+d.Blocked[isFrozen.String()] == 0 {
+		return
+	}
+	at := s.Now.Add(now)
+	for _, t := range s.engine.active {
+		for _, n := range t.candidates() {
+			b := s.engine.check(t, n, at)
+			key := StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event}
+			if (b.why == isClosed || b.why == isFrozen) && s.waited[key] == "" {
+				s.waited[key], _ = (&explanation{e: s.engine, t: t, now: at}).admissionText(n, b)
+			}
 		}
 	}
 }
@@ -137,24 +229,16 @@ func (s *simulation) noteWaits(now time.Duration) {
 // reason returns the Reason of a step that is complete.
 func (s *simulation) reason(row Entry) string {
 	var reasons []string
-	stage, _, _, _ := s.engine.plans[s.engine.version].def.Find(row.Target)
-	if row.Event == StageStarted && stage.Approval != nil {
-		reasons = append(reasons, ApprovalState{Count: stage.Approval.Count}.String())
+	if row.Event == StageStarted {
+		stage, _, _, _ := s.engine.plans[s.engine.version].def.Find(row.Target)
+		if stage != nil && stage.Approval != nil {
+			reasons = append(reasons, ApprovalState{Count: stage.Approval.Count}.String())
+		}
 	}
-	if waited := s.waited[stepName{row.Target, row.Event}]; waited != "" {
+	if waited := s.waited[StepKey{row.Deployment, row.Target, row.Event}]; waited != "" {
 		reasons = append(reasons, waited)
 	}
 	return strings.Join(reasons, "; ")
-}
-
-// external registers the artifacts that are built elsewhere. A simulation assumes that they exist.
-func (s *simulation) external(revision int64) {
-	def := s.engine.plans[s.engine.version].def
-	for i := range def.Stages {
-		if b := def.Stages[i].Build; b != nil && b.External {
-			s.register(revision, b)
-		}
-	}
 }
 
 // register registers the artifacts of a build, as a successful build does.
@@ -163,47 +247,181 @@ func (s *simulation) register(revision int64, b *Build) {
 		s.engine.artifacts[revision] = map[string]json.RawMessage{}
 	}
 	for _, a := range b.Artifacts {
-		s.engine.artifacts[revision][a.Label] = json.RawMessage("{}")
+		if s.engine.artifacts[revision][a.Label] == nil {
+			s.engine.artifacts[revision][a.Label] = json.RawMessage("{}")
+		}
 	}
 }
 
-// begin puts a decision's markers and actions into the plan. A step of unknown or negative
-// duration takes no time.
-func (s *simulation) begin(d Decision, now time.Duration) {
+// begin takes what a pass decided: markers and consequences are done at once, actions begin or end.
+func (s *simulation) begin(d Decision, now time.Duration) error {
 	for _, row := range d.Entries {
-		if row.Class == Fact {
-			s.done = append(s.done, PlanStep{StepKey: StepKey{row.Deployment, row.Target, row.Event}, Start: now, End: now, Reason: s.reason(row)})
+		step := PlanStep{StepKey: StepKey{row.Deployment, row.Target, row.Event}, Start: now, End: now}
+		switch {
+		case row.Class == Fact:
+			step.Reason = s.reason(row)
+		case row.Event == DeploymentCreated:
+			t := s.engine.deployments[row.Deployment]
+			step.Reason = detail[createdDetail](row).Kind + " to " + t.label
+			if err := s.approve(t); err != nil {
+				return err
+			}
+		default:
+			step.Reason = consequences[row.Event]
+		}
+		if row.Class == Fact || step.Reason != "" {
+			s.done = append(s.done, step)
+		}
+		if t := s.engine.deployments[row.Deployment]; t != nil && t.status != StatusActive {
+			s.ended[t.number] = now
 		}
 	}
 	for _, w := range d.Work {
-		s.begun++
-		step := PlanStep{StepKey: w.StepKey, Start: now, End: now + max(0, s.duration(w.StepKey)), Work: true}
-		heap.Push(&s.live, running{step, s.begun})
+		s.push(PlanStep{StepKey: w.StepKey, Start: now, End: now + max(0, s.Duration(w.StepKey)), Work: true})
 	}
+	for _, k := range d.Cancel {
+		if err := s.cancel(k, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// end completes a step.
-func (s *simulation) end(step PlanStep, revision int64) error {
-	s.done = append(s.done, step)
-	if step.Event == BuildCompleted {
-		stage, _, _, _ := s.engine.plans[s.engine.version].def.Find(step.Target)
-		s.register(revision, stage.Build)
+// consequences says in words what rows that are no steps mean. Rows without words are not shown.
+var consequences = map[string]string{
+	HostFailureTolerated: "the failure is tolerated",
+	GroupFailed:          "the group fails",
+	StageFailed:          "the stage fails",
+	PipelineFailed:       "the deployment fails",
+	PipelineSuperseded:   "the deployment is superseded",
+	PipelineCanceled:     "the deployment is canceled",
+	RevisionRejected:     "the revision is rejected",
+}
+
+// push begins an action.
+func (s *simulation) push(step PlanStep) {
+	s.begun++
+	heap.Push(&s.live, running{step, s.begun})
+}
+
+// cancel ends a live action that a pass wants ended.
+func (s *simulation) cancel(k StepKey, now time.Duration) error {
+	for i := range s.live {
+		if s.live[i].StepKey != k {
+			continue
+		}
+		heap.Remove(&s.live, i)
+		return s.note(k, StepCanceled, now)
 	}
-	return s.apply(Entry{Deployment: 1, Target: step.Target, Event: step.Event, Class: Fact})
+	return nil
+}
+
+// end completes a step, or fails it if the scenario says so.
+func (s *simulation) end(step PlanStep) error {
+	t := s.engine.deployments[step.Deployment]
+	for _, f := range s.Fail {
+		step.Failed = step.Failed || step.Deployment == s.made && f.fails(step.StepKey)
+	}
+	s.done = append(s.done, step)
+	if step.Failed {
+		return s.note(step.StepKey, StepFailed, step.End)
+	}
+	if step.Event == BuildCompleted {
+		if stage, _, _, _ := t.plan.def.Find(step.Target); stage != nil && stage.Build != nil {
+			s.register(t.revision, stage.Build)
+		}
+	}
+	return s.apply(Entry{Deployment: step.Deployment, Target: step.Target, Event: step.Event, Class: Fact}, step.End)
+}
+
+// note ends a step otherwise than by its fact.
+func (s *simulation) note(k StepKey, event string, now time.Duration) error {
+	text, err := json.Marshal(StepDetail{Event: k.Event, Error: "assumed to fail"})
+	if err != nil {
+		return err
+	}
+	return s.apply(Entry{Deployment: k.Deployment, Target: k.Target, Event: event, Class: Note, Detail: text}, now)
 }
 
 // apply folds a row at the next position of the simulation's own log.
-func (s *simulation) apply(row Entry) error {
-	row.Pipeline, row.Seq = s.engine.pipeline, s.engine.seq+1
+func (s *simulation) apply(row Entry, now time.Duration) error {
+	row.Pipeline, row.Seq, row.At = s.engine.pipeline, s.engine.seq+1, s.Now.Add(now)
 	return s.engine.Apply(row)
 }
 
-// check returns an error unless the deployment has finished: without failures it must.
-func (s *simulation) check() error {
-	if t := s.engine.deployments[1]; t.status != StatusFinished {
-		return fmt.Errorf("simulate pipeline %s: the deployment stops at %s", s.engine.pipeline, t.plan.name(t.fronts().of(t.plan.end)))
+// schedule returns what was found, once nothing happens any more.
+func (s *simulation) schedule() Schedule {
+	found := Schedule{Deployment: s.made, Steps: s.done}
+	s.markCritical()
+	at := s.Now
+	if len(s.done) > 0 {
+		at = at.Add(s.done[len(s.done)-1].End)
 	}
-	return nil
+	was := map[int64]bool{}
+	for _, number := range s.before {
+		was[number] = true
+	}
+	for _, t := range s.engine.order {
+		if !was[t.number] && t.number < s.made {
+			continue
+		}
+		end := ExpectedEnd{Deployment: t.number, Label: t.label, Status: t.status, At: s.ended[t.number], Reason: t.reason}
+		if t.status == StatusActive {
+			end.Reason, end.Who = s.stops(t.number, at)
+		}
+		found.Ends = append(found.Ends, end)
+	}
+	return found
+}
+
+// stops returns why a deployment that is active goes no further.
+func (s *simulation) stops(number int64, now time.Time) (reason, who string) {
+	for _, step := range s.engine.Explain(number, now) {
+		if step.State != StateWaiting {
+			continue
+		}
+		if reason == "" {
+			reason, who = step.Reason, step.Who
+		}
+		if !strings.HasPrefix(step.Reason, "waits for ") { // what is waited for has a reason of its own
+			return step.Reason, step.Who
+		}
+	}
+	return reason, who
+}
+
+// markCritical marks the work that the end of the scenario's deployment depends on: what ended last, and before it each
+// time what ended when that began, the nearest in the graph first.
+func (s *simulation) markCritical() {
+	last := -1
+	for i := range s.done {
+		if step := &s.done[i]; step.Work && step.Deployment == s.made && (last < 0 || step.End >= s.done[last].End) {
+			last = i
+		}
+	}
+	for last >= 0 {
+		step := &s.done[last]
+		step.Critical = true
+		before, near := -1, -1
+		for i := last - 1; i >= 0 && s.done[i].End >= step.Start; i-- {
+			if n := nearness(s.done[i].StepKey, step.StepKey); s.done[i].Work && s.done[i].End == step.Start && n > near {
+				before, near = i, n
+			}
+		}
+		last = before
+	}
+}
+
+// nearness returns how many parts the targets of two steps have in common; more for the same deployment.
+func nearness(a, b StepKey) (n int) {
+	x, y := strings.Split(a.Target, "/"), strings.Split(b.Target, "/")
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	if a.Deployment == b.Deployment {
+		n += len(y) + 1
+	}
+	return n
 }
 
 // running is a step under way. order makes steps that end at the same time end in the order in

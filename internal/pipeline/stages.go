@@ -66,6 +66,17 @@ func (d *Definition) region(first, last int) []int32 {
 	return stages
 }
 
+// ExternalArtifacts returns the artifacts that come from outside, in file order.
+func (d *Definition) ExternalArtifacts() []Artifact {
+	var all []Artifact
+	for i := range d.Stages {
+		if b := d.Stages[i].Build; b != nil && b.External {
+			all = append(all, b.Artifacts...)
+		}
+	}
+	return all
+}
+
 // ArtifactFor returns the label of the artifact that a host of a stage gets: its arch, else the
 // only one that is built before the stage; "" when the choice is empty or ambiguous.
 func (d *Definition) ArtifactFor(stage string, h *Host) string {

@@ -26,12 +26,18 @@ type DeploymentState struct {
 	// lifts it.
 	Held   string `json:"held,omitempty"`
 	Resume string `json:"resume,omitempty"`
+	// HeldStages names the stages that are held while the deployment itself is not.
+	HeldStages []string `json:"heldStages,omitempty"`
+	// Rejected means that its revision was rejected, which also holds it.
+	Rejected bool `json:"rejected,omitempty"`
 	// Until is the stage that it goes no further than, until what is beyond is resumed.
 	Until string `json:"until,omitempty"`
 	// Approvals lists the stages that wait for people.
 	Approvals []ApprovalState `json:"approvals,omitempty"`
 	// By is the deployment that superseded it; 0 for none.
 	By int64 `json:"by,omitempty"`
+	// RolledBackBy is the newest rollback that undoes it; 0 for none.
+	RolledBackBy int64 `json:"rolledBackBy,omitempty"`
 	// Reason is the text of the last status row.
 	Reason string `json:"reason,omitempty"`
 	// Done counts the facts that are recorded, markers too, of the Total that G has. Elided and
@@ -71,7 +77,7 @@ type StepState struct {
 	// not looked at. Who is the command, or the person, that can change it.
 	Reason string    `json:"reason,omitempty"`
 	Who    string    `json:"who,omitempty"`
-	At     time.Time `json:"at,omitzero"`    // of its last entry
+	At     time.Time `json:"at,omitzero"`    // of its last entry; see Engine.Explain
 	Work   bool      `json:"work,omitempty"` // takes an action, else a marker
 	Wave   int32     `json:"wave,omitempty"` // number of the wave, for steps of waves and of their hosts
 }
@@ -104,26 +110,41 @@ func (e *Engine) state(t *deployment) DeploymentState {
 		Deployment: t.number, Revision: t.revision, Label: t.label, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
 		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), Approvals: t.pendingApprovals(), CreatedAt: t.created, EndedAt: t.ended,
 	}
+	for _, other := range e.order {
+		if other.undoes == t {
+			s.RolledBackBy = other.number
+		}
+	}
 	if h, ok := t.heldAt(-1); t.status != StatusActive && t.status != StatusFailed {
 		return s
 	} else if ok {
-		s.Held, s.Resume = h.String(), "waybill deployment resume "+e.label(t)
+		s.Held, s.Resume = h.String(), e.resumeCommand(t, -1)
+		if s.Rejected = h.rejected; h.rejected {
+			s.Held = "revision rejected " + s.Held
+		}
 		return s
 	}
 	for _, target := range sortedKeys(t.held) {
-		if _, there := t.plan.targets[target]; there { // otherwise its stage has left the pipeline
+		if _, there := t.plan.targets[target]; !there {
+			continue // its stage has left the pipeline
+		}
+		if s.Held == "" {
 			s.Held = t.plan.short(target) + " " + t.held[target].String()
 			s.Resume = "waybill deployment resume " + e.label(t) + " " + t.plan.short(target)
-			break
 		}
+		s.HeldStages = append(s.HeldStages, t.plan.short(target))
 	}
 	return s
 }
 
-// resumeCommand returns the command that lets a stage of a held or bounded deployment start.
+// resumeCommand returns the command that lets a stage (or, for -1, the deployment) start again, if
+// it is held or bounded, or the revision was rejected.
 func (e *Engine) resumeCommand(t *deployment, stage int32) string {
+	if t.rejected != nil {
+		return "waybill revision accept " + e.pipeline + " " + t.label
+	}
 	command := "waybill deployment resume " + e.label(t)
-	if _, whole := t.held[t.plan.def.Pipeline]; whole {
+	if _, whole := t.held[t.plan.def.Pipeline]; whole || stage < 0 {
 		return command
 	}
 	if path := t.plan.stages[stage].path; t.held[path] != (hold{}) {

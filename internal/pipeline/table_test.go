@@ -4,12 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/cron"
 )
 
 // line is a graph 0 → 1 → … → n-1.
@@ -84,7 +80,7 @@ func TestEdges3(t *testing.T) {
 			z := "–"
 			if y < 3 {
 				z = "1"
-				if w.later[g.component[y]] {
+				if w.is(y, overtaken) {
 					z = "0"
 				}
 			}
@@ -245,63 +241,5 @@ func TestRowsMustFollow(t *testing.T) {
 		if err := w.engine.Apply(row); err == nil {
 			t.Errorf("%s: applied", name)
 		}
-	}
-}
-
-// TestSimulateRunsOnVirtualTime: build 6 s; beta 7 s; prod: elm, then fir, beside yew.
-func TestSimulateRunsOnVirtualTime(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, greeter())
-	before := w.engine.Seq()
-	steps, err := w.engine.Simulate(1, noon, func(k StepKey) time.Duration {
-		return map[string]time.Duration{BuildCompleted: 6 * time.Second, HostDeployed: 6 * time.Second, HostTested: time.Second}[k.Event]
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(steps) != 36 || w.engine.Seq() != before {
-		t.Fatalf("%d steps, want 36", len(steps))
-	}
-	ends := map[string]time.Duration{}
-	for _, s := range steps {
-		if s.Event == HostFinished || s.Event == PipelineFinished {
-			ends[s.Target] = s.End
-		}
-	}
-	want := map[string]time.Duration{"greeter/beta/all/oak": 13 * time.Second, "greeter/prod/east/elm": 20 * time.Second,
-		"greeter/prod/west/yew": 20 * time.Second, "greeter/prod/east/fir": 27 * time.Second, "greeter": 27 * time.Second}
-	if fmt.Sprint(ends) != fmt.Sprint(want) {
-		t.Errorf("ends %v, want %v", ends, want)
-	}
-}
-
-// TestSimulateMeetsWindowsAndApprovals: a plan waits for the opening of a window, and takes approvals as given.
-func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
-	t.Parallel()
-	d := greeter()
-	d.Stages[2].Windows = []Window{{Kind: cron.Allow, Schedule: "0 15 * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}}
-	d.Stages[2].Approval = &Approval{Count: 2, By: []string{"ana", "bob"}}
-	want := map[string]string{"greeter/prod stage-started": "approval 0 of 2; window opens Mon 15:00 UTC", "greeter/prod/east/elm host-started": ""}
-	found := 0
-	steps, err := compiled(t, d).Simulate(noon, func(StepKey) time.Duration { return time.Minute })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range steps {
-		reason, known := want[s.Target+" "+s.Event]
-		if !known {
-			continue
-		}
-		found++
-		if s.Start != time.Hour || s.Reason != reason {
-			t.Errorf("%s %s starts at %s, %q, want 1h, %q", s.Target, s.Event, s.Start, s.Reason, reason)
-		}
-	}
-	if found != len(want) {
-		t.Errorf("%d of %d starts", found, len(want))
-	}
-	d.Stages[2].Windows[0] = Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
-	if _, err := compiled(t, d).Simulate(noon, func(StepKey) time.Duration { return time.Minute }); err == nil {
-		t.Error("a window that never opens is not reported")
 	}
 }

@@ -32,6 +32,8 @@ import (
 //	retry, skip, hold, resume, until, cancel   "N [TARGET [EVENT]]"
 //	approve, reject   "N STAGE [by NAME]"; ana registered every revision
 //	freeze [DURATION], thaw   of the pipeline
+//	rollback [TARGET]
+//	reject-revision rN, accept-revision rN
 //	clock TIME        moves the time to "2026-03-02T14:00"
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
@@ -39,7 +41,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 // TestEveryDecisionIsTold checks that the tests or their transcripts name each of the decisions R1 to
-// R25 of docs/design/deployments.md. A transcript that begins with another heading of that page, such
+// R26 of docs/design/deployments.md. A transcript that begins with another heading of that page, such
 // as Batches, shows what is written there.
 func TestEveryDecisionIsTold(t *testing.T) {
 	t.Parallel()
@@ -57,7 +59,7 @@ func TestEveryDecisionIsTold(t *testing.T) {
 			all.Write(text)
 		}
 	}
-	for n := 1; n <= 25; n++ {
+	for n := 1; n <= 26; n++ {
 		if !regexp.MustCompile(fmt.Sprintf(`\bR%d\b`, n)).MatchString(all.String()) {
 			t.Errorf("no test names R%d", n)
 		}
@@ -112,6 +114,12 @@ func (p *player) command(block []string) {
 		p.list()
 	case "retry", "skip", "hold", "resume", "until", "cancel", "approve", "reject", "alarm":
 		p.person(words)
+	case "rollback":
+		p.rollback(words[1:])
+	case "catch-up":
+		p.catchUp(words[1:])
+	case "reject-revision", "accept-revision":
+		p.judge(words)
 	case "freeze", "thaw":
 		p.freeze(words)
 	case "clock":
@@ -179,6 +187,8 @@ func (p *player) stage(name string, words []string) Stage {
 			s.Queue = Queue(value)
 		case "hold":
 			s.OnFailure = Hold
+		case "rollback":
+			s.OnFailure = RollBack
 		case "window": // window=Allow,0_9_*_*_1-5,7h,Europe/Stockholm,reason
 			w := strings.Split(strings.ReplaceAll(value, "_", " "), ",")
 			length, err := time.ParseDuration(w[2])
@@ -222,6 +232,8 @@ func (p *player) group(name string, words []string) Group {
 			g.MaxParallel = limit(value)
 		case key == "failed":
 			g.MaxFailed = limit(value)
+		case key == "joining":
+			g.CatchUp = value == "catch-up"
 		case key == "waves":
 			g.Waves = &Waves{}
 			for _, size := range strings.Split(value, ",") {
@@ -450,10 +462,7 @@ func (p *player) person(words []string) {
 	}
 	rows, err := p.engine.Command(c)
 	if err != nil {
-		p.say("%s: %s", fault.CodeOf(err), err)
-		if hint := fault.HintOf(err); hint != "" {
-			p.say("  %s", hint)
-		}
+		p.refusal(err)
 		return
 	}
 	for _, row := range rows {
@@ -485,4 +494,56 @@ func (p *player) freeze(words []string) {
 	}
 	p.fold(row)
 	p.row(row)
+}
+
+func (p *player) judge(words []string) {
+	judge := p.engine.Reject
+	if words[0] == "accept-revision" {
+		judge = p.engine.Accept
+	}
+	row, err := judge(number(words[1]), words[1][1:], "ana", "looking")
+	if err != nil {
+		p.refusal(err)
+		return
+	}
+	p.fold(row)
+	p.row(row)
+}
+
+// refusal prints why a command is refused, and what to do instead.
+func (p *player) refusal(err error) {
+	p.say("%s: %s", fault.CodeOf(err), err)
+	if hint := fault.HintOf(err); hint != "" {
+		p.say("  %s", hint)
+	}
+}
+
+func (p *player) catchUp(words []string) {
+	c := CatchUp{By: "ana", Reason: "joined"}
+	if len(words) > 0 {
+		c.Target = "shop/" + words[0]
+	}
+	rows, err := p.engine.CatchUp(c)
+	if err != nil {
+		p.refusal(err)
+		return
+	}
+	p.fold(rows[0])
+	p.row(rows[0])
+}
+
+func (p *player) rollback(words []string) {
+	c := Rollback{By: "ana", Reason: "errors"}
+	if len(words) > 0 {
+		c.Target = "shop/" + words[0]
+	}
+	rows, err := p.engine.Rollback(c)
+	if err != nil {
+		p.refusal(err)
+		return
+	}
+	for _, row := range rows {
+		p.fold(row)
+		p.row(row)
+	}
 }

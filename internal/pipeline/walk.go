@@ -1,15 +1,23 @@
 package pipeline
 
-// bits is what is known of one step of a deployment. The first four come from the log; resolved is
-// computed from them. A step without bits is open and not yet reached, doable, or elided.
+import "slices"
+
+// bits is what is known of one step of a deployment. The first four come from the log, and those
+// after them are computed from them; queued is the queue's own. One byte for each step is all that a
+// deployment keeps of a host, since there may be 100,000 hosts.
 type bits uint8
 
 const (
-	complete bits = 1 << iota // its fact is in the log
-	claimed                   // its action is live
-	failed                    // its action failed, and no retry was requested
-	excluded                  // by an edit, a skip or a tolerated failure
-	resolved                  // complete, or elided and walked through
+	complete  bits = 1 << iota // its fact is in the log
+	claimed                    // its action is live
+	failed                     // its action failed, and no retry was requested
+	excluded                   // by an edit, a skip or a tolerated failure
+	resolved                   // complete, or elided and walked through
+	overtaken                  // a step strictly after it is complete or claimed, so it is not new
+	entered                    // of the first of a component's steps: everything strictly before it is resolved
+	queued                     // the queue has it
+
+	fromLog = complete | claimed | failed | excluded
 )
 
 // walk keeps, for one deployment, which steps are new, elided, resolved and
@@ -17,15 +25,13 @@ const (
 // O(V+E) over a whole deployment, because each only ever resolves or elides
 // more; the end of a claim without a fact is the exception (see unclaim).
 //
-// The counts are kept per component and not per step, since "strictly after" is a relation of
-// components. A component is entered when wait reaches zero. Then everything strictly before its
+// Components are entered, and not steps, since "strictly after" is a relation of components. A
+// component is entered when no edge into it waits any more. Then everything strictly before its
 // steps is resolved, which is what makes them ready (R9).
 type walk struct {
-	g     *adjacency
-	step  []bits
-	later []bool  // per component: a step strictly after it is complete or claimed, so it is not new
-	wait  []int32 // per component: edges into it from components that are not wholly resolved
-	open  []int32 // per component: unresolved members
+	g    *adjacency
+	step []bits
+	wait []int32 // per join: edges into it from components that are not wholly resolved
 
 	done    int     // complete steps
 	elided  int     // elided steps
@@ -46,20 +52,11 @@ func newWalk(g *adjacency, known []bits) *walk {
 // restart computes everything again from the four given bits. It costs O(V+E) and is for rows that
 // may make elided or resolved steps open again, which the counts cannot follow.
 func (w *walk) restart() {
-	n := w.g.members.count()
-	w.later, w.wait, w.open = make([]bool, n), make([]int32, n), make([]int32, n)
+	w.wait = append(w.wait[:0], w.g.in...)
 	w.done, w.elided, w.passed, w.fresh, w.pending = 0, 0, 0, nil, nil
 	w.epoch++
 	for s := range int32(w.g.size()) {
-		w.step[s] &^= resolved
-		w.open[w.g.component[s]]++
-		for _, t := range w.g.next.of(s) {
-			if w.g.component[t] != w.g.component[s] {
-				w.wait[w.g.component[t]]++
-			}
-		}
-	}
-	for s := range int32(w.g.size()) {
+		w.step[s] &= fromLog
 		switch {
 		case w.step[s]&complete != 0:
 			w.done++
@@ -67,8 +64,6 @@ func (w *walk) restart() {
 			w.elided++
 		}
 	}
-	// The counts above must be complete before the first step is resolved: resolve lowers open, and
-	// a component whose edges were not counted yet would seem to be entered.
 	for s := range int32(w.g.size()) {
 		if w.step[s]&(complete|claimed) != 0 {
 			w.passBefore(s)
@@ -77,7 +72,7 @@ func (w *walk) restart() {
 			w.resolve(s)
 		}
 	}
-	// No edge leads to the root from another component, so no count of wait falls to zero for it.
+	// No edge leads to the root from another component, so it is entered by none.
 	w.enter(w.g.component[0])
 	w.follow()
 }
@@ -88,14 +83,17 @@ func (w *walk) is(s int32, b bits) bool { return w.step[s]&b != 0 }
 // isElided reports whether the step is not complete and will not be run in this deployment (R8). A
 // claimed step may be elided too, by an edit: its action is then drained, and may still succeed.
 func (w *walk) isElided(s int32) bool {
-	return !w.is(s, complete) && (w.is(s, excluded) || w.later[w.g.component[s]])
+	return w.step[s]&complete == 0 && w.step[s]&(excluded|overtaken) != 0
 }
+
+// isEntered reports whether everything strictly before a component is resolved.
+func (w *walk) isEntered(c int32) bool { return w.step[w.g.members.of(c)[0]]&entered != 0 }
 
 // isDoable reports whether the step is on the frontier, new, ready and not excluded. This is the
 // one definition of doable (R13). A claimed or failed step is doable as well; those are conditions
 // of check.
 func (w *walk) isDoable(s int32) bool {
-	return !w.is(s, resolved) && !w.isElided(s) && w.wait[w.g.component[s]] == 0 && w.isReached(s)
+	return !w.is(s, resolved) && !w.isElided(s) && w.isEntered(w.g.component[s]) && w.isReached(s)
 }
 
 // isReached reports whether the walk through resolved steps meets s, given that its component is
@@ -189,7 +187,7 @@ func (w *walk) passBefore(s int32) {
 		stack = stack[:len(stack)-1]
 		for _, m := range w.g.members.of(c) {
 			for _, p := range w.g.prev.of(m) {
-				if before := w.g.component[p]; before != c && !w.later[before] {
+				if before := w.g.component[p]; before != c && !w.is(p, overtaken) {
 					w.pass(before)
 					stack = append(stack, before)
 				}
@@ -201,8 +199,8 @@ func (w *walk) passBefore(s int32) {
 // pass marks a component as having something complete or claimed strictly after it. Excluded
 // members were counted as elided before.
 func (w *walk) pass(c int32) {
-	w.later[c] = true
 	for _, m := range w.g.members.of(c) {
+		w.step[m] |= overtaken
 		if w.step[m]&(complete|excluded) == 0 {
 			w.elided++
 			w.passed++
@@ -214,7 +212,7 @@ func (w *walk) pass(c int32) {
 // resolveElided walks through an elided step once its component is entered, and not before: what
 // comes after an elided step still waits for what comes before it (R22).
 func (w *walk) resolveElided(s int32) {
-	if w.wait[w.g.component[s]] == 0 && w.isElided(s) {
+	if w.isEntered(w.g.component[s]) && w.isElided(s) {
 		w.resolve(s)
 	}
 }
@@ -227,11 +225,11 @@ func (w *walk) resolve(s int32) {
 	}
 	c := w.g.component[s]
 	w.step[s] |= resolved
-	w.open[c]--
-	if w.open[c] == 0 {
+	members := w.g.members.of(c)
+	if !slices.ContainsFunc(members, func(m int32) bool { return w.step[m]&resolved == 0 }) {
 		w.pending = append(w.pending, c)
 	}
-	if members := w.g.members.of(c); len(members) > 1 {
+	if len(members) > 1 {
 		for _, m := range members {
 			w.offer(m)
 		}
@@ -252,9 +250,12 @@ func (w *walk) follow() {
 				}
 				// A component is pending once, when its last member got resolved, so each edge is
 				// subtracted once.
-				if w.wait[behind]--; w.wait[behind] == 0 {
-					w.enter(behind)
+				if j := w.g.join[behind]; j >= 0 {
+					if w.wait[j]--; w.wait[j] > 0 {
+						continue
+					}
 				}
+				w.enter(behind)
 			}
 		}
 	}
@@ -263,6 +264,7 @@ func (w *walk) follow() {
 // enter walks through the elided steps of a component and offers the remaining ones. All members
 // are resolved before the first is offered, since in a cycle they may lead to each other.
 func (w *walk) enter(c int32) {
+	w.step[w.g.members.of(c)[0]] |= entered
 	for _, m := range w.g.members.of(c) {
 		w.resolveElided(m)
 	}

@@ -28,7 +28,7 @@ func (v Values) Redactor() *Redactor {
 		if len(value) < shortest {
 			continue
 		}
-		for _, text := range spellings(value) {
+		for _, text := range append(spellings(value), lines(value)...) {
 			forms = append(forms, form{text, Mark(name)})
 		}
 	}
@@ -41,6 +41,23 @@ func (v Values) Redactor() *Redactor {
 		pairs = append(pairs, f.text, f.mark)
 	}
 	return &Redactor{strings.NewReplacer(pairs...)}
+}
+
+// shortestLine is the length in bytes below which a single line of a secret is not looked for.
+const shortestLine = 8
+
+// lines returns the lines of a secret that has several: a program may print a single line, with
+// something before it.
+func lines(value string) (found []string) {
+	if !strings.Contains(value, "\n") {
+		return nil
+	}
+	for line := range strings.SplitSeq(value, "\n") {
+		if line = strings.TrimSpace(line); len(line) >= shortestLine {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // longestTwice is the size in bytes above which a secret is not looked for in the forms that take

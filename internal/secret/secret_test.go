@@ -67,6 +67,14 @@ func TestAnUnreadableSecretNamesItself(t *testing.T) {
 	}
 }
 
+func TestSingleLinesOfASecretAreRedacted(t *testing.T) {
+	t.Parallel()
+	redactor := secret.Values{"key": "-----BEGIN-----\r\nMIIEvQIBADAN\nend\n"}.Redactor()
+	if got, want := redactor.Text("1: MIIEvQIBADAN 2: end"), "1: "+secret.Mark("key")+" 2: end"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestRedactedTextHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -43,6 +43,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerDeployments()
 	a.registerApprovals()
 	a.registerServices()
+	a.registerHistory()
 	a.registerLog()
 	a.registerActions()
 	a.registerActionCommands()

@@ -42,16 +42,44 @@ type deployInput struct {
 	PipelinePath
 	Body struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
+		Target   string `json:"target,omitempty" doc:"a stage, group or host, to deploy to it alone; left out: the pipeline"`
 		Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
 	}
 }
 
+// targetInput is the input of a deployment of a target whose revision the engine decides on.
+type targetInput struct {
+	PipelinePath
+	Body *struct { // optional
+		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
+		Reason string `json:"reason,omitempty" maxLength:"1000"`
+	}
+}
+
 func (a *api) registerDeployments() {
+	handle(a, writeOperation("rollback-pipeline", http.MethodPost, "/pipelines/{pipeline}/rollback", ScopeOperate,
+		"Bring back the newest older revision that finished the stages of a target"),
+		func(ctx context.Context, in *targetInput) (journal.Deployment, error) {
+			want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
+			if b := in.Body; b != nil {
+				want.Target, want.Reason = b.Target, b.Reason
+			}
+			return a.service.Rollback(ctx, want)
+		})
+	handle(a, writeOperation("catch-up-pipeline", http.MethodPost, "/pipelines/{pipeline}/catch-up", ScopeExecute,
+		"Bring the current revision of a group to the hosts that joined late or whose failure was tolerated"),
+		func(ctx context.Context, in *targetInput) (journal.Deployment, error) {
+			want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
+			if b := in.Body; b != nil {
+				want.Target, want.Reason = b.Target, b.Reason
+			}
+			return a.service.CatchUp(ctx, want)
+		})
 	handle(a, readOperation("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
 	handle(a, writeOperation("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"),
 		func(ctx context.Context, in *deployInput) (journal.Deployment, error) {
-			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Until, IdentityOf(ctx).Name})
+			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Target, in.Body.Until, IdentityOf(ctx).Name})
 		})
 	handle(a, readOperation("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {

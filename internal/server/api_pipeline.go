@@ -34,9 +34,12 @@ type definitionInput struct {
 // planInput is an optional waybill.yaml.
 type planInput struct {
 	PipelinePath
-	File     string `query:"file" doc:"name of the file, for positions in problems"`
-	Simulate bool   `query:"simulate" default:"true" doc:"false: only the effects of the edit, no steps"`
-	source   []byte // the body, which is optional
+	File     string   `query:"file" doc:"name of the file, for positions in problems"`
+	Simulate bool     `query:"simulate" default:"true" doc:"false: only the effects of the edit, no steps"`
+	Revision string   `query:"revision" doc:"label of a registered revision; left out: one that is yet to be registered"`
+	From     string   `query:"from" doc:"when the deployment begins: a time, or how long from now, such as 2h; left out: now"`
+	Fail     []string `query:"fail,explode" maxItems:"100" doc:"what is assumed to fail: TARGET or TARGET:STEP; may be repeated"`
+	source   []byte   // the body, which is optional
 }
 
 // Resolve reads the body. huma calls it before the handler.
@@ -110,8 +113,9 @@ func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditVie
 }
 
 func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
+	q := PlanQuery{Pipeline: in.Pipeline, Revision: in.Revision, From: in.From, Fail: in.Fail}
 	if len(in.source) == 0 {
-		return a.service.Plan(ctx, in.Pipeline, nil)
+		return a.service.Plan(ctx, q)
 	}
 	release, err := a.definitions.Acquire(ctx)
 	if err != nil {
@@ -123,7 +127,8 @@ func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
 		return PlanView{}, inSource(err, in.source)
 	}
 	if in.Simulate {
-		view, err := a.service.Plan(ctx, in.Pipeline, &proposal)
+		q.Proposal = &proposal
+		view, err := a.service.Plan(ctx, q)
 		return view, inSource(err, in.source)
 	}
 	edit, err := a.service.PlanEdit(ctx, proposal)

@@ -33,7 +33,8 @@ func (u *Upload) Resolve(ctx huma.Context) []error {
 type artifactUpload struct {
 	Upload
 	Artifact string `path:"artifact" doc:"the artifact's label, usually an architecture"`
-	Name     string `query:"name" doc:"file name; default: the label"`
+	Name     string `query:"name" maxLength:"255" doc:"file name, whose ending decides whether hosts unpack it; default: as in the definition"`
+	Digest   string `query:"digest" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the body, in hex; a body with another one is refused, and one that is registered is not read"`
 }
 
 // Stored is the place of a stored snapshot.
@@ -41,12 +42,33 @@ type Stored struct {
 	Key string `json:"key" doc:"blob key, for the revision's registration"`
 }
 
+type judgmentInput struct {
+	LabelPath
+	Body *struct { // optional
+		Reason string `json:"reason,omitempty" maxLength:"1000"`
+	}
+}
+
+// judgment names Service.RejectRevision or Service.AcceptRevision.
+type judgment func(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
+
+// judge returns the handler of a judgment, with the identity of the caller.
+func (a *api) judge(do judgment) func(context.Context, *judgmentInput) (pipeline.RegisteredRevision, error) {
+	return func(ctx context.Context, in *judgmentInput) (pipeline.RegisteredRevision, error) {
+		reason := ""
+		if in.Body != nil {
+			reason = in.Body.Reason
+		}
+		return do(ctx, in.Pipeline, in.Label, IdentityOf(ctx).Name, reason)
+	}
+}
+
 // revisionInput registers a revision.
 type revisionInput struct {
 	PipelinePath
 	Body struct {
 		Label       string    `json:"label" minLength:"1" maxLength:"200"`
-		Commit      string    `json:"commit,omitempty"`
+		Commit      string    `json:"commit,omitempty" doc:"hash of its commit"`
 		Subject     string    `json:"subject,omitempty"`
 		CommittedAt time.Time `json:"committedAt,omitempty"`
 		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
@@ -71,6 +93,10 @@ func (a *api) registerRevisions() {
 		})
 	handle(a, writeOperation("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
 		"Register a revision and create its forward deployment; idempotent"), a.register)
+	handle(a, writeOperation("reject-revision", http.MethodPost, "/pipelines/{pipeline}/revisions/{label}/reject", ScopeOperate,
+		"Deploy a revision only when it is accepted again"), a.judge(a.service.RejectRevision))
+	handle(a, writeOperation("accept-revision", http.MethodPost, "/pipelines/{pipeline}/revisions/{label}/accept", ScopeOperate,
+		"Accept a rejected revision again"), a.judge(a.service.AcceptRevision))
 	handle(a, writeOperation("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
 		"Store a revision's files, one archive, before it is registered"),
 		func(ctx context.Context, in *Upload) (Stored, error) {
@@ -82,12 +108,9 @@ func (a *api) registerRevisions() {
 			return a.service.Snapshot(ctx, in.Pipeline, in.Label)
 		})
 	handle(a, writeOperation("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
-		"Store a result of a build that ran elsewhere"),
+		"Store an artifact of a stage with build: external; the same content again is fine"),
 		func(ctx context.Context, in *artifactUpload) (pipeline.RevisionArtifact, error) {
-			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name}
-			if wanted.Name == "" {
-				wanted.Name = in.Artifact
-			}
+			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest}
 			return a.service.PutArtifact(ctx, in.Pipeline, in.Label, wanted, in.body)
 		})
 }

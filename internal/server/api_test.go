@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -270,7 +271,11 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 	})
 	same("steps", func(o operations) (any, error) { return o.Steps(ctx, ref) })
 	same("why", func(o operations) (any, error) { return o.Why(ctx, ref, "prod/east") })
-	same("plan", func(o operations) (any, error) { return o.Plan(ctx, "greeter", nil) })
+	same("plan", func(o operations) (any, error) {
+		v, err := o.Plan(ctx, server.PlanQuery{Pipeline: "greeter", Revision: "3f2c9a1", From: "1h", Fail: []string{"prod/east/elm:test", "beta"}})
+		v.Now = time.Time{}
+		return v, err
+	})
 	same("plan of an edit", func(o operations) (any, error) { return o.PlanEdit(ctx, proposal) })
 	same("resolve", func(o operations) (any, error) { return o.Resolve(ctx, first.Deployment.ID.String()) })
 	same("entries", func(o operations) (any, error) {
@@ -293,7 +298,7 @@ type operations interface {
 	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
 	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
-	Plan(ctx context.Context, pipeline string, p *server.Proposal) (server.PlanView, error)
+	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
 	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
 	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -38,25 +37,17 @@ func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, e
 	if _, err := s.readHead(ctx, a.Pipeline); err != nil {
 		return view, err
 	}
-	f := s.folds.foldOf(a.Pipeline)
-	err = s.decideOnFold(ctx, f, func() error {
-		_, err := s.ledger.Append(ctx, a.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
-			if err := f.applyLocked(ctx, locked); err != nil {
-				return journal.Change{}, err
-			}
-			d, err := waitingAt(f.engine, a)
-			if err != nil {
-				return journal.Change{}, err
-			}
-			view = ApprovalView{Pipeline: a.Pipeline, Deployment: d.Deployment, Revision: d.Label, Stage: a.Stage, Rejected: a.Reject}
-			intent := pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: d.Deployment, Target: pipeline.Path(a.Pipeline, a.Stage), By: a.By, Reason: a.Reason}
-			if a.Reject {
-				intent.Kind = pipeline.ApprovalRejected
-			}
-			entries, err := f.engine.Command(intent)
-			return journal.Change{By: a.By, Entries: entries}, err
-		})
-		return err
+	err = s.appendDecided(ctx, a.Pipeline, a.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) {
+		d, err := waitingAt(e, a)
+		if err != nil {
+			return nil, err
+		}
+		view = ApprovalView{Pipeline: a.Pipeline, Deployment: d.Deployment, Revision: d.Label, Stage: a.Stage, Rejected: a.Reject}
+		intent := pipeline.Command{Kind: pipeline.ApprovalGiven, Deployment: d.Deployment, Target: pipeline.Path(a.Pipeline, a.Stage), By: a.By, Reason: a.Reason}
+		if a.Reject {
+			intent.Kind = pipeline.ApprovalRejected
+		}
+		return e.Command(intent)
 	})
 	if err != nil {
 		return view, err
@@ -136,17 +127,10 @@ func (s *Service) changeFreeze(ctx context.Context, name, by string, change func
 		return view, err
 	}
 	var now time.Time
-	f := s.folds.foldOf(name)
-	err := s.decideOnFold(ctx, f, func() error {
-		_, err := s.ledger.Append(ctx, name, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
-			if err := f.applyLocked(ctx, locked); err != nil {
-				return journal.Change{}, err
-			}
-			now = locked.Now
-			entry, err := change(f.engine, now)
-			return journal.Change{By: by, Entries: []pipeline.Entry{entry}}, err
-		})
-		return err
+	err := s.appendDecided(ctx, name, by, func(e *pipeline.Engine, at time.Time) ([]pipeline.Entry, error) {
+		now = at
+		entry, err := change(e, now)
+		return []pipeline.Entry{entry}, err
 	})
 	if err != nil {
 		return view, err

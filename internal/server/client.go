@@ -57,7 +57,7 @@ func (c *Client) Version(ctx context.Context, name string, version int) (found j
 
 // PlanEdit calls Service.PlanEdit on the server. Of the proposal's definition it sends the Source.
 func (c *Client) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
-	view, err := c.plan(ctx, p.Definition.Pipeline, &p, false)
+	view, err := c.plan(ctx, PlanQuery{Pipeline: p.Definition.Pipeline, Proposal: &p}, false)
 	if err != nil || view.Edit == nil {
 		return EditView{}, err
 	}
@@ -84,14 +84,15 @@ func (c *Client) Apply(ctx context.Context, p Proposal) (view EditView, err erro
 }
 
 // Plan calls Service.Plan on the server.
-func (c *Client) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
-	return c.plan(ctx, name, proposal, true)
+func (c *Client) Plan(ctx context.Context, q PlanQuery) (PlanView, error) {
+	return c.plan(ctx, q, true)
 }
 
-func (c *Client) plan(ctx context.Context, name string, p *Proposal, simulate bool) (view PlanView, err error) {
-	q := request{method: http.MethodPost, path: apiPath("pipelines", name, "plan"), query: url.Values{}}
+func (c *Client) plan(ctx context.Context, want PlanQuery, simulate bool) (view PlanView, err error) {
+	q := request{method: http.MethodPost, path: apiPath("pipelines", want.Pipeline, "plan"), query: url.Values{"fail": want.Fail}}
 	q.query.Set("simulate", strconv.FormatBool(simulate))
-	if p != nil {
+	addTexts(q.query, "revision", want.Revision, "from", want.From)
+	if p := want.Proposal; p != nil {
 		q.query.Set("file", p.File)
 		q.body, q.kind = strings.NewReader(p.Source), yamlType
 	}
@@ -105,6 +106,17 @@ func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reade
 		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
 	}, &stored)
 	return stored.Key, err
+}
+
+// PutArtifact calls Service.PutArtifact on the server. a.Size is the length of r. With a digest the server may answer before r is
+// sent.
+func (c *Client) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (stored pipeline.RevisionArtifact, err error) {
+	query := url.Values{}
+	addTexts(query, "name", a.Name, "digest", a.Digest)
+	return stored, c.doJSON(ctx, request{
+		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "artifacts", a.Label), query: query,
+		body: r, size: a.Size, kind: "application/octet-stream", expect: "100-continue",
+	}, &stored)
 }
 
 // Snapshot calls Service.Snapshot on the server.
@@ -133,9 +145,37 @@ func (c *Client) Revision(ctx context.Context, name, label string) (found pipeli
 	return found, c.getJSON(ctx, apiPath("pipelines", name, "revisions", label), nil, &found)
 }
 
+// History calls Service.History on the server.
+func (c *Client) History(ctx context.Context, q journal.HistoryQuery) (found []journal.Passage, err error) {
+	query := numberQuery("before", q.Before, "limit", int64(q.Limit))
+	addTexts(query, "target", q.Target)
+	return found, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "history"), query, &found)
+}
+
+// Target calls Service.Target on the server.
+func (c *Client) Target(ctx context.Context, name, target string) (view TargetView, err error) {
+	query := url.Values{}
+	addTexts(query, "target", target)
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "target"), query, &view)
+}
+
+// Metrics calls Service.Metrics on the server.
+func (c *Client) Metrics(ctx context.Context, q MetricsQuery) (found []StageMetrics, err error) {
+	query := numberQuery("weeks", int64(q.Weeks))
+	addTexts(query, "stage", q.Stage)
+	return found, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "metrics"), query, &found)
+}
+
+// Difference calls Service.Difference on the server.
+func (c *Client) Difference(ctx context.Context, name, from, to string) (view DifferenceView, err error) {
+	query := url.Values{}
+	addTexts(query, "from", from, "to", to)
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "difference"), query, &view)
+}
+
 // Deploy calls Service.Deploy on the server. The server takes By from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
-	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "until": want.Until}, &made)
+	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "target": want.Target, "until": want.Until}, &made)
 }
 
 // Deployments calls Service.Deployments on the server.
@@ -193,6 +233,26 @@ func (c *Client) Approve(ctx context.Context, a Approval) (view ApprovalView, er
 		body["deployment"] = a.Deployment
 	}
 	return view, c.postJSON(ctx, apiPath("pipelines", a.Pipeline, "stages", a.Stage, "approvals"), body, &view)
+}
+
+// RejectRevision calls Service.RejectRevision on the server, which takes by from the token.
+func (c *Client) RejectRevision(ctx context.Context, name, label, _, reason string) (r pipeline.RegisteredRevision, err error) {
+	return r, c.postJSON(ctx, apiPath("pipelines", name, "revisions", label, "reject"), map[string]any{"reason": reason}, &r)
+}
+
+// AcceptRevision calls Service.AcceptRevision on the server, which takes by from the token.
+func (c *Client) AcceptRevision(ctx context.Context, name, label, _, reason string) (r pipeline.RegisteredRevision, err error) {
+	return r, c.postJSON(ctx, apiPath("pipelines", name, "revisions", label, "accept"), map[string]any{"reason": reason}, &r)
+}
+
+// CatchUp calls Service.CatchUp on the server. The server takes By from the token.
+func (c *Client) CatchUp(ctx context.Context, want TargetRequest) (d journal.Deployment, err error) {
+	return d, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "catch-up"), map[string]any{"target": want.Target, "reason": want.Reason}, &d)
+}
+
+// Rollback calls Service.Rollback on the server. The server takes By from the token.
+func (c *Client) Rollback(ctx context.Context, want TargetRequest) (d journal.Deployment, err error) {
+	return d, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "rollback"), map[string]any{"target": want.Target, "reason": want.Reason}, &d)
 }
 
 // Freeze calls Service.Freeze on the server. The server takes By from the token.

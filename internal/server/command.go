@@ -2,9 +2,9 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -63,15 +63,5 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	if c.Target == "" {
 		intent.Target = ref.Pipeline
 	}
-	f := s.folds.foldOf(ref.Pipeline)
-	return s.decideOnFold(ctx, f, func() error {
-		_, err := s.ledger.Append(ctx, ref.Pipeline, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
-			if err := f.applyLocked(ctx, locked); err != nil {
-				return journal.Change{}, err
-			}
-			entries, err := f.engine.Command(intent)
-			return journal.Change{By: c.By, Entries: entries}, err
-		})
-		return err
-	})
+	return s.appendDecided(ctx, ref.Pipeline, c.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) { return e.Command(intent) })
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -20,6 +21,7 @@ type DeploymentView struct {
 	Now      time.Time                   `json:"now"`            // the ledger's time of this view
 	Stages   []StageRun                  `json:"stages"`         // in definition order
 	Failures []Failure                   `json:"failures"`
+	Commands []RecordedCommand           `json:"commands"` // oldest first, the newest mostCommands
 }
 
 // StageRun is a stage of a deployment.
@@ -63,6 +65,7 @@ type Run struct {
 	State     RunState  `json:"state"`
 	Reason    string    `json:"reason,omitempty"` // why it waits, is skipped or failed
 	Who       string    `json:"who,omitempty"`    // command or party that can change it
+	ReadyAt   time.Time `json:"readyAt,omitzero"` // when all that comes before it was done; zero: not yet
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
@@ -97,7 +100,17 @@ type StepRun struct {
 	Error     string                     `json:"error,omitempty"`  // of the last failed attempt
 	Output    string                     `json:"output,omitempty"` // text of its output, for people
 	Artifact  *pipeline.RevisionArtifact `json:"artifact,omitempty"`
-	Before    bool                       `json:"before,omitempty"` // a gate before the hosts of its stage
+	Before    bool                       `json:"before,omitempty"`  // a gate before the hosts of its stage
+	Earlier   []Try                      `json:"earlier,omitempty"` // its actions before Action, oldest first
+}
+
+// Try is an action of a step that did not complete it, so that a retry made another one.
+type Try struct {
+	Action    action.ID     `json:"action"`
+	Status    action.Status `json:"status"`
+	StartedAt time.Time     `json:"startedAt,omitzero"`
+	EndedAt   time.Time     `json:"endedAt,omitzero"`
+	Error     string        `json:"error,omitempty"`
 }
 
 // Failure is a failed step, the reason, and what to do about it.
@@ -134,7 +147,7 @@ func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (De
 	}
 	b := runBuilder{view: &view}
 	// The fold is read before the actions. A step whose action is newer than the fold is at worst shown as not yet claimed.
-	if err := s.withFold(ctx, ref.Pipeline, func(f *fold) error { b.readFold(ctx, s, f, ref.Number); return nil }); err != nil {
+	if err := s.withFold(ctx, ref.Pipeline, func(f *fold) error { return b.readFold(ctx, s, f, ref.Number) }); err != nil {
 		return view, err
 	}
 	if actions {
@@ -175,7 +188,9 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 	}
 	var steps []pipeline.StepState
 	err = s.withFold(ctx, ref.Pipeline, func(f *fold) error {
-		steps = f.engine.Explain(ref.Number, now)
+		if steps, err = s.explain(ctx, f, ref.Number, now); err != nil {
+			return err
+		}
 		for i, step := range steps {
 			if step.State == pipeline.StateClaimed {
 				steps[i].Reason = f.marks.reports[ref.Number][stepName{step.Target, step.Event}]
@@ -184,6 +199,32 @@ func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, err
 		return nil
 	})
 	return nonNil(steps), err
+}
+
+// explain returns the steps of a deployment. The engine does not keep the times of a deployment that
+// has ended, so these are read from the log.
+func (s *Service) explain(ctx context.Context, f *fold, number int64, now time.Time) ([]pipeline.StepState, error) {
+	steps := f.engine.Explain(number, now)
+	if state, _ := f.engine.Deployment(number); state.Status == pipeline.StatusActive || state.Status == pipeline.StatusFailed {
+		return steps, nil
+	}
+	rows, err := s.ledger.Entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number})
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %s#%d: %w", f.pipeline, number, err)
+	}
+	last := map[stepName]time.Time{}
+	for _, row := range rows {
+		switch {
+		case row.Class == pipeline.Fact:
+			last[stepName{row.Target, row.Event}] = row.At
+		case row.Event == pipeline.StepClaimed || row.Event == pipeline.StepFailed || row.Event == pipeline.StepCanceled:
+			last[stepName{row.Target, detailOf(row).Event}] = row.At
+		}
+	}
+	for i, step := range steps {
+		steps[i].At = last[stepName{step.Target, step.Event}].UTC()
+	}
+	return steps, nil
 }
 
 // Why returns the open steps of a deployment, each with its reason. A target selects those at it and below it.
@@ -219,13 +260,15 @@ func fullTarget(name, target string) string {
 	return pipeline.Path(name, target)
 }
 
-// stepAction is a step's newest action and the error of its last failed attempt.
+// stepAction is a step's newest action, the error of its last failed attempt, and its earlier
+// actions.
 type stepAction struct {
 	queue.ActionState
 	lastError string
+	earlier   []Try // newest first
 }
 
-// stepActions reads the newest action of every step of a deployment.
+// stepActions reads the actions of every step of a deployment.
 func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAction, error) {
 	states, err := s.ledger.Actions(ctx, queue.ActionQuery{Pipeline: ref.Pipeline, Deployment: ref.Number})
 	if err != nil {
@@ -237,7 +280,9 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 			continue
 		}
 		key := stepName{state.Step.Target, state.Step.Event}
-		if _, known := newest[key]; known {
+		if last, known := newest[key]; known {
+			last.earlier = append(last.earlier, Try{state.ID, state.Thread.Status, state.Thread.StartedAt, state.FinishedAt, state.Error})
+			newest[key] = last
 			continue
 		}
 		found := stepAction{ActionState: state, lastError: state.Error}

@@ -53,22 +53,24 @@ func (s *Service) recordedDurations(ctx context.Context, d *pipeline.Definition)
 }
 
 func (d *durations) durationOf(step pipeline.StepKey) time.Duration {
-	took, _ := d.measuredDuration(step)
+	took, _ := d.knownDuration(step)
 	return took
 }
 
-// measuredDuration returns the median duration of a step, and whether it is known.
-func (d *durations) measuredDuration(step pipeline.StepKey) (time.Duration, bool) {
+// knownDuration returns the expected duration of a step and its source, as in pipeline.PlanStep.
+func (d *durations) knownDuration(step pipeline.StepKey) (took time.Duration, source string) {
 	if IsBake(step.Event) {
 		if bake := d.definition.BakeAt(step.Target); bake != nil {
-			return time.Duration(bake.For), true
+			return time.Duration(bake.For), "definition"
 		}
 	}
 	if took, ok := d.byTarget[stepName{step.Target, step.Event}]; ok {
-		return took, true
+		return took, "host"
 	}
-	took, ok := d.byEvent[step.Event]
-	return took, ok
+	if took, ok := d.byEvent[step.Event]; ok {
+		return took, "step"
+	}
+	return 0, ""
 }
 
 // median returns the median of the first medianOf durations, which are the newest.

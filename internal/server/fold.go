@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -44,12 +45,49 @@ type fold struct {
 	engine   *pipeline.Engine
 	marks    marks
 	labels   map[int64]string // rev_seq → label; labels never change
+	edit     computedEdit
+	compared comparison
+}
+
+// computedEdit is an edit with what it was computed from. Apply computes it before it takes the lock of the head, and under
+// the lock only finds that nothing has changed.
+type computedEdit struct {
+	pipeline.Edit
+	plan    *pipeline.Graph
+	seq     int64 // of the last row that the engine had applied
+	version int   // that was in force
+	newest  int64 // registered revision
+}
+
+// comparison says whether a definition equals another one. Both are written out to be compared, which takes long for a big
+// fleet, so Apply does it before it takes the lock of the head.
+type comparison struct {
+	plan, with *pipeline.Graph
+	same       bool
+}
+
+// editTo returns what a definition would do as the next version. It computes that only if something has changed since the
+// last time.
+func (f *fold) editTo(plan *pipeline.Graph, head journal.Head) pipeline.Edit {
+	if last := &f.edit; last.plan != plan || last.seq != f.engine.Seq() || last.version != head.Version || last.newest != head.Newest {
+		f.edit = computedEdit{f.engine.Edit(head.Version+1, plan, head.Newest, time.Now().UTC()), plan, f.engine.Seq(), head.Version, head.Newest}
+	}
+	return f.edit.Edit
+}
+
+// isInForce reports whether a definition equals the one in force, whose version it returns.
+func (f *fold) isInForce(plan *pipeline.Graph) (int, bool) {
+	version, current := f.engine.Current()
+	if last := f.compared; last.plan != plan || last.with != current {
+		f.compared = comparison{plan, current, current != nil && equalDefinitions(current.Definition(), plan.Definition())}
+	}
+	return version, f.compared.same
 }
 
 func newFold(name string) *fold {
 	return &fold{
 		pipeline: name, engine: pipeline.New(name), labels: map[int64]string{},
-		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{}, hosts: map[string]hostMark{}, through: map[string]hostMark{}},
+		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{}, hosts: map[string]hostMark{}, through: map[string]hostMark{}, commands: map[int64][]RecordedCommand{}},
 	}
 }
 
@@ -120,6 +158,22 @@ func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error)
 		s.folds.forgetFold(f.pipeline)
 	}
 	return err
+}
+
+// appendDecided appends the entries that the engine decides on when it has all rows, at the time of the database. decide may
+// be called again when the transaction is repeated.
+func (s *Service) appendDecided(ctx context.Context, name, by string, decide func(e *pipeline.Engine, now time.Time) ([]pipeline.Entry, error)) error {
+	f := s.folds.foldOf(name)
+	return s.decideOnFold(ctx, f, func() error {
+		_, err := s.ledger.Append(ctx, name, f.engine.Seq(), func(locked journal.Locked) (journal.Change, error) {
+			if err := f.applyLocked(ctx, locked); err != nil {
+				return journal.Change{}, err
+			}
+			entries, err := decide(f.engine, locked.Now)
+			return journal.Change{By: by, Entries: entries}, err
+		})
+		return err
+	})
 }
 
 // revisionLabel returns a revision's label, or its number if the ledger cannot be read.

@@ -51,3 +51,37 @@ func TestADefinitionThatDoesNotCompileIsCorrupt(t *testing.T) {
 		t.Errorf("got %v (code %q)", err, fault.CodeOf(err))
 	}
 }
+
+// Apply computes an edit before it takes the lock of the head, and finds it there when nothing has changed meanwhile.
+func TestEditIsComputedOncePerState(t *testing.T) {
+	t.Parallel()
+	f := newFold("greeter")
+	locked, _ := definedMeanwhile("web")
+	if err := f.applyLocked(t.Context(), locked); err != nil {
+		t.Fatal(err)
+	}
+	_, plan := f.engine.Current()
+	head := journal.Head{Pipeline: "greeter", Version: 1, Newest: 1}
+	computed := func() *pipeline.Entry { return &f.editTo(plan, head).Entries[0] }
+	first := computed()
+	if again := computed(); again != first {
+		t.Error("the edit was computed twice")
+	}
+	for what, change := range map[string]func(){
+		"another row": func() {
+			row := pipeline.Entry{Pipeline: "greeter", Target: "greeter", Seq: f.engine.Seq() + 1, Event: pipeline.HostJoined, Class: pipeline.Change}
+			if err := f.engine.Apply(row); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another revision":   func() { head.Newest++ },
+		"another version":    func() { head.Version++ },
+		"another definition": func() { plan, _ = pipeline.Compile(*plan.Definition()) },
+	} {
+		before := computed()
+		change()
+		if computed() == before {
+			t.Errorf("%s: the edit was not computed again", what)
+		}
+	}
+}

@@ -24,6 +24,8 @@ type HostView struct {
 	release string           // name of the release of Runs on the host; "": not known
 	stopped bool             // waybill pipeline stop ended the service, and nothing has started it since
 	skipped bool             // the service was not looked at: the request had looked at mostLooks already
+	changed int64            // the last entry that changed what the host runs; 0: none
+	seen    sight            // what the host answered
 }
 
 // Running is the release on a host.
@@ -50,7 +52,8 @@ type Services struct {
 	Exit     string `json:"exit,omitempty"`  // its last exit status
 	Error    string `json:"error,omitempty"` // why the state is not known
 
-	Since time.Time `json:"since,omitzero"` // when the service was started last, by the host's clock; left out: it is not up
+	Since    time.Time `json:"since,omitzero"`    // when the service was started last, by the host's clock; left out: it is not up
+	Observed time.Time `json:"observed,omitzero"` // when the host was asked; left out: for this view
 }
 
 // The states of a service.
@@ -61,6 +64,11 @@ const (
 	ServiceStopped    = "stopped"    // down, by waybill pipeline stop
 	ServiceUnknown    = "unknown"    // Error says why
 )
+
+// ServiceStates returns all states of a service.
+func ServiceStates() []string {
+	return []string{ServiceUp, ServiceRestarting, ServiceDown, ServiceStopped, ServiceUnknown}
+}
 
 // String returns a text such as "up, 3 restarts, last exit status 1".
 func (s Services) String() string {
@@ -84,22 +92,24 @@ func (s Services) String() string {
 // hostViews returns the hosts of a definition with the release that each runs by the log. Targets that share a resource run
 // the same release.
 func (s *Service) hostViews(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
-	last := map[pipeline.Resource]hostMark{}
+	last, changed := map[pipeline.Resource]hostMark{}, map[pipeline.Resource]int64{}
 	for at := range d.EachHost() {
 		marks := f.marks.hosts
 		if !hasStep(at.Stage, pipeline.HostDeployed) { // nothing is switched: the release is there once the host has finished
 			marks = f.marks.through
 		}
-		if mark, known := marks[at.Target]; known {
-			if r := d.ResourceOf(at.Stage, at.Group, at.Host); mark.seq > last[r].seq {
-				last[r] = mark
-			}
+		r := d.ResourceOf(at.Stage, at.Group, at.Host)
+		if mark, known := marks[at.Target]; known && mark.seq > last[r].seq {
+			last[r] = mark
 		}
+		changed[r] = max(changed[r], f.marks.hosts[at.Target].changed, last[r].seq)
 	}
 	views := []HostView{}
 	for at := range d.EachHost() {
 		view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: f.marks.hosts[at.Target].stopped}
-		if mark, known := last[d.ResourceOf(at.Stage, at.Group, at.Host)]; known {
+		r := d.ResourceOf(at.Stage, at.Group, at.Host)
+		view.changed = changed[r]
+		if mark, known := last[r]; known {
 			view.Runs, view.release = s.runningOn(ctx, f, mark, at.Stage), mark.release
 		}
 		views = append(views, view)
@@ -162,11 +172,11 @@ type look struct {
 type sight struct {
 	state step.State
 	known bool      // false: nothing was ever deployed there, or the host is out of this process's reach
-	err   error     // why there is no answer
+	err   error     // why the host did not answer
 	at    time.Time // when it was answered
 }
 
-// inspectServices fills in the state of the services that Waybill supervises, of at most mostLooks hosts.
+// inspectServices fills in what hosts report of their services: what was observed, else what at most mostLooks hosts answer.
 func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 	if s.Inspect == nil {
 		return
@@ -177,7 +187,11 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 	left := mostLooks
 	for i := range views {
 		view := &views[i]
-		if view.Runs == nil || view.service.Manager != managerProcess {
+		if !view.isLookedAt() {
+			continue
+		}
+		if seen, known := s.observed.lastObserved(view); known {
+			view.see(seen)
 			continue
 		}
 		if left == 0 {
@@ -185,23 +199,44 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 			continue
 		}
 		left--
-		wait.Go(func() { view.see(s.lookAtService(ctx, view.place, view.service.Name)) })
+		wait.Go(func() { view.see(s.lookAtService(ctx, view)) })
 	}
 	wait.Wait()
 }
 
-// see fills in the state of the host's service.
+// isLookedAt reports whether the host is asked about its service: Waybill supervises it, or only the host knows its release.
+func (v *HostView) isLookedAt() bool {
+	return v.Runs != nil && (v.service.Manager == managerProcess || v.place.Host.Remote())
+}
+
+// lookKey names the host and the service for looks and observations.
+func (v *HostView) lookKey() string {
+	return v.place.Host.URL + "\x00" + v.place.Host.Root + "\x00" + v.service.Name
+}
+
+// see fills in what the host answered, and the state of its service.
 func (v *HostView) see(seen sight) {
+	v.seen = seen
+	if seen.err == nil && v.service.Manager != managerProcess {
+		v.Service = nil // the host program starts nothing, so its answer says nothing of a service
+		return
+	}
 	v.Service = serviceOf(seen)
+	if v.Runs == nil && seen.state == (step.State{}) && seen.err == nil {
+		v.Service = nil // nothing was ever deployed there
+	}
 	if v.Service != nil && v.Service.State == ServiceDown && v.stopped {
 		v.Service = &Services{State: ServiceStopped, Release: v.Service.Release}
 	}
+	if v.Service != nil {
+		v.Service.Observed = seen.at
+	}
 }
 
-// lookAtService returns what a host says of a service, from a recent look or from a new one. Requests that ask at the same
+// lookAtService returns what a host reports of a service, from a recent look or from a new one. Requests that ask at the same
 // time share one look. A look that takes too long is reported as an error of the sight.
-func (s *Service) lookAtService(ctx context.Context, at pipeline.Place, service string) sight {
-	l, mine := s.looks.joinLook(at.Host.URL + "\x00" + at.Host.Root + "\x00" + service)
+func (s *Service) lookAtService(ctx context.Context, host *HostView) sight {
+	l, mine := s.looks.joinLook(host.lookKey())
 	if mine {
 		// Other requests may wait for this look, so the end of this request does not cut it short.
 		whole, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookTakes, errUnseen)
@@ -211,7 +246,7 @@ func (s *Service) lookAtService(ctx context.Context, at pipeline.Place, service 
 			l.seen.at = time.Now()
 			close(l.done)
 		}()
-		l.seen = s.inspectService(whole, at, service)
+		l.seen = s.inspectService(whole, host.place, host.service.Name)
 		return l.seen
 	}
 	select {
@@ -273,29 +308,38 @@ func serviceOf(seen sight) *Services {
 // restless is the number of restarts from which a service counts as a trouble.
 const restless = 3
 
-// serviceTroubles returns a trouble for each service on this machine that is down or keeps restarting.
+// serviceTroubles returns a trouble for each service that is down or keeps restarting, and for each host whose release is not
+// the one that the log says.
 func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	if s.Inspect == nil {
 		return nil, nil
 	}
-	heads, err := s.ledger.Heads(ctx)
+	views, err := s.allPipelines(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var views []HostView
-	for _, head := range heads {
-		if err := s.withFold(ctx, head.Pipeline, func(f *fold) error {
-			if _, plan := f.engine.Current(); plan != nil {
-				views = append(views, s.hostViews(ctx, f, plan.Definition())...)
-			}
-			return nil
-		}); err != nil {
-			return nil, err
-		}
+	var hosts []HostView
+	for i := range views {
+		hosts = append(hosts, views[i].Hosts...)
 	}
-	s.inspectServices(ctx, views)
+	s.inspectServices(ctx, hosts) // of all pipelines together, so that their bounds are those of the request
+	for i := range views {
+		count := len(views[i].Hosts)
+		views[i].Hosts, hosts = hosts[:count], hosts[count:]
+	}
 	var all []Trouble
-	for _, v := range views {
+	for i := range views {
+		all = append(all, s.troublesOf(&views[i])...)
+	}
+	return all, nil
+}
+
+// troublesOf returns the troubles of a pipeline's hosts, which were looked at.
+func (s *Service) troublesOf(view *PipelineView) (all []Trouble) {
+	for _, d := range s.lostReleases(view) {
+		all = append(all, Trouble{Kind: TroubleService, Subject: d.Target, Warning: true, Text: d.Target + " " + d.Reason, Hint: "waybill ship --again deploys it again"})
+	}
+	for _, v := range view.Hosts {
 		if v.Service == nil || v.Service.State == ServiceStopped || v.Service.State == ServiceUp && v.Service.Restarts < restless {
 			continue
 		}
@@ -306,5 +350,5 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 		}
 		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
 	}
-	return all, nil
+	return all
 }

@@ -117,15 +117,15 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) { panic("broken") }
-		host := pipeline.Place{Host: &pipeline.Host{Name: "oak", URL: "local://oak"}}
+		host := &supervised(1)[0]
 		func() {
 			defer func() { _ = recover() }()
-			s.lookAtService(t.Context(), host, "web")
+			s.lookAtService(t.Context(), host)
 		}()
 		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {
 			return step.State{Service: 1}, true, nil
 		}
-		if got := serviceOf(s.lookAtService(t.Context(), host, "web")); got == nil || got.State != "unknown" {
+		if got := serviceOf(s.lookAtService(t.Context(), host)); got == nil || got.State != "unknown" {
 			t.Errorf("a moment after: %+v, want unknown", got)
 		}
 		s.looks.mu.Lock()
@@ -133,7 +133,7 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 			l.seen.at = l.seen.at.Add(-lookLasts)
 		}
 		s.looks.mu.Unlock()
-		if got := serviceOf(s.lookAtService(t.Context(), host, "web")); got == nil || got.State != "up" {
+		if got := serviceOf(s.lookAtService(t.Context(), host)); got == nil || got.State != "up" {
 			t.Errorf("later: %+v, want up", got)
 		}
 	})

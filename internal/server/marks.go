@@ -17,12 +17,15 @@ type marks struct {
 	reports map[int64]map[stepName]string   // deployment → the last error that a live step reported
 	hosts   map[string]hostMark             // host → the release it switched to last
 	through map[string]hostMark             // host → the release it finished last
+	// commands has the newest commands on each deployment; under 0 the freezes and thaws.
+	commands map[int64][]RecordedCommand
 }
 
 // stageMark is the progress of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
-	hosts             int // that finished
+	hosts             int                       // that finished
+	checks            map[string]ConditionState // the gates and the bake that have begun, by event
 }
 
 // targetMark is the last failure of a stage, group or host. A retry clears it.
@@ -33,14 +36,16 @@ type targetMark struct {
 
 // applyEntry updates the marks by one row of the log.
 func (m *marks) applyEntry(row pipeline.Entry) {
-	if row.Event == pipeline.ServiceStopped {
+	if row.Event == pipeline.ServiceStopped || row.Event == pipeline.ServiceRestarted {
 		m.applyToHost(row)
 	}
+	m.applyCommand(row)
 	if row.Deployment == 0 {
 		return
 	}
 	m.applyReport(row)
 	m.applyToHost(row)
+	m.applyCheck(row)
 	switch row.Event {
 	case pipeline.StageStarted:
 		m.stageMarkOf(row).started = row.At
@@ -70,6 +75,50 @@ func (m *marks) applyReport(row pipeline.Entry) {
 		m.reports[row.Deployment] = map[stepName]string{}
 	}
 	m.reports[row.Deployment][step] = detail.Error
+}
+
+// applyCheck keeps how far the gates and the bake of a stage are.
+func (m *marks) applyCheck(row pipeline.Entry) {
+	event, state := row.Event, ConditionPassed
+	switch row.Event {
+	case pipeline.RetryRequested, pipeline.StepSkipped:
+		m.resetChecks(row)
+		return
+	case pipeline.StepClaimed:
+		event, state = detailOf(row).Event, ConditionRunning
+	case pipeline.StepFailed:
+		event, state = detailOf(row).Event, ConditionFailed
+	case pipeline.StepCanceled:
+		event, state = detailOf(row).Event, ConditionWaiting
+	}
+	if event != pipeline.StageBaked && !strings.HasPrefix(event, pipeline.GateEvent("")) {
+		return
+	}
+	mark := m.stageMarkOf(row)
+	if mark.checks == nil {
+		mark.checks = map[string]ConditionState{}
+	}
+	mark.checks[event] = state
+}
+
+// resetChecks applies a retry or a skip to the gates and bakes of the stages under its target.
+func (m *marks) resetChecks(row pipeline.Entry) {
+	only := detailOf(row).Event
+	for stage, byDeployment := range m.stages {
+		mark := byDeployment[row.Deployment]
+		if mark == nil || !isWithin(pipeline.Path(row.Pipeline, stage), row.Target) {
+			continue
+		}
+		for event, state := range mark.checks {
+			switch {
+			case only != "" && only != event || state == ConditionPassed:
+			case row.Event == pipeline.StepSkipped:
+				mark.checks[event] = ConditionSkipped
+			case state == ConditionFailed:
+				mark.checks[event] = ConditionWaiting
+			}
+		}
+	}
 }
 
 // detailOf returns the detail of a note about a step. A detail that cannot be read is empty, and so names no step.
@@ -142,6 +191,7 @@ func TextOf(raw json.RawMessage) string {
 // hostMark is the release on a host by the log.
 type hostMark struct {
 	seq        int64 // of the row that switched the host
+	changed    int64 // of the last row that switched the host, or restarted or ended its service
 	deployment int64
 	at         time.Time
 	release    string // its name on the host
@@ -159,11 +209,13 @@ func (m *marks) applyToHost(row pipeline.Entry) {
 	detail := detailOf(row)
 	switch {
 	case row.Event == pipeline.ServiceStopped:
-		mark.stopped = true
+		mark.stopped, mark.changed = true, row.Seq
+	case row.Event == pipeline.ServiceRestarted:
+		mark.stopped, mark.changed = false, row.Seq
 	case row.Event == pipeline.HostDeployed:
 		var output step.Output
 		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
-		mark = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
+		mark = hostMark{seq: row.Seq, changed: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
 	case mark.deployment != row.Deployment:
 		return
 	case row.Event == pipeline.HostTested:

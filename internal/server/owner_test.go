@@ -31,7 +31,7 @@ func TestOneServiceOfAHostHasOnePipeline(t *testing.T) {
 		p := proposal(t, source)
 		_, applied := w.Service.Apply(t.Context(), p)
 		_, previewed := w.Service.PlanEdit(t.Context(), p)
-		_, planned := w.Service.Plan(t.Context(), "other", &p)
+		_, planned := w.Service.Plan(t.Context(), server.PlanQuery{Pipeline: "other", Proposal: &p})
 		for what, err := range map[string]error{"apply": applied, "preview": previewed, "plan": planned} {
 			if err == nil || fault.CodeOf(err) != fault.Invalid || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s answers %v, want %s", what, err, want)

@@ -38,6 +38,9 @@ type StageView struct {
 	Hosts   int                `json:"hosts"`             // 0 for a build
 	Current *Standing          `json:"current,omitempty"` // newest deployment that finished the stage
 	Inside  []Standing         `json:"inside"`            // started and not finished, oldest first; a failed one until a newer one passed
+	// Conditions are its windows, approval, gates and bake, in the order in which a deployment meets
+	// them.
+	Conditions []Condition `json:"conditions"`
 }
 
 // Standing is a deployment at a stage.
@@ -128,12 +131,12 @@ func (s *Service) pipelineView(ctx context.Context, name string, recent int) (Pi
 	}
 	return view, s.withFold(ctx, name, func(f *fold) error {
 		view.Freeze = f.engine.Frozen(now)
-		s.fillPipeline(ctx, f, &view)
+		s.fillPipeline(ctx, f, now, &view)
 		return nil
 	})
 }
 
-func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView) {
+func (s *Service) fillPipeline(ctx context.Context, f *fold, now time.Time, view *PipelineView) {
 	version, plan := f.engine.Current()
 	view.Version, view.Seq = version, f.engine.Seq()
 	view.Active = append(view.Active, f.engine.Deployments(true)...)
@@ -141,8 +144,10 @@ func (s *Service) fillPipeline(ctx context.Context, f *fold, view *PipelineView)
 		return
 	}
 	view.Definition = plan.Definition()
-	for _, stage := range view.Definition.Stages {
-		view.Stages = append(view.Stages, s.stageView(ctx, f, stage))
+	for i, stage := range view.Definition.Stages {
+		its := s.stageView(ctx, f, stage)
+		its.Conditions = f.conditionsOf(i, its, now)
+		view.Stages = append(view.Stages, its)
 	}
 	view.Hosts = s.hostViews(ctx, f, view.Definition)
 	view.Drift = append(view.Drift, s.drifts(f, view)...)
@@ -155,7 +160,7 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 		view.Hosts += len(group.Hosts)
 	}
 	for number, mark := range f.marks.stages[stage.Name] {
-		if mark.finished.IsZero() || (view.Current != nil && view.Current.Deployment > number) {
+		if mark.finished.IsZero() || (view.Current != nil && f.engine.Outranks(view.Current.Deployment, number)) {
 			continue
 		}
 		current := s.standingOf(ctx, f, number, mark.finished, mark.hosts, view.Hosts)
@@ -164,7 +169,7 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 	for number, mark := range f.marks.stages[stage.Name] {
 		at := s.standingOf(ctx, f, number, mark.started, mark.hosts, view.Hosts)
 		at.FailedHere = f.marks.failedAt(number, pipeline.Path(f.pipeline, stage.Name))
-		if isInside(at, mark, view.Current) {
+		if isInside(f.engine, at, mark, view.Current) {
 			view.Inside = append(view.Inside, at)
 		}
 	}
@@ -173,11 +178,11 @@ func (s *Service) stageView(ctx context.Context, f *fold, stage pipeline.Stage) 
 }
 
 // isInside reports whether a deployment is in a stage: on its way, or failed there with nothing newer past it.
-func isInside(at Standing, mark *stageMark, current *Standing) bool {
+func isInside(e *pipeline.Engine, at Standing, mark *stageMark, current *Standing) bool {
 	if !mark.finished.IsZero() || mark.started.IsZero() {
 		return false
 	}
-	passed := current != nil && current.Deployment > at.Deployment
+	passed := current != nil && e.Outranks(current.Deployment, at.Deployment)
 	return at.Status == pipeline.StatusActive || (at.Status == pipeline.StatusFailed && !passed)
 }
 
@@ -209,8 +214,9 @@ func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 	return found
 }
 
-// lostReleases returns the hosts of this machine whose release is not the one that the log says: they were changed by hand,
-// lost their files, or the log was restored. It leaves out stages with an active deployment, whose hosts may be changing.
+// lostReleases returns the hosts whose release is not the one that the log says: they were changed by hand, lost their files,
+// or the log was restored. It leaves out stages with an active deployment, whose hosts may be changing, and ssh hosts that
+// were not looked at.
 func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	changing, known := map[string]bool{}, map[string]bool{}
 	for _, stage := range view.Stages {
@@ -219,12 +225,13 @@ func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 	for _, d := range view.Drift {
 		known[d.Target] = true
 	}
-	for _, host := range view.Hosts {
-		if s.Current == nil || host.release == "" || changing[host.place.Stage.Name] || known[host.Target] {
+	for i := range view.Hosts {
+		host := &view.Hosts[i]
+		if host.release == "" || changing[host.place.Stage.Name] || known[host.Target] {
 			continue
 		}
 		d := Drift{Target: host.Target, Wants: host.Runs.Label}
-		switch release, here, err := s.Current(*host.place.Host, host.service.Name); {
+		switch release, here, err := s.releaseOn(host); {
 		case err != nil:
 			d.Reason = "cannot be read: " + err.Error()
 		case !here || release == host.release:
@@ -237,6 +244,19 @@ func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 		found = append(found, d)
 	}
 	return found
+}
+
+// releaseOn returns the release that a host has switched to, "" for none. An ssh host answers when it is looked at; known is
+// false if it did not, or a switch is under way there.
+func (s *Service) releaseOn(host *HostView) (release string, known bool, err error) {
+	if host.place.Host.Remote() {
+		state := host.seen.state
+		return state.Release, host.seen.known && host.seen.err == nil && !state.Busy && !state.Unfinished, nil
+	}
+	if s.Current == nil {
+		return "", false, nil
+	}
+	return s.Current(*host.place.Host, host.service.Name)
 }
 
 // driftOf compares the release on a host with the current one of its stage.
@@ -252,12 +272,15 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 		doubt = ", " + runs.Doubt
 	}
 	state, _ := f.engine.Deployment(runs.Deployment)
+	newer := f.engine.Outranks(runs.Deployment, current.Deployment)
 	switch {
 	case runs.Deployment == current.Deployment:
 		return d, false
-	case runs.Deployment > current.Deployment && state.Status == pipeline.StatusActive:
+	case runs.Label == current.Label && state.Status == pipeline.StatusFinished:
+		return d, false // by a catch-up, or left alone by a rollback
+	case newer && state.Status == pipeline.StatusActive:
 		return d, false // on its way
-	case runs.Deployment > current.Deployment:
+	case newer:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, endedWords(state.Status))
 	default:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, not of #%d", runs.Label, runs.Deployment, doubt, current.Deployment)

@@ -5,10 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -43,7 +42,7 @@ func (e EditView) Loses() bool {
 // PlanEdit returns what applying would do, and changes nothing. Faults of the definition, and edits that an active
 // deployment forbids, are fault.Problems.
 func (s *Service) PlanEdit(ctx context.Context, p Proposal) (EditView, error) {
-	plan, view, err := compile(p)
+	plan, view, err := s.compile(p)
 	if err != nil {
 		return view, err
 	}
@@ -69,7 +68,7 @@ type owners func() (map[pipeline.Resource]journal.Owner, error)
 // another version than IfVersion is in force, and fault.Refused if the edit would lose work and Yes is not set; then the
 // view has the effects.
 func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
-	plan, compiled, err := compile(p)
+	plan, compiled, err := s.compile(p)
 	if err != nil {
 		return compiled, err
 	}
@@ -83,6 +82,13 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 		return s.decideApply(f, plan, p, locked, &view)
 	}
 	err = s.decideOnFold(ctx, f, func() error {
+		defer func() { f.edit, f.compared = computedEdit{}, comparison{} }()
+		// The edit of a pipeline with many deployments inside takes longer than its writers should wait for the lock.
+		if head, err := s.ledger.Head(ctx, view.Pipeline); err == nil {
+			if _, same := f.isInForce(plan); !same {
+				f.editTo(plan, head)
+			}
+		}
 		_, err := s.ledger.Define(ctx, view.Pipeline, f.engine.Seq(), decide)
 		return err
 	})
@@ -113,12 +119,11 @@ func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked 
 // planEdit asks the engine for the effects of a definition and fills the view. It also refuses an edit that takes a
 // resource of another pipeline, of which the engine knows nothing.
 func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head journal.Head, view *EditView, others owners) (pipeline.Edit, error) {
-	version, current := f.engine.Current()
-	if current != nil && equalDefinitions(current.Definition(), plan.Definition()) {
+	if version, same := f.isInForce(plan); same {
 		view.Version, view.Unchanged = version, true
 		return pipeline.Edit{}, nil
 	}
-	edit := f.engine.Edit(head.Version+1, plan, head.Newest, time.Now().UTC())
+	edit := f.editTo(plan, head)
 	view.Version = head.Version + 1
 	view.Words = append(view.Words, edit.Words...)
 	view.Effects = append(view.Effects, edit.Effects...)
@@ -166,12 +171,34 @@ func equalDefinitions(a, b *pipeline.Definition) bool {
 }
 
 // compile returns the graph of a proposal and a view with its warnings. The error is all of its faults.
-func compile(p Proposal) (*pipeline.Graph, EditView, error) {
+func (s *Service) compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
-	problems = locateProblems(p, problems)
+	problems = locateProblems(p, append(problems, s.unknownHandlers(p.Definition)...))
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
+}
+
+// unknownHandlers reports handlers of gates that the configuration does not have: their actions would
+// wait for a conductor until the gate has failed.
+func (s *Service) unknownHandlers(d pipeline.Definition) (problems fault.Problems) {
+	var handlers Handlers // read once, and only for a definition that names one
+	for i := range d.Stages {
+		for g := range d.Stages[i].Gates {
+			h := d.Stages[i].Gates[g].Handler
+			if h == nil {
+				continue
+			}
+			if handlers == nil {
+				handlers = s.offers.Handlers()
+			}
+			if handlers[h.Name] == nil {
+				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].gates[%d].handler.name", i, g), Code: "value-unknown",
+					Suggestion: fault.Nearest(h.Name, slices.Sorted(maps.Keys(handlers))), Text: fmt.Sprintf("handler %q not found: handlers are described in server.yaml", h.Name)})
+			}
+		}
+	}
+	return problems
 }
 
 // foldOrNew returns a pipeline's head and fold, or empty ones if the pipeline does not exist yet.
@@ -185,87 +212,4 @@ func (s *Service) foldOrNew(ctx context.Context, name string) (journal.Head, *fo
 	}
 	err = s.withFold(ctx, name, func(*fold) error { return nil })
 	return head, s.folds.foldOf(name), err
-}
-
-// PlanView is the simulation of one more deployment.
-type PlanView struct {
-	Pipeline string              `json:"pipeline"`
-	Edit     *EditView           `json:"edit,omitempty"` // only if a definition was proposed
-	Steps    []pipeline.PlanStep `json:"steps"`
-	Total    action.Duration     `json:"total"` // a lower bound if some step is not measured
-}
-
-// Plan simulates one more deployment, of a revision yet to be registered, with recorded median durations. It uses the
-// definition in force, or a proposed one; then the pipeline need not exist. It changes nothing.
-func (s *Service) Plan(ctx context.Context, name string, proposal *Proposal) (PlanView, error) {
-	view := PlanView{Pipeline: name, Steps: []pipeline.PlanStep{}}
-	scratch, head, err := s.newScratchFold(ctx, name, proposal)
-	if err != nil {
-		return view, err
-	}
-	if proposal != nil {
-		if view.Edit, err = s.applyToScratch(scratch, head, *proposal, s.ownersBut(ctx, name)); err != nil {
-			return view, err
-		}
-	}
-	_, plan := scratch.engine.Current()
-	if plan == nil {
-		return view, fault.New(fault.NotFound, "%s has no definition yet", name)
-	}
-	times, err := s.recordedDurations(ctx, plan.Definition())
-	if err != nil {
-		return view, err
-	}
-	now, err := s.ledger.Now(ctx) // windows follow the ledger's clock
-	if err != nil {
-		return view, err
-	}
-	steps, err := scratch.engine.Simulate(head.Newest+1, now, times.durationOf)
-	if err != nil {
-		return view, fmt.Errorf("simulate %s: %w", name, err)
-	}
-	for _, step := range steps {
-		_, measured := times.measuredDuration(step.StepKey)
-		step.Unmeasured = step.Work && !measured
-		view.Steps = append(view.Steps, step)
-		view.Total = max(view.Total, action.Duration(step.End))
-	}
-	return view, nil
-}
-
-// newScratchFold folds a pipeline from its start, for a simulation that applies rows that are never stored.
-func (s *Service) newScratchFold(ctx context.Context, name string, proposal *Proposal) (*fold, journal.Head, error) {
-	f := newFold(name)
-	head, err := s.readHead(ctx, name)
-	if fault.Is(err, fault.NotFound) && proposal != nil {
-		return f, journal.Head{Pipeline: name}, nil
-	}
-	if err != nil {
-		return nil, head, err
-	}
-	if err := f.catchUp(ctx, s.ledger); err != nil {
-		return nil, head, fmt.Errorf("read the log of %s: %w", name, err)
-	}
-	return f, head, nil
-}
-
-// applyToScratch applies a proposal to a scratch fold.
-func (s *Service) applyToScratch(f *fold, head journal.Head, p Proposal, others owners) (*EditView, error) {
-	plan, view, err := compile(p)
-	if err != nil {
-		return nil, err
-	}
-	edit, err := s.planEdit(f, plan, p, head, &view, others)
-	if err != nil || view.Unchanged {
-		return &view, err
-	}
-	f.engine.AddVersion(view.Version, plan)
-	now := time.Now().UTC()
-	for i, row := range edit.Entries {
-		row.Pipeline, row.Seq, row.At = f.pipeline, f.engine.Seq()+1, now
-		if err := f.engine.Apply(row); err != nil {
-			return &view, fmt.Errorf("apply row %d of the edit: %w", i+1, err)
-		}
-	}
-	return &view, nil
 }

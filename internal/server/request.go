@@ -27,6 +27,8 @@ type request struct {
 	method, path string
 	query        url.Values
 	body         io.Reader
+	size         int64 // of body; 0: not known
+	expect       string
 	kind         string // Content-Type of body
 	accept       string // "": JSON
 	ifMatch      string
@@ -78,9 +80,12 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "ask %s: %w", c.base, err)
 	}
+	if q.size > 0 {
+		r.ContentLength = q.size
+	}
 	for name, value := range map[string]string{
 		"Content-Type": q.kind, "Accept": q.accept, "If-Match": q.ifMatch, "Last-Event-ID": q.lastEvent, userHeader: c.by,
-		"Prefer": q.prefer, "Idempotency-Key": q.once,
+		"Prefer": q.prefer, "Idempotency-Key": q.once, "Expect": q.expect,
 	} {
 		if value != "" {
 			r.Header.Set(name, value)

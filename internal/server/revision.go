@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -99,9 +102,20 @@ func (s *Service) Snapshot(ctx context.Context, name, label string) (SnapshotVie
 	return SnapshotView{Key: revision.Snapshot, Stored: stored}, err
 }
 
+// commitHash matches no commit as well: not every revision has one.
+var commitHash = regexp.MustCompile(`^[0-9A-Fa-f]{0,64}$`)
+
 // Register stores a revision and, if deploy is set, its forward deployment, whose last stage is until ("": all stages). It is
-// idempotent. The same label with another snapshot is fault.Conflict.
+// idempotent. The same label with another snapshot or commit is fault.Conflict.
 func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, deploy bool, until string) (journal.Registered, error) {
+	if !commitHash.MatchString(r.Commit) {
+		return journal.Registered{}, fault.New(fault.Invalid, "commit %q: want its hash, at most 64 hex digits", r.Commit[:min(len(r.Commit), longestName)])
+	}
+	if r.Snapshot != "" {
+		if err := blob.CheckKey(r.Snapshot); err != nil {
+			return journal.Registered{}, fmt.Errorf("snapshot: %w", err)
+		}
+	}
 	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
 		return journal.Registered{}, err
 	}
@@ -132,35 +146,60 @@ func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.Re
 	return r, err
 }
 
-// PutArtifact stores one result of a build that ran elsewhere. It is idempotent; other content is fault.Conflict.
-func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {
-	revision, err := s.Revision(ctx, name, label)
+// RejectRevision records that a revision is deployed only when it is accepted again, and returns the revision as it is then.
+// The error is fault.Refused if it is rejected already.
+func (s *Service) RejectRevision(ctx context.Context, name, label, by, reason string) (pipeline.RegisteredRevision, error) {
+	return s.judgeRevision(ctx, name, label, by, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
+		return e.Reject(r.Seq, r.Label, by, reason)
+	})
+}
+
+// AcceptRevision ends a rejection. The error is fault.Refused if there is none.
+func (s *Service) AcceptRevision(ctx context.Context, name, label, by, reason string) (pipeline.RegisteredRevision, error) {
+	return s.judgeRevision(ctx, name, label, by, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
+		return e.Accept(r.Seq, r.Label, by, reason)
+	})
+}
+
+// judgeRevision appends a change of a revision that the engine has checked.
+func (s *Service) judgeRevision(ctx context.Context, name, label, by string, judge func(*pipeline.Engine, pipeline.RegisteredRevision) (pipeline.Entry, error)) (pipeline.RegisteredRevision, error) {
+	r, err := s.Revision(ctx, name, label)
 	if err != nil {
-		return a, err
+		return r, err
 	}
-	if a.Blob, a.Digest, a.Size, err = s.storeUpload(ctx, r); err != nil {
-		return a, fmt.Errorf("store artifact %s of %s %s: %w", a.Label, name, label, err)
+	err = s.appendDecided(ctx, name, by, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) {
+		entry, err := judge(e, r)
+		return []pipeline.Entry{entry}, err
+	})
+	if err != nil {
+		return r, err
 	}
-	return a, s.ledger.RegisterArtifact(ctx, name, revision.Seq, a)
+	return s.Revision(ctx, name, label)
 }
 
 // NewDeployment is a request for one more deployment of a registered revision.
 type NewDeployment struct {
 	Pipeline string
 	Revision string // its label
+	Target   string // a stage, group or host, with or without the pipeline's name; "": the pipeline
 	Until    string // name of the last stage; "": all stages
 	By       string // name of the user
 }
 
-// Deploy creates one more deployment, of kind manual, of a registered revision.
+// Deploy creates one more deployment of a registered revision: of kind manual, or with a target of kind part.
 func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deployment, error) {
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
 		return journal.Deployment{}, err
 	}
-	return s.ledger.Deploy(ctx, journal.NewDeployment{
-		Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual, Until: want.Until, By: want.By,
-	})
+	made := journal.NewDeployment{Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual, Until: want.Until, By: want.By}
+	if target := targetOrAll(want.Pipeline, want.Target); target != want.Pipeline {
+		made.Kind, made.Target = journal.Part, target
+	}
+	if made.Target != "" && made.Until != "" {
+		return journal.Deployment{}, fault.New(fault.Invalid, "a target and until exclude each other: nothing follows the target")
+	}
+	return s.ledger.Deploy(ctx, made)
 }
 
 // Deployments returns the deployments that a query selects, newest first.

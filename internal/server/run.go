@@ -20,6 +20,7 @@ type runBuilder struct {
 	left     map[string]*Running // hosts that still run the release although the deployment ended unfinished
 	actions  map[stepName]stepAction
 	places   map[string]int                  // stage → its place in the definition
+	after    map[string][]string             // stage → its direct predecessors
 	before   map[stepName]bool               // gates before the hosts of their stage
 	urls     map[string]string               // host's target → URL
 	byTarget map[string][]pipeline.StepState // in order
@@ -27,11 +28,14 @@ type runBuilder struct {
 }
 
 // readFold copies from a fold what the view needs, since a fold must not be kept.
-func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number int64) {
+func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number int64) (err error) {
 	b.view.State, _ = f.engine.Deployment(number)
 	b.view.Status = b.view.State.Status
 	b.view.Seq = f.engine.Seq()
-	b.steps = f.engine.Explain(number, b.view.Now)
+	b.view.Commands = f.marks.commandsOn(b.view.State)
+	if b.steps, err = s.explain(ctx, f, number, b.view.Now); err != nil {
+		return err
+	}
 	b.failures, b.left = map[string]targetMark{}, map[string]*Running{}
 	for target, mark := range f.marks.targets[number] {
 		b.failures[target] = mark
@@ -47,13 +51,14 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 			}
 		}
 	}
+	return nil
 }
 
 // index keeps the order of stages and the URLs of hosts from the definition in force.
 func (b *runBuilder) index(d *pipeline.Definition) {
-	b.places, b.urls, b.before = map[string]int{}, map[string]string{}, map[stepName]bool{}
+	b.places, b.after, b.urls, b.before = map[string]int{}, map[string][]string{}, map[string]string{}, map[stepName]bool{}
 	for i, stage := range d.Stages {
-		b.places[stage.Name] = i
+		b.places[stage.Name], b.after[stage.Name] = i, stage.After
 		for _, gate := range stage.Gates {
 			b.before[stepName{pipeline.Path(d.Pipeline, stage.Name), pipeline.GateEvent(gate.Name)}] = gate.When == pipeline.Before
 		}
@@ -78,6 +83,7 @@ func (b *runBuilder) buildStages() {
 	}
 	// In the definition's order, which people know: breadth-first order mixes branches.
 	slices.SortStableFunc(b.view.Stages, func(x, y StageRun) int { return b.places[x.Name] - b.places[y.Name] })
+	b.fillReady()
 }
 
 // stageRun returns a stage with its groups and hosts, and with its own steps: those of a build, its gates and its bake.
@@ -86,7 +92,7 @@ func (b *runBuilder) stageRun(target string) StageRun {
 	switch {
 	case len(b.below[target]) > 0:
 		stage.Kind = pipeline.HostStage
-	case slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return isBuilt(s.Event) }):
+	case slices.ContainsFunc(stage.Steps, func(s StepRun) bool { return IsBuilt(s.Event) }):
 		stage.Kind = pipeline.BuildStage
 	}
 	for _, t := range b.below[target] {
@@ -229,6 +235,8 @@ func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 		run.Attempt, run.Spent, run.Attempts = a.Thread.Attempt, a.Thread.Spent, a.Policy.Retries+1
 		run.StartedAt, run.EndedAt = a.Thread.StartedAt, a.FinishedAt
 		run.Error, run.Output = a.lastError, TextOf(a.Output)
+		run.Earlier = slices.Clone(a.earlier)
+		slices.Reverse(run.Earlier)
 		if run.Status == action.Backoff {
 			run.RunAt = a.Thread.RunAt
 		}

@@ -22,6 +22,8 @@ type Service struct {
 	pulse  statusCache
 	looks  looks
 
+	observed observations
+
 	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
 
 	retention time.Duration
@@ -37,6 +39,7 @@ type Service struct {
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
 	// ReadLog returns a part of the output of a service on a host; known and nil as for Inspect.
 	ReadLog func(ctx context.Context, at pipeline.Place, service string, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	plans   *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
 }
 
 // Offers are the handlers, processes and schedules of the configuration in force. A nil function offers nothing.
@@ -74,6 +77,8 @@ func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
+		observed: observations{all: map[string]observation{}},
 		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
-		decoding: semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read")}
+		decoding: semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),
+		plans:    semaphore.New(mostPlans, planPatience, "too many plans are being made")}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/url"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -20,7 +21,8 @@ type ServiceView struct {
 // ServiceStatusView is all that is known of the service of a host.
 type ServiceStatusView struct {
 	ServiceView
-	Host *step.State `json:"host,omitempty"` // what the host reports; left out: nothing was deployed there, or it does not answer
+	Host  *step.State `json:"host,omitempty"`  // what the host reports; left out: nothing was deployed there, or it does not answer
+	Drift *Drift      `json:"drift,omitempty"` // left out: the host runs what it should, as far as is known
 }
 
 // outOfReach is the reason for which the state of a service is not known where a host has a release by the log.
@@ -44,48 +46,48 @@ func (s *Service) Services(ctx context.Context, name string) ([]ServiceView, err
 // ServiceStatus asks the host of a target for all that it knows of its service. The error is fault.NotFound if the
 // definition in force does not have the host.
 func (s *Service) ServiceStatus(ctx context.Context, name, target string) (ServiceStatusView, error) {
-	hosts, err := s.hostsOf(ctx, name)
+	all, err := s.pipelineView(ctx, name, 1)
 	if err != nil {
 		return ServiceStatusView{}, err
 	}
-	for i := range hosts {
-		if hosts[i].Target != target {
-			continue
-		}
-		view := ServiceStatusView{}
-		if s.Inspect != nil {
-			seen := s.lookAtService(ctx, hosts[i].place, hosts[i].service.Name)
-			hosts[i].see(seen)
-			if seen.known && seen.err == nil {
-				view.Host = &seen.state
-			}
-		}
-		view.ServiceView = hosts[i].serviceView()
-		return view, nil
+	at := slices.IndexFunc(all.Hosts, func(v HostView) bool { return v.Target == target })
+	if at < 0 {
+		return ServiceStatusView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", name, target)
 	}
-	return ServiceStatusView{}, fault.New(fault.NotFound, "pipeline %s has no host %q", name, target)
+	all.Hosts = all.Hosts[at : at+1]
+	host, view := &all.Hosts[0], ServiceStatusView{}
+	if s.Inspect != nil {
+		seen := s.lookAtService(ctx, host)
+		host.see(seen)
+		if seen.known && seen.err == nil && seen.state != (step.State{}) {
+			view.Host = &seen.state
+		}
+	}
+	view.ServiceView = host.serviceView()
+	for _, d := range append(all.Drift, s.lostReleases(&all)...) {
+		if d.Target == target {
+			view.Drift = &d
+		}
+	}
+	return view, nil
 }
 
 // hostsOf returns the hosts of a pipeline's definition in force.
 func (s *Service) hostsOf(ctx context.Context, name string) (hosts []HostView, err error) {
-	if _, err := s.readHead(ctx, name); err != nil {
-		return nil, err
-	}
-	return hosts, s.withFold(ctx, name, func(f *fold) error {
+	err = s.withFold(ctx, name, func(f *fold) error {
 		if _, plan := f.engine.Current(); plan != nil {
 			hosts = s.hostViews(ctx, f, plan.Definition())
 		}
 		return nil
 	})
+	return hosts, err
 }
 
 // serviceView returns the service of a host that was looked at.
 func (v *HostView) serviceView() ServiceView {
 	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, State: v.Service}
 	switch {
-	case v.service.Manager != managerProcess && (v.Service == nil || v.Service.Error == ""):
-		view.State = nil // the host program starts nothing, so its answer says nothing of a service
-	case v.service.Manager != managerProcess: // the host does not answer
+	case v.service.Manager != managerProcess: // its only state is that the host does not answer
 	case v.skipped:
 		view.State = &Services{State: ServiceUnknown, Error: "not looked at"}
 	case v.Runs != nil && v.Service == nil:
@@ -122,4 +124,5 @@ func (a *api) registerServices() {
 	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")
 	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, log, a.serviceLog)
+	a.registerServiceRestart()
 }

@@ -19,6 +19,7 @@ type ServiceLogQuery struct {
 	Target   string // a host, such as greeter/beta/all/oak
 	Follow   bool   // only whole lines: a line that is not complete yet is left for the next query
 	After    string // Next of an earlier view; "": the newest output
+	Most     int64  // bytes; 0: mostOfLog, which is also the bound. A server always answers with mostOfLog
 }
 
 // ServiceLogView is a part of the output of the service on a host.
@@ -51,6 +52,9 @@ func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLog
 		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", q.Target, service.Manager)
 	}
 	part := step.LogQuery{Most: mostOfLog, Whole: q.Follow}
+	if q.Most > 0 {
+		part.Most = min(q.Most, mostOfLog)
+	}
 	if q.After != "" {
 		if part.After, err = step.ParseLogPlace(q.After); err != nil {
 			return view, fmt.Errorf("after: %w", err)

@@ -47,6 +47,15 @@ func tellsWhatItDid(t *testing.T, w *servertest.World) {
 	if view.Status != pipeline.StatusFinished || view.State.Done != view.State.Total || view.State.Total != 36 {
 		t.Errorf("got %s with %d of %d facts, want finished with 36 of 36", view.Status, view.State.Done, view.State.Total)
 	}
+	steps, err := w.Service.Steps(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		if step.State == pipeline.StateComplete && (step.At.Before(view.State.CreatedAt) || step.At.After(view.State.EndedAt)) {
+			t.Errorf("%s %s was done at %v, want a time between %v and %v", step.Target, step.Event, step.At, view.State.CreatedAt, view.State.EndedAt)
+		}
+	}
 	var got []string
 	for _, stage := range view.Stages {
 		got = append(got, stage.Name+" "+string(stage.State))
@@ -173,7 +182,7 @@ func TestPlanChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.Service.Plan(t.Context(), "greeter", &proposal)
+	plan, err := w.Service.Plan(t.Context(), server.PlanQuery{Pipeline: "greeter", Proposal: &proposal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +194,7 @@ func TestPlanChangesNothing(t *testing.T) {
 	}
 	w.Apply(t, servertest.Definition)
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
-	if plan, err = w.Service.Plan(t.Context(), "greeter", nil); err != nil || unmeasured(plan) != 0 {
+	if plan, err = w.Service.Plan(t.Context(), server.PlanQuery{Pipeline: "greeter"}); err != nil || unmeasured(plan) != 0 {
 		t.Errorf("after a run: %d unmeasured, %v; want recorded durations", unmeasured(plan), err)
 	}
 }
@@ -301,7 +310,7 @@ func TestServicesOfHosts(t *testing.T) {
 	}
 	w.Apply(t, servertest.Definition)
 	client := w.client()
-	if err := onlyError(client.Services(t.Context(), "nobody")); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(client.Services(t.Context(), "unknown")); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown pipeline: %v", err)
 	}
 	before, err := client.Services(t.Context(), "greeter")
@@ -357,6 +366,50 @@ func TestServiceLogIsContinued(t *testing.T) {
 	}
 	if err := onlyError(server.NewClient(w.URL, "", "ana").ServiceLog(t.Context(), q)); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Unauthorized) {
 		t.Errorf("without a token: %v", err)
+	}
+}
+
+// A restart is an action of the caller, and is refused where Waybill runs no service or a deployment is at work.
+func TestRestartService(t *testing.T) {
+	t.Parallel()
+	w := serve(t, "127.0.0.1:0")
+	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: none}}`, 1))
+	restart := func(host, reason string) error {
+		return onlyError(w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/" + host, Reason: reason}))
+	}
+	refuse := func(err error, code fault.Code, text string) {
+		t.Helper()
+		if !fault.Is(err, code) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %s: %s", err, code, text)
+		}
+	}
+	refuse(restart("beta/all/oak", ""), fault.Refused, "nothing was deployed to greeter/beta/all/oak yet")
+	refuse(restart("prod/west/yew", ""), fault.Refused, "its manager is none")
+	refuse(restart("prod/west/oak", ""), fault.NotFound, `has no host "greeter/prod/west/oak"`)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+
+	storeToken(t, w.Ledger, "ci", "an-executing-token", "execute")
+	refuse(onlyError(server.NewClient(w.URL, "an-executing-token", "").RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak"})), fault.Forbidden, "")
+	if err := onlyError(w.Service.RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Reason: strings.Repeat("a", 1001)})); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a long reason: %v", err)
+	}
+
+	w.Script.Hold("beta/all/oak host-deployed")
+	second := w.Ship(t, "greeter", "88d0e17")
+	w.Until(t, second, "deploys to oak", func(v server.DeploymentView) bool {
+		return slices.ContainsFunc(v.Stages[1].Groups[0].Hosts[0].Steps, func(s server.StepRun) bool {
+			return s.Event == pipeline.HostDeployed && s.State == pipeline.StateClaimed
+		})
+	})
+	refuse(restart("beta/all/oak", ""), fault.Refused, "greeter#2 is at work on greeter/beta/all/oak")
+	if err := restart("prod/east/elm", "slow"); err != nil {
+		t.Errorf("a host that the deployment has not reached: %v", err)
+	}
+	w.Script.Release("beta/all/oak host-deployed")
+	w.Until(t, second, "ends", servertest.Ended)
+	added, err := w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/prod/east/elm", Reason: "again"})
+	if err != nil || added.Created || added.CreatedBy != "ana" || added.Handler != step.RestartHandler || !strings.Contains(string(added.Parameters), `"deployment":1,"revision":1,"reason":"slow"`) {
+		t.Errorf("while a restart is live: %+v, %s, %v; want that one", added, added.Parameters, err)
 	}
 }
 

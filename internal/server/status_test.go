@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +14,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // kinds returns the troubles of a status without their times and texts.
@@ -147,19 +150,24 @@ func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 // The attempts of an ended process, as after a restore, do not run anywhere. The status does not show them as waiting.
 func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "127.0.0.1:7070")
+	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(driver, ledger.Options{}) // without a conductor, which would take the attempt over
+	defer func() { _ = l.Close() }()
 	host := queue.Instance{ID: action.DerivedID(time.Now(), t.Name()), Name: "host-a", Roles: []string{"conductor"}, Handlers: []string{"mail"}}
-	if err := s.Ledger.Join(t.Context(), host); err != nil {
+	if err := l.Join(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Policy: action.DefaultPolicy()}); err != nil {
+	if _, err := l.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "mail", Policy: action.DefaultPolicy()}); err != nil {
 		t.Fatal(err)
 	}
-	turned, err := s.Ledger.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "mail", N: 1}})
+	turned, err := l.CompleteAndClaim(t.Context(), host, nil, []queue.Want{{Lane: "mail", N: 1}})
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
 	}
-	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Idle: func() bool { return true }})
+	service := server.NewService(l, nil, server.ServiceOptions{Idle: func() bool { return true }})
 	v, err := service.Status(t.Context())
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
 		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of processes that have ended" {

@@ -40,8 +40,8 @@ func wordsOf(event string) stepWords {
 // of an artifact.
 func StepName(event string) string { return wordsOf(event).name }
 
-// isBuilt reports whether the step with an event is one of a build stage.
-func isBuilt(event string) bool {
+// IsBuilt reports whether the step with an event is one of a build stage.
+func IsBuilt(event string) bool {
 	return event == pipeline.BuildCompleted || strings.HasPrefix(event, "build-stage-received-")
 }
 
@@ -91,6 +91,18 @@ func Took(d time.Duration) string {
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// ShortDuration returns Go's form without empty units: 10m, not 10m0s.
+func ShortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // Size returns a number of bytes for people, in powers of 1000: 4.1 MB.

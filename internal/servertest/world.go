@@ -83,7 +83,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 		t.Fatal(err)
 	}
 	w := &World{Ledger: l, Blobs: blobs, Service: server.NewService(l, blobs, server.ServiceOptions{}), Script: newScript(l)}
-	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script}
+	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script, "gate": w.Script}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup
 	run := func(role func(context.Context) error) {

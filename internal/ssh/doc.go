@@ -3,6 +3,8 @@
 // A Pool keeps one connection to each account and shares it between the steps of a host: a step
 // borrows a Host, runs commands and connects to ports over channels of the one connection, and gives
 // it back. A connection that was not used for a minute is closed. At most 64 are being made at a time.
+// A host that has not answered for three intervals of 15 s counts as lost, since a network may swallow
+// everything without telling either side.
 //
 // Who answers is always checked: a host key must be the one that the pipeline names, or be in the
 // file of known hosts. Nothing is trusted on first sight, and nothing turns the check off. Keys, an

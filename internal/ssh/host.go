@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -172,6 +173,9 @@ func handshakeError(t Target, err error) error {
 
 // wayError returns an error of the network, or the end of the time for it.
 func wayError(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		<-ctx.Done() // the deadline is that of ctx, whose own timer may be a moment behind
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return fault.New(fault.Unavailable, "%w", cause)
 	}

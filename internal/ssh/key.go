@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -18,9 +19,9 @@ import (
 // maxKeyFile bounds a key file, in bytes.
 const maxKeyFile = 64 << 10
 
-// hostKeys returns the check of a host's key, and the kinds of keys to ask the host for: those that
+// hostKeys returns the check of a target's host key, and the kinds of keys to ask the host for: those that
 // the check can accept. A host that has several keys would otherwise show one that nothing is known of.
-func (t Target) hostKeys() (ssh.HostKeyCallback, []string, error) {
+func (p *Pool) hostKeys(t Target) (ssh.HostKeyCallback, []string, error) {
 	if t.HostKey != "" {
 		return func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if seen := ssh.FingerprintSHA256(key); seen != t.HostKey {
@@ -29,7 +30,7 @@ func (t Target) hostKeys() (ssh.HostKeyCallback, []string, error) {
 			return nil
 		}, nil, nil
 	}
-	check, err := readKnownHosts(t.KnownHosts)
+	check, err := p.known.read(t.KnownHosts)
 	if errors.Is(err, errNoKnownHosts) {
 		return nil, nil, unknownKey(t, "", err)
 	}
@@ -49,6 +50,34 @@ func (t Target) hostKeys() (ssh.HostKeyCallback, []string, error) {
 		}
 		return err
 	}, knownKinds(check, t), nil
+}
+
+// knownFiles keeps files of host keys that were read, each until it changes: one with many hosts takes longer
+// to read than the rest of a dial. Safe for concurrent use.
+type knownFiles struct {
+	mu    sync.Mutex
+	files map[string]knownFile // by path
+}
+
+type knownFile struct {
+	info  fs.FileInfo // when it was read
+	check ssh.HostKeyCallback
+}
+
+// read returns the check of a file as it is now. The error is errNoKnownHosts if there is none.
+func (k *knownFiles) read(file string) (ssh.HostKeyCallback, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	info, err := os.Stat(file) // before it is read: what changes meanwhile is seen the next time
+	kept, ok := k.files[file]
+	if err == nil && ok && os.SameFile(info, kept.info) && info.Size() == kept.info.Size() && info.ModTime().Equal(kept.info.ModTime()) {
+		return kept.check, nil
+	}
+	check, failed := readKnownHosts(file)
+	if failed == nil && err == nil {
+		k.files[file] = knownFile{info, check}
+	}
+	return check, failed
 }
 
 // readKnownHosts reads a file of host keys. The error is errNoKnownHosts if there is none.

@@ -7,21 +7,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Limits of connections. A server that follows the defaults of OpenSSH allows ten channels.
 const (
 	dialTime     = 10 * time.Second // for the TCP connection and the handshake together
-	keepEvery    = 15 * time.Second // between two questions whether the host still answers
-	keepMisses   = 3                // unanswered questions after which a connection is dead
+	keepMisses   = 3                // intervals without an answer after which a connection is dead
 	maxChannels  = 4                // commands and forwarded ports of a connection at a time
+	defaultAlive = 15 * time.Second // between two questions whether the host still answers
 	defaultIdle  = time.Minute      // a connection that nothing uses is closed after this
-	defaultDials = 64               // connections that are being made at a time
 )
+
+// DefaultDials is how many connections are being made at a time where nothing else is said.
+const DefaultDials = 64
 
 // Config configures a Pool.
 type Config struct {
@@ -29,6 +33,8 @@ type Config struct {
 	Agent      string        // socket of an ssh-agent, whose keys come first; "": none
 	Dials      int           // connections that are being made at a time; default 64
 	Idle       time.Duration // how long a connection without use stays open; default 1 min
+	Metrics    *obs.SSH      // default: unregistered
+	KeepAlive  time.Duration // between two questions whether the host still answers; default 15 s
 }
 
 // Target is an account on a host.
@@ -54,6 +60,7 @@ func (t Target) key() string {
 type Pool struct {
 	config  Config
 	dialing chan struct{}
+	known   knownFiles
 
 	mu     sync.Mutex
 	lines  map[string]*line
@@ -76,13 +83,22 @@ type line struct {
 // NewPool makes a pool without connections.
 func NewPool(c Config) *Pool {
 	if c.Dials <= 0 {
-		c.Dials = defaultDials
+		c.Dials = DefaultDials
 	}
 	if c.Idle <= 0 {
 		c.Idle = defaultIdle
 	}
-	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), lines: map[string]*line{}}
+	if c.Metrics == nil {
+		c.Metrics = obs.NewSSH()
+	}
+	if c.KeepAlive <= 0 {
+		c.KeepAlive = defaultAlive
+	}
+	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), known: knownFiles{files: map[string]knownFile{}}, lines: map[string]*line{}}
 }
+
+// Metrics returns what the pool counts.
+func (p *Pool) Metrics() *obs.SSH { return p.config.Metrics }
 
 // Close closes all connections. Commands that run lose their streams.
 func (p *Pool) Close() {
@@ -136,6 +152,8 @@ func (p *Pool) take(t Target) (*line, error) {
 		l = &line{made: make(chan struct{}), dead: make(chan struct{}), slots: make(chan struct{}, maxChannels)}
 		p.lines[t.key()] = l
 		go p.connect(t, l)
+	} else {
+		p.config.Metrics.Reused.Inc()
 	}
 	l.users++
 	if l.idle != nil {
@@ -206,18 +224,37 @@ func (p *Pool) connect(t Target, l *line) {
 	defer func() { <-p.dialing }()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), dialTime, fmt.Errorf("no answer within %s", dialTime))
 	defer cancel()
-	if l.client, l.err = p.dial(ctx, t, l); l.err != nil {
+	began, metrics := time.Now(), p.config.Metrics
+	l.client, l.err = p.dial(ctx, t, l)
+	metrics.DialSeconds.Observe(time.Since(began).Seconds())
+	metrics.Dials.WithLabelValues(dialEnd(l.err)).Inc()
+	if l.err != nil {
 		p.forget(t, l)
 		l.end()
 		return
 	}
-	go l.watch()
-	go l.keepAlive()
+	metrics.Connections.Inc()
+	go func() {
+		l.watch()
+		metrics.Connections.Dec()
+	}()
+	go l.keepAlive(p.config.KeepAlive)
+}
+
+// dialEnd returns how a connection that was tried ended, for the metrics.
+func dialEnd(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case fault.IsPermanent(err):
+		return "refused"
+	}
+	return "unreachable"
 }
 
 // dial reaches the target and proves who both sides are.
 func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error) {
-	check, kinds, err := t.hostKeys()
+	check, kinds, err := p.hostKeys(t)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +299,7 @@ func (p *Pool) reach(ctx context.Context, t Target, l *line) (net.Conn, error) {
 		if err != nil {
 			return nil, wayError(ctx, err)
 		}
-		return conn, nil
+		return &counted{conn, p.config.Metrics.Sent}, nil
 	}
 	jump, err := p.Host(ctx, *t.Jump)
 	if err != nil {
@@ -274,6 +311,18 @@ func (p *Pool) reach(ctx context.Context, t Target, l *line) (net.Conn, error) {
 		return nil, fmt.Errorf("from the jump host %s: %w", t.Jump.Address, wayError(ctx, err))
 	}
 	return conn, nil
+}
+
+// counted is a connection whose sent bytes are counted. What a jump host forwards is counted on the way there.
+type counted struct {
+	net.Conn
+	sent prometheus.Counter
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.sent.Add(float64(n))
+	return n, err
 }
 
 // methods returns how to authenticate: with the key that the target names, else with those of the agent
@@ -311,8 +360,8 @@ func (l *line) watch() {
 
 // keepAlive asks the host from time to time whether it is there, and ends a connection whose host does
 // not answer: without data TCP would notice after hours.
-func (l *line) keepAlive() {
-	ticker := time.NewTicker(keepEvery)
+func (l *line) keepAlive(every time.Duration) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	answers := make(chan error, 1)
 	asking, missed := false, 0

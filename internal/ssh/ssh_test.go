@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ssh"
 	"github.com/waybill-dev/waybill/internal/ssh/sshtest"
@@ -139,6 +141,55 @@ func TestStepsShareOneConnection(t *testing.T) {
 	}
 }
 
+// Connections are counted by what became of them, and never by host.
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := sshtest.Start(t)
+	p, target := reach(t, s)
+	counts := p.Metrics()
+	h := host(t, p, target)
+	shell(t, h, "true")
+	shell(t, host(t, p, target), "true")
+	stranger := target
+	stranger.KnownHosts = filepath.Join(t.TempDir(), "none")
+	if _, err := p.Host(t.Context(), stranger); err == nil {
+		t.Error("a host without a known key is trusted")
+	}
+	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := target
+	away.Address = nowhere.Addr().String()
+	away.HostKey = s.Fingerprint()
+	_ = nowhere.Close()
+	if _, err := p.Host(t.Context(), away); err == nil {
+		t.Error("a closed port answers")
+	}
+	for end, want := range map[string]float64{"ok": 1, "refused": 1, "unreachable": 1} {
+		if got := testutil.ToFloat64(counts.Dials.WithLabelValues(end)); got != want {
+			t.Errorf("%v dials that were %s, want %v", got, end, want)
+		}
+	}
+	if open, reused := testutil.ToFloat64(counts.Connections), testutil.ToFloat64(counts.Reused); open != 1 || reused != 1 {
+		t.Errorf("%v connections, %v reused, want 1 each", open, reused)
+	}
+	before := testutil.ToFloat64(counts.Sent)
+	if _, err := h.Run(t.Context(), []string{"cat"}, strings.NewReader(strings.Repeat("x", 1<<20)), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if sent := testutil.ToFloat64(counts.Sent) - before; sent < 1<<20 {
+		t.Errorf("%v bytes were sent, want at least 1 MiB", sent)
+	}
+	p.Close()
+	for deadline := time.Now().Add(20 * time.Second); testutil.ToFloat64(counts.Connections) != 0 && time.Now().Before(deadline); {
+		<-time.After(10 * time.Millisecond)
+	}
+	if open := testutil.ToFloat64(counts.Connections); open != 0 {
+		t.Errorf("%v connections are open after the pool was closed", open)
+	}
+}
+
 func TestAnUnusedConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t)
@@ -209,6 +260,46 @@ func TestAChangedHostKeyIsRefused(t *testing.T) {
 	_, err := p.Host(t.Context(), target)
 	if err == nil || !strings.Contains(err.Error(), s.Fingerprint()) || !strings.Contains(err.Error(), old) || !fault.IsPermanent(err) {
 		t.Errorf("%v, want both fingerprints", err)
+	}
+}
+
+// TestKnownHostsAreReadAgainWhenTheyChange: also when a key takes the place of another one of the same length.
+func TestKnownHostsAreReadAgainWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	s := sshtest.Start(t)
+	p, target := reach(t, s)
+	right, err := os.ReadFile(target.KnownHosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.NewHostKey()
+	other, err := os.ReadFile(s.KnownHosts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(text []byte) error {
+		if text == nil {
+			err = os.Remove(target.KnownHosts)
+		} else {
+			err = os.WriteFile(target.KnownHosts, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Forget(target)
+		h, err := p.Host(t.Context(), target)
+		if err == nil {
+			_ = h.Close()
+		}
+		return err
+	}
+	for i, c := range []struct {
+		text []byte
+		want string // "": it is accepted
+	}{{right, "has changed"}, {other, ""}, {right, "has changed"}, {nil, "is not known"}, {other, ""}} {
+		if err := try(c.text); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("content %d: %v, want %q", i, err, c.want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
+	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -33,7 +34,7 @@ var errSeen = errors.New("the key was seen")
 func (p *Pool) Show(ctx context.Context, t Target) (Shown, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, fmt.Errorf("no answer within %s", dialTime))
 	defer cancel()
-	check, kinds, err := t.hostKeys()
+	check, kinds, err := p.hostKeys(t)
 	if err != nil && !errors.Is(err, errNoKnownHosts) {
 		return Shown{}, err
 	}
@@ -93,8 +94,20 @@ func Unknown(targets []Target) (unknown []int, err error) {
 }
 
 // Store appends the keys of hosts to a file of known hosts, which is made if there is none. All of them
-// are on the disk when it returns, or none.
+// are on the disk when it returns, or none. Callers at the same time wait for each other.
 func Store(file string, keys []Shown) error {
+	folder := filepath.Dir(file)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fault.New(fault.Unavailable, "make the folder of %s: %w", file, err)
+	}
+	lock, err := os.Open(folder) // not the file, which is replaced
+	if err != nil {
+		return fault.New(fault.Unavailable, "open the folder of %s: %w", file, err)
+	}
+	defer lock.Close() // unlocks it
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fault.New(fault.Unavailable, "lock the folder of %s: %w", file, err)
+	}
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fault.New(fault.Unavailable, "read %s: %w", file, err)
@@ -105,9 +118,6 @@ func Store(file string, keys []Shown) error {
 	}
 	for _, k := range keys {
 		text += knownhosts.Line([]string{knownhosts.Normalize(k.Address)}, k.key) + "\n"
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fault.New(fault.Unavailable, "make the folder of %s: %w", file, err)
 	}
 	if err := replace(file, text); err != nil {
 		return fault.New(fault.Unavailable, "write %s: %w", file, err)

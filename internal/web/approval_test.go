@@ -15,14 +15,16 @@ import (
 	"github.com/waybill-dev/waybill/internal/token"
 )
 
-// page returns the page at a path, as the holder of a token sees it.
+// page returns the page at a path, as the holder of a token sees it; "": without one.
 func (s *site) page(t *testing.T, path, token string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Listener.Addr().String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)

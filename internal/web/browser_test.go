@@ -27,9 +27,9 @@ type screen struct {
 	scheme string
 }
 
-// screens returns a desk, a phone, and a desk at night.
+// screens returns a desk and a phone, by day and by night.
 func screens() []screen {
-	return []screen{{"desk", 1280, "light"}, {"phone", 390, "light"}, {"night", 1280, "dark"}}
+	return []screen{{"desk", 1280, "light"}, {"phone", 390, "light"}, {"night", 1280, "dark"}, {"phone-night", 390, "dark"}}
 }
 
 // story makes a pipeline with one deployment finished, one failed and one on its way.
@@ -41,7 +41,11 @@ func story(t *testing.T, s *site) (failed, running server.Ref) {
 		Kind: action.Retry, Error: "not healthy within 60s: exit status 1\npanic: listen tcp 127.0.0.1:7104: bind: address already in use",
 	})
 	failed = s.Ship(t, "greeter", "5b01c3e+81e05d")
-	s.Until(t, failed, "fails", servertest.Ended)
+	first := s.Until(t, failed, "fails", servertest.Ended).Failures[0].Action
+	if err := s.Service.Command(t.Context(), failed, server.Command{Kind: "retry", By: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Until(t, failed, "fails again", func(v server.DeploymentView) bool { return servertest.Ended(v) && v.Failures[0].Action != first })
 	s.Script.End("prod/west/yew host-deployed", action.Outcome{})
 	s.Script.Hold("prod/east/elm host-deployed")
 	running = s.Ship(t, "greeter", "88d0e17+b5d81e")
@@ -76,6 +80,8 @@ func look(browser context.Context, t *testing.T, address, selector, name string,
 func TestPagesFitDeskAndPhone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
+	undoable := rolled(t, s) // before a host is held
+	s.Apply(t, strings.Replace(manyHosts(), "pipeline: greeter", "pipeline: many", 1))
 	failed, running := story(t, s)
 	browser := browsertest.Start(t)
 	var first string
@@ -104,7 +110,15 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 		{"deployment-canceled", canceled, ".title .t-ended"},
 		{"build-failed", broken, ".failure pre"},
 		{"deployment-waiting", waiting, "#approval-prod .buttons"},
-		{"pipeline-frozen", "/pipelines/gated", "#freeze .t-held"},
+		{"pipeline-frozen", "/pipelines/gated", ".station[data-stage=prod] .condition .t-held"},
+		{"rollback", undoable + "/rollback?target=prod", "#sure button"},
+		{"rollback-refused", undoable + "/rollback?target=nowhere", "#refused"},
+		{"skip", fmt.Sprintf("/deployments/greeter/%d/skip?target=prod", failed.Number), "#sure button, #refused"},
+		{"again", "/deployments/greeter/1/again", "#sure button"},
+		{"many", "/pipelines/many?page=2", "#hosts-filter"},
+		{"history", "/pipelines/greeter/history?target=prod", "tr[id^=passage-] .t-failed"},
+		{"metrics", "/pipelines/greeter/metrics", "#stage-prod .t-failed"},
+		{"plan", "/pipelines/greeter/plan?fail=prod/west/yew", "#schedule .t-failed"},
 		{"log", "/pipelines/greeter/log", "table.log tr.c-fact"},
 		{"actions", "/actions", "tr[id^=action-] .t-failed"},
 		{"lanes", "/actions?live=1", "#lanes .t-held"},
@@ -144,10 +158,18 @@ func misfortunes(t *testing.T, s *site) (canceled, broken string) {
 	return fmt.Sprintf("/deployments/other/%d", ref.Number), fmt.Sprintf("/deployments/other/%d", failed.Number)
 }
 
+// conditions begins a stage with a condition of each kind.
+const conditions = `- name: prod
+  approval: {count: 2, by: [ana, bob, cyd]}
+  windows: [{kind: Allow, schedule: "0 4 29 2 *", duration: 1h, timezone: Europe/Stockholm}]
+  gates: [{name: calm, when: Before, http: {url: "https://calm.example"}}, {name: smoke, http: {url: "https://smoke.example"}}]
+  bake: {for: 10m}
+`
+
 // gated makes a frozen pipeline with a deployment that waits for approval, and returns the page of the deployment.
 func gated(t *testing.T, s *site) (waiting string) {
 	t.Helper()
-	s.Apply(t, strings.NewReplacer("pipeline: greeter", "pipeline: gated", "- name: prod\n", "- name: prod\n  approval: {count: 2, by: [ana, bob, cyd]}\n").Replace(servertest.Definition))
+	s.Apply(t, strings.NewReplacer("pipeline: greeter", "pipeline: gated", "- name: prod\n", conditions).Replace(servertest.Definition))
 	ref := s.Ship(t, "gated", "3f2c9a1")
 	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
 	if _, err := s.Service.Approve(t.Context(), server.Approval{Pipeline: "gated", Stage: "prod", By: "bob"}); err != nil {
@@ -157,6 +179,15 @@ func gated(t *testing.T, s *site) (waiting string) {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("/deployments/gated/%d", ref.Number)
+}
+
+// rolled makes a pipeline with two finished deployments, and returns its page.
+func rolled(t *testing.T, s *site) (page string) {
+	t.Helper()
+	s.Apply(t, strings.ReplaceAll(servertest.Definition, "pipeline: greeter", "pipeline: rolled"))
+	s.Until(t, s.Ship(t, "rolled", "3f2c9a1"), "ends", servertest.Ended)
+	s.Until(t, s.second(t, "rolled"), "ends", servertest.Ended)
+	return "/pipelines/rolled"
 }
 
 // unwell gives the status page something to report.
@@ -202,6 +233,8 @@ func TestPageFollowsWithoutReload(t *testing.T) {
 		chromedp.Navigate(fmt.Sprintf("%s/deployments/greeter/%d", s.URL, running.Number)),
 		chromedp.WaitVisible("#link.on", chromedp.ByQuery),
 		chromedp.Evaluate(`window.same = true; document.querySelector("h1 a").focus()`, nil),
+		chromedp.Evaluate(`document.querySelectorAll(".bars [data-begun]").forEach((bar) => bar.setAttribute("width", 0))`, nil),
+		chromedp.WaitReady(`.bars [data-begun]:not([width="0"])`, chromedp.ByQuery), // the script gives it its length
 		chromedp.ActionFunc(func(context.Context) error {
 			s.Script.Release("prod/east/elm host-deployed")
 			return nil

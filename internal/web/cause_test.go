@@ -2,30 +2,66 @@ package web
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func TestHostsThatFailAlikeShareOneCause(t *testing.T) {
 	t.Parallel()
-	page := deploymentPage{server.DeploymentView{Failures: []server.Failure{
+	page := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{
 		{Target: "greeter/prod/east/elm", Why: "no such bucket"},
 		{Target: "greeter/prod/east/fir", Why: "exit status 1"},
 		{Target: "greeter/prod/west/yew", Why: "no such bucket"},
-	}}, nil}
+	}}}
 	causes := page.Causes()
 	if len(causes) != 2 || len(causes[0].Where) != 2 || causes[0].Where[1].Target != "greeter/prod/west/yew" || len(causes[1].Where) != 1 {
 		t.Errorf("%+v", causes)
 	}
 }
 
+func TestAnErrorOfManyHostsNamesFew(t *testing.T) {
+	t.Parallel()
+	page := deploymentPage{DeploymentView: server.DeploymentView{Failures: make([]server.Failure, 1000)}}
+	causes := page.Causes()
+	if len(causes) != 1 || len(causes[0].Where) != causeShown || causes[0].More != 1000-causeShown {
+		t.Errorf("%d causes, the first with %d steps and %d more", len(causes), len(causes[0].Where), causes[0].More)
+	}
+}
+
+func TestApproveSaysHowManyMustToo(t *testing.T) {
+	t.Parallel()
+	for want, a := range map[string]pipeline.ApprovalState{
+		"1 more person must approve prod too before it starts in this deployment.":                       {Stage: "prod", Count: 3, Given: []string{"ana"}},
+		"2 more people must approve prod too before it starts in this deployment.":                       {Stage: "prod", Count: 3},
+		"prod starts in this deployment, unless a window, a freeze or another deployment keeps it back.": {Stage: "prod", Count: 2, Given: []string{"ana"}},
+	} {
+		if got := (deploymentPage{}).ApproveSays(a); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestALongDefinitionIsCut(t *testing.T) {
+	t.Parallel()
+	if got := shownSource("x" + strings.Repeat("é", sourceShown)); got != "x"+strings.Repeat("é", sourceShown/2-1)+"…" {
+		t.Errorf("it has %d bytes and ends in %q", len(got), got[len(got)-8:])
+	}
+	if got := shownSource("pipeline: greeter\n"); got != "pipeline: greeter\n" {
+		t.Errorf("a short one is %q", got)
+	}
+}
+
 func TestOnlyAWholeErrorIsReferredTo(t *testing.T) {
 	t.Parallel()
-	page := deploymentPage{server.DeploymentView{Failures: []server.Failure{{Why: "no"}}}, nil}
+	page := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{{Why: "no"}}}}
 	for raw, want := range map[string]string{
 		`{"event": "host-deployed", "error": "no"}`:               "host-deployed · see above",
 		`{"reason": "prod/all/oak host-deployed: no"}`:            "prod/all/oak host-deployed: see above",
+		`{"reason": "oak: no (RETRIES_EXHAUSTED)"}`:               "oak: see above",
+		`{"reason": "oak: no (or so)"}`:                           "oak: no (or so)",
 		`{"event": "noticed", "reason": "not now", "by": "nora"}`: "noticed · not now · by nora",
 	} {
 		if got := page.Brief([]byte(raw)); got != want {

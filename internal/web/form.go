@@ -2,12 +2,14 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -63,6 +65,20 @@ func (p *Pages) commandDeployment(r *http.Request, by string) (next string, err 
 	})
 }
 
+// acceptRevision accepts the rejected revision of a deployment.
+func (p *Pages) acceptRevision(r *http.Request, by string) (next string, err error) {
+	ref, err := refOf(r)
+	if err != nil {
+		return "", err
+	}
+	label, err := p.labelOf(r, ref)
+	if err != nil {
+		return "", err
+	}
+	_, err = p.service.AcceptRevision(r.Context(), ref.Pipeline, label, by, r.PostFormValue("reason"))
+	return deploymentPath(ref), err
+}
+
 // approve returns what executes the button that approves a stage of a deployment, or rejects it.
 func (p *Pages) approve(reject bool) func(r *http.Request, by string) (next string, err error) {
 	return func(r *http.Request, by string) (string, error) {
@@ -74,6 +90,55 @@ func (p *Pages) approve(reject bool) func(r *http.Request, by string) (next stri
 			Reject: reject, Reason: r.PostFormValue("reason"), By: by})
 		return deploymentPath(ref), err
 	}
+}
+
+// rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
+func (p *Pages) rollback(r *http.Request, by string) (next string, err error) {
+	name := r.PathValue("pipeline")
+	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by}
+	if err := p.checkSeen(r, want); err != nil {
+		return "", err
+	}
+	made, err := p.service.Rollback(r.Context(), want)
+	return deploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
+}
+
+// checkSeen refuses a rollback that would do something else than its page said.
+func (p *Pages) checkSeen(r *http.Request, want server.TargetRequest) error {
+	undoes, revision := r.PostFormValue("undoes"), r.PostFormValue("revision")
+	if undoes == "" && revision == "" {
+		return nil // not from the page
+	}
+	now, err := p.service.PreviewRollback(r.Context(), want)
+	if err != nil {
+		return err
+	}
+	if undoes != strconv.FormatInt(now.Undoes, 10) || revision != now.Revision {
+		return fault.New(fault.Refused, "the rollback would now undo #%d and bring back %s", now.Undoes, now.Revision).
+			WithHint("look at what it does, and confirm it again")
+	}
+	return nil
+}
+
+// freeze keeps back every start in a pipeline, for a time if one is given.
+func (p *Pages) freeze(r *http.Request, by string) (next string, err error) {
+	name, freeze := r.PathValue("pipeline"), pipeline.Freeze{By: by, Reason: r.PostFormValue("reason")}
+	if r.PostFormValue("for") != "" {
+		pause, err := durationOf(r, "for")
+		if err != nil {
+			return "", err
+		}
+		freeze.Until = time.Now().Add(pause)
+	}
+	_, err = p.service.Freeze(r.Context(), name, freeze)
+	return pipelinePath(name), err
+}
+
+// thaw ends the freeze of a pipeline.
+func (p *Pages) thaw(r *http.Request, by string) (next string, err error) {
+	name := r.PathValue("pipeline")
+	_, err = p.service.Thaw(r.Context(), name, by, r.PostFormValue("reason"))
+	return pipelinePath(name), err
 }
 
 // retryAction retries an action and leads to the new one.

@@ -19,6 +19,9 @@ func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 // clock returns the time of day in UTC, which the script replaces by the reader's time zone.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
+// date returns the day.
+func date(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
+
 // when returns the day and the time.
 func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04") }
 

@@ -46,6 +46,9 @@ type view struct {
 // CanOperate reports whether the reader may use the buttons, except those that approve.
 func (v view) CanOperate() bool { return v.Me.Has(server.ScopeOperate) }
 
+// CanExecute reports whether the reader may deploy revisions.
+func (v view) CanExecute() bool { return v.Me.Has(server.ScopeExecute) }
+
 // CanApprove reports whether the reader may approve stages. The server checks which.
 func (v view) CanApprove() bool { return v.Me.Has(server.ScopeApprove) }
 

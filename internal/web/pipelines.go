@@ -2,7 +2,9 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -15,17 +17,46 @@ func (p *Pages) pipelines(r *http.Request) (content, error) {
 	return content{Title: "Pipelines", Template: "pipelines", Nav: "pipelines", Data: all}, err
 }
 
-// matrixWidth is the number of deployments that a pipeline's page shows side by side.
-const matrixWidth = 6
+// Bounds of a pipeline's page. The log and the commands show the rest.
+const (
+	matrixWidth   = 6        // deployments side by side
+	driftsShown   = 50       // hosts that drift
+	versionsShown = 10       // definitions, the newest
+	sourceShown   = 32 << 10 // bytes of the file of each
+)
 
 // pipelinePage is the data of the page of one pipeline.
 type pipelinePage struct {
 	server.PipelineView
-	Columns  []column
-	Waits    map[int64]string // by number: what an active deployment waits for first; "" while it works
-	Rows     []row
-	Versions []journal.Version // newest first
+	Columns   []column
+	Waits     map[int64]string // by number: what an active deployment waits for first; "" while it works
+	Rows      []row
+	Shown     *hostPage         // of Rows
+	MoreDrift int               // hosts that drift and are not in Drift
+	Versions  []journal.Version // newest first, at most versionsShown
 }
+
+// FreezeSays returns what the button that freezes does now.
+func (p pipelinePage) FreezeSays() string {
+	return "No stage, group or host starts until it is thawed; what has started on a host runs to its end. " + p.underWay("waits", "wait") +
+		" Rollbacks wait too."
+}
+
+// ThawSays returns what the button that thaws does now.
+func (p pipelinePage) ThawSays() string {
+	return "What the freeze keeps back starts as soon as its turn comes. " + p.underWay("resumes", "resume")
+}
+
+// underWay returns what becomes of the deployments on the way.
+func (p pipelinePage) underWay(one, many string) string {
+	if len(p.Active) == 0 {
+		return "No deployment is on the way now."
+	}
+	return plural(len(p.Active), "deployment on the way "+one, "deployments on the way "+many) + "."
+}
+
+// pipelinePath returns the address of a pipeline's page.
+func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
 
 // column is a deployment in the table of hosts.
 type column struct {
@@ -37,7 +68,7 @@ type column struct {
 // row is a host with the progress of each deployment on it.
 type row struct {
 	Stage, Group, Host, URL string
-	First                   bool   // first host of its group
+	First                   bool   // first host of its group on the page
 	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
 	Doubt                   string           // why the release is not to be trusted
@@ -53,11 +84,17 @@ func (p *Pages) pipeline(r *http.Request) (content, error) {
 		return content{}, err
 	}
 	page := pipelinePage{PipelineView: view, Waits: map[int64]string{}}
+	if page.Shown, err = hostPageOf(r); err != nil {
+		return content{}, err
+	}
 	if err := p.matrix(r, &page); err != nil {
 		return content{}, err
 	}
+	page.MoreDrift = max(0, len(page.Drift)-driftsShown)
+	page.Drift = page.Drift[:len(page.Drift)-page.MoreDrift]
 	page.Versions, err = p.service.Versions(r.Context(), name)
 	slices.Reverse(page.Versions)
+	page.Versions = page.Versions[:min(versionsShown, len(page.Versions))]
 	return content{Title: name, Template: "pipeline", Nav: "pipelines", Data: page}, err
 }
 
@@ -85,7 +122,16 @@ func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 		}
 	}
 	page.Rows = rows(page, byTarget)
+	page.Shown.close(r)
 	return nil
+}
+
+// shownSource returns the beginning of a definition's file.
+func shownSource(source string) string {
+	if len(source) <= sourceShown {
+		return source
+	}
+	return strings.ToValidUTF8(source[:sourceShown], "") + "…"
 }
 
 // waitsFor returns the first reason for which a stage or a host of a deployment waits.
@@ -105,7 +151,7 @@ func waitsFor(d server.DeploymentView) string {
 	return ""
 }
 
-// rows returns the hosts of the definition in force, with the release on each.
+// rows returns the hosts of the definition in force that the page shows, with the release on each.
 func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 	if page.Definition == nil {
 		return nil
@@ -116,11 +162,17 @@ func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 	}
 	var all []row
 	for at := range page.Definition.EachHost() {
+		if !page.Shown.Take(belowPipeline(at.Target)) {
+			continue
+		}
 		view := views[at.Target]
-		each := row{Stage: at.Stage.Name, Group: at.Group.Name, Host: at.Host.Name, URL: at.Host.URL, First: at.Host == &at.Group.Hosts[0],
+		each := row{Stage: at.Stage.Name, Group: at.Group.Name, Host: at.Host.Name, URL: at.Host.URL, First: true,
 			Cells: cells[at.Target], Service: view.Service}
 		if runs := view.Runs; runs != nil {
 			each.RunsBy, each.Runs, each.Doubt = runs.Deployment, runs.Label, runs.Doubt
+		}
+		if n := len(all); n > 0 {
+			each.First = all[n-1].Stage != each.Stage || all[n-1].Group != each.Group
 		}
 		all = append(all, each)
 	}

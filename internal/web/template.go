@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -26,10 +27,11 @@ func (p *Pages) renderContent(v view) (template.HTML, error) {
 func templateFunctions() template.FuncMap {
 	return template.FuncMap{
 		"args": args, "path": url.PathEscape, // for nested templates and for addresses
-		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "size": server.Size, "rate": action.PerSecond, "plural": plural,
+		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "duration": server.Took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
 		"join": func(list []string) string { return strings.Join(list, ", ") }, "pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
 		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
-		"waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
+		"serviceTone": serviceTone, "conditionTone": conditionTone, "shownSource": shownSource, "outcomeOf": outcomeOf, "date": date,
+		"length": func(d action.Duration) string { return server.Took(time.Duration(d)) }, "waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
 	}
 }
 

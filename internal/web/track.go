@@ -49,6 +49,21 @@ func insideTone(at server.Standing) string {
 	return toneClass(at.Status)
 }
 
+// conditionTone returns the class of the state of a condition.
+func conditionTone(c server.Condition) string {
+	switch c.State {
+	case server.ConditionOpen, server.ConditionPassed:
+		return "t-finished"
+	case server.ConditionClosed:
+		return "t-held"
+	case server.ConditionWaiting:
+		if c.Kind == server.ApprovalCondition && c.Deployment != 0 {
+			return "t-held" // for a person
+		}
+	}
+	return toneClass(c.State)
+}
+
 // The size of the drawing between two tiers, in its own units. The browser stretches it to the tier's height.
 const (
 	lineWidth  = 28

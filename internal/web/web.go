@@ -1,6 +1,7 @@
-// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with the scopes operate and approve. The
-// pages are HTML that the server renders, and they work without script. With a small script they follow the log live: the
-// server renders the page's content again after a change and sends it as an event.
+// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with
+// the scopes execute, operate and approve. The pages are HTML that the server renders, and they
+// work without script. With a small script they follow the log live: the server renders the page's
+// content again after a change and sends it as an event.
 package web
 
 import (
@@ -35,7 +36,14 @@ func New(s *server.Service) *Pages {
 	p.handlePage("GET /{$}", p.pipelines)
 	p.handlePage("GET /pipelines/{pipeline}", p.pipeline)
 	p.handlePage("GET /pipelines/{pipeline}/log", p.log)
+	p.handlePage("GET /pipelines/{pipeline}/services/{stage}/{group}/{host}", p.hostService)
+	p.handlePage("GET /pipelines/{pipeline}/history", p.history)
+	p.handlePage("GET /pipelines/{pipeline}/metrics", p.metrics)
+	p.handlePage("GET /pipelines/{pipeline}/plan", p.plan)
+	p.handlePage("GET /pipelines/{pipeline}/rollback", p.confirmRollback)
 	p.handlePage("GET /deployments/{pipeline}/{number}", p.deployment)
+	p.handlePage("GET /deployments/{pipeline}/{number}/skip", p.confirmSkip)
+	p.handlePage("GET /deployments/{pipeline}/{number}/again", p.confirmAgain)
 	p.handlePage("GET /status", p.status)
 	p.handlePage("GET /actions", p.actions)
 	p.handlePage("GET /actions/{id}", p.action)
@@ -43,8 +51,14 @@ func New(s *server.Service) *Pages {
 	p.handlePage("GET /lanes", p.lanes)
 	p.handlePage("GET /schedules", p.schedules)
 	p.handleForm("POST /deployments/{pipeline}/{number}/{command}", server.ScopeOperate, p.commandDeployment)
+	p.handleForm("POST /deployments/{pipeline}/{number}/accept", server.ScopeOperate, p.acceptRevision)
+	p.handleForm("POST /deployments/{pipeline}/{number}/again", server.ScopeExecute, p.deployAgain)
 	p.handleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", server.ScopeApprove, p.approve(false))
 	p.handleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", server.ScopeApprove, p.approve(true))
+	p.handleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/restart", server.ScopeOperate, p.restartService)
+	p.handleForm("POST /pipelines/{pipeline}/rollback", server.ScopeOperate, p.rollback)
+	p.handleForm("POST /pipelines/{pipeline}/freeze", server.ScopeOperate, p.freeze)
+	p.handleForm("POST /pipelines/{pipeline}/thaw", server.ScopeOperate, p.thaw)
 	p.handleForm("POST /actions/{id}/retry", server.ScopeOperate, p.retryAction)
 	p.handleForm("POST /actions/{id}/cancel", server.ScopeOperate, p.cancelAction)
 	p.handleForm("POST /actions/{id}/snooze", server.ScopeOperate, p.snoozeAction)

@@ -212,7 +212,7 @@ func (l *line) Sample(ctx context.Context) (queue.Sample, error) {
 	return read(ctx, l, "Sample", l.log.Sample)
 }
 
-// There are no schedules in the simulation.
+// The simulation has no schedules.
 
 func (l *line) Tick(context.Context, string, time.Time, action.Action) (queue.Enqueued, error) {
 	return queue.Enqueued{}, errAway

@@ -45,7 +45,7 @@ func faulty(seed uint64) fate {
 	return f
 }
 
-// TestFaultsChangeNothing ships three revisions through a pipeline that nobody edits. Whatever goes
+// TestFaultsChangeNothing ships three revisions through a pipeline without edits. Whatever goes
 // wrong, the log has the same facts at the end as without faults.
 func TestFaultsChangeNothing(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestFaultsChangeNothing(t *testing.T) {
 				}
 				for fact := range got {
 					if !want[fact] {
-						t.Errorf("without faults there is no %s", fact)
+						t.Errorf("without faults, %s is missing", fact)
 					}
 				}
 			})

@@ -101,6 +101,11 @@ func artifactText(size int64, digest string) string {
 	return fmt.Sprintf("%s sha256:%s", server.Size(size), digest[:min(8, len(digest))])
 }
 
+// Artifact returns an artifact in one line.
+func Artifact(a pipeline.RevisionArtifact) string {
+	return fmt.Sprintf("artifact %s  %s", a.Label, artifactText(a.Size, a.Digest))
+}
+
 // hostLine returns one host with the steps of its chain.
 func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun, now time.Time) line {
 	l := line{stage: stage.Name, name: group.Name + "/" + host.Name, state: host.State, word: string(host.State)}

@@ -3,9 +3,9 @@ package show
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // BuildPlan returns what `waybill run` would run, after what, and how.
@@ -45,22 +45,10 @@ func planRemarks(p *build.Plan, s build.PlanStep) []string {
 		}
 	}
 	if s.Timeout > 0 {
-		remarks = append(remarks, "timeout "+shortDuration(s.Timeout))
+		remarks = append(remarks, "timeout "+server.ShortDuration(s.Timeout))
 	}
 	for _, rule := range s.Artifacts {
 		remarks = append(remarks, "keeps "+rule.Path)
 	}
 	return remarks
-}
-
-// shortDuration returns Go's form without empty units: 10m, not 10m0s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

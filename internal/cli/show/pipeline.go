@@ -173,6 +173,23 @@ func Revisions(found []pipeline.RegisteredRevision, now time.Time) []string {
 	return t.lines()
 }
 
+// Judgment returns the lines for a revision that was rejected or accepted again. active are its active deployments.
+func Judgment(r pipeline.RegisteredRevision, active []journal.Deployment) []string {
+	rejected := r.State == journal.RevisionRejected
+	lines := []string{r.Pipeline + ": revision " + r.Label + " is accepted"}
+	if rejected {
+		lines[0] = r.Pipeline + ": revision " + r.Label + " is rejected"
+	}
+	for _, d := range active {
+		if rejected {
+			lines = append(lines, fmt.Sprintf("%s starts nothing new; to end it: waybill deployment cancel %s", RefOf(d), RefOf(d)))
+		} else {
+			lines = append(lines, fmt.Sprintf("%s continues", RefOf(d)))
+		}
+	}
+	return lines
+}
+
 // Revision returns a revision with its artifacts and its deployments.
 func Revision(r pipeline.RegisteredRevision, made []journal.Deployment) []string {
 	var t table

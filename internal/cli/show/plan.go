@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +22,19 @@ const (
 
 // PlanDocument is `waybill plan -o json`.
 type PlanDocument struct {
-	Pipeline   string              `json:"pipeline"`
-	Revision   string              `json:"revision,omitempty"`   // label of this folder
-	Deployment string              `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
-	Todo       string              `json:"todo"`                 // one of the constants above
-	Edit       *server.EditView    `json:"edit,omitempty"`
-	Steps      []pipeline.PlanStep `json:"steps"` // work, and starts that wait for people or a window, in order; start and end are nanoseconds
-	Total      action.Duration     `json:"total"` // of all steps; a lower bound when some are unmeasured
+	Pipeline   string           `json:"pipeline"`
+	Revision   string           `json:"revision,omitempty"`   // label of this folder
+	Deployment string           `json:"deployment,omitempty"` // the one that ship would resume, or that has ended with the revision
+	Todo       string           `json:"todo"`                 // one of the constants above
+	Edit       *server.EditView `json:"edit,omitempty"`
+	New        int64            `json:"new,omitempty"`    // number of the deployment that ship would make
+	Now        time.Time        `json:"now,omitzero"`     // from which start and end of steps are counted
+	Begins     action.Duration  `json:"begins,omitempty"` // of that deployment, after now
+	// Steps are work, starts that wait for people, a window or a freeze, and what follows from failures, in order; start and
+	// end are nanoseconds.
+	Steps []pipeline.PlanStep    `json:"steps"`
+	Ends  []pipeline.ExpectedEnd `json:"ends,omitempty"` // of the deployments that are active, and of the new one
+	Total action.Duration        `json:"total"`          // of the new deployment; a lower bound when some steps are unmeasured
 
 	Differs []string `json:"-"` // what hosts lack although the revision has finished
 	Refused error    `json:"-"` // why ship would end with an error although there is nothing to do
@@ -53,18 +60,73 @@ func ShipPlan(d PlanDocument, s Style) []string {
 	if len(d.Steps) == 0 {
 		return lines
 	}
-	return append(append(lines, stepRows(d)...), totalText(d))
+	if d.Begins > 0 {
+		lines = append(lines, "begins "+d.Now.Add(time.Duration(d.Begins)).Local().Format("Mon 2006-01-02 15:04 MST"))
+	}
+	lines = append(append(lines, stepRows(d)...), totalText(d))
+	if path := criticalPath(d); len(path) > 1 {
+		lines = append(lines, "critical path (*): "+strings.Join(path, ", "))
+	}
+	return append(lines, endTexts(d)...)
+}
+
+// longestPath is how many places of the critical path are named.
+const longestPath = 12
+
+// criticalPath returns the places that the end of the new deployment depends on, one after the other.
+func criticalPath(d PlanDocument) (path []string) {
+	for _, step := range d.Steps {
+		place := strings.TrimPrefix(step.Target, d.Pipeline+"/")
+		if step.Critical && step.End > step.Start && (len(path) == 0 || path[len(path)-1] != place) {
+			path = append(path, place)
+		}
+	}
+	if more := len(path) - longestPath; more > 0 {
+		path = append(path[:longestPath], fmt.Sprintf("and %d more", more))
+	}
+	return path
+}
+
+// endTexts says how deployments end, but for the new one when it finishes.
+func endTexts(d PlanDocument) (lines []string) {
+	for _, end := range d.Ends {
+		ref := server.Ref{Pipeline: d.Pipeline, Number: end.Deployment}.String() + " (" + end.Label + ")"
+		switch {
+		case end.Status == pipeline.StatusActive:
+			text := ref + " goes no further: " + FirstOf(OneLine(end.Reason), "nothing is left to do")
+			if end.Who != "" {
+				text += " (" + end.Who + ")"
+			}
+			lines = append(lines, text)
+		case end.Status != pipeline.StatusFinished:
+			lines = append(lines, fmt.Sprintf("%s ends after %s: %s", ref, server.Took(end.At), end.Status))
+		case end.Deployment != d.New:
+			lines = append(lines, fmt.Sprintf("%s ends after %s: finished", ref, server.Took(end.At)))
+		}
+	}
+	return lines
 }
 
 // stepRows returns the steps of a plan with their times.
 func stepRows(d PlanDocument) []string {
 	var t table
 	unmeasured, work := countSteps(d.Steps)
-	t.add("   START", "     END", "WHERE", "STEP")
+	several := len(d.Ends) > 1
+	head := []string{"   START", "     END", "WHERE", "STEP"}
+	if several {
+		head = slices.Insert(head, 2, "DEPLOYMENT")
+	}
+	t.add(head...)
 	for _, step := range d.Steps {
 		start, end, what := server.Took(step.Start), server.Took(step.End), server.StepName(step.Event)
-		if !step.Work {
+		switch {
+		case !step.Work:
 			end, what = "", step.Reason
+		case step.Failed:
+			what += " fails"
+		}
+		if step.Critical && step.End > step.Start {
+			what += " *"
 		}
 		if step.Unmeasured {
 			end = "-"
@@ -72,7 +134,11 @@ func stepRows(d PlanDocument) []string {
 		if unmeasured == work {
 			start = "-"
 		}
-		t.add(fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end), strings.TrimPrefix(step.Target, d.Pipeline+"/"), what)
+		row := []string{fmt.Sprintf("%8s", start), fmt.Sprintf("%8s", end), strings.TrimPrefix(step.Target, d.Pipeline+"/"), what}
+		if several {
+			row = slices.Insert(row, 2, server.Ref{Pipeline: d.Pipeline, Number: step.Deployment}.String())
+		}
+		t.add(row...)
 	}
 	return t.lines()
 }
@@ -94,15 +160,19 @@ func totalText(d PlanDocument) string {
 	if d.Revision != "" {
 		subject = "ship of " + d.Revision
 	}
+	does := "would take"
+	if slices.ContainsFunc(d.Ends, func(e pipeline.ExpectedEnd) bool { return e.Deployment == d.New && e.Status == pipeline.StatusFailed }) {
+		does = "would fail after"
+	}
 	took, parts := server.Took(time.Duration(d.Total)), strings.Join(stageTimes(d), ", ")
 	switch unmeasured, work := countSteps(d.Steps); unmeasured {
 	case 0:
-		return fmt.Sprintf("%s would take %s: %s", subject, took, parts)
+		return fmt.Sprintf("%s %s %s: %s", subject, does, took, parts)
 	case work:
 		return fmt.Sprintf("%s would do %s; none of this has run here yet, so how long it takes is not known", subject, Count(unmeasured, "step"))
 	default:
-		return fmt.Sprintf("%s would take at least %s: %s\n(%d of %s never ran here and are not counted)",
-			subject, took, parts, unmeasured, Count(work, "step"))
+		return fmt.Sprintf("%s %s at least %s: %s\n(%d of %s never ran here and are not counted)",
+			subject, does, took, parts, unmeasured, Count(work, "step"))
 	}
 }
 
@@ -125,6 +195,9 @@ func stageTimes(d PlanDocument) []string {
 	spans, order := map[string]span{}, []string{}
 	for _, step := range d.Steps {
 		stage, _ := placeOf(d.Pipeline, step.Target)
+		if stage == "" || d.New != 0 && step.Deployment != d.New {
+			continue
+		}
 		s, known := spans[stage]
 		if !known {
 			order, s = append(order, stage), span{step.Start, step.End}

@@ -41,6 +41,9 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	if v.State != nil {
 		t.add("state", stateText(v.State, now))
 	}
+	if v.Drift != nil {
+		t.add("drift", v.Drift.Reason)
+	}
 	h := v.Host
 	if h == nil {
 		return t.lines()

@@ -55,6 +55,17 @@ func Failed(v server.DeploymentView) error {
 	return fault.New(fault.Failed, "%s failed: %s", ref, failureText(v)).WithHint("fix it and ship again, or: waybill deployment retry %s", ref)
 }
 
+// RolledBack returns the error for a deployment that a rollback undoes.
+func RolledBack(v server.DeploymentView) error {
+	how, why := "failed", failureText(v)
+	if v.State.Status != pipeline.StatusFailed {
+		how, why = "was canceled", v.State.Reason
+	}
+	by := server.Ref{Pipeline: v.Pipeline, Number: v.State.RolledBackBy}
+	return fault.New(fault.Failed, "%s %s, and %s brings the revision before back: %s", RefOf(v.Deployment), how, by, why).
+		WithHint("fix it and ship again; if the cause was elsewhere: waybill revision accept %s %s, waybill ship --again", v.Pipeline, v.Label)
+}
+
 // failureText returns one failure, or a list of several.
 func failureText(v server.DeploymentView) string {
 	if len(v.Failures) == 0 {

@@ -300,16 +300,15 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	if diff := cmp.Diff(journal.Standing{Target: testPipeline + "/prod"}, empty); diff != "" {
 		t.Errorf("standing of a target that nothing passed (-want +got):\n%s", diff)
 	}
-	past := s.history(t, oak, moment.Seq+1, 1)
-	if len(past) != 1 || past[0].Deployment != 3 || past[0].Event != pipeline.HostFinished {
+	past := s.history(t, oak, moment.Seq, 1)
+	if len(past) != 1 || past[0].Deployment != 3 || past[0].Outcome != "finished" {
 		t.Errorf("at the past moment: %+v", past)
 	}
-	history := s.history(t, oak, 0, 0)
 	var story []string
-	for _, e := range history {
-		story = append(story, fmt.Sprintf("%d %s", e.Deployment, e.Event))
+	for _, p := range s.history(t, oak, 0, 0) {
+		story = append(story, fmt.Sprintf("%d %s %s", p.Deployment, p.Label, p.Outcome))
 	}
-	if got, want := strings.Join(story, ", "), "4 host-finished-successfully, 3 host-finished-successfully, 2 step-failed, 1 host-finished-successfully"; got != want {
+	if got, want := strings.Join(story, ", "), "4 r1 finished, 3 r3 finished, 2 r2 failed, 1 r1 finished"; got != want {
 		t.Errorf("history: got %s, want %s", got, want)
 	}
 	resources, err := s.Resources(s.ctx, testPipeline)
@@ -386,14 +385,12 @@ func (s setup) standing(t *testing.T, target string) journal.Standing {
 	return standing
 }
 
-// history reads a target's finishes and failures.
-func (s setup) history(t *testing.T, target string, below int64, limit int) (entries []pipeline.Entry) {
+// history reads what deployments did at a target.
+func (s setup) history(t *testing.T, target string, before int64, limit int) []journal.Passage {
 	t.Helper()
-	storetest.Check(t, s.read(func(tx rows) (err error) {
-		entries, err = tx.History(testPipeline, target, below, limit)
-		return err
-	}))
-	return entries
+	passages, err := s.History(s.ctx, journal.HistoryQuery{Pipeline: testPipeline, Target: target, Before: before, Limit: limit})
+	storetest.Check(t, err)
+	return passages
 }
 
 // stageRuns reads a deployment's ways through its stages.

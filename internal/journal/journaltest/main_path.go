@@ -95,3 +95,70 @@ func artifactsSealARevision(t *testing.T, s setup) {
 		t.Errorf("%d entries say that the artifact was registered, want 1", registered)
 	}
 }
+
+// revisionsAreRejected: the state of a revision follows its last judgment; a rejected one is not deployed, and its artifacts
+// are taken all the same.
+func revisionsAreRejected(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	s.register(t, "88d0e17")
+	judge := func(event string, revision int64) {
+		t.Helper()
+		s.append(t, pipeline.Entry{Event: event, Class: pipeline.Change, Revision: revision})
+	}
+	state := func(label, want string) {
+		t.Helper()
+		r, err := s.Revision(s.ctx, testPipeline, label, 0)
+		storetest.Check(t, err)
+		if r.State != want {
+			t.Errorf("%s is %s, want %s", label, r.State, want)
+		}
+	}
+	judge(pipeline.RevisionRejected, 1)
+	state("3f2c9a1", journal.RevisionRejected)
+	state("88d0e17", journal.RevisionOpen)
+	_, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual})
+	storetest.WantCode(t, err, fault.Refused)
+	if hint := fault.HintOf(err); hint != "waybill revision accept "+testPipeline+" 3f2c9a1" {
+		t.Errorf("hint %q", hint)
+	}
+	judge(pipeline.RevisionAccepted, 1)
+	state("3f2c9a1", journal.RevisionOpen) // its artifact is not in
+	judge(pipeline.RevisionRejected, 1)
+	a := pipeline.RevisionArtifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
+	storetest.Check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, a))
+	state("3f2c9a1", journal.RevisionRejected)
+	judge(pipeline.RevisionAccepted, 1)
+	state("3f2c9a1", journal.RevisionSealed)
+	_, err = s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual})
+	storetest.Check(t, err)
+}
+
+// decisionsCreateDeployments: a deployment that a decision creates is there with its entries, under the next number only.
+func decisionsCreateDeployments(t *testing.T, s setup) {
+	s.define(t)
+	s.register(t, "3f2c9a1")
+	s.register(t, "88d0e17")
+	created := pipeline.Entry{Deployment: 3, Event: pipeline.DeploymentCreated, Class: pipeline.Note, Revision: 1,
+		Detail: []byte(`{"kind":"rollback","by":"ana","undoes":2}`)}
+	rejected := pipeline.Entry{Event: pipeline.RevisionRejected, Class: pipeline.Change, Revision: 2}
+	s.append(t, rejected, created)
+	made, err := s.Deployments(s.ctx, journal.DeploymentQuery{Pipeline: testPipeline})
+	storetest.Check(t, err)
+	if d := made[0]; len(made) != 3 || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" || d.By != "ana" || d.Status != pipeline.StatusActive || d.ID == made[1].ID {
+		t.Errorf("deployments: %+v", made)
+	}
+	for _, number := range []int64{3, 5} {
+		created.Deployment = number
+		_, err = s.Append(s.ctx, testPipeline, 0, func(journal.Locked) (journal.Change, error) {
+			return journal.Change{Entries: []pipeline.Entry{created}}, nil
+		})
+		storetest.WantCode(t, err, fault.Conflict)
+	}
+	s.register(t, "5d81e0a") // its deployment gets the next number
+	made, err = s.Deployments(s.ctx, journal.DeploymentQuery{Pipeline: testPipeline})
+	storetest.Check(t, err)
+	if len(made) != 4 || made[0].Number != 4 {
+		t.Errorf("deployments: %+v", made)
+	}
+}

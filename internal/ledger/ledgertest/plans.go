@@ -56,7 +56,18 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"Entries: a deployment":       entries(journal.EntryQuery{Deployment: 1}),
 		"Entries: a target":           entries(journal.EntryQuery{Target: oak}),
 		"Standings: latest through":   func(tx rows) error { _, err := tx.Standings(testPipeline, oak); return err },
-		"History: at a past moment":   func(tx rows) error { _, err := tx.History(testPipeline, oak, 9, 1); return err },
+		"History: of a host":          func(tx rows) error { _, err := tx.History(testPipeline, oak, 0, 5); return err },
+		"History: of a stage, an older page": func(tx rows) error {
+			_, err := tx.History(testPipeline, testPipeline+"/beta", 900, 5)
+			return err
+		},
+		"EndedRuns: of all stages": func(tx rows) error { _, err := tx.EndedRuns(testPipeline, "", time.Now()); return err },
+		"EndedRuns: of a stage":    func(tx rows) error { _, err := tx.EndedRuns(testPipeline, "beta", time.Now()); return err },
+		"RevisionsBetween":         func(tx rows) error { _, err := tx.RevisionsBetween(testPipeline, 1, 9, 5); return err },
+		"Deployments: by numbers": func(tx rows) error {
+			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Numbers: []int64{1, 2}})
+			return err
+		},
 		"Deployments: in progress": func(tx rows) error {
 			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
 			return err

@@ -27,7 +27,7 @@ type Server struct {
 	listener net.Listener
 	mu       sync.Mutex
 	accepted int
-	running  map[*exec.Cmd]bool
+	running  map[*exec.Cmd]*os.File // the servers of connections, and their sockets
 	refuses  bool
 	lines    sync.WaitGroup
 	log      bytes.Buffer
@@ -40,7 +40,7 @@ func Start(t testing.TB, config ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Dir: t.TempDir(), User: who.Username, t: t, running: map[*exec.Cmd]bool{}}
+	s := &Server{Dir: t.TempDir(), User: who.Username, t: t, running: map[*exec.Cmd]*os.File{}}
 	s.Key = filepath.Join(s.Dir, "id")
 	s.NewHostKey()
 	Keygen(t, s.Key)
@@ -61,6 +61,7 @@ func Start(t testing.TB, config ...string) *Server {
 		}
 	}
 	var l net.ListenConfig
+	l.SetMultipathTCP(false) // whose sockets take no filter
 	if s.listener, err = l.Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func (s *Server) line(conn *net.TCPConn) {
 	err = cmd.Start()
 	s.accepted++
 	if err == nil {
-		s.running[cmd] = true
+		s.running[cmd] = file
 	}
 	s.mu.Unlock()
 	if err != nil {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -150,35 +151,57 @@ const rollUpFinished = `UPDATE target t SET
 const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.at
 	FROM $targets AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
 
-// PutStageRun writes the end and the outcome of a deployment's run through a stage. The time of its
-// start is kept.
+// PutStageRun writes the end and the outcome of a deployment's run through a stage. The times of its
+// start and of its first failure are kept, and that it has started a host.
 func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
-	return t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
-		pipelineID, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome)
+	return t.do(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome, failed_at, changed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (pipeline_id, deployment, stage) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome,
+			failed_at = coalesce(stage_run.failed_at, excluded.failed_at), changed = stage_run.changed OR excluded.changed`,
+		pipelineID, r.Deployment, r.Stage, r.Revision, r.StartedAt, stamp(r.EndedAt), r.Outcome, stamp(r.FailedAt), r.Changed)
+}
+
+// stageRunColumns are the columns of a stage's run, in the order of stageRunFields.
+const stageRunColumns = `s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome, s.failed_at, s.changed`
+
+// stageRunFields returns where a stage's run is scanned to.
+func stageRunFields(r *journal.StageRun) []any {
+	return []any{&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome, timeOf{&r.FailedAt}, &r.Changed}
 }
 
 // StageRuns lists a deployment's runs through its stages, in the order of their starts.
 func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error) {
 	return query(t, func(row pgx.Row) (r journal.StageRun, err error) {
-		err = row.Scan(&r.Deployment, &r.Stage, &r.Revision, timeOf{&r.StartedAt}, timeOf{&r.EndedAt}, &r.Outcome)
+		err = row.Scan(stageRunFields(&r)...)
 		return r, err
-	}, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
+	}, `SELECT `+stageRunColumns+`
 		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id
 		WHERE h.name = $1 AND s.deployment = $2 ORDER BY s.started_at, s.stage`, name, deployment)
 }
 
-// PutResources writes what runs where. An older deployment never replaces a newer one of the same
-// pipeline, and finished only grows.
+// EndedRuns lists the runs that ended at a time or later, by their ends.
+func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun, error) {
+	var f filter
+	f.pipeline("s", name)
+	f.and("s.ended_at >= ?", since)
+	f.when(stage != "", "s.stage = ?", stage)
+	return query(t, func(row pgx.Row) (r journal.EndedRun, err error) {
+		err = row.Scan(append(stageRunFields(&r.StageRun), timeOf{&r.CommittedAt})...)
+		return r, err
+	}, `SELECT `+stageRunColumns+`, r.committed_at
+		FROM stage_run s JOIN revision r ON r.pipeline_id = s.pipeline_id AND r.seq = s.revision`+
+		f.where()+` ORDER BY s.ended_at, s.deployment, s.stage`, f.arguments...)
+}
+
+// PutResources writes what runs where. The last call wins: under the lock of the head entries come in
+// their order, and no deployment starts a resource that one of a higher rank has started.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
 	for _, r := range resources {
 		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
 				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
-				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id THEN greatest(resource.finished, excluded.finished) ELSE excluded.finished END
-			WHERE resource.pipeline_id <> excluded.pipeline_id OR resource.deployment <= excluded.deployment`,
+				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id AND excluded.finished = 0 THEN resource.finished ELSE excluded.finished END`,
 			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
 		if err != nil {
 			return err
@@ -226,16 +249,22 @@ func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
 		FROM target t JOIN pipeline_head h ON h.id = t.pipeline_id`+f.where()+" ORDER BY t.path", f.arguments...)
 }
 
-// History reads a target's finishes and failures below a position, newest first.
+// History reads what happened at a target in the newest deployments that started there below a
+// position. A target has starts of one name only, so entry_mark is walked from its end.
 func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
-	f.and("h.name = ?", name)
-	f.and("t.path = ?", target)
-	f.and("e.event_name = ANY (?)", []string{
-		pipeline.PipelineFinished, pipeline.StageFinished, pipeline.GroupFinished, pipeline.HostFinished,
-		pipeline.PipelineFailed, pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.StepFailed,
-	})
-	f.when(below > 0, "e.seq < ?", below)
+	f.and("b.target_id = (SELECT id FROM target WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = "+f.argument(name)+") AND path = ?)", target)
+	f.and("b.event_name = ?", startOf(target))
+	f.when(below > 0, "b.seq < ?", below)
 	limited := f.limit(limit)
-	return query(t, scanEntry, "SELECT "+entryColumns+f.where()+" ORDER BY e.seq DESC"+limited, f.arguments...)
+	return query(t, scanEntry, "SELECT "+entryColumns+`
+		JOIN (SELECT b.pipeline_id, b.deployment, b.target_id, b.seq FROM entry b`+f.where()+" ORDER BY b.seq DESC"+limited+`) s
+			ON s.pipeline_id = e.pipeline_id AND s.deployment = e.deployment AND s.target_id = e.target_id
+		WHERE e.event_name <> 'step-reported' ORDER BY s.seq DESC, e.seq`, f.arguments...)
+}
+
+// startOf returns the event with which a deployment starts at a target, by the depth of its path.
+func startOf(target string) string {
+	starts := []string{pipeline.PipelineStarted, pipeline.StageStarted, pipeline.GroupStarted, pipeline.HostStarted}
+	return starts[min(strings.Count(target, "/"), len(starts)-1)]
 }

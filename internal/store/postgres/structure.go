@@ -98,6 +98,17 @@ func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
 	return t.do("UPDATE revision SET state = $3 WHERE pipeline_id = $1 AND seq = $2", pipelineID, revision, state)
 }
 
+// RevisionsBetween reads those after one seq and before another, newest first, without artifacts.
+func (t *tx) RevisionsBetween(pipeline string, after, before int64, limit int) ([]pipeline.RegisteredRevision, error) {
+	var f filter
+	f.pipeline("r", pipeline)
+	f.and("r.seq > ?", after)
+	f.and("r.seq < ?", before)
+	limited := f.limit(limit)
+	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, '[]'
+		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
+}
+
 // Revisions reads by label, or by seq, or the newest limit ones, each with its artifacts.
 func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]pipeline.RegisteredRevision, error) {
 	var f filter
@@ -157,6 +168,7 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 	}
 	f.when(q.Revision != 0, "d.revision = ?", q.Revision)
 	f.when(q.Number != 0, "d.number = ?", q.Number)
+	f.when(q.Numbers != nil, "d.number = ANY (?)", q.Numbers)
 	f.when(q.Before != 0, "d.number < ?", q.Before)
 	if q.Status == pipeline.StatusActive {
 		f.conditions = append(f.conditions, "d.status = 'active'") // a literal, for the partial index

@@ -4,7 +4,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -185,36 +187,62 @@ func (t *tx) RollUp(pipelineID int64, targets []journal.RollUp) error {
 	return nil
 }
 
-// PutStageRun writes the end and the outcome of a deployment's run through a stage. The time of its
-// start is kept.
+// PutStageRun writes the end and the outcome of a deployment's run through a stage. The times of its
+// start and of its first failure are kept, and that it has started a host.
 func (t *tx) PutStageRun(pipelineID int64, r journal.StageRun) error {
-	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome`,
-		pipelineID, r.Deployment, r.Stage, r.Revision, micros(r.StartedAt), micros(r.EndedAt), r.Outcome)
+	_, err := t.exec(`INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome, failed_at, changed)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome,
+			failed_at = coalesce(failed_at, excluded.failed_at), changed = max(changed, excluded.changed)`,
+		pipelineID, r.Deployment, r.Stage, r.Revision, micros(r.StartedAt), micros(r.EndedAt), r.Outcome, micros(r.FailedAt), r.Changed)
 	return err
+}
+
+// stageRunColumns are the columns of a stage's run, in the order of stageRunFields.
+const stageRunColumns = `s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome, s.failed_at, s.changed`
+
+// stageRunFields returns where a stage's run is scanned to.
+func stageRunFields(r *journal.StageRun) []any {
+	return []any{&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome, moment{&r.FailedAt}, &r.Changed}
 }
 
 // StageRuns lists a deployment's runs through its stages, in the order of their starts.
 func (t *tx) StageRuns(name string, deployment int64) ([]journal.StageRun, error) {
 	scan := func(s scanner) (r journal.StageRun, err error) {
-		err = s.Scan(&r.Deployment, &r.Stage, &r.Revision, moment{&r.StartedAt}, moment{&r.EndedAt}, &r.Outcome)
+		err = s.Scan(stageRunFields(&r)...)
 		return r, err
 	}
-	return rows(t, scan, `SELECT s.deployment, s.stage, s.revision, s.started_at, s.ended_at, s.outcome
+	return rows(t, scan, `SELECT `+stageRunColumns+`
 		FROM pipeline_head h CROSS JOIN stage_run s ON s.pipeline_id = h.id AND s.deployment = ?2
 		WHERE h.name = ?1 ORDER BY s.started_at, s.stage`, name, deployment)
 }
 
-// PutResources writes what runs where. An older deployment never replaces a newer one of the same
-// pipeline, and finished only grows.
+// EndedRuns lists the runs that ended at a time or later, by their ends.
+func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun, error) {
+	scan := func(s scanner) (r journal.EndedRun, err error) {
+		err = s.Scan(append(stageRunFields(&r.StageRun), moment{&r.CommittedAt})...)
+		return r, err
+	}
+	query := `SELECT ` + stageRunColumns + `, r.committed_at
+		FROM pipeline_head h
+		CROSS JOIN stage_run s INDEXED BY stage_run_ended ON s.pipeline_id = h.id AND s.ended_at >= ?3
+		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = s.revision
+		WHERE h.name = ?1`
+	if stage != "" {
+		query += ` AND s.stage = ?2`
+	}
+	return rows(t, scan, query+` ORDER BY s.ended_at, s.deployment, s.stage`, name, stage, since.UnixMicro())
+}
+
+// PutResources writes what runs where. The last call wins: under the lock of the head entries come in
+// their order, and no deployment starts a resource that one of a higher rank has started.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
 	for _, r := range resources {
 		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
 				revision = excluded.revision, at = excluded.at,
-				finished = CASE WHEN pipeline_id = excluded.pipeline_id THEN max(finished, excluded.finished) ELSE excluded.finished END
-			WHERE pipeline_id <> excluded.pipeline_id OR excluded.deployment >= deployment`,
+				finished = CASE WHEN pipeline_id = excluded.pipeline_id AND excluded.finished = 0 THEN finished ELSE excluded.finished END`,
 			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
 		if err != nil {
 			return err
@@ -269,20 +297,25 @@ func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
 	return rows(t, scan, query+` ORDER BY t.path`, name)
 }
 
-// rollUpEvents is the condition of the partial index entry_mark, word for word. SQLite uses a
+// startEvents is the condition of the partial index entry_start, word for word. SQLite uses a
 // partial index only where it recognizes the condition.
-const rollUpEvents = `e.event_name IN (
-  'pipeline-finished-successfully', 'stage-finished-successfully', 'host-group-finished-successfully',
-  'host-finished-successfully', 'pipeline-failed', 'stage-failed', 'host-group-failed', 'host-failed', 'step-failed')`
+const startEvents = `event_name IN (
+  'pipeline-started', 'stage-started', 'host-group-started', 'host-started')`
 
-// History reads a target's finishes and failures below a position, newest first.
+// History reads what happened at a target in the newest deployments that started there below a
+// position.
 func (t *tx) History(name, target string, below int64, n int) ([]pipeline.Entry, error) {
-	query := `SELECT ` + entryColumns + `
-		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2
-		CROSS JOIN entry e INDEXED BY entry_mark ON e.target_id = t.id AND ` + rollUpEvents + `
-		WHERE h.name = ?1`
-	if below > 0 {
-		query += ` AND e.seq < ?3`
+	if below <= 0 {
+		below = math.MaxInt64
 	}
-	return rows(t, scanEntry(name), query+` ORDER BY e.seq DESC LIMIT ?4`, name, target, below, limit(n))
+	return rows(t, scanEntry(name), `SELECT `+entryColumns+`
+		FROM (SELECT pipeline_id, deployment, target_id, seq FROM entry INDEXED BY entry_start
+			WHERE target_id = (SELECT t.id FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2 WHERE h.name = ?1)
+				AND `+startEvents+` AND seq < ?3
+			ORDER BY seq DESC LIMIT ?4) s
+		CROSS JOIN entry e INDEXED BY entry_once
+			ON e.pipeline_id = s.pipeline_id AND e.deployment = s.deployment AND e.target_id = s.target_id
+		CROSS JOIN target t ON t.id = e.target_id
+		WHERE e.event_name <> 'step-reported'
+		ORDER BY s.seq DESC, e.seq`, name, target, below, limit(n))
 }

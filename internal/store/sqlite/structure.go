@@ -129,6 +129,13 @@ func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.Registe
 	return found, err
 }
 
+// RevisionsBetween lists those after one seq and before another, newest first.
+func (t *tx) RevisionsBetween(name string, after, before int64, n int) ([]pipeline.RegisteredRevision, error) {
+	return rows(t, scanRevision, `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
+		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq > ?2 AND r.seq < ?3
+		WHERE h.name = ?1 ORDER BY r.seq DESC LIMIT ?4`, name, after, before, limit(n))
+}
+
 // scanRevision reads the columns of Revisions.
 func scanRevision(s scanner) (r pipeline.RegisteredRevision, err error) {
 	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt})
@@ -191,6 +198,13 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 	}
 	if q.Number != 0 {
 		and(`d.number = ?`, q.Number)
+	}
+	if q.Numbers != nil {
+		numbers, err := list(q.Numbers)
+		if err != nil {
+			return nil, err
+		}
+		and(`d.number IN (SELECT value FROM json_each(?))`, numbers)
 	}
 	if q.Revision != 0 {
 		and(`d.revision = ?`, q.Revision)

@@ -72,6 +72,20 @@ function tick() {
     const text = took(Math.max(0, Math.floor((Date.now() - skew - Date.parse(span.dataset.since)) / 1000)));
     if (span.textContent !== text) span.textContent = text;
   }
+  grow();
+}
+
+// grow gives the bars of what has not ended their length.
+function grow() {
+  const chart = main.querySelector(".timeline");
+  if (!chart) return;
+  const from = Date.parse(chart.dataset.from);
+  const scale = 1000 / (Date.parse(chart.dataset.to) - from);
+  for (const bar of chart.querySelectorAll("[data-begun]")) {
+    const x = Number(bar.getAttribute("x"));
+    const end = Math.min(1000, (Date.now() - skew - from) * scale);
+    bar.setAttribute("width", Math.max(5, end - x));
+  }
 }
 
 function say(state, text) {

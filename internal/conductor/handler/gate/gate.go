@@ -3,7 +3,9 @@
 // at all spends none, since it says nothing about the revision. The action's deadline, which is the
 // gate's timeout, bounds both.
 //
-// Requests go through the address guard of package webhook.
+// Requests go through the address guard of package webhook. A job is a program of the revision, as a
+// build is: it runs on the conductor's machine, in a folder of its own. The actions of a gate with a
+// handler are of that handler.
 package gate
 
 import (
@@ -33,14 +35,60 @@ type Ledger interface {
 }
 
 // Handler asks for gates. Safe for concurrent use.
-type Handler struct{ Ledger Ledger }
+type Handler struct {
+	Ledger Ledger
+	Blobs  Blobs
+}
 
 // Do asks once.
 func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if a.Action.Step == nil {
 		return action.Outcome{Kind: action.Fatal, Error: fmt.Sprintf("action %s names no step of a deployment", a.Action.ID)}
 	}
-	request, err := h.load(ctx, *a.Action.Step)
+	q, err := h.load(ctx, *a.Action.Step)
+	if err != nil {
+		return unread(err)
+	}
+	pause := time.Duration(a.Action.Policy.Initial)
+	if q.gate.Job != nil {
+		return h.job(ctx, q, pause)
+	}
+	return ask(ctx, q, pause)
+}
+
+// question is a gate of a revision.
+type question struct {
+	gate     pipeline.Gate
+	revision pipeline.RegisteredRevision
+	vars     map[string]string // that its texts may use
+}
+
+// load returns the gate that an action names.
+func (h Handler) load(ctx context.Context, step action.StepRef) (question, error) {
+	d, err := h.Ledger.Definition(ctx, step.Pipeline, step.Version)
+	if err != nil {
+		return question{}, fmt.Errorf("read definition %d of %s: %w", step.Version, step.Pipeline, err)
+	}
+	revision, err := h.Ledger.Revision(ctx, step.Pipeline, "", step.Revision)
+	if err != nil {
+		return question{}, fmt.Errorf("read revision %d of %s: %w", step.Revision, step.Pipeline, err)
+	}
+	stage, _, _, ok := d.Find(step.Target)
+	at := -1
+	if ok && stage != nil {
+		at = slices.IndexFunc(stage.Gates, func(g pipeline.Gate) bool { return pipeline.GateEvent(g.Name) == step.Event })
+	}
+	if at < 0 || stage.Gates[at].HTTP == nil && stage.Gates[at].Job == nil {
+		return question{}, fault.New(fault.NotFound, "definition %d has no %s in %s", step.Version, step.Event, step.Target)
+	}
+	q := question{gate: stage.Gates[at], revision: revision, vars: d.VarsOf(stage, nil, nil)}
+	q.vars["stage"], q.vars["revision"] = stage.Name, revision.Label
+	return q, nil
+}
+
+// ask sends the request of a gate once.
+func ask(ctx context.Context, q question, pause time.Duration) action.Outcome {
+	request, err := q.request()
 	if err != nil {
 		return unread(err)
 	}
@@ -51,37 +99,19 @@ func (h Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	defer client.Close()
 	seen := client.Send(ctx, call)
 	if !seen.Answered() {
-		return unanswered(ctx, call, seen, time.Duration(a.Action.Policy.Initial))
+		return unanswered(ctx, call, seen, pause)
 	}
 	return judge(request, call, seen)
 }
 
-// load returns the request of the gate that an action names, with its variables replaced.
-func (h Handler) load(ctx context.Context, step action.StepRef) (pipeline.GateRequest, error) {
-	d, err := h.Ledger.Definition(ctx, step.Pipeline, step.Version)
-	if err != nil {
-		return pipeline.GateRequest{}, fmt.Errorf("read definition %d of %s: %w", step.Version, step.Pipeline, err)
+// request returns the request of a gate with its variables replaced.
+func (q question) request() (request pipeline.GateRequest, err error) {
+	request = *q.gate.HTTP
+	if request.URL, err = definition.Expand(request.URL, q.vars); err != nil {
+		return request, fault.New(fault.Invalid, "url of gate %s: %w", q.gate.Name, err)
 	}
-	revision, err := h.Ledger.Revision(ctx, step.Pipeline, "", step.Revision)
-	if err != nil {
-		return pipeline.GateRequest{}, fmt.Errorf("read revision %d of %s: %w", step.Revision, step.Pipeline, err)
-	}
-	stage, _, _, ok := d.Find(step.Target)
-	at := -1
-	if ok && stage != nil {
-		at = slices.IndexFunc(stage.Gates, func(g pipeline.Gate) bool { return pipeline.GateEvent(g.Name) == step.Event })
-	}
-	if at < 0 {
-		return pipeline.GateRequest{}, fault.New(fault.NotFound, "definition %d has no %s in %s", step.Version, step.Event, step.Target)
-	}
-	vars := d.VarsOf(stage, nil, nil)
-	vars["stage"], vars["revision"] = stage.Name, revision.Label
-	request := *stage.Gates[at].HTTP
-	if request.URL, err = definition.Expand(request.URL, vars); err != nil {
-		return request, fault.New(fault.Invalid, "url of gate %s: %w", stage.Gates[at].Name, err)
-	}
-	if request.Body, err = definition.Expand(request.Body, vars); err != nil {
-		return request, fault.New(fault.Invalid, "body of gate %s: %w", stage.Gates[at].Name, err)
+	if request.Body, err = definition.Expand(request.Body, q.vars); err != nil {
+		return request, fault.New(fault.Invalid, "body of gate %s: %w", q.gate.Name, err)
 	}
 	return request, nil
 }
@@ -130,7 +160,7 @@ func unanswered(ctx context.Context, call webhook.Call, seen *webhook.Exchange, 
 	if verdict == webhook.Fatal {
 		return action.Outcome{Kind: action.Fatal, Code: code, Error: text}
 	}
-	return action.Outcome{Kind: action.RetryAfter, Code: code, Error: text, At: time.Now().Add(pause)}
+	return later(code, text, pause)
 }
 
 // logPause is how long a gate waits for a log that is away.

@@ -17,24 +17,31 @@ import (
 
 // log has one gate, smoke, after the stage prod of revision r1.
 type log struct {
-	request pipeline.GateRequest
-	away    error
+	request  pipeline.GateRequest
+	job      *pipeline.GateJob // nil: the request
+	snapshot string
+	blobs    files
+	away     error
 }
 
 func (l log) Definition(context.Context, string, int) (pipeline.Definition, error) {
+	smoke := pipeline.Gate{Name: "smoke", HTTP: &l.request}
+	if l.job != nil {
+		smoke = pipeline.Gate{Name: "smoke", Job: l.job}
+	}
 	return pipeline.Definition{Pipeline: "greeter", Vars: map[string]string{"path": "readyz"}, Stages: []pipeline.Stage{{Name: "prod",
-		Vars: map[string]string{"word": "well"}, Gates: []pipeline.Gate{{Name: "calm", HTTP: &pipeline.GateRequest{}}, {Name: "smoke", HTTP: &l.request}}}}}, l.away
+		Vars: map[string]string{"word": "well"}, Gates: []pipeline.Gate{{Name: "calm", HTTP: &pipeline.GateRequest{}}, smoke}}}}, l.away
 }
 
 func (l log) Revision(context.Context, string, string, int64) (pipeline.RegisteredRevision, error) {
-	return pipeline.RegisteredRevision{Label: "r1"}, nil
+	return pipeline.RegisteredRevision{Label: "r1", Snapshot: l.snapshot}, nil
 }
 
 var local = []string{"127.0.0.0/8"}
 
-// ask makes one attempt at a gate of prod.
-func ask(ctx context.Context, l log, event string) action.Outcome {
-	return Handler{Ledger: l}.Do(ctx, conductor.Attempt{Number: 1, Action: action.Action{Handler: "gate", Policy: action.Policy{Initial: action.Duration(time.Minute)},
+// attempt makes one attempt at a gate of prod.
+func attempt(ctx context.Context, l log, event string) action.Outcome {
+	return Handler{Ledger: l, Blobs: l.blobs}.Do(ctx, conductor.Attempt{Number: 1, Action: action.Action{Handler: "gate", Policy: action.Policy{Initial: action.Duration(time.Minute)},
 		Step: &action.StepRef{Pipeline: "greeter", Deployment: 1, Target: "greeter/prod", Event: event, Revision: 1, Version: 1}}})
 }
 
@@ -75,7 +82,7 @@ func TestAnswersOfAGate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			o := ask(t.Context(), log{request: c.request}, "gate-passed/smoke")
+			o := attempt(t.Context(), log{request: c.request}, "gate-passed/smoke")
 			if o.Kind != c.want || !strings.Contains(o.Error, c.text) {
 				t.Errorf("%s %s: %q, want %s: %q", o.Kind, o.Code, o.Error, c.want, c.text)
 			}
@@ -98,7 +105,7 @@ func TestAGateThatIsNotThere(t *testing.T) {
 		"a log away":     {log{away: fault.New(fault.Unavailable, "no connection")}, "gate-passed/smoke", action.RetryAfter},
 		"a version gone": {log{away: fault.New(fault.NotFound, "no version")}, "gate-passed/smoke", action.Fatal},
 	} {
-		if o := ask(t.Context(), c.log, c.event); o.Kind != c.want || o.Error == "" {
+		if o := attempt(t.Context(), c.log, c.event); o.Kind != c.want || o.Error == "" {
 			t.Errorf("%s: %s: %q, want %s", name, o.Kind, o.Error, c.want)
 		}
 	}
@@ -113,7 +120,7 @@ func TestAGateIsCanceled(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(target.Close)
-	o := ask(ctx, log{request: pipeline.GateRequest{URL: target.URL, Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
+	o := attempt(ctx, log{request: pipeline.GateRequest{URL: target.URL, Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
 	if o.Kind != action.Retry || o.Error != conductor.ErrCanceled.Error() {
 		t.Errorf("%s: %q", o.Kind, o.Error)
 	}

@@ -56,7 +56,7 @@ func (b *baking) progress() string {
 	return fmt.Sprintf("%s of %s", b.observed.Round(time.Second), time.Duration(b.bake.For))
 }
 
-// loadBake reads what the action of a bake names, and what the log says of it.
+// loadBake reads what the action of a bake names, and its entries of the log.
 func (h *Handler) loadBake(ctx context.Context, a conductor.Attempt) (*baking, error) {
 	t, definition, err := h.read(ctx, a)
 	if err != nil {
@@ -136,7 +136,7 @@ func (h *Handler) testHost(ctx context.Context, b *baking, target string) error 
 		return err
 	}
 	defer t.host.Close()
-	err := t.round(ctx, t.Test)
+	err := t.redact(t.round(ctx, t.Test))
 	if _, later := fault.RetryAt(err); err == nil || later || isThrottled(err) || context.Cause(ctx) != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/secret"
 )
 
 // deploy switches the host to the release and waits until its service is ready.
@@ -130,7 +131,7 @@ func (t *attempt) follows(event string) bool {
 // common returns the arguments by which the host recognizes an attempt.
 func (t *attempt) common(ctx context.Context) []string {
 	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release), pair("ledger", t.config.LedgerID),
-		pair("rank", ranked(t.era, t.facts.Deployment)), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
+		pair("rank", ranked(t.era, t.fence)), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
 }
 
 // ranked makes a number of a log comparable on hosts: a log that was restored from a backup counts
@@ -176,18 +177,38 @@ func (t *attempt) unit() (string, error) {
 	s := &t.Service
 	if s.Manager == "process" {
 		b.WriteString("service() {\n")
-		for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
-			value, err := t.secret(name, s.Secrets[name])
-			if err != nil {
-				return "", err
-			}
-			fmt.Fprintf(&b, "\texport %s=%s\n", name, quote(value))
+		environment, err := t.environment()
+		if err != nil {
+			return "", err
+		}
+		for _, name := range slices.Sorted(maps.Keys(environment)) {
+			fmt.Fprintf(&b, "\texport %s=%s\n", name, quote(environment[name]))
 		}
 		fmt.Fprintf(&b, "\texec %s\n}\n", quoteAll(s.Exec))
 	}
 	writeHook(&b, "before", s.Before)
 	writeHook(&b, "after", s.After)
 	return b.String(), nil
+}
+
+// environment returns the values of env and secrets by their names.
+func (t *attempt) environment() (map[string]string, error) {
+	out := make(map[string]string, len(t.Service.Env)+len(t.Service.Secrets))
+	for name, value := range t.Service.Env {
+		if strings.ContainsRune(value, 0) { // a variable had it
+			return nil, fault.Permanent(fault.New(fault.Invalid, "env %s has a zero byte, which no environment can hold", name))
+		}
+		out[name] = value
+	}
+	t.secrets = make(secret.Values, len(t.Service.Secrets))
+	for _, name := range slices.Sorted(maps.Keys(t.Service.Secrets)) {
+		value, err := t.secret(name, t.Service.Secrets[name])
+		if err != nil {
+			return nil, err
+		}
+		out[name], t.secrets[name] = value, value
+	}
+	return out, nil
 }
 
 func writeHook(b *strings.Builder, name string, argv []string) {

@@ -67,7 +67,7 @@ enter() {
 	if [ -e .waybill/fence ]; then
 		read -r their_ledger their_rank their_name <.waybill/fence && [ "$their_rank" -ge 0 ] 2>/dev/null ||
 			die 73 "$PWD/.waybill/fence is damaged: if no other deployment uses this folder, remove the file"
-		[ "$their_ledger" = "$ledger" ] || refuse "$their_name of another ledger was here; to take the host over, remove $PWD/.waybill/fence"
+		[ "$their_ledger" = "$ledger" ] || refuse "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
 		[ "$their_rank" -le "$rank" ] || refuse "$their_name was here; if the log was restored from an older backup, or that pipeline gave the service up, remove $PWD/.waybill/fence"
 	fi
 	result=.waybill/results/$action
@@ -79,6 +79,7 @@ enter() {
 	fi
 	[ "$their_rank" -eq "$rank" ] || echo "$ledger $rank $name" | save .waybill/fence || exit
 }
+adopt() { lock; echo entered=1 2>/dev/null || exit 75; echo "$ledger 0 $name" | save .waybill/fence && record 0 "taken over"; } # for another ledger
 refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
 used() { # RELEASE: it is current or previous, or runs, or is what a switch that was cut off goes back to
 	former='' older='' && known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older token <.waybill/revert; } ||
@@ -232,8 +233,9 @@ retire() { # the supervisor was asked to stop
 	rm -f .waybill/state && kill -KILL "-$trimmer"
 	exit 0
 }
-trim() { # keeps the log below 8 MiB as long as the supervisor lives, whose id is the name
-	while sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { cp .waybill/log .waybill/log.1 && : >.waybill/log; }; done
+shorten() { [ ! -f "$1" ] || [ "$(wc -c <"$1")" -le "$2" ] || { tail -c "$2" "$1" >"$1.new"; cat "$1.new" >"$1"; rm -f "$1.new"; }; } # FILE BYTES: its end stays, in place
+trim() { # keeps the log below 8 MiB and log.1 below 64 MiB as long as the supervisor lives, whose id is the name
+	while shorten .waybill/log.1 67108864; sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { tail -c 67108864 .waybill/log >.waybill/log.1; : >.waybill/log; }; done
 }
 start() { # RELEASE
 	rm -f .waybill/state # the numbers of one that was killed mean nothing
@@ -271,20 +273,20 @@ point() { # LINK RELEASE: by renaming a fresh link; without a release it goes
 	rm -f ".waybill/$1.new" && ln -s "releases/$2" ".waybill/$1.new" || die 73 "make the link $1"
 	replace ".waybill/$1.new" "$1"
 }
-bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code
-	output=$PWD/$1 && shift
-	(cd "releases/$release" && own "$@") </dev/null >"$output" 2>&1 9>&- &
+bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code; the last MiB of its output stays
+	output=$PWD/$1 && shift && : >"$output" || die 73 "write $output"
+	(cd "releases/$release" && own "$@") </dev/null >>"$output" 2>&1 9>&- &
 	child=$!
 	guard "$child" >/dev/null 2>&1 </dev/null &
 	wait "$child"
 	code=$?
-	kill -KILL "$!" 2>/dev/null
+	kill -KILL "$!" 2>/dev/null; shorten "$output" 1048576
 }
-guard() { # GROUP: ends it at the limit; holds the lock meanwhile, even when this program is killed
+guard() { # GROUP: ends it at the limit, empties an output of 64 MiB; holds the lock meanwhile, even when this program is killed
 	while kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null; do
+		[ "$(wc -c <"$output")" -lt 67108864 ] || : >"$output"
 		[ "$limit" -gt 0 ] || finish "$1"
-		sleep 1 9>&-
-		limit=$((limit - 1))
+		sleep 1 9>&-; limit=$((limit - 1))
 	done
 }
 hook() { # NAME
@@ -426,6 +428,19 @@ install() { # this file becomes `name`, unless the host lacks what it needs
 	keep "$program" ".waybill/${name##*/}" && sync . || die 73 "sync $PWD"
 	sync .. ../.. 2>/dev/null || : # folders of others, which this user may not be allowed to open
 }
+restart() { # the service of the current release, with the unit that it has, as long as nothing else is at work
+	lock; echo entered=1 2>/dev/null || exit 75
+	result=.waybill/results/$action
+	case $(sed -n 2p "$result" 2>/dev/null) in
+	status=0) return ;; # the answer to an earlier attempt was lost
+	status=70) action='' && die 70 "$(sed -n 's/^text=//p' "$result")" ;;
+	esac
+	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
+	release=$(target current) && grep -q '^service() {' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
+	wanted=$(digest ".waybill/units/$release") && halt && start "$release"
+	ready "$release" "$wanted" || { known; say .waybill/log; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
+	record 0 "restarted"
+}
 stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
@@ -440,5 +455,5 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
-case $verb in install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | trim | stop) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | trim | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

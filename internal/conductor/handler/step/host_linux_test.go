@@ -38,9 +38,37 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 		w.ship(2)
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "greeter#2 was here")
 		w.handler.config.LedgerID = "ledger-2"
-		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Fatal, "greeter#2 of another ledger was here", ".waybill/fence")
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Fatal, "greeter#2 of another ledger was here", "waybill pipeline trust --take-over")
 		if s := w.state(); s.Release != w.release(2) || s.Ledger != "ledger-1" {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestATakenOverHostFollowsItsNewLog, from its first deployment on, and refuses the old one. What runs there runs on.
+func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		for n := int64(1); n <= 3; n++ {
+			w.revise(n, forever+" #"+strings.Repeat("x", int(n)))
+		}
+		w.ship(3)
+		before := w.state()
+		d := w.definition()
+		at, _ := d.Place("greeter/beta/all/oak")
+		if err := w.handler.config.TakeOver(t.Context(), at, "greeter", "ledger-2", "ana"); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.state(); s.Ledger != "ledger-2" || s.Rank != 0 || s.Service != before.Service || s.Running != before.Running {
+			t.Errorf("%+v, before %+v", s, before)
+		}
+		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "taken over by ana of another ledger was here")
+		w.handler.config.LedgerID = "ledger-2"
+		w.ship(1)
+		if s := w.state(); s.Deployment != "greeter#1" || s.Running != w.release(1) || s.Rank != 1 {
+			t.Errorf("after the first deployment of the new log: %+v", s)
+		}
+		if got := w.read(".waybill/audit"); !strings.Contains(got, " adopt taken over by ana ") {
+			t.Errorf("audit %q", got)
 		}
 	})
 }
@@ -272,6 +300,54 @@ func TestHooksSecretsAndSharedFolders(t *testing.T) {
 		}
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "read secret PASSWORD", "write the secret to")
 	})
+}
+
+// TestEnvReachesTheServiceAsItIs, whatever is in a value; no hook and no own step has it, as with secrets.
+func TestEnvReachesTheServiceAsItIs(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		value := "it's $HOME \"quoted\" `too` \\ ; & | * ~ #\n\ttwo lines, caf\u00e9\n"
+		w.service.Env = map[string]string{"TEXT": value, "EMPTY": "", "WHERE": "on ${host} with ${revision}", "IFS": "x", "action": "1"}
+		w.service.Shared = []string{"state"}
+		w.service.Before = []string{"sh", "-c", `echo "hook $${TEXT-unset}" >>../../shared/state/others`}
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"sh", "-c", `echo "step $${TEXT-unset}" >>../../shared/state/others`}}}
+		w.revise(1, `printf %s "$TEXT" >state/text; printf %s "${EMPTY-unset}" >state/empty; printf %s "$WHERE" >state/where; `+forever)
+		w.ship(1)
+		w.done(1, "host-warm")
+		until(t, "the service wrote", func() bool { return w.read("shared/state/where") != "" })
+		for file, want := range map[string]string{"text": value, "empty": "", "where": "on oak with r1", "others": "hook unset\nstep unset\n"} {
+			if got := w.read("shared/state/" + file); got != want {
+				t.Errorf("%s: %q, want %q", file, got, want)
+			}
+		}
+	})
+}
+
+// TestChangedEnvRestartsTheService, and the same env does not.
+func TestChangedEnvRestartsTheService(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.service.Env = map[string]string{"LEVEL": "info"}
+		w.service.Shared = []string{"state"}
+		w.revise(1, `echo "$LEVEL" >>state/levels; `+forever)
+		w.ship(1)
+		if again := w.done(1, pipeline.HostDeployed); !again.Already {
+			t.Errorf("the same env: %+v", again)
+		}
+		w.service.Env = map[string]string{"LEVEL": "debug"}
+		if changed := w.done(1, pipeline.HostDeployed); changed.Already {
+			t.Errorf("another env: %+v", changed)
+		}
+		until(t, "the service started again", func() bool { return w.read("shared/state/levels") == "info\ndebug\n" })
+	})
+}
+
+// TestEnvWithAZeroByteIsFatal: only a variable can bring it there.
+func TestEnvWithAZeroByteIsFatal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.service.Env = map[string]string{"A": "x\x00"}
+	w.revise(1, forever)
+	w.done(1, pipeline.HostReplicated)
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "env A has a zero byte")
 }
 
 func TestOldReleasesGo(t *testing.T) {

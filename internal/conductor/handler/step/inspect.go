@@ -18,7 +18,7 @@ type State struct {
 	Release    string    `json:"release,omitempty"`    // current; "" is none
 	Previous   string    `json:"previous,omitempty"`   // the one before
 	Ledger     string    `json:"ledger,omitempty"`     // the ledger whose fence the host has
-	Rank       int64     `json:"rank,omitempty"`       // of the fence: the deployment's number, and above queue.EraBits the era of its log
+	Rank       int64     `json:"rank,omitempty"`       // of the fence: usually the deployment's number, and above queue.EraBits the era of its log
 	Deployment string    `json:"deployment,omitempty"` // of the fence, such as greeter#9
 	Busy       bool      `json:"busy,omitempty"`       // the host program is at work
 	Unfinished bool      `json:"unfinished,omitempty"` // a switch was begun and has not ended
@@ -31,7 +31,8 @@ type State struct {
 }
 
 // Look asks how a service on a host does. It changes nothing that is deployed. known is false when
-// nothing was ever deployed there, or this process cannot reach the host.
+// this process cannot reach the host, or nothing was deployed in the folder of a local host: others
+// may have folders of that name. An ssh host without the service has the zero State.
 func (h *Hosts) Look(ctx context.Context, at pipeline.Place, service string) (state State, known bool, err error) {
 	if at.Host.Remote() && h.SSH == nil {
 		return State{}, false, nil
@@ -43,13 +44,26 @@ func (h *Hosts) Look(ctx context.Context, at pipeline.Place, service string) (st
 	defer host.Close()
 	p := &program{host: host, name: at.Host.Name, folder: folder}
 	if there, err := p.deployed(ctx); err != nil || !there {
-		return State{}, false, err
+		return State{}, err == nil && at.Host.Remote(), err
 	}
 	answer, err := p.call(ctx, nil, "status")
 	if err != nil {
 		return State{}, false, err
 	}
 	return stateOf(answer), true, nil
+}
+
+// TakeOver makes a service on a host follow the log with an id, whichever log did before: that one is refused
+// from now on. It changes nothing that runs. by names the person who decides it.
+func (h *Hosts) TakeOver(ctx context.Context, at pipeline.Place, service, ledger, by string) error {
+	host, folder, err := h.connect(at, service)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	p := &program{host: host, name: at.Host.Name, folder: folder}
+	_, err = p.call(ctx, nil, "adopt", pair("action", "take-over"), pair("ledger", ledger), pair("name", "taken over by "+by))
+	return err
 }
 
 // Current returns the name of the release that a host on this computer has switched to; "" if it

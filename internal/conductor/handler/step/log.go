@@ -83,7 +83,7 @@ func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service string, 
 	defer host.Close()
 	asked := q.Most
 	if q.After == (LogPlace{}) {
-		asked++ // one more tells that there are earlier ones
+		asked++ // one more shows whether earlier ones exist
 	}
 	var out, reason bytes.Buffer
 	argv := []string{"sh", "-c", logLine, "waybill", folder, strconv.FormatInt(asked, 10), strconv.FormatUint(q.After.File, 10), strconv.FormatInt(q.After.Offset, 10)}

@@ -121,6 +121,8 @@ func (p *program) remedy(reason string) string {
 		return "make room on the disk of " + p.folder
 	case strings.Contains(reason, "Permission denied"), strings.Contains(reason, "Read-only"), strings.Contains(reason, "not permitted"):
 		return "let the user that runs Waybill there write to " + p.folder
+	case strings.Contains(reason, "not found"): // as shells report a command
+		return "install what is missing on the host"
 	}
 	return "look at " + p.folder + " on the host, then retry"
 }
@@ -131,11 +133,12 @@ const logTail = 20
 func (p *program) notReady(reason string, answer report) error {
 	lines := answer["log"]
 	err := fault.New(fault.Failed, "host %s: %s", p.name, reason)
-	switch former := answer.first("reverted"); former {
-	case "":
+	switch former, known := answer["reverted"]; {
+	case !known: // the host did not go back now
+	case former[0] == "":
 		err.Err = fmt.Errorf("%w; nothing ran there before, so it was stopped", err.Err)
 	default:
-		err.Err = fmt.Errorf("%w; the host went back to %s", err.Err, former)
+		err.Err = fmt.Errorf("%w; the host went back to %s", err.Err, former[0])
 	}
 	if len(lines) > 0 {
 		err.Err = fmt.Errorf("%w; its last lines:\n%s", err.Err, strings.Join(lines[max(0, len(lines)-logTail):], "\n"))

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/secret"
 )
 
 // Ledger is what a step reads of the log, and the note that it writes.
@@ -101,6 +103,12 @@ func (h *Handler) try(ctx context.Context, a conductor.Attempt) (Output, error) 
 		return Output{}, err
 	}
 	defer t.host.Close()
+	output, err := t.perform(ctx)
+	return output, t.redact(err)
+}
+
+// perform does the work of the step.
+func (t *attempt) perform(ctx context.Context) (Output, error) {
 	switch t.step.Name {
 	case pipeline.Replicate:
 		return t.replicate(ctx)
@@ -120,6 +128,7 @@ type attempt struct {
 	number   int
 	facts    action.StepRef
 	era      int64 // of the log
+	fence    int64 // below which the host refuses what comes
 	keep     int
 	ssh      *pipeline.SSH // how ssh hosts are reached
 	step     pipeline.Step
@@ -127,7 +136,8 @@ type attempt struct {
 	artifact pipeline.RevisionArtifact
 	release  string // name of its folder on the host
 	host     Host
-	folder   string // of the service on the host
+	folder   string        // of the service on the host
+	secrets  secret.Values // of the service, as this attempt has read them
 }
 
 // load finds everything that the action of a host's step names.
@@ -174,8 +184,18 @@ func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pip
 	if err != nil {
 		return nil, nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
-	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, fence: fenceOf(a.Action), revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
 	return t, &definition, nil
+}
+
+// fenceOf returns the fence of a step's action. One that an earlier version created has none: it was the number of the
+// deployment.
+func fenceOf(a action.Action) int64 {
+	var p struct {
+		Fence int64 `json:"fence"`
+	}
+	_ = json.Unmarshal(a.Parameters, &p) // parameters that cannot be read have no fence
+	return cmp.Or(p.Fence, a.Step.Deployment)
 }
 
 // mostAway bounds the time between looks for a conductor of another home.

@@ -79,6 +79,7 @@ type world struct {
 	service   pipeline.Service
 	ssh       *pipeline.SSH
 	url, root string // of oak
+	more      []pipeline.Host
 
 	cutConnection func() // kills the server of oak's connections; nil: it has none
 	test          []pipeline.Check
@@ -141,7 +142,7 @@ func (w *world) definition() pipeline.Definition {
 		{Name: pipeline.Deploy, Event: pipeline.HostDeployed, Policy: policy}, {Name: pipeline.Test, Event: pipeline.HostTested, Policy: policy}}
 	return pipeline.Definition{Pipeline: "greeter", Keep: pipeline.Keep{Releases: 3}, Service: w.service, SSH: w.ssh,
 		Stages: []pipeline.Stage{{Name: "beta", Kind: pipeline.HostStage, Chain: append(chain, w.own...), Test: w.test,
-			Groups: []pipeline.Group{{Name: "all", Hosts: []pipeline.Host{{Name: "oak", URL: w.url, Root: w.root}}}}}}}
+			Groups: []pipeline.Group{{Name: "all", Hosts: append([]pipeline.Host{{Name: "oak", URL: w.url, Root: w.root}}, w.more...)}}}}}
 }
 
 func (w *world) Definition(context.Context, string, int) (pipeline.Definition, error) {
@@ -226,12 +227,17 @@ func pack(t *testing.T, files map[string]string) []byte {
 
 // do makes an attempt of deployment and revision n at the step of an event.
 func (w *world) do(ctx context.Context, n int64, event string) action.Outcome {
+	return w.doOn(ctx, "oak", n, event)
+}
+
+// doOn makes an attempt on a host.
+func (w *world) doOn(ctx context.Context, host string, n int64, event string) action.Outcome {
 	w.mu.Lock()
 	w.attempts++
 	number := w.attempts
 	w.mu.Unlock()
 	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event), Handler: "step",
-		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak", Event: event, Revision: n, Version: 1}}})
+		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/" + host, Event: event, Revision: n, Version: 1}}})
 }
 
 func actionID(n int64, event string) action.ID {

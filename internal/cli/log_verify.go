@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+)
+
+// verifyLog checks a pipeline's log where it is.
+func (a *app) verifyLog(ctx context.Context, s *assembly.Session, q journal.EntryQuery) error {
+	if q.Deployment != 0 {
+		return fault.New(fault.Invalid, "a log is checked as a whole, not one deployment of it").WithHint("waybill log %s --verify", q.Pipeline)
+	}
+	if s.Kind == assembly.Remote {
+		return fault.New(fault.Invalid, "a log is checked where it is, not through a server").
+			WithHint("waybill log %s --verify, on the server's machine or with --store", q.Pipeline)
+	}
+	found, err := deployer.Verify(ctx, s.Ledger, q.Pipeline)
+	if err != nil {
+		return err
+	}
+	return reportVerification(found, a.printer())
+}
+
+// reportVerification prints what was found; any fault is an error.
+func reportVerification(found deployer.Verification, out show.Printer) error {
+	text := fmt.Sprintf("%s: entries 1 to %d are whole, and the database agrees with them (%s)", found.Pipeline, found.Entries,
+		show.Count(found.Deployments, "deployment"))
+	if len(found.Faults) == 0 {
+		return out.Answer(found, text)
+	}
+	if err := out.Answer(found, found.Faults...); err != nil {
+		return err
+	}
+	return fault.New(fault.Failed, "%s: the log and what the database keeps beside it do not agree", found.Pipeline).
+		WithHint("keep a copy (waybill backup FILE), and restore the newest backup that passes this check")
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// fencedHosts are hosts by name: the log that each follows; one whose name begins with "away" does not answer.
+type fencedHosts map[string]string
+
+func (h fencedHosts) Look(_ context.Context, at pipeline.Place, _ string) (step.State, bool, error) {
+	if strings.HasPrefix(at.Host.Name, "away") {
+		return step.State{}, false, errors.New("no answer")
+	}
+	ledger := h[at.Host.Name]
+	return step.State{Ledger: ledger, Deployment: "greeter#9"}, ledger != "", nil
+}
+
+func (h fencedHosts) TakeOver(_ context.Context, at pipeline.Place, _, ledger, _ string) error {
+	h[at.Host.Name] = ledger
+	return nil
+}
+
+// TestOnlyForeignHostsAreTakenOver, and only after a yes. A host that does not answer is an error, and keeps no other one.
+func TestOnlyForeignHostsAreTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hosts     map[string]string
+		yes       bool
+		code      fault.Code // "": no error
+		text, oak string
+	}{
+		"a yes":         {map[string]string{"oak": "theirs", "elm": "ours", "fir": ""}, true, "", "took over 1 host", "ours"},
+		"a no":          {map[string]string{"oak": "theirs"}, false, fault.Refused, "", "theirs"},
+		"nothing to do": {map[string]string{"oak": "ours", "fir": ""}, false, "", "no host follows another log", "ours"},
+		"one is away":   {map[string]string{"oak": "theirs", "away": ""}, true, fault.Failed, "took over 1 host", "ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hosts := make(fencedHosts)
+			d := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "all"}}}}}
+			group := &d.Stages[0].Groups[0]
+			for host, ledger := range c.hosts {
+				hosts[host] = ledger
+				group.Hosts = append(group.Hosts, pipeline.Host{Name: host, URL: "local://" + host})
+			}
+			places, err := namedHosts(&d, nil, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := newOutput(false)
+			err = runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: hosts, Ledger: "ours", By: "ana",
+				Ask: func(context.Context, string) bool { return c.yes }, Out: out.Printer})
+			if c.code == "" && err != nil || c.code != "" && !fault.Is(err, c.code) {
+				t.Errorf("%v, want %q", err, c.code)
+			}
+			if hosts["oak"] != c.oak || !strings.Contains(out.out.String(), c.text) {
+				t.Errorf("oak follows %s, printed %q", hosts["oak"], out.out.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+func revisionArtifactCommand(a *app) *cobra.Command {
+	arch := ""
+	c := &cobra.Command{
+		Use:   "artifact PIPELINE LABEL --arch ARTIFACT FILE",
+		Short: "Upload an artifact of a revision that another program builds",
+		Long: `Uploads one artifact of a stage with build: external. --arch is its label there. The last one that
+a stage expects lets its deployments continue. The same file may be uploaded again, such as after
+a broken connection; another one under the same label is refused.`,
+		Example: examples("waybill revision artifact greeter v1.4.2 --arch arm64 dist/greeter-arm64.tar.gz"),
+		Args:    arguments(3, 3, "PIPELINE", "LABEL", "FILE"),
+		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a), func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault // files
+		}),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			if arch == "" {
+				return usageFault(c, fault.New(fault.Invalid, "which artifact?").WithHint("--arch ARTIFACT, a label of artifacts in waybill.yaml"))
+			}
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				a.warnPrivateBlobs(s.PrivateBlobs())
+				return runPutArtifact(ctx, putArtifactOptions{
+					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), Out: a.printer(),
+				})
+			})
+		},
+	}
+	c.Flags().StringVar(&arch, "arch", "", "label of the artifact, usually an architecture (required)")
+	offerFrom(c, completeArtifacts(a), "arch")
+	return c
+}
+
+// completeArtifacts offers the artifacts that the pipeline in the first argument expects from outside.
+func completeArtifacts(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		if len(given) == 0 {
+			return nil, nil
+		}
+		return artifactLabels(ctx, s, given[0])
+	})
+}
+
+func artifactLabels(ctx context.Context, log versionReader, name string) ([]string, error) {
+	v, err := log.Version(ctx, name, 0)
+	var labels []string
+	for _, a := range v.Definition.ExternalArtifacts() {
+		labels = append(labels, a.Label)
+	}
+	return labels, err
+}
+
+type putArtifactOptions struct {
+	Artifacts interface {
+		PutArtifact(ctx context.Context, pipeline, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error)
+	}
+	Pipeline, Label string // of the revision
+	Artifact        string // its label
+	File            string
+	Out             show.Printer
+}
+
+// runPutArtifact uploads a file. Its digest goes ahead and is compared with what was stored, so neither a file that changes
+// meanwhile nor a broken connection registers anything else.
+func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
+	file, size, err := openArtifact(o.File)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	sum, reading := sha256.New(), show.NewMeter(o.Out, "reading "+o.Artifact, size, file)
+	_, err = io.Copy(sum, reading)
+	reading.Close()
+	if err != nil {
+		return fault.New(fault.Unavailable, "read %s: %w", o.File, assembly.Plain(err))
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fault.New(fault.Unavailable, "read %s: %w", o.File, assembly.Plain(err))
+	}
+	want := pipeline.RevisionArtifact{Label: o.Artifact, Name: filepath.Base(o.File), Digest: hex.EncodeToString(sum.Sum(nil)), Size: size}
+	meter := show.NewMeter(o.Out, "uploading "+o.Artifact, size, file)
+	stored, err := o.Artifacts.PutArtifact(ctx, o.Pipeline, o.Label, want, meter)
+	meter.Close()
+	if err != nil {
+		return err
+	}
+	if stored.Digest != want.Digest {
+		return fault.New(fault.Internal, "artifact %s was stored with SHA-256 %s, not %s", o.Artifact, stored.Digest, want.Digest)
+	}
+	return o.Out.Answer(stored, fmt.Sprintf("%s  revision %s  %s", o.Pipeline, o.Label, show.Artifact(stored)))
+}
+
+// openArtifact opens a file and returns its size in bytes.
+func openArtifact(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe may never end
+		return nil, 0, fault.New(fault.Invalid, "%s is not a file", path)
+	}
+	var file *os.File
+	if err == nil {
+		file, err = os.Open(path)
+	}
+	if err != nil {
+		return nil, 0, fault.New(fault.Invalid, "read %s: %w", path, assembly.Plain(err))
+	}
+	return file, info.Size(), nil
+}

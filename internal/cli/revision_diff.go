@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func revisionDiffCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff PIPELINE FROM TO",
+		Short: "List the revisions between two stages or revisions",
+		Long: `Compares the current revisions of two points and lists the revisions that the older one does not have, with
+their commits. FROM and TO are stages, or labels of revisions; a name that is both is the stage.`,
+		Example:           examples("waybill revision diff greeter beta prod", "waybill revision diff greeter 88d0e17 prod -o json | jq -r '.revisions[].commit'"),
+		Args:              arguments(3, 3, "PIPELINE", "FROM", "TO"),
+		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a), completeRevisions(a)),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runDiff(ctx, diffOptions{Log: s, Pipeline: arguments[0], From: arguments[1], To: arguments[2], Out: a.printer(), Now: time.Now})
+			})
+		},
+	}
+}
+
+type diffOptions struct {
+	Log interface {
+		Difference(ctx context.Context, pipeline, from, to string) (server.DifferenceView, error)
+	}
+	Pipeline, From, To string
+	Out                show.Printer
+	Now                func() time.Time
+}
+
+// runDiff prints the revisions between two points.
+func runDiff(ctx context.Context, o diffOptions) error {
+	view, err := o.Log.Difference(ctx, o.Pipeline, o.From, o.To)
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(view, show.Difference(view, o.Now())...)
+}

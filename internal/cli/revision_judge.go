@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+func revisionRejectCommand(a *app) *cobra.Command {
+	c := judgmentCommand(a, "reject", func(s revisionJudge) judgment { return s.RejectRevision })
+	c.Short = "Deploy a revision only when it is accepted again"
+	c.Long = `Rejects a revision: it is not deployed or retried until it is accepted again. A deployment
+of it that is under way starts nothing new; "waybill deployment cancel" ends it. Hosts that run
+the revision keep it.`
+	c.Example = examples(`waybill revision reject greeter 3f2c9a1 --reason "loses sessions"`)
+	return c
+}
+
+func revisionAcceptCommand(a *app) *cobra.Command {
+	c := judgmentCommand(a, "accept", func(s revisionJudge) judgment { return s.AcceptRevision })
+	c.Short = "Accept a rejected revision again"
+	c.Example = examples("waybill revision accept greeter 3f2c9a1")
+	return c
+}
+
+// revisionJudge rejects and accepts revisions.
+type revisionJudge interface {
+	RejectRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
+	AcceptRevision(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
+	deploymentLister
+}
+
+// judgment names one of the two methods of a revisionJudge.
+type judgment func(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
+
+// judgmentCommand returns a command that records what a person says of a revision.
+func judgmentCommand(a *app, name string, of func(revisionJudge) judgment) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use:               name + " PIPELINE LABEL",
+		Args:              arguments(2, 2, "PIPELINE", "LABEL"),
+		ValidArgsFunction: inTurn(completePipelines(a), completeRevisions(a)),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				return runJudge(ctx, judgeOptions{Revisions: s, Judge: of(s), Pipeline: given[0], Label: given[1], By: a.User(), Reason: reason, Out: a.printer()})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "the reason, kept in the log and shown")
+	return c
+}
+
+type judgeOptions struct {
+	Revisions                   revisionJudge
+	Judge                       judgment
+	Pipeline, Label, By, Reason string
+	Out                         show.Printer
+}
+
+// runJudge records a judgment, and prints the revision's state with the active deployments that it concerns.
+func runJudge(ctx context.Context, o judgeOptions) error {
+	r, err := o.Judge(ctx, o.Pipeline, o.Label, o.By, o.Reason)
+	if err != nil {
+		return err
+	}
+	active, err := o.Revisions.Deployments(ctx, journal.DeploymentQuery{Pipeline: o.Pipeline, Revision: r.Seq, Status: pipeline.StatusActive})
+	if err != nil {
+		return err
+	}
+	return o.Out.Answer(r, show.Judgment(r, active)...)
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// builtElsewhere is a definition whose artifacts come from outside, and the build stage of one whose do not.
+func builtElsewhere(external bool) journal.Version {
+	build := pipeline.Build{External: external, Artifacts: []pipeline.Artifact{{Label: "amd64"}, {Label: "arm64"}}}
+	return journal.Version{Definition: pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "build", Build: &build}}}}
+}
+
+func TestRegisterRevision(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{version: builtElsewhere(true)}, newOutput(asText)
+	r := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1", By: "ana", Artifacts: []pipeline.RevisionArtifact{{Label: "amd64"}}}
+	options := registerRevisionOptions{Log: f, Revision: r, Deploy: true, Idle: idle, Out: o.Printer}
+	if err := runRegisterRevision(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCalls(t, "Version greeter 0", "Register v1  ana true")
+	o.want(t, "greeter#1  revision v1  waits for artifact arm64\n", idleWarning)
+	o = newOutput(asJSON)
+	options.Out = o.Printer
+	if err := runRegisterRevision(t.Context(), options); err != nil || o.err.Len() > 0 || !strings.Contains(o.out.String(), `"created": true`) {
+		t.Errorf("%v, printed %q and %q", err, o.out.String(), o.err.String())
+	}
+}
+
+// TestRegisterRefusesWhatWaybillBuilds, since the revision would have no files to build from.
+func TestRegisterRefusesWhatWaybillBuilds(t *testing.T) {
+	t.Parallel()
+	f, o := &fake{version: builtElsewhere(false)}, newOutput(asText)
+	err := runRegisterRevision(t.Context(), registerRevisionOptions{Log: f, Revision: pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1"}, Out: o.Printer})
+	wantFault(t, err, fault.Refused, `stage "build" of greeter builds from a revision's files`, "")
+	f.wantCalls(t, "Version greeter 0")
+}
+
+func TestPutArtifact(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "greeter.tar.gz")
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, o := &fake{}, newOutput(asText)
+	options := putArtifactOptions{Artifacts: f, Pipeline: "greeter", Label: "v1", Artifact: "arm64", File: path, Out: o.Printer}
+	if err := runPutArtifact(t.Context(), options); err != nil || f.files != "content" {
+		t.Fatalf("%v, uploaded %q", err, f.files)
+	}
+	f.wantCalls(t, "PutArtifact greeter v1 arm64 greeter.tar.gz 7")
+	o.want(t, "greeter  revision v1  artifact arm64  7 B sha256:ed7002b4\n", "")
+
+	f.artifact.Digest = "88d0e17"
+	wantFault(t, runPutArtifact(t.Context(), options), fault.Internal, "was stored with SHA-256 88d0e17, not ed7002b4", "")
+	for _, file := range []string{path + ".gone", filepath.Dir(path), os.DevNull} {
+		options.File = file
+		wantFault(t, runPutArtifact(t.Context(), options), fault.Invalid, file, "")
+	}
+}
+
+func TestArtifactLabelsAreThoseFromOutside(t *testing.T) {
+	t.Parallel()
+	for external, want := range map[bool]string{true: "amd64 arm64", false: ""} {
+		labels, err := artifactLabels(t.Context(), &fake{version: builtElsewhere(external)}, "greeter")
+		if got := strings.Join(labels, " "); got != want || err != nil {
+			t.Errorf("external %v: %q, %v", external, got, err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func serviceRestartCommand(a *app) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use:   "restart [PIPELINE] HOST",
+		Short: "Restart the service on a host, and wait until it is ready",
+		Long: `Ends the service of the host's current release, starts it again and waits until it is ready. The log
+keeps who did it and why. It is refused while a deployment is at work on the host. A service that does
+not become ready stays with its supervisor, and the command fails. HOST is STAGE/GROUP/HOST. Without
+PIPELINE: this folder's pipeline.`,
+		Example:           examples("waybill service restart beta/all/oak --reason 'new certificate'", "waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070"),
+		Args:              arguments(1, 2, "HOST", "HOST"),
+		ValidArgsFunction: completeHosts(a),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
+				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, By: a.User(), Out: a.printer()})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "the reason, kept in the log")
+	return c
+}
+
+type restartServiceOptions struct {
+	Services interface {
+		versionReader
+		// Restart restarts the service on a host and returns once it is ready.
+		Restart(ctx context.Context, r server.ServiceRestart) (action.ID, error)
+	}
+	At         serviceHost
+	Reason, By string
+	Out        show.Printer
+}
+
+// restartedService is the answer of a restart, as JSON.
+type restartedService struct {
+	Target string    `json:"target"`
+	Action action.ID `json:"action"`
+}
+
+// runRestartService restarts the service on a host.
+func runRestartService(ctx context.Context, o restartServiceOptions) error {
+	target := o.At.target()
+	id, err := o.Services.Restart(ctx, server.ServiceRestart{Pipeline: o.At.Pipeline, Target: target, Reason: o.Reason, By: o.By})
+	if err != nil {
+		return o.At.withLikely(ctx, o.Services, "restart", err)
+	}
+	return o.Out.Answer(restartedService{target, id}, o.At.Pipeline+": restarted on "+strings.TrimPrefix(target, o.At.Pipeline+"/"))
+}

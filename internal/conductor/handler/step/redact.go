@@ -1,0 +1,34 @@
+package step
+
+import (
+	"maps"
+
+	"github.com/waybill-dev/waybill/internal/secret"
+)
+
+// redacted is an error with another text, which has no secrets. Its kind and its hint stay those of the error.
+type redacted struct {
+	error
+	text string
+}
+
+func (r redacted) Error() string { return r.text }
+
+func (r redacted) Unwrap() error { return r.error }
+
+// redact returns the error of an attempt without the secrets of the service: an error shows what programs on the host
+// have printed, and the log keeps it. A secret counts as this attempt has read it, else as its file is now. One whose
+// file cannot be read is not known here, and is not looked for.
+func (t *attempt) redact(err error) error {
+	if err == nil || len(t.Service.Secrets) == 0 {
+		return err
+	}
+	values := make(secret.Values, len(t.Service.Secrets))
+	for name, file := range t.Service.Secrets {
+		if value, readErr := t.secret(name, file); readErr == nil {
+			values[name] = value
+		}
+	}
+	maps.Copy(values, t.secrets)
+	return redacted{err, values.Redactor().Text(err.Error())}
+}

@@ -1,0 +1,157 @@
+package deployer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// survey reads the positions of all logs, takes over the pipelines without a living owner, and sets
+// when to look again.
+func (d *Deployer) survey(ctx context.Context) {
+	heads, err := d.ledger.Heads(ctx)
+	if err != nil {
+		d.read = time.Now().Add(d.away.Next())
+		d.log.Warn("cannot read the pipelines", obs.Error(err), obs.KeyRetryIn, time.Until(d.read).String())
+		return
+	}
+	d.away.Reset()
+	d.notice(heads)
+	d.others = false              // set by takeOver for each pipeline of another instance
+	alive := map[action.ID]bool{} // owners that were found alive just now
+	for _, head := range heads {
+		p := d.held[head.Pipeline]
+		if p == nil {
+			p = d.takeOver(ctx, head, alive)
+		}
+		if p != nil {
+			p.known = max(p.known, head.Seq) // a pass may have gone further meanwhile
+		}
+	}
+	d.lag()
+	d.read = d.nextLook(time.Now())
+}
+
+// start begins passes of the pipelines that need one, as many as may be under way at a time. Those
+// whose last pass began first come first, so that none waits for ever.
+func (d *Deployer) start(ctx context.Context) {
+	now := time.Now()
+	var due []*held
+	for _, p := range d.held {
+		if at, ok := p.due(); ok && !at.After(now) {
+			due = append(due, p)
+		}
+	}
+	slices.SortFunc(due, func(a, b *held) int {
+		return cmp.Or(a.began.Compare(b.began), strings.Compare(a.name, b.name))
+	})
+	for _, p := range due[:min(len(due), parallel-d.running)] {
+		d.pass(ctx, p)
+	}
+}
+
+// notice remembers when some log grew. Positions only grow, so their sum is enough.
+func (d *Deployer) notice(heads []journal.Head) {
+	var total int64
+	for _, h := range heads {
+		total += h.Seq
+	}
+	if total != d.total {
+		d.total, d.moved = total, time.Now()
+	}
+}
+
+// lag publishes by how many rows the held pipelines' engines are behind their logs.
+func (d *Deployer) lag() {
+	var rows int64
+	for _, p := range d.held {
+		rows += max(0, p.known-p.seq)
+	}
+	d.metrics.LagRows.Set(float64(rows))
+}
+
+// takeOver leases a pipeline, unless its owner is alive. alive saves a transaction for each further
+// pipeline of an owner that was found alive just now.
+func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[action.ID]bool) *held {
+	if alive[head.Owner] {
+		d.others = true
+		return nil
+	}
+	lease, ok, err := d.ledger.Lease(ctx, head.Pipeline, d.current().ID)
+	if err != nil {
+		d.others = true
+		d.log.Warn("lease failed", obs.KeyPipeline, head.Pipeline, obs.Error(err))
+		return nil
+	}
+	if !ok {
+		d.others = true
+		alive[head.Owner] = !head.Owner.IsZero()
+		return nil
+	}
+	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
+	p := &held{name: head.Pipeline, lease: lease, claimed: map[pipeline.StepKey]time.Time{}}
+	d.held[head.Pipeline] = p // without an engine: the first pass folds the log
+	return p
+}
+
+// nextLook returns when to read the positions again if no event comes first. The death of another
+// instance is no event: while it holds pipelines, it is looked for, and more often while deployments
+// are moving.
+func (d *Deployer) nextLook(now time.Time) time.Time {
+	// With jitter, so that instances that started together do not read together.
+	next := now.Add(loop.Jitter(look))
+	if !d.others {
+		return next
+	}
+	every := d.cfg.Instance.Beat()
+	if now.Sub(d.moved) < attention {
+		every = attentive
+	}
+	if soon := now.Add(loop.Jitter(every)); soon.Before(next) {
+		return soon
+	}
+	return next
+}
+
+// next returns when there is something to do if no event comes first.
+func (d *Deployer) next() time.Time {
+	next := d.read
+	if d.running == parallel { // the end of a pass is an event
+		return next
+	}
+	for _, p := range d.held {
+		if at, ok := p.due(); ok && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// gauge publishes figures about the held pipelines.
+func (d *Deployer) gauge() {
+	active, stopped, blocked := 0, 0, map[string]int{}
+	for _, p := range d.held {
+		active += p.active
+		for reason, n := range p.blocked {
+			blocked[reason] += n
+		}
+		if p.stopped {
+			stopped++
+		}
+	}
+	d.metrics.Pipelines.Set(float64(len(d.held)))
+	d.metrics.Stopped.Set(float64(stopped))
+	d.metrics.Blocked.Reset()
+	for reason, n := range blocked {
+		d.metrics.Blocked.WithLabelValues(reason).Set(float64(n))
+	}
+	d.metrics.Deployments.WithLabelValues(string(pipeline.StatusActive)).Set(float64(active))
+}

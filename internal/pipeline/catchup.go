@@ -1,0 +1,155 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// A catch-up is a deployment that brings the current revision of groups to hosts that lack it: they
+// joined after the group had finished, or their failure was tolerated. It has the steps of these
+// hosts and nothing else, ranks just above the deployment that it completes, and waits for batches,
+// windows and approvals like any other.
+
+// KindCatchUp is the kind of a catch-up in the row that creates it.
+const KindCatchUp = "catch-up"
+
+// CatchUp is a person's wish to bring a target to its current revision.
+type CatchUp struct {
+	Target     string // full path; "": the pipeline
+	By, Reason string
+}
+
+// CatchUp returns the row that creates a catch-up. It changes nothing.
+//
+// Errors have the code fault.NotFound for an unknown target, and fault.Refused if no host of it lacks
+// its current revision, if groups have different ones, or if the revision is rejected.
+func (e *Engine) CatchUp(c CatchUp) ([]Entry, error) {
+	if c.Target == "" {
+		c.Target = e.pipeline
+	}
+	plan, err := e.planOf(c.Target)
+	if err != nil {
+		return nil, err
+	}
+	var current *deployment
+	var hosts []string
+	for g := range plan.groups {
+		newest := e.finisherOf(plan.groups[g].path, GroupFinished)
+		if newest == nil {
+			continue
+		}
+		lacking := e.laggards(plan, int32(g), newest, c.Target)
+		switch {
+		case len(lacking) == 0:
+			continue
+		case current != nil && newest != current:
+			return nil, fault.New(fault.Refused, "the groups of %s have different revisions: %s and %s", plan.short(c.Target), current.label, newest.label).
+				WithHint("name a group")
+		}
+		current, hosts = newest, append(hosts, lacking...)
+	}
+	switch {
+	case current == nil:
+		return nil, fault.New(fault.Refused, "no host of %s lacks the current revision of its group", plan.short(c.Target))
+	case current.rejected != nil:
+		return nil, e.refuseRejected(current.revision, current.label)
+	}
+	row, err := e.catchUpRow(c, current, hosts)
+	return []Entry{row}, err
+}
+
+// catchUpRow returns the row that creates a catch-up.
+func (e *Engine) catchUpRow(c CatchUp, current *deployment, hosts []string) (Entry, error) {
+	text, err := json.Marshal(createdDetail{Kind: KindCatchUp, Label: current.label, By: c.By, Reason: c.Reason, RegisteredBy: current.registrant,
+		Completes: current.number, Hosts: hosts})
+	return Entry{Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: e.order[len(e.order)-1].number + 1, Target: e.pipeline, Event: DeploymentCreated,
+		Class: Note, Occurrence: 1, Revision: current.revision, Version: e.version, Detail: text}, err
+}
+
+// catchUp makes a catch-up of the first group with `joining: catch-up` that has hosts which joined
+// after it had finished, and reports whether it did. Each host gets one: if it fails, a person
+// decides.
+func (p *pass) catchUp() (bool, error) {
+	plan := p.e.plans[p.e.version]
+	if plan == nil {
+		return false, nil
+	}
+	for g := range plan.groups {
+		group := &plan.groups[g]
+		if !group.spec.CatchUp {
+			continue
+		}
+		current := p.e.finisherOf(group.path, GroupFinished)
+		if current == nil || current.rejected != nil {
+			continue
+		}
+		joined := slices.DeleteFunc(p.e.laggards(plan, int32(g), current, group.path), func(host string) bool { return p.e.isServed(current, host) })
+		if len(joined) == 0 {
+			continue
+		}
+		row, err := p.e.catchUpRow(CatchUp{By: automatic, Reason: "joined " + plan.short(group.path)}, current, joined)
+		if err != nil {
+			return false, err
+		}
+		return true, p.record(row)
+	}
+	return false, nil
+}
+
+// isServed reports whether the current deployment of a group has started a host or left it out, for
+// example by a skip, or a catch-up at its rank has covered it.
+func (e *Engine) isServed(current *deployment, host string) bool {
+	start := stepName{host, HostStarted}
+	if slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return covers(x.target, x.event, start) }) {
+		return true
+	}
+	return slices.ContainsFunc(e.order, func(t *deployment) bool {
+		return t.rank.number == current.rank.number && (t.hasFact(host, HostStarted) || t.completes != nil && t.covered[host])
+	})
+}
+
+// planOf returns the graph of the version in force, which must have the target.
+func (e *Engine) planOf(target string) (*Graph, error) {
+	plan := e.plans[e.version]
+	if plan == nil {
+		return nil, fault.New(fault.NotFound, "pipeline %s has no definition", e.pipeline)
+	}
+	if _, ok := plan.targets[target]; !ok {
+		return nil, fault.New(fault.NotFound, "definition %d of %s has no %s", e.version, e.pipeline, plan.short(target))
+	}
+	return plan, nil
+}
+
+// laggards lists those hosts of a group under a target that lack what the current deployment of the
+// group brought. A host that a newer deployment has started, or that the current one or an active
+// catch-up will still reach, is left out, and so is one without an artifact of the revision.
+func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target string) []string {
+	var list []string
+	for _, h := range plan.groups[group].hosts {
+		host := &plan.hosts[h]
+		last := e.started[host.resource]
+		switch {
+		case !covers(target, "", stepName{target: host.path}):
+		case last != nil && last.rank.number > current.rank.number:
+		case last != nil && last.revision == current.revision && last.hasFact(host.path, HostFinished):
+		case host.arch != "" && e.artifacts[current.revision][host.arch] == nil:
+		case e.isOnItsWay(current, host.resource):
+		default:
+			list = append(list, host.path)
+		}
+	}
+	return list
+}
+
+// isOnItsWay reports whether the current deployment of a group, or an active catch-up, has steps left
+// on a resource.
+func (e *Engine) isOnItsWay(current *deployment, r Resource) bool {
+	for _, t := range e.active {
+		if (t == current || t.completes != nil) && t.hasStepsOn(r) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+)
+
+// crowd lists, for the stages of one graph, the active deployments that a row may concern besides its
+// own. Without it each start of a host would look at every deployment in flight. Entries that are out
+// of date are removed when a list is read.
+type crowd struct {
+	behind [][]*deployment // per stage: those that have not passed it, by rank
+	within [][]*deployment // per stage: those that have started and not finished it
+}
+
+// enlist adds an active deployment to the lists of its graph, when it is created and whenever stages
+// that it had passed may be open again.
+func (e *Engine) enlist(t *deployment) {
+	if t.status != StatusActive {
+		return
+	}
+	c := e.crowds[t.plan]
+	if c == nil {
+		c = &crowd{make([][]*deployment, len(t.plan.stages)), make([][]*deployment, len(t.plan.stages))}
+		e.crowds[t.plan] = c
+	}
+	for s := range t.plan.stages {
+		if t.hasPassed(int32(s)) {
+			continue
+		}
+		i, listed := slices.BinarySearchFunc(c.behind[s], t, compareRanks)
+		if !listed {
+			c.behind[s] = slices.Insert(c.behind[s], i, t)
+		}
+		c.enter(t, int32(s))
+	}
+}
+
+// enter adds a deployment to those within a stage, if it is.
+func (c *crowd) enter(t *deployment, stage int32) {
+	if t.isWithin(stage) && !slices.Contains(c.within[stage], t) {
+		c.within[stage] = append(c.within[stage], t)
+	}
+}
+
+// hasPassed reports whether nothing of a stage is left to do.
+func (t *deployment) hasPassed(stage int32) bool {
+	return t.is(t.plan.stages[stage].finished, resolved)
+}
+
+// isWithin reports whether a deployment has started a stage and not finished it.
+func (t *deployment) isWithin(stage int32) bool {
+	s := &t.plan.stages[stage]
+	return t.is(s.started, complete) && !t.is(s.finished, complete)
+}
+
+// behind lists the active deployments of lower rank than t that have steps left on a resource, in the
+// order of a pass.
+func (e *Engine) behind(t *deployment, r Resource) []*deployment {
+	var list []*deployment
+	for plan, c := range e.crowds { // in any order, since the list is sorted
+		for _, h := range plan.hostsByResource[r] {
+			for _, other := range c.lower(plan, plan.hosts[h].stage, t) {
+				if !slices.Contains(list, other) && other.hasStepsOn(r) {
+					list = append(list, other)
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, comparePass)
+	return list
+}
+
+// lower returns the deployments of lower rank than t that have not passed a stage of the graph.
+func (c *crowd) lower(plan *Graph, stage int32, t *deployment) []*deployment {
+	list := c.behind[stage]
+	kept, i := 0, 0
+	for ; i < len(list) && list[i].isOlder(t); i++ {
+		if other := list[i]; other.plan == plan && other.status == StatusActive && !other.hasPassed(stage) {
+			list[kept] = other
+			kept++
+		}
+	}
+	if kept < i {
+		c.behind[stage] = slices.Delete(list, kept, i)
+	}
+	return list[:kept]
+}
+
+// inside returns the deployments within a stage of the graph.
+func (c *crowd) inside(plan *Graph, stage int32) []*deployment {
+	c.within[stage] = slices.DeleteFunc(c.within[stage], func(t *deployment) bool {
+		return t.plan != plan || t.status != StatusActive || !t.isWithin(stage)
+	})
+	return c.within[stage]
+}
+
+// disperse forgets the lists of graphs that no active deployment is on any more.
+func (e *Engine) disperse() {
+	used := map[*Graph]bool{}
+	for _, t := range e.active {
+		used[t.plan] = true
+	}
+	for plan := range e.crowds {
+		if !used[plan] {
+			delete(e.crowds, plan)
+		}
+	}
+}
+
+// stageOf returns the path of the stage of a batch; "" for a range.
+func (id batchID) stageOf() string {
+	parts := strings.SplitN(string(id), "/", 3)
+	if len(parts) < 2 {
+		return ""
+	}
+	return string(id)[:len(parts[0])+1+len(parts[1])]
+}
+
+// countHold counts the batches that a deployment holds in a stage.
+func (e *Engine) countHold(t *deployment, id batchID, change int) {
+	stage := id.stageOf()
+	if stage == "" {
+		return
+	}
+	counts := e.holding[stage]
+	if counts == nil {
+		counts = map[*deployment]int{}
+		e.holding[stage] = counts
+	}
+	if counts[t] += change; counts[t] == 0 {
+		delete(counts, t)
+	}
+}
+
+// holdersIn lists the deployments that may hold something in the region of a batch over stages, in
+// any order.
+func (e *Engine) holdersIn(id batchID) map[*deployment]bool {
+	list := map[*deployment]bool{}
+	for plan := range e.crowds {
+		if len(plan.ranges) > 0 { // regions of several stages: look at every holder
+			for _, h := range e.holder {
+				list[h.deployment] = true
+			}
+			return list
+		}
+	}
+	for t := range e.holding[id.stageOf()] {
+		list[t] = true
+	}
+	return list
+}

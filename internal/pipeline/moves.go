@@ -1,0 +1,62 @@
+package pipeline
+
+// moves has where the steps of one graph are on another, and the hosts that only one has. It
+// is computed once for an edit, and used for all deployments.
+type moves struct {
+	to, back     []int32 // per step of the one and of the other; -1: it is not there
+	left, joined []int32 // hosts of the one and of the other
+}
+
+// movesTo returns where the steps of a graph are on the next one. It keeps the answers for the last
+// graph that was asked for.
+func (e *Engine) movesTo(from, next *Graph) moves {
+	if e.next != next {
+		e.next, e.moves, e.changed = next, map[*Graph]moves{}, map[workKey][]int32{}
+	}
+	m, ok := e.moves[from]
+	if ok {
+		return m
+	}
+	m = moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes))}
+	for n := range m.back {
+		m.back[n] = -1
+	}
+	for n := range m.to {
+		m.to[n] = int32(n)
+		if from != next {
+			m.to[n] = next.find(from.target(int32(n)), from.nodes[n].event)
+		}
+		if m.to[n] >= 0 {
+			m.back[m.to[n]] = int32(n)
+		}
+	}
+	for h := range from.hosts {
+		if m.to[from.hosts[h].started()] < 0 {
+			m.left = append(m.left, int32(h))
+		}
+	}
+	for h := range next.hosts {
+		if m.back[next.hosts[h].started()] < 0 {
+			m.joined = append(m.joined, int32(h))
+		}
+	}
+	e.moves[from] = m
+	return m
+}
+
+// walkOn returns the walk that a deployment would have on another graph. more are exclusions that an
+// edit would add. Without any, an edit asks several times, and gets the same walk, which it must not
+// change.
+func (e *Engine) walkOn(t *deployment, next *Graph, more ...exclusion) *walk {
+	if len(more) > 0 {
+		return newWalk(&next.graph, e.known(t, next, more...))
+	}
+	if w := e.walks[t]; w != nil && w.g == &next.graph {
+		return w
+	}
+	w := newWalk(&next.graph, e.known(t, next))
+	if e.walks != nil {
+		e.walks[t] = w
+	}
+	return w
+}

@@ -1,0 +1,78 @@
+package pipeline
+
+import "testing"
+
+// TestPassLooksAtNoDeploymentThatWaits: whatever one deployment does inside a batch, those that wait
+// for the batch stay asleep, and its release wakes the first one only.
+func TestPassLooksAtNoDeploymentThatWaits(t *testing.T) {
+	t.Parallel()
+	lab := hostStage("lab", nil, group("all", "ash", "birch"))
+	lab.Queue = FIFO
+	w := newWorld(t, Definition{Pipeline: "shop", Stages: []Stage{lab}})
+	const waiting = 100
+	for n := range int64(1 + waiting) {
+		w.create(n+1, n+1)
+	}
+	w.decide()
+	for len(w.engine.deployments[1].live) > 0 {
+		name := w.engine.deployments[1].live.sorted()[0]
+		w.done(StepKey{1, name.target, name.event})
+		for _, t2 := range w.engine.deployments {
+			if t2.awake && t2.number != 1 {
+				t.Fatalf("after %s of #1 the next pass would look at #%d", name, t2.number)
+			}
+		}
+		w.decide()
+	}
+	if d, _ := w.engine.Deployment(1); d.Status != StatusFinished {
+		t.Fatalf("#1 is %s", d.Status)
+	}
+	if len(w.engine.deployments[2].live) == 0 {
+		t.Fatal("#2 has not entered the batch that #1 released")
+	}
+	if got := len(w.engine.waiting[batchKey("shop/lab")].line); got != waiting-1 {
+		t.Errorf("%d deployments wait for the batch, want %d", got, waiting-1)
+	}
+}
+
+// TestEndedDeploymentsShareTheStatesOfTheirSteps, and keep no times.
+func TestEndedDeploymentsShareTheStatesOfTheirSteps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Definition{Pipeline: "shop", Stages: []Stage{hostStage("lab", nil, group("all", "ash", "birch"))}})
+	for n := range int64(2) {
+		w.create(n+1, n+1)
+		for w.decide(); len(w.engine.deployments[n+1].live) > 0; w.decide() {
+			name := w.engine.deployments[n+1].live.sorted()[0]
+			w.done(StepKey{n + 1, name.target, name.event})
+		}
+	}
+	first, second := w.engine.deployments[1], w.engine.deployments[2]
+	if first.status != StatusFinished || second.status != StatusFinished {
+		t.Fatalf("#1 is %s, #2 is %s", first.status, second.status)
+	}
+	if &first.step[0] != &second.step[0] || first.at != nil || second.inFlight != nil {
+		t.Error("an ended deployment keeps what only passes and edits need")
+	}
+	for _, step := range w.engine.Explain(1, noon) {
+		if step.State != StateComplete {
+			t.Errorf("%s %s is %s", step.Target, step.Event, step.State)
+		}
+	}
+}
+
+// TestClaimsAreReadAsTheyAreWritten, whatever the event is called, also by package json.
+func TestClaimsAreReadAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{"", "host-deployed", "gate-passed/qa", `host-"x"`, "host-\\", "host-é", "host-<b>", "host-a\nb"} {
+		row := Entry{Detail: claimDetail(event)}
+		if got := detail[StepDetail](row).Event; got != event {
+			t.Errorf("json reads %q from the claim of %q", got, event)
+		}
+		if got := claimedEvent(row); got != event {
+			t.Errorf("a fold reads %q from the claim of %q", got, event)
+		}
+	}
+	if got := claimedEvent(Entry{Detail: []byte(`{"event":"host-deployed","action":"x"}`)}); got != "host-deployed" {
+		t.Errorf("a fold reads %q from a claim with an action", got)
+	}
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// History lists the deployments that started at a target, newest first, each with what happened to it there. The target
+// "" is the pipeline; the name of the pipeline may be left out of others. The error is fault.NotFound if nothing ever
+// started at the target and the definition in force does not have it. A Limit of 0 is RecentLimit.
+func (s *Service) History(ctx context.Context, q journal.HistoryQuery) ([]journal.Passage, error) {
+	if _, err := s.readHead(ctx, q.Pipeline); err != nil {
+		return nil, err
+	}
+	q.Target = targetOrAll(q.Pipeline, q.Target)
+	if q.Limit <= 0 {
+		q.Limit = RecentLimit
+	}
+	passages, err := s.ledger.History(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(passages) == 0 {
+		return []journal.Passage{}, s.checkTarget(ctx, q.Pipeline, q.Target)
+	}
+	return passages, nil
+}
+
+// targetOrAll returns the full path of a target; that of the pipeline for "".
+func targetOrAll(name, target string) string {
+	if target == "" {
+		return name
+	}
+	return fullTarget(name, target)
+}
+
+// checkTarget returns fault.NotFound if the definition in force does not have a target.
+func (s *Service) checkTarget(ctx context.Context, name, target string) error {
+	return s.withFold(ctx, name, func(f *fold) error {
+		if _, plan := f.engine.Current(); target != name && plan != nil {
+			if _, _, _, ok := plan.Definition().Find(target); !ok {
+				return fault.New(fault.NotFound, "target %q not found in pipeline %s", target, name).
+					WithHint("waybill pipeline show %s shows its stages; hosts are named STAGE/GROUP/HOST", name)
+			}
+		}
+		return nil
+	})
+}
+
+// TargetView is all that the log says of one target: the pipeline, a stage, a group or a host.
+type TargetView struct {
+	Target  string     `json:"target"`            // full path
+	Current *Reached   `json:"current,omitempty"` // the newest deployment that finished here; left out: none
+	Highest *Reached   `json:"highest,omitempty"` // the newest revision that finished here, which a rollback may have undone
+	Failed  *Reached   `json:"failed,omitempty"`  // the deployment that failed here last; left out: none
+	Open    []OpenHere `json:"open"`              // active deployments with steps to do here, oldest first
+}
+
+// Reached is a revision at a target. Highest has no deployment and no time.
+type Reached struct {
+	Deployment int64     `json:"deployment,omitempty"`
+	Revision   int64     `json:"revision"`
+	Label      string    `json:"label"`
+	At         time.Time `json:"at,omitzero"` // when it finished or failed
+}
+
+// OpenHere is an active deployment with steps to do at a target.
+type OpenHere struct {
+	Deployment int64                `json:"deployment"`
+	Revision   int64                `json:"revision"`
+	Label      string               `json:"label"`
+	Open       int                  `json:"open"`  // how many steps at the target and below it are not complete
+	Steps      []pipeline.StepState `json:"steps"` // of these the first mostOpenSteps, each with its reason
+}
+
+// mostOpenSteps is how many open steps an OpenHere lists.
+const mostOpenSteps = 20
+
+// Target returns what is at a target, what was there, and what is on its way to it. The error is fault.NotFound if the
+// definition in force does not have it.
+func (s *Service) Target(ctx context.Context, name, target string) (TargetView, error) {
+	if _, err := s.readHead(ctx, name); err != nil {
+		return TargetView{}, err
+	}
+	target = targetOrAll(name, target)
+	view := TargetView{Target: target, Open: []OpenHere{}}
+	if err := s.checkTarget(ctx, name, target); err != nil {
+		return view, err
+	}
+	standing, err := s.ledger.Standing(ctx, name, target)
+	if err != nil {
+		return view, err
+	}
+	var failed journal.Deployment
+	if standing.Failed > 0 {
+		if failed, err = s.ledger.Deployment(ctx, name, standing.Failed); err != nil {
+			return view, err
+		}
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return view, err
+	}
+	return view, s.withFold(ctx, name, func(f *fold) error {
+		// The log's roll-up goes by numbers. A rollback ranks below deployments that its number is above.
+		if current := f.engine.CurrentAt(target); current != 0 && current != standing.Current {
+			if view.Current, err = s.reachedBefore(ctx, f, target, current); err != nil {
+				return err
+			}
+		} else {
+			view.Current = s.reached(ctx, f, standing.Current, standing.Revision, standing.At)
+		}
+		view.Highest = s.reached(ctx, f, 0, standing.Highest, time.Time{})
+		view.Failed = s.reached(ctx, f, standing.Failed, failed.Revision, standing.FailedAt)
+		view.Open = openAt(f.engine, target, now)
+		return nil
+	})
+}
+
+// reachedBefore returns what a deployment brought to a target, from the entries of that deployment.
+func (s *Service) reachedBefore(ctx context.Context, f *fold, target string, number int64) (*Reached, error) {
+	entries, err := s.ledger.Entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number, Target: target, Class: pipeline.Fact})
+	if err != nil {
+		return nil, err
+	}
+	d, _ := f.engine.Deployment(number)
+	at := time.Time{}
+	for _, e := range entries {
+		if e.Target == target {
+			at = e.At // the last fact of a target is its finish
+		}
+	}
+	return s.reached(ctx, f, number, d.Revision, at), nil
+}
+
+// reached returns a revision at a target; nil for revision 0.
+func (s *Service) reached(ctx context.Context, f *fold, deployment, revision int64, at time.Time) *Reached {
+	if revision == 0 {
+		return nil
+	}
+	return &Reached{Deployment: deployment, Revision: revision, Label: s.revisionLabel(ctx, f, revision), At: at}
+}
+
+// openAt lists the active deployments with steps to do at a target or below it.
+func openAt(e *pipeline.Engine, target string, now time.Time) []OpenHere {
+	found := []OpenHere{}
+	for _, d := range e.Deployments(true) {
+		open := OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Steps: []pipeline.StepState{}}
+		for _, step := range e.Explain(d.Deployment, now) {
+			if step.State == pipeline.StateComplete || step.State == pipeline.StateElided || !isWithin(step.Target, target) {
+				continue
+			}
+			if open.Open++; len(open.Steps) < mostOpenSteps {
+				open.Steps = append(open.Steps, step)
+			}
+		}
+		if open.Open > 0 {
+			found = append(found, open)
+		}
+	}
+	return found
+}

@@ -1,0 +1,132 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, servertest.Definition)
+	ana := s.client()
+	if _, err := ana.Difference(ctx, "greeter", "beta", "prod"); !fault.Is(err, fault.Refused) {
+		t.Errorf("difference before anything was deployed: %v", err)
+	}
+	finished := func(v server.DeploymentView) bool { return v.Status == pipeline.StatusFinished }
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", finished)
+	second := s.Ship(t, "greeter", "88d0e17")
+	s.Until(t, second, "ends", finished)
+
+	passages, err := ana.History(ctx, journal.HistoryQuery{Pipeline: "greeter", Target: "beta/all/oak"})
+	if err != nil || len(passages) != 2 || passages[0].Label != "88d0e17" || passages[1].Outcome != "finished" || len(passages[1].Entries) == 0 {
+		t.Errorf("history of oak: %+v, %v", passages, err)
+	}
+	older, err := ana.History(ctx, journal.HistoryQuery{Pipeline: "greeter", Target: "greeter/beta/all/oak", Before: passages[0].Seq, Limit: 5})
+	if err != nil || len(older) != 1 || older[0].Label != "3f2c9a1" {
+		t.Errorf("the page after it: %+v, %v", older, err)
+	}
+	if all, err := ana.History(ctx, journal.HistoryQuery{Pipeline: "greeter"}); err != nil || len(all) != 2 {
+		t.Errorf("history of the pipeline: %+v, %v", all, err)
+	}
+	view, err := ana.Target(ctx, "greeter", "prod")
+	if err != nil || view.Current == nil || view.Current.Label != "88d0e17" || view.Current.At.IsZero() || view.Failed != nil || len(view.Open) != 0 {
+		t.Errorf("prod: %+v, %v", view, err)
+	}
+	between, err := ana.Difference(ctx, "greeter", "3f2c9a1", "prod")
+	if err != nil || between.Newer != "prod" || len(between.Revisions) != 1 || between.Revisions[0].Label != "88d0e17" || between.To.Deployment != second.Number {
+		t.Errorf("difference: %+v, %v", between, err)
+	}
+	if same, err := ana.Difference(ctx, "greeter", "beta", "prod"); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
+		t.Errorf("difference of two equal stages: %+v, %v", same, err)
+	}
+	stages, err := ana.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: 2})
+	if err != nil || len(stages) != 3 || stages[2].Stage != "prod" || stages[2].All.Deployments != 2 || len(stages[2].Weeks) != 2 {
+		t.Errorf("metrics: %+v, %v", stages, err)
+	}
+}
+
+func TestQuestionsAboutWhatIsNotThereAreRefused(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, servertest.Definition)
+	ana := s.client()
+	ask := map[string]func(pipeline, target string) error{
+		"history": func(name, target string) error {
+			_, err := ana.History(ctx, journal.HistoryQuery{Pipeline: name, Target: target})
+			return err
+		},
+		"target":     func(name, target string) error { _, err := ana.Target(ctx, name, target); return err },
+		"difference": func(name, target string) error { _, err := ana.Difference(ctx, name, target, target); return err },
+		"metrics": func(name, target string) error {
+			_, err := ana.Metrics(ctx, server.MetricsQuery{Pipeline: name, Stage: target})
+			return err
+		},
+	}
+	for name, asked := range ask {
+		for _, at := range [][2]string{{"greter", "prod"}, {"greeter", "nowhere"}} {
+			if err := asked(at[0], at[1]); !fault.Is(err, fault.NotFound) || fault.HintOf(err) == "" {
+				t.Errorf("%s of %s: %v (%s)", name, at, err, fault.HintOf(err))
+			}
+		}
+	}
+	if _, err := ana.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: 261}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("261 weeks: %v", err)
+	}
+	if _, err := s.Service.Metrics(ctx, server.MetricsQuery{Pipeline: "greeter", Weeks: -1}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("-1 weeks: %v", err)
+	}
+}
+
+// TestTargetShowsTheHighestRank: a deployment that was resumed after a rollback has gone over it, although the rollback's number is higher.
+func TestTargetShowsTheHighestRank(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, servertest.Definition)
+	ana := s.client()
+	deploy := func(label string) server.Ref {
+		t.Helper()
+		made, err := ana.Register(ctx, pipeline.RegisteredRevision{Pipeline: "greeter", Label: label}, false, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		artifact := pipeline.RevisionArtifact{Label: "any", Name: "any", Blob: "sha256/" + label, Digest: digestOf(label), Size: 6}
+		if err := s.Ledger.RegisterArtifact(ctx, "greeter", made.Revision.Seq, artifact); err != nil {
+			t.Fatal(err)
+		}
+		d, err := ana.Deploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: label})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server.Ref{Pipeline: "greeter", Number: d.Number}
+	}
+	command := func(ref server.Ref, kind, target string) {
+		t.Helper()
+		if err := ana.Command(ctx, ref, server.Command{Kind: kind, Target: target, Reason: "a test"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Until(t, deploy("r1"), "ends", servertest.Ended)
+	s.Until(t, deploy("r2"), "ends", servertest.Ended)
+	s.Script.Hold("beta/all/oak host-deployed")
+	third := deploy("r3")
+	command(third, "hold", "")
+	s.Script.Release("beta/all/oak host-deployed")
+	back, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Until(t, server.Ref{Pipeline: "greeter", Number: back.Number}, "ends", servertest.Ended)
+	command(third, "resume", "")
+	command(third, "resume", "prod")
+	s.Until(t, third, "ends", servertest.Ended)
+	view, err := ana.Target(ctx, "greeter", "prod/east")
+	if err != nil || view.Current == nil || view.Current.Deployment != third.Number || view.Current.Label != "r3" || view.Current.At.IsZero() {
+		t.Errorf("current is %+v, %v; want greeter#3 of r3", view.Current, err)
+	}
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// RollbackPreview is what a rollback would do if it were made now.
+type RollbackPreview struct {
+	Target   string          // full path
+	Revision string          // label of the revision that is brought back
+	Undoes   int64           // the deployment that is undone
+	Undone   string          // label of its revision
+	Rejects  bool            // the revision is rejected; else it was rejected before
+	Cancels  bool            // the deployment is active, and is canceled
+	Hosts    []ReturningHost // in definition order
+	Holds    []int64         // active deployments that are held until they are resumed, oldest first
+}
+
+// ReturningHost is a host that a rollback changes.
+type ReturningHost struct {
+	Target string
+	Runs   *Running // nil: nothing that the log knows of
+}
+
+// PreviewRollback returns what Rollback would do, or the error with which it would refuse.
+func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (RollbackPreview, error) {
+	preview := RollbackPreview{Target: targetOrAll(want.Pipeline, want.Target)}
+	active, err := s.Deployments(ctx, journal.DeploymentQuery{Pipeline: want.Pipeline, Status: pipeline.StatusActive})
+	if err != nil {
+		return preview, err
+	}
+	err = s.withFold(ctx, want.Pipeline, func(f *fold) error {
+		rows, err := f.engine.Rollback(pipeline.Rollback{Target: preview.Target})
+		if err != nil {
+			return err
+		}
+		return s.readRollback(ctx, f, rows, &preview)
+	})
+	for i := len(active) - 1; i >= 0; i-- {
+		if d := active[i]; d.Number != preview.Undoes && d.Kind != journal.Rollback && d.Kind != journal.CatchUp {
+			preview.Holds = append(preview.Holds, d.Number)
+		}
+	}
+	return preview, err
+}
+
+// readRollback fills in what the rows of a rollback say.
+func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Entry, into *RollbackPreview) error {
+	created := rows[len(rows)-1]
+	var detail struct {
+		Label  string
+		Undoes int64
+		Hosts  []string
+	}
+	if err := json.Unmarshal(created.Detail, &detail); err != nil {
+		return fmt.Errorf("read the rollback of %s: %w", into.Target, err)
+	}
+	undone, _ := f.engine.Deployment(detail.Undoes)
+	into.Revision, into.Undoes, into.Undone = detail.Label, detail.Undoes, undone.Label
+	for _, row := range rows {
+		into.Rejects = into.Rejects || row.Event == pipeline.RevisionRejected
+		into.Cancels = into.Cancels || row.Event == pipeline.PipelineCanceled
+	}
+	_, plan := f.engine.Current()
+	runs := map[string]*Running{}
+	for _, view := range s.hostViews(ctx, f, plan.Definition()) {
+		runs[view.Target] = view.Runs
+	}
+	for _, target := range detail.Hosts {
+		into.Hosts = append(into.Hosts, ReturningHost{Target: target, Runs: runs[target]})
+	}
+	return nil
+}
+
+// DeployPreview is what a deployment of a registered revision would do if it were made now.
+type DeployPreview struct {
+	Revision string             // label
+	Version  int                // the definition in force
+	Stages   []ReplacedRevision // without those that only build
+}
+
+// ReplacedRevision is what a stage has before a deployment.
+type ReplacedRevision struct {
+	Stage   string
+	Current *Standing // nil: nothing has finished the stage
+	Newer   bool      // Current was registered after the revision that would replace it
+	Waits   bool      // for approval or a window, each time
+}
+
+// PreviewDeploy returns what Deploy would do, or the error with which it would refuse.
+func (s *Service) PreviewDeploy(ctx context.Context, want NewDeployment) (DeployPreview, error) {
+	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
+	if err != nil {
+		return DeployPreview{}, err
+	}
+	if revision.State == journal.RevisionRejected {
+		return DeployPreview{}, fault.New(fault.Refused, "revision %s is rejected", revision.Label).
+			WithHint("waybill revision accept %s %s", want.Pipeline, revision.Label)
+	}
+	view, err := s.pipelineView(ctx, want.Pipeline, 1)
+	if err != nil {
+		return DeployPreview{}, err
+	}
+	if view.Definition == nil {
+		return DeployPreview{}, fault.New(fault.NotFound, "pipeline %q has no definition yet", want.Pipeline)
+	}
+	target := targetOrAll(want.Pipeline, want.Target)
+	if err := checkPart(view.Definition, revision, target); err != nil {
+		return DeployPreview{}, err
+	}
+	preview := DeployPreview{Revision: revision.Label, Version: view.Version}
+	for i, stage := range view.Stages {
+		its := view.Definition.Stages[i]
+		at := pipeline.Path(want.Pipeline, stage.Name)
+		if its.Kind == pipeline.BuildStage || !isWithin(at, target) && !isWithin(target, at) {
+			continue
+		}
+		preview.Stages = append(preview.Stages, ReplacedRevision{Stage: stage.Name, Current: stage.Current,
+			Newer: stage.Current != nil && stage.Current.Revision > revision.Seq, Waits: its.Approval != nil || len(its.Windows) > 0})
+	}
+	return preview, nil
+}
+
+// checkPart returns the error with which a deployment of a revision to a target is refused. The
+// whole pipeline is none.
+func checkPart(d *pipeline.Definition, revision pipeline.RegisteredRevision, target string) error {
+	if target == d.Pipeline {
+		return nil
+	}
+	if err := pipeline.CheckPart(d, target); err != nil {
+		return err
+	}
+	if revision.State == journal.RevisionOpen {
+		return fault.New(fault.Refused, "revision %s does not have all its artifacts yet", revision.Label).
+			WithHint("waybill revision show %s %s", d.Pipeline, revision.Label)
+	}
+	return nil
+}
+
+// SkipPreview is what a skip would leave out if it were made now.
+type SkipPreview struct {
+	Target string               // full path
+	Event  string               // "": all steps of the target
+	Steps  []pipeline.StepState // that take work and have not been done, in order
+	Hosts  int                  // that have such steps
+}
+
+// PreviewSkip returns what the command skip would leave out, or the error with which it would be
+// refused.
+func (s *Service) PreviewSkip(ctx context.Context, ref Ref, target, event string) (SkipPreview, error) {
+	preview := SkipPreview{Target: targetOrAll(ref.Pipeline, target), Event: event}
+	if _, err := s.readDeployment(ctx, ref); err != nil {
+		return preview, err
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return preview, err
+	}
+	return preview, s.withFold(ctx, ref.Pipeline, func(f *fold) error {
+		rows, err := f.engine.Command(pipeline.Command{Kind: pipeline.StepSkipped, Deployment: ref.Number, Target: preview.Target, Event: event})
+		if err != nil {
+			return err
+		}
+		preview.Event = detailOf(rows[0]).Event // a short form of it was given
+		preview.Steps, preview.Hosts = skipped(f.engine.Explain(ref.Number, now), preview.Target, preview.Event)
+		return nil
+	})
+}
+
+// skipped returns the steps that a skip would leave out, and how many hosts have one.
+func skipped(steps []pipeline.StepState, target, event string) (list []pipeline.StepState, hosts int) {
+	counted := map[string]bool{}
+	for _, step := range steps {
+		if !step.Work || !isWithin(step.Target, target) || event != "" && step.Event != event {
+			continue
+		}
+		switch step.State {
+		case pipeline.StateComplete, pipeline.StateExcluded, pipeline.StateElided:
+			continue
+		}
+		list = append(list, step)
+		if strings.HasPrefix(step.Event, "host-") {
+			counted[step.Target] = true
+		}
+	}
+	return list, len(counted)
+}

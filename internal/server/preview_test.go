@@ -1,0 +1,146 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+// twoRevisions returns a world in which greeter#1 has finished with 3f2c9a1, greeter#2 with 88d0e17
+// stopped at elm in prod, and greeter#3 waits behind it.
+func twoRevisions(t *testing.T) *servertest.World {
+	t.Helper()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	second, err := w.Service.Register(t.Context(), pipeline.RegisteredRevision{Pipeline: "greeter", Label: "88d0e17"}, false, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	artifact := pipeline.RevisionArtifact{Label: "any", Name: "any", Blob: "sha256/second", Digest: strings.Repeat("5e", 32), Size: 6}
+	if err := w.Ledger.RegisterArtifact(t.Context(), "greeter", second.Revision.Seq, artifact); err != nil {
+		t.Fatal(err)
+	}
+	w.Script.Hold("prod/east/elm host-deployed")
+	for range 2 {
+		if _, err := w.Service.Deploy(t.Context(), server.NewDeployment{Pipeline: "greeter", Revision: "88d0e17"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Until(t, server.Ref{Pipeline: "greeter", Number: 2}, "reaches elm", func(v server.DeploymentView) bool {
+		return v.State.Live == 1 && v.Stages[2].State == server.RunRunning && v.Stages[2].Groups[1].State == server.RunFinished
+	})
+	return w
+}
+
+// What the preview of a rollback says is what the rollback does.
+func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
+	t.Parallel()
+	w, ctx := twoRevisions(t), t.Context()
+	if _, err := w.Service.PreviewRollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "nowhere"}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an unknown target: %v, want it not found", err)
+	}
+	want := server.TargetRequest{Pipeline: "greeter", Target: "prod", By: "ana"}
+	got, err := w.Service.PreviewRollback(ctx, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	for _, host := range got.Hosts {
+		hosts = append(hosts, host.Target)
+	}
+	if diff := cmp.Diff([]string{"greeter/prod/east/elm", "greeter/prod/west/yew"}, hosts); diff != "" {
+		t.Errorf("hosts: %s", diff)
+	}
+	if runs := got.Hosts[1].Runs; runs == nil || runs.Label != "88d0e17" {
+		t.Errorf("yew runs %+v, want 88d0e17", runs)
+	}
+	got.Hosts = nil
+	if diff := cmp.Diff(server.RollbackPreview{Target: "greeter/prod", Revision: "3f2c9a1", Undoes: 2, Undone: "88d0e17", Rejects: true, Cancels: true, Holds: []int64{3}}, got); diff != "" {
+		t.Error(diff)
+	}
+	made, err := w.Service.Rollback(ctx, want)
+	if err != nil || made.Label != got.Revision {
+		t.Fatalf("the rollback is of %s, %v; want %s", made.Label, err, got.Revision)
+	}
+	undone, err := w.Service.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: got.Undoes})
+	if err != nil || undone.Status != pipeline.StatusCanceled || undone.Snapshot.State != journal.RevisionRejected {
+		t.Errorf("#2 is %s, its revision %q, %v; want it canceled and rejected", undone.Status, undone.Snapshot.State, err)
+	}
+	behind, err := w.Service.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: 3})
+	if err != nil || behind.State.Held == "" {
+		t.Errorf("#3 is held %q, %v; want it held", behind.State.Held, err)
+	}
+	w.Script.Release("prod/east/elm host-deployed")
+}
+
+// The preview of a deployment says which stages it takes back to an older revision, and is refused
+// for a rejected one.
+func TestPreviewOfADeploymentSaysWhatItReplaces(t *testing.T) {
+	t.Parallel()
+	w, ctx := twoRevisions(t), t.Context()
+	again := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"}
+	got, err := w.Service.PreviewDeploy(ctx, again)
+	if err != nil || got.Version != 1 || len(got.Stages) != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if beta, prod := got.Stages[0], got.Stages[1]; !beta.Newer || beta.Current.Label != "88d0e17" || prod.Newer || prod.Current.Label != "3f2c9a1" {
+		t.Errorf("beta %+v, prod %+v; want a newer revision in beta only", beta, prod)
+	}
+	again.Target = "prod/east"
+	if part, err := w.Service.PreviewDeploy(ctx, again); err != nil || len(part.Stages) != 1 || part.Stages[0].Stage != "prod" {
+		t.Errorf("of prod/east: %+v, %v; want prod only", part, err)
+	}
+	for _, target := range []string{"build", "nowhere"} {
+		again.Target = target
+		_, err := w.Service.PreviewDeploy(ctx, again)
+		if _, deployed := w.Service.Deploy(ctx, again); err == nil || fault.CodeOf(err) != fault.CodeOf(deployed) {
+			t.Errorf("of %s: the preview says %v, the deployment %v; want both refused alike", target, err, deployed)
+		}
+	}
+	again.Target = ""
+	if _, err := w.Service.RejectRevision(ctx, "greeter", "3f2c9a1", "ana", ""); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Service.PreviewDeploy(ctx, again)
+	if _, deployed := w.Service.Deploy(ctx, again); !fault.Is(err, fault.Refused) || !fault.Is(deployed, fault.Refused) {
+		t.Errorf("the preview says %v, the deployment %v; want both refused", err, deployed)
+	}
+	w.Script.Release("prod/east/elm host-deployed")
+}
+
+// The preview of a skip counts the steps that are left out, and is refused as the skip would be.
+func TestPreviewOfASkipSaysWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	w, ctx := servertest.Start(t), t.Context()
+	w.Apply(t, servertest.Definition)
+	w.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
+	ref := w.Ship(t, "greeter", "3f2c9a1")
+	w.Until(t, ref, "fails", servertest.Ended)
+	for _, c := range []struct {
+		target, event string
+		steps, hosts  int
+	}{
+		{"prod/east/elm", "", 2, 1},
+		{"prod/east/elm", "deploy", 1, 1},
+		{"prod/east", "", 5, 2},
+		{"beta", "", 0, 0},
+		{"", "", 0, 0},
+	} {
+		got, err := w.Service.PreviewSkip(ctx, ref, c.target, c.event)
+		if (err != nil) != (c.steps == 0) || len(got.Steps) != c.steps || got.Hosts != c.hosts {
+			t.Errorf("%s %s: %d steps of %d hosts, %v; want %d of %d", c.target, c.event, len(got.Steps), got.Hosts, err, c.steps, c.hosts)
+		}
+		if err != nil && !fault.Is(err, fault.Refused) {
+			t.Errorf("%s: %v, want it refused", c.target, err)
+		}
+	}
+}

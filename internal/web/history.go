@@ -1,0 +1,102 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// historyPage is the data of the page of what happened at a target.
+type historyPage struct {
+	Pipeline string
+	Target   string // without the pipeline; "": the pipeline
+	Passages []journal.Passage
+	Earlier  string // address of the page with earlier deployments; "": none
+	Newest   string // address of the page with the newest ones; "": this page
+}
+
+// history returns the page of the deployments that started at a target.
+func (p *Pages) history(r *http.Request) (content, error) {
+	page := historyPage{Pipeline: r.PathValue("pipeline"), Target: strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")}
+	before, err := queryNumber(r, "before")
+	if err != nil {
+		return content{}, err
+	}
+	if before > 0 {
+		page.Newest = withQuery(r, "before", "")
+	}
+	page.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{Pipeline: page.Pipeline, Target: page.Target, Before: before, Limit: server.RecentLimit})
+	if n := len(page.Passages); n == server.RecentLimit {
+		page.Earlier = withQuery(r, "before", strconv.FormatInt(page.Passages[n-1].Seq, 10))
+	}
+	return content{Title: "History of " + page.Pipeline, Template: "history", Nav: "pipelines", Data: page}, err
+}
+
+// outcomeOf returns how a passage ended.
+func outcomeOf(p journal.Passage) string { return cmp.Or(p.Outcome, string(server.RunRunning)) }
+
+// metricsPage is the data of the page of how often, fast and safely the stages of a pipeline
+// change.
+type metricsPage struct {
+	Pipeline string
+	Weeks    int64
+	Choices  []int64
+	Stages   []measuredStage
+}
+
+// measuredStage is the metrics of a stage with a drawing of its weeks.
+type measuredStage struct {
+	server.StageMetrics
+	Bars []weekBar // oldest first
+}
+
+// weekBar is the changes of a week in a drawing whose height is weekHeight.
+type weekBar struct {
+	X, Good, Bad int // the place of the week; the heights of its changes that finished, and of those that failed
+}
+
+// The size of the drawing of a week, in its own units.
+const (
+	weekWidth  = 10
+	weekHeight = 40
+)
+
+// Base returns the y of the part of a bar that finished.
+func (b weekBar) Base() int { return weekHeight - b.Good }
+
+// Top returns the y of the part of a bar that failed, which is above the part that finished.
+func (b weekBar) Top() int { return weekHeight - b.Good - b.Bad }
+
+// Width returns the width of the drawing of the weeks.
+func (m measuredStage) Width() int { return max(1, len(m.Bars)) * weekWidth }
+
+// metrics returns the page of the metrics of a pipeline.
+func (p *Pages) metrics(r *http.Request) (content, error) {
+	weeks, err := queryNumber(r, "weeks")
+	if err != nil {
+		return content{}, err
+	}
+	page := metricsPage{Pipeline: r.PathValue("pipeline"), Weeks: cmp.Or(weeks, 12), Choices: []int64{4, 12, 26, 52}}
+	stages, err := p.service.Metrics(r.Context(), server.MetricsQuery{Pipeline: page.Pipeline, Weeks: int(min(page.Weeks, 1000))})
+	for _, stage := range stages {
+		page.Stages = append(page.Stages, measuredStage{stage, weekBars(stage.Weeks)})
+	}
+	return content{Title: "Metrics of " + page.Pipeline, Template: "metrics", Nav: "pipelines", Data: page}, err
+}
+
+// weekBars returns the drawing of weeks. The week with most changes has the full height.
+func weekBars(weeks []server.Week) (bars []weekBar) {
+	most := 1
+	for _, week := range weeks {
+		most = max(most, week.Changes)
+	}
+	for i, week := range weeks {
+		bad := week.Failures * weekHeight / most
+		bars = append(bars, weekBar{X: i * weekWidth, Good: (week.Changes - week.Failures) * weekHeight / most, Bad: bad})
+	}
+	return bars
+}

@@ -1,0 +1,82 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// planPage is the data of the page of what one more deployment of a pipeline would do.
+type planPage struct {
+	Pipeline             string
+	Fail, From, Revision string // as they were asked for
+	Plan                 server.PlanView
+	Several              bool // other deployments are under way
+	Unmeasured           int  // steps of which nothing is known
+	Rows                 []planRow
+	More                 int // further rows, which are not shown
+}
+
+// planRow is a step with its bar in a drawing of the width planWidth.
+type planRow struct {
+	pipeline.PlanStep
+	X, Width int64
+}
+
+// Bounds of the page.
+const (
+	planWidth    = 1000
+	mostPlanRows = 500
+)
+
+// plan returns the page of the plan of a pipeline. It says what would fail and when it begins as the
+// command does.
+func (p *Pages) plan(r *http.Request) (content, error) {
+	page := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
+		From: strings.TrimSpace(r.FormValue("from")), Revision: strings.TrimSpace(r.FormValue("revision"))}
+	q := server.PlanQuery{Pipeline: page.Pipeline, From: page.From, Revision: page.Revision}
+	if page.Fail != "" {
+		q.Fail = strings.Fields(page.Fail)
+	}
+	var err error
+	if page.Plan, err = p.service.Plan(r.Context(), q); err != nil {
+		return content{}, err
+	}
+	page.Several = len(page.Plan.Ends) > 1
+	page.rows()
+	return content{Title: "Plan of " + page.Pipeline, Template: "plan", Nav: "pipelines", Data: page}, nil
+}
+
+// rows keeps what is work, what waits, and what follows from failures.
+func (p *planPage) rows() {
+	last := time.Duration(1)
+	for _, step := range p.Plan.Steps {
+		last = max(last, step.End)
+		if step.Unmeasured {
+			p.Unmeasured++
+		}
+	}
+	for _, step := range p.Plan.Steps {
+		if !step.Work && step.Reason == "" {
+			continue
+		}
+		if len(p.Rows) == mostPlanRows {
+			p.More++
+			continue
+		}
+		from := max(0, step.Start)
+		x := int64(from * planWidth / last)
+		p.Rows = append(p.Rows, planRow{step, x, max(2, int64((step.End-from)*planWidth/last))})
+	}
+}
+
+// Tone returns the tone of a row's bar.
+func (r planRow) Tone() string {
+	if r.Failed {
+		return "t-failed"
+	}
+	return "t-finished"
+}

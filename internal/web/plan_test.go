@@ -1,0 +1,45 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+// The page of a plan has the steps of one more deployment, those of what is under way, and what a failure does.
+func TestPlanPageShowsWhatWouldHappen(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.Apply(t, servertest.Definition)
+	const path = "/pipelines/greeter/plan"
+	first := s.page(t, path, "")
+	has(t, first, "13 steps never ran here", "prod/east/elm", "<b>#1</b>")
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	has(t, s.page(t, "/pipelines/greeter", ""), `href="/pipelines/greeter/plan"`)
+	failing := s.page(t, path+"?fail=prod%2Feast%2Felm%3Atest&from=2h", "")
+	has(t, failing, "test fails</span>", "the stage fails", `value="prod/east/elm:test"`, "<b>#2</b>", "after 2h00m")
+	if again := s.page(t, path+"?revision=3f2c9a1", ""); strings.Contains(again, "never ran here") || strings.Contains(again, ">build<") {
+		t.Error("a revision that is there is built again, or has steps without a time")
+	}
+	s.Script.Hold("beta/all/oak host-deployed")
+	running := s.Ship(t, "greeter", "88d0e17")
+	has(t, s.page(t, path, ""), `<a href="/deployments/greeter/2">#2</a>`, "<b>#3</b>")
+	s.Script.Release("beta/all/oak host-deployed")
+	s.Until(t, running, "ends", servertest.Ended)
+	for query, want := range map[string]int{
+		"?fail=nowhere":         http.StatusNotFound,
+		"?fail=prod:x":          http.StatusNotFound,
+		"?from=yesterday":       http.StatusBadRequest,
+		"?revision=none":        http.StatusNotFound,
+		"?fail=%3Cb%3E&from=2h": http.StatusNotFound,
+	} {
+		if got := s.get(t, path+query); got != want {
+			t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+	if got := s.get(t, "/pipelines/nowhere/plan"); got != http.StatusNotFound {
+		t.Errorf("of no pipeline: %d", got)
+	}
+}

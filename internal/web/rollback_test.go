@@ -1,0 +1,37 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+// The button that rolls back needs the scope operate, and makes the deployment with the reason that was given.
+func TestRollbackButtonNeedsOperateAndRollsBack(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t), t.Context()
+	s.people(t)
+	s.Apply(t, servertest.Definition)
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	s.Until(t, s.second(t, "greeter"), "ends", servertest.Ended)
+	const path = "/pipelines/greeter/rollback"
+	for name, want := range map[string]bool{"bob": false, "cyd": true} {
+		if strings.Contains(s.page(t, "/pipelines/greeter", "token-of-"+name), path) != want {
+			t.Errorf("%s sees the button: %t, want %t", name, !want, want)
+		}
+	}
+	if got := s.post(t, path, "token-of-bob", "", nil); got != http.StatusForbidden {
+		t.Errorf("bob rolls back: %d, want %d", got, http.StatusForbidden)
+	}
+	if got := s.post(t, path, "token-of-cyd", "", url.Values{"reason": {"error rate"}}); got != http.StatusSeeOther {
+		t.Fatalf("cyd rolls back: %d, want %d", got, http.StatusSeeOther)
+	}
+	all, err := s.Service.Deployments(ctx, journal.DeploymentQuery{Pipeline: "greeter", Limit: 1})
+	if err != nil || len(all) != 1 || all[0].Kind != journal.Rollback || all[0].Label != "3f2c9a1" || all[0].By != "cyd" {
+		t.Errorf("the newest deployment is %+v, %v; want a rollback to 3f2c9a1 by cyd", all, err)
+	}
+}

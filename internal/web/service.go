@@ -1,0 +1,103 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// outputShown is how many bytes of the end of a service's output its page shows. A live page reads them again and again.
+const outputShown = 32 << 10
+
+// servicePage is the data of the page of a host's service.
+type servicePage struct {
+	server.ServiceStatusView
+	Pipeline   string
+	Host       string // such as beta/all/oak
+	Supervised bool   // Waybill starts the service, and reads its output
+	Restart    string // address of the form that restarts it
+	Output     string
+	Cut        bool   // Output is not all
+	Unread     string // why Output is left out
+}
+
+// serviceOf returns the pipeline and the host that a request is about.
+func serviceOf(r *http.Request) (name, host string) {
+	return r.PathValue("pipeline"), strings.Join([]string{r.PathValue("stage"), r.PathValue("group"), r.PathValue("host")}, "/")
+}
+
+// servicePath returns the address of a service's page.
+func servicePath(r *http.Request) string {
+	return pipelinePath(r.PathValue("pipeline")) + "/services/" + url.PathEscape(r.PathValue("stage")) + "/" +
+		url.PathEscape(r.PathValue("group")) + "/" + url.PathEscape(r.PathValue("host"))
+}
+
+// hostService returns the page of the service of a host.
+func (p *Pages) hostService(r *http.Request) (content, error) {
+	name, host := serviceOf(r)
+	page := servicePage{Pipeline: name, Host: host, Restart: servicePath(r) + "/restart"}
+	var err error
+	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host)); err != nil {
+		return content{}, err
+	}
+	if page.Supervised = page.Manager == "process"; page.Supervised {
+		p.readOutput(r, &page)
+	}
+	return content{Title: host + " of " + name, Template: "service", Nav: "pipelines", Data: page}, nil
+}
+
+// readOutput fills in the end of the service's output, or why it cannot be shown. Output may be confidential, so that it needs
+// a token even on the server's machine.
+func (p *Pages) readOutput(r *http.Request, page *servicePage) {
+	if _, err := server.Require(r.Context(), server.ScopeRead); err != nil {
+		page.Unread = "Log in to read the output: it may be confidential."
+		return
+	}
+	if page.State != nil && page.State.Error != "" {
+		page.Unread = "The host does not answer." // asking again for its output would only take longer
+		return
+	}
+	view, err := p.service.ServiceLog(r.Context(), server.ServiceLogQuery{Pipeline: page.Pipeline, Target: page.Target, Most: outputShown})
+	if err != nil {
+		page.Unread = err.Error()
+		return
+	}
+	page.Output, page.Cut = withoutControls(view.Text), view.Cut
+}
+
+// withoutControls returns text without the control characters that a browser would show as boxes or not at all.
+func withoutControls(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// restartService asks for a restart of the service of a host.
+func (p *Pages) restartService(r *http.Request, by string) (next string, err error) {
+	name, host := serviceOf(r)
+	_, err = p.service.RestartService(r.Context(), server.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
+		Reason: r.PostFormValue("reason"), By: by})
+	return servicePath(r), err
+}
+
+// serviceTone returns the class of the colour of a service's state.
+func serviceTone(s *server.Services) string {
+	switch s.State {
+	case server.ServiceUp:
+		if s.Restarts == 0 {
+			return "t-finished"
+		}
+		return "t-backoff"
+	case server.ServiceDown:
+		return "t-failed"
+	case server.ServiceStopped:
+		return "t-ended"
+	}
+	return "t-backoff"
+}
