@@ -140,7 +140,7 @@ func TestFaults(t *testing.T) {
 		{"a shell line", testPipeline("service: {exec: \"./p --x\"}\n"+test, beta), "2:17: exec is an argument list, not a shell line"},
 		{"a shell line in a test", testPipeline("test: [{run: ./t}]\n", beta), "2:14: run is an argument list, not a shell line"},
 		{"process without exec", testPipeline("service: {manager: process}\n"+test, beta), "2:10: manager process needs exec"},
-		{"systemd", testPipeline("service: {manager: systemd}\n"+test, beta), "2:20: manager systemd is not yet supported"},
+		{"systemd without exec", testPipeline("service: {manager: systemd}\n"+test, beta), "2:10: manager systemd needs exec"},
 		{"variable not set", testPipeline("service: {exec: [a, \"${port}\"]}\n"+test, "name: prod\ngroups: [{name: east, hosts: [{name: bench, url: \"local://x\"}]}]"),
 			"2:21: ${port} is not set for host prod/east/bench"},
 		{"variable unclosed", testPipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},

@@ -27,9 +27,6 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 	}
 	if m := node.Get("manager"); m != nil {
 		s.service.Manager, s.managerSet = m.Text, true
-		if m.Text == "systemd" {
-			r.Add(m, "not-supported", at, "manager systemd is not yet supported")
-		}
 	}
 	if node.Get("exec") != nil {
 		s.service.Exec = r.argv(node, "exec", at)
@@ -47,20 +44,20 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 	r.onceInEnvironment(s.service, node, at)
 	s.service = r.hooksReadyConfirm(s.service, node, at)
 	s.service.Manager = manager(s)
-	if s.service.Manager == "process" && len(s.service.Exec) == 0 {
-		r.Add(node, "field-missing", at, "manager process needs exec")
+	if s.service.Supervised() && len(s.service.Exec) == 0 {
+		r.Add(node, "field-missing", at, "manager %s needs exec", s.service.Manager)
 	}
 	return s
 }
 
-// manager returns the manager in force: on local hosts the process manager, if there is a service
+// manager returns the manager in force: the process manager unless another one is set, if there is a service
 // to start.
 func manager(s scope) string {
 	switch {
 	case s.managerSet:
 		return s.service.Manager
 	case len(s.service.Exec) > 0:
-		return "process"
+		return pipeline.ManagerProcess
 	}
 	return "none"
 }

@@ -48,7 +48,7 @@ var keep = []document.Key{
 var service = []document.Key{
 	{Name: "name", Shape: document.Text, Help: "Name of the service on its host; default: the pipeline's name."},
 	{Name: "manager", Shape: document.Text, Values: []string{"systemd", "process", "none"},
-		Help: "Who runs the service; default on local hosts: process when exec is set, else none."},
+		Help: "Who runs the service: systemd, the supervisor of Waybill (process), or neither; default: process when exec is set, else none."},
 	{Name: "exec", Shape: document.Scalars, Help: "Argument list, started in the release; never a shell line."},
 	{Name: "unit", Shape: document.Text, Later: true, Help: "An existing systemd unit, instead of exec."},
 	{Name: "restart", Shape: document.Text, Values: []string{"restart", "reload", "none"}, Default: "restart", Help: "What a new release does to the running service."},

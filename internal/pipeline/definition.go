@@ -332,6 +332,17 @@ type Service struct {
 	ConfirmSet bool `json:"confirmSet,omitempty"`
 }
 
+// Managers of a service that the file may name besides none.
+const (
+	ManagerProcess = "process"
+	ManagerSystemd = "systemd"
+)
+
+// Supervised reports whether something on the host starts the service and keeps it up.
+func (s *Service) Supervised() bool {
+	return s.Manager == ManagerProcess || s.Manager == ManagerSystemd
+}
+
 // Ready says when a service counts as healthy after a switch.
 type Ready struct {
 	For    action.Duration `json:"for"`              // that long without a restart

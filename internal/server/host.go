@@ -152,9 +152,6 @@ var (
 	errLookFailed = errors.New("the look at it failed")
 )
 
-// managerProcess is the manager of services that Waybill supervises.
-const managerProcess = "process"
-
 // looks holds the recent looks at services and those under way, by host and service.
 type looks struct {
 	mu    sync.Mutex
@@ -206,7 +203,7 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 
 // isLookedAt reports whether the host is asked about its service: Waybill supervises it, or only the host knows its release.
 func (v *HostView) isLookedAt() bool {
-	return v.Runs != nil && (v.service.Manager == managerProcess || v.place.Host.Remote())
+	return v.Runs != nil && (v.service.Supervised() || v.place.Host.Remote())
 }
 
 // lookKey names the host and the service for looks and observations.
@@ -217,7 +214,7 @@ func (v *HostView) lookKey() string {
 // see fills in what the host answered, and the state of its service.
 func (v *HostView) see(seen sight) {
 	v.seen = seen
-	if seen.err == nil && v.service.Manager != managerProcess {
+	if seen.err == nil && !v.service.Supervised() {
 		v.Service = nil // the host program starts nothing, so its answer says nothing of a service
 		return
 	}

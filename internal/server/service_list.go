@@ -87,7 +87,7 @@ func (s *Service) hostsOf(ctx context.Context, name string) (hosts []HostView, e
 func (v *HostView) serviceView() ServiceView {
 	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, State: v.Service}
 	switch {
-	case v.service.Manager != managerProcess: // its only state is that the host does not answer
+	case !v.service.Supervised(): // its only state is that the host does not answer
 	case v.skipped:
 		view.State = &Services{State: ServiceUnknown, Error: "not looked at"}
 	case v.Runs != nil && v.Service == nil:

@@ -48,7 +48,7 @@ func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLog
 	view := ServiceLogView{Target: q.Target}
 	service := d.ServiceOf(at.Stage, at.Group, at.Host)
 	view.Service = service.Name
-	if service.Manager != managerProcess {
+	if !service.Supervised() {
 		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", q.Target, service.Manager)
 	}
 	part := step.LogQuery{Most: mostOfLog, Whole: q.Follow}

@@ -56,7 +56,7 @@ func (s *Service) restartAction(ctx context.Context, f *fold, r ServiceRestart, 
 			continue
 		}
 		switch {
-		case host.service.Manager != managerProcess:
+		case !host.service.Supervised():
 			return action.Action{}, fault.New(fault.Refused, "no service runs on %s: its manager is %s", r.Target, host.service.Manager)
 		case host.Runs == nil:
 			return action.Action{}, fault.New(fault.Refused, "nothing was deployed to %s yet", r.Target)

@@ -43,7 +43,7 @@ func (p *Pages) hostService(r *http.Request) (content, error) {
 	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host)); err != nil {
 		return content{}, err
 	}
-	if page.Supervised = page.Manager == "process"; page.Supervised {
+	if page.Supervised = page.Manager == pipeline.ManagerProcess || page.Manager == pipeline.ManagerSystemd; page.Supervised {
 		p.readOutput(r, &page)
 	}
 	return content{Title: host + " of " + name, Template: "service", Nav: "pipelines", Data: page}, nil

@@ -26,7 +26,11 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 		return Output{}, err
 	}
 	s := &t.Service
-	common := append(t.common(ctx), pair("manager", s.Manager), pair("restart", s.Restart), pair("keep", t.keep), pair("hooks", t.hooks()))
+	manager := s.Manager
+	if manager == pipeline.ManagerSystemd {
+		manager = pipeline.ManagerProcess // its unit says the rest
+	}
+	common := append(t.common(ctx), pair("manager", manager), pair("restart", s.Restart), pair("keep", t.keep), pair("hooks", t.hooks()))
 	args := append(slices.Clone(common), pair("hold", tenths(s.Ready.For)), pair("within", tenths(t.within(ctx))), pair("bytes", len(unit)))
 	confirm := t.confirm()
 	if confirm > 0 || len(s.Ready.Checks) > 0 {
@@ -175,7 +179,10 @@ func (t *attempt) hooks() string {
 func (t *attempt) unit() (string, error) {
 	var b strings.Builder
 	s := &t.Service
-	if s.Manager == "process" {
+	if s.Supervised() {
+		if s.Manager == pipeline.ManagerSystemd {
+			b.WriteString("# systemd\n")
+		}
 		b.WriteString("service() {\n")
 		environment, err := t.environment()
 		if err != nil {

@@ -41,15 +41,16 @@ lock() {
 }
 # LINK: the release that it names; nothing when it is not there
 target() { [ ! -L "$1" ] || { link=$(readlink "$1") && printf '%s\n' "${link#releases/}"; } || exit; }
-known() { # what the supervisor wrote
+known() { # what the supervisor wrote, or systemd says
 	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
 	[ ! -f .waybill/state ] || read -r run_supervisor run_service run_restarts run_started run_release run_unit run_exit <.waybill/state || :
 	case $run_supervisor$run_service in *[!0-9]*) die 73 "$PWD/.waybill/state is not of this version of Waybill: end the service by hand and remove it" ;; esac
+	held .waybill/supervisor || observed || :
 }
 # writes what known reads
 state() { echo "$$ $child $restarts $started $release $unit $code" >.waybill/state.new && mv -f .waybill/state.new .waybill/state; }
 alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is up
-	held .waybill/supervisor && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
+	supervised && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
 		[ "$run_service" -ne 0 ] && { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service
 }
 record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
@@ -84,7 +85,7 @@ refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
 used() { # RELEASE: it is current or previous, or runs, or is what a switch that was cut off goes back to
 	former='' older='' && known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older token <.waybill/revert; } ||
 		die 73 "find out which releases are in use"
-	! held .waybill/supervisor || [ -n "$run_release" ] || exit 75 # it has just started, and is about to say of which release
+	! supervised || [ -n "$run_release" ] || exit 75 # it has just started, and is about to say of which release
 	case $1 in "$at" | "$before" | "$run_release" | "${former#-}" | "${older#-}") return 0 ;; esac
 	return 1
 }
@@ -212,8 +213,7 @@ supervise() { # runs the service of a release until SIGTERM
 		child=$!
 		exec 7>&-
 		state
-		wait "$child"
-		code=$? restarts=$((restarts + 1))
+		wait "$child"; code=$? restarts=$((restarts + 1))
 		kill -KILL "-$child" 2>/dev/null # what it left behind would be in the way of the next
 		child=0
 		[ $(($(date +%s) - started)) -lt 60 ] || delay=1
@@ -239,18 +239,18 @@ trim() { # keeps the log below 8 MiB and log.1 below 64 MiB as long as the super
 }
 start() { # RELEASE
 	rm -f .waybill/state # the numbers of one that was killed mean nothing
+	if planned ".waybill/units/$1"; then plant "$1"; return; fi
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
 }
 halt() { # ends the supervisor, the service, and all that it started in its group
-	waited=0 asked=
+	uproot; waited=0 asked=
 	while held .waybill/supervisor || held .waybill/service; do
 		known
 		if ! held .waybill/supervisor; then
 			[ "$run_service" -eq 0 ] || finish "$run_service" .waybill/service
 		elif [ "$run_supervisor" -ne 0 ]; then
 			[ -n "$asked" ] || kill -TERM "$run_supervisor" 2>/dev/null
-			[ "$waited" -lt 120 ] || kill -KILL "$run_supervisor" 2>/dev/null
-			asked=1
+			[ "$waited" -lt 120 ] || kill -KILL "$run_supervisor" 2>/dev/null; asked=1
 		fi
 		[ "$waited" -lt 150 ] || die 74 "the old service does not end: processes that left its group still run"
 		nap && waited=$((waited + step))
@@ -278,8 +278,7 @@ bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets 
 	(cd "releases/$release" && own "$@") </dev/null >>"$output" 2>&1 9>&- &
 	child=$!
 	guard "$child" >/dev/null 2>&1 </dev/null &
-	wait "$child"
-	code=$?
+	wait "$child"; code=$?
 	kill -KILL "$!" 2>/dev/null; shorten "$output" 1048576
 }
 guard() { # GROUP: ends it at the limit, empties an output of 64 MiB; holds the lock meanwhile, even when this program is killed
@@ -296,7 +295,7 @@ hook() { # NAME
 }
 same() { [ -f ".waybill/units/$release" ] && [ "$(digest ".waybill/units/$release")" = "$wanted" ]; }
 settled() { # this release runs with this unit, and has for as long as `ready` asks
-	if [ "$manager" != process ] || { [ "$restart" != restart ] && held .waybill/supervisor; }; then return 0; fi
+	if [ "$manager" != process ] || { [ "$restart" != restart ] && supervised; }; then return 0; fi
 	alive "$release" "$wanted" || return 1
 	[ ! -s .waybill/started ] || read -r run_started <.waybill/started || return 1
 	[ $(($(date +%s) - run_started)) -gt $((hold / 10)) ] || ready "$release" "$wanted"
@@ -307,6 +306,7 @@ settled() { # this release runs with this unit, and has for as long as `ready` a
 deploy() { # the unit on standard input; further words are the shared names
 	(umask 077 && mkdir -p .waybill/units && take ".waybill/units/.new.$$") || exit 73
 	wanted=$(digest ".waybill/units/.new.$$") || die 73 "read the unit"
+	! planned ".waybill/units/.new.$$" || plantable
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
 	[ -z "$action" ] || [ "$(sed -n 2p "$result")" != status=77 ] || die 70 "$(sed -n 's/^text=//p' "$result")" # news for the caller
@@ -367,7 +367,7 @@ await() { # goes back after `limit` seconds unless somebody has confirmed, or sw
 }
 launch() {
 	known && run=$release unit=$wanted
-	if [ "$restart" != restart ] && held .waybill/supervisor; then
+	if [ "$restart" != restart ] && supervised; then
 		run=$run_release unit=$run_unit
 		[ "$restart" = none ] || [ "$run_service" -eq 0 ] || kill -HUP "$run_service"
 	elif ! alive "$release" "$wanted"; then
@@ -415,8 +415,8 @@ status() {
 	[ ! -f .waybill/revert ] || echo armed=1
 	! held .waybill/lock || echo busy=1
 	! held .waybill/service || printf '%s\n' "service=$run_service" "started=$run_started"
-	! held .waybill/supervisor || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
-	if held .waybill/supervisor || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
+	! supervised || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
+	if supervised || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
 }
 needs() { # what this program needs and the host lacks
 	for tool in tar find df sed grep tail sort sync readlink; do has "$tool" || echo "lacks=$tool"; done
@@ -455,5 +455,5 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
-case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | trim | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | serve | trim | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -16,9 +16,15 @@ import (
 )
 
 // hostProgram is Waybill's half on a host, one POSIX shell file for every kind of host.
-//
+var hostProgram = systemdPart + hostPart
+
 //go:embed host.sh
-var hostProgram string
+var hostPart string
+
+// systemdPart has the functions that run services under systemd.
+//
+//go:embed systemd.sh
+var systemdPart string
 
 // Exit statuses of the host program.
 const (

@@ -1,0 +1,78 @@
+# ---- systemd in place of the supervisor, for a release whose unit has the line "# systemd". The account's manager runs the
+# ---- verb serve: that of the system for root, else that of the user. This file precedes host.sh in the host program.
+ctl() { if [ "$(id -u)" -eq 0 ]; then systemctl "$@"; else XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/run/user/$(id -u)} systemctl --user "$@"; fi; }
+unit_name() { printf 'waybill-%s.service\n' "${PWD##*/}"; }
+unit_file() { if [ "$(id -u)" -eq 0 ]; then echo "/etc/systemd/system/$(unit_name)"; else echo "${XDG_CONFIG_HOME:-$HOME/.config}/systemd/user/$(unit_name)"; fi; }
+planned() { grep -q '^# systemd$' "$1" 2>/dev/null; } # FILE: this unit is for systemd
+
+# planted: systemd has a unit for this folder. Its first line names the folder, the release and the digest of its unit here.
+planted() {
+	has systemctl && file=$(unit_file 2>/dev/null) && [ -f "$file" ] || return 1
+	read -r hash owner unit_folder unit_release unit_digest <"$file" && [ "$unit_folder" = "$PWD" ]
+}
+# plantable ends the program unless systemd can run a service from this folder
+plantable() {
+	case $PWD in *[!A-Za-z0-9/._+-]*) die 73 "systemd cannot run a service in $PWD: a unit takes letters, digits and / . _ + - in a path; set another root" ;; esac
+	has systemctl && ctl show --property=Version >/dev/null 2>&1 ||
+		die 73 "systemd does not answer account $(id -un) on this host: set manager: process, or let the account have a systemd of its own (loginctl enable-linger $(id -un))"
+	[ "$(id -u)" -eq 0 ] || [ -e "/var/lib/systemd/linger/$(id -un)" ] || loginctl enable-linger >/dev/null 2>&1 ||
+		die 73 "systemd ends the services of account $(id -un) when it logs out: run loginctl enable-linger $(id -un) on the host as root"
+	[ ! -e "$(unit_file)" ] || planted || die 73 "$(unit_file) is not of this folder: set another name for the service, or remove that unit"
+}
+# observed sets what known reads from what systemd says; it fails when the unit neither runs nor is about to
+observed() {
+	planted || return 1
+	run_supervisor=1 run_release=$unit_release run_unit=$unit_digest unit_state=inactive
+	while IFS='=' read -r key value; do
+		case $key in
+		ActiveState) unit_state=$value ;;
+		MainPID) run_service=$value ;;
+		NRestarts) run_restarts=$value ;;
+		ExecMainStatus) run_exit=$value ;;
+		esac
+	done <<-END
+		$(ctl show --property=ActiveState,MainPID,NRestarts,ExecMainStatus "$(unit_name)" 2>/dev/null)
+	END
+	[ ! -s .waybill/started ] || read -r run_started <.waybill/started || :
+	case $unit_state in active | activating | reloading | deactivating) return 0 ;; esac
+	return 1
+}
+supervised() { held .waybill/supervisor || observed; } # something keeps the service up
+plant() { # RELEASE: systemd starts it now, and when the host starts
+	plantable
+	file=$(unit_file)
+	mkdir -p "${file%/*}" && cp "$program" .waybill/service.sh.new && keep .waybill/service.sh.new .waybill/service.sh || die 73 "make the unit $file"
+	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
+	: >.waybill/started
+	save "$file" <<-END || exit
+		# waybill $PWD $1 $(digest ".waybill/units/$1")
+		[Unit]
+		Description=${PWD##*/}, deployed by Waybill
+		After=network.target
+		StartLimitIntervalSec=0
+		[Service]
+		ExecStart=/bin/sh $PWD/.waybill/service.sh $PWD serve release=$1
+		StandardOutput=append:$PWD/.waybill/log
+		StandardError=inherit
+		Restart=always
+		RestartSec=1
+		TimeoutStopSec=10
+		[Install]
+		WantedBy=default.target
+	END
+	ctl daemon-reload && ctl enable --quiet "$(unit_name)" && ctl restart "$(unit_name)" || die 73 "systemctl cannot start $(unit_name)"
+}
+serve() { # what systemd runs: the service of a release, in its place
+	exec 7>>.waybill/service && grab 7 || exit 75
+	(sh "$program" "$PWD" trim "name=$$" </dev/null >/dev/null 2>&1 7>&- &)
+	unit=$PWD/.waybill/units/$release started=$PWD/.waybill/started
+	cd "releases/$release" && . "$unit" && date +%s >"$started" && service
+	exit
+}
+uproot() { # the service ends, and its unit is removed
+	planted || return 0
+	ctl stop "$(unit_name)" || ! held .waybill/service || die 74 "systemctl cannot stop $(unit_name)"
+	ctl disable --quiet "$(unit_name)" || :
+	rm -f "$file" && ctl daemon-reload || die 73 "remove the unit $file"
+}
+
