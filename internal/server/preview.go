@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -53,14 +51,9 @@ func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (Roll
 
 // readRollback fills in what the rows of a rollback say.
 func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Entry, into *RollbackPreview) error {
-	created := rows[len(rows)-1]
-	var detail struct {
-		Label  string
-		Undoes int64
-		Hosts  []string
-	}
-	if err := json.Unmarshal(created.Detail, &detail); err != nil {
-		return fmt.Errorf("read the rollback of %s: %w", into.Target, err)
+	detail, err := undoingOf(rows[len(rows)-1])
+	if err != nil {
+		return err
 	}
 	undone, _ := f.engine.Deployment(detail.Undoes)
 	into.Revision, into.Undoes, into.Undone = detail.Label, detail.Undoes, undone.Label

@@ -96,28 +96,14 @@ func (p *Pages) approve(reject bool) func(r *http.Request, by string) (next stri
 func (p *Pages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
 	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by}
-	if err := p.checkSeen(r, want); err != nil {
-		return "", err
+	want.Revision = r.PostFormValue("revision")
+	if undoes := r.PostFormValue("undoes"); undoes != "" {
+		if want.Undoes, err = strconv.ParseInt(undoes, 10, 64); err != nil {
+			return "", fault.New(fault.Invalid, "undoes: %q is not the number of a deployment", undoes)
+		}
 	}
 	made, err := p.service.Rollback(r.Context(), want)
 	return deploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
-}
-
-// checkSeen refuses a rollback that would do something else than its page said.
-func (p *Pages) checkSeen(r *http.Request, want server.TargetRequest) error {
-	undoes, revision := r.PostFormValue("undoes"), r.PostFormValue("revision")
-	if undoes == "" && revision == "" {
-		return nil // not from the page
-	}
-	now, err := p.service.PreviewRollback(r.Context(), want)
-	if err != nil {
-		return err
-	}
-	if undoes != strconv.FormatInt(now.Undoes, 10) || revision != now.Revision {
-		return fault.New(fault.Refused, "the rollback would now undo #%d and bring back %s", now.Undoes, now.Revision).
-			WithHint("look at what it does, and confirm it again")
-	}
-	return nil
 }
 
 // freeze keeps back every start in a pipeline, for a time if one is given.
