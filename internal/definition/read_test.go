@@ -180,6 +180,8 @@ func TestFaults(t *testing.T) {
 		{"group of people", testPipeline(test, beta+"\napproval: {by: [ana, \"group:ops\"]}"),
 			"6:24: stages[0].approval.by[1]: groups are not yet supported: name each person as waybill token list does"},
 		{"person named twice", testPipeline(test, beta+"\napproval: {by: [ana, ana]}"), `6:24: "ana" is named twice`},
+		{"person with a letter that is not drawn", testPipeline(test, beta+"\napproval: {by: [\"ana\u3164\"]}"),
+			`6:19: stages[0].approval.by[0]: want visible characters only, not "ana\u3164"`},
 		{"nobody may approve", testPipeline(test, beta+"\napproval: {by: []}"), "6:18: stages[0].approval.by: want 1 to 100 people"},
 		{"reason of a window", testPipeline(test, beta+"\nwindows: [{kind: Deny, schedule: '@daily', duration: 1h, reason: \"a\\tb\"}]"),
 			"6:68: stages[0].windows[0].reason: want at most 200 bytes without control characters"},
