@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -14,22 +15,31 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// takeOver makes hosts follow the log that the command line names.
-func (a *app) takeOver(c *cobra.Command, d *pipeline.Definition, names []string, hosts *step.Hosts) error {
-	places, err := namedHosts(d, names, false)
-	if err != nil {
-		return err
-	}
+// takeOver makes hosts of a pipeline follow the log that the command line names. The log must have the pipeline: it says
+// which hosts there are, and each take-over is an entry of it.
+func (a *app) takeOver(c *cobra.Command, name string, names []string, hosts *step.Hosts) error {
 	return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 		if s.Kind == assembly.Remote {
 			return fault.New(fault.Invalid, "hosts are taken over where the log is, not through a server").
 				WithHint("run waybill pipeline trust --take-over where the conductor runs")
 		}
+		v, err := s.Version(ctx, name, 0)
+		if fault.Is(err, fault.NotFound) {
+			return fault.New(fault.NotFound, "no host is taken over: %w", err).WithHint("waybill pipeline apply stores the pipeline in the log")
+		}
+		if err != nil {
+			return err
+		}
+		places, err := namedHosts(&v.Definition, names, false)
+		if err != nil {
+			return err
+		}
 		id, err := s.Ledger.ID(ctx)
 		if err != nil {
 			return err
 		}
-		return runTakeOver(ctx, takeOverOptions{Definition: d, Places: places, Hosts: hosts, Ledger: id.String(), By: a.User(), Ask: a.ask, Out: a.printer()})
+		return runTakeOver(ctx, takeOverOptions{Definition: &v.Definition, Places: places, Hosts: hosts, Log: s.Ledger, Ledger: id.String(), By: a.User(),
+			Ask: a.ask, Out: a.printer()})
 	})
 }
 
@@ -42,8 +52,9 @@ type takeOverOptions struct {
 		// TakeOver makes a service on a host follow a log.
 		TakeOver(ctx context.Context, at pipeline.Place, service, ledger, by string) error
 	}
-	Ledger string // id of this log
-	By     string // the person
+	Log    step.Notes // where each take-over is noted
+	Ledger string     // id of this log
+	By     string     // the person
 	Ask    asker
 	Out    show.Printer
 }
@@ -56,7 +67,7 @@ type fenceDocument struct {
 	Deployment string `json:"deployment,omitempty"` // that was there last
 	Foreign    bool   `json:"foreign"`              // the log was another one
 	Taken      bool   `json:"taken"`                // by this command
-	Error      string `json:"error,omitempty"`      // why it is not known, or was not taken over
+	Error      string `json:"error,omitempty"`      // why it is not known, was not taken over, or the log does not say so
 
 	at pipeline.Place
 }
@@ -84,16 +95,14 @@ func runTakeOver(ctx context.Context, o takeOverOptions) error {
 			if !f.Foreign {
 				return
 			}
-			if err := o.Hosts.TakeOver(ctx, f.at, f.Service, o.Ledger, o.By); err != nil {
-				f.Error = err.Error()
-				return
-			}
-			f.Taken = true
+			f.Taken, f.Error = o.take(ctx, f)
 		})
 		for _, f := range fences {
 			if f.Foreign && !f.Taken {
-				bad++
 				foreign--
+			}
+			if f.Foreign && f.Error != "" {
+				bad++
 				o.note("%s  %s", f.Host, f.Error)
 			}
 		}
@@ -102,7 +111,24 @@ func runTakeOver(ctx context.Context, o takeOverOptions) error {
 	if err := o.Out.Answer(fences, text); err != nil || bad == 0 {
 		return err
 	}
-	return fault.New(fault.Failed, "%d of %s could not be asked, or not be taken over", bad, countHosts(len(fences)))
+	return fault.New(fault.Failed, "%d of %s could not be asked, taken over, or noted", bad, countHosts(len(fences)))
+}
+
+// take makes one host follow this log, and notes it there. reason is why the host was not taken over, or why that is not
+// noted; "": it is done.
+func (o takeOverOptions) take(ctx context.Context, f *fenceDocument) (taken bool, reason string) {
+	if err := o.Hosts.TakeOver(ctx, f.at, f.Service, o.Ledger, o.By); err != nil {
+		return false, err.Error()
+	}
+	detail, err := json.Marshal(pipeline.TakenDetail{By: o.By, Service: f.Service, Ledger: f.Ledger, Deployment: f.Deployment})
+	if err == nil { // a person who ends the command now has taken the host over nevertheless
+		e := pipeline.Entry{Target: f.at.Target, Event: pipeline.ServiceTakenOver, Class: pipeline.Change, Detail: detail}
+		err = o.Log.Remark(context.WithoutCancel(ctx), o.Definition.Pipeline, e)
+	}
+	if err != nil {
+		return true, fmt.Sprintf("taken over, but the log does not say so: %s", err)
+	}
+	return true, ""
 }
 
 // note prints a line for people.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -25,6 +28,49 @@ func (h fencedHosts) Look(_ context.Context, at pipeline.Place, _ string) (step.
 func (h fencedHosts) TakeOver(_ context.Context, at pipeline.Place, _, ledger, _ string) error {
 	h[at.Host.Name] = ledger
 	return nil
+}
+
+// takenLog keeps what is noted; with an error it keeps nothing.
+type takenLog struct {
+	mu      sync.Mutex
+	entries []pipeline.Entry
+	err     error
+}
+
+func (l *takenLog) Remark(_ context.Context, _ string, e pipeline.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.entries = append(l.entries, e)
+	}
+	return l.err
+}
+
+// TestATakeOverIsAnEntryOfTheLog that says who took what from whom. A take-over that could not be noted is an error.
+func TestATakeOverIsAnEntryOfTheLog(t *testing.T) {
+	t.Parallel()
+	d := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "all",
+		Hosts: []pipeline.Host{{Name: "oak", URL: "local://oak"}, {Name: "elm", URL: "local://elm"}}}}}}}
+	places, err := namedHosts(&d, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range []error{nil, errors.New("disk full")} {
+		log, out := &takenLog{err: broken}, newOutput(false)
+		err := runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: fencedHosts{"oak": "theirs", "elm": "ours"}, Log: log,
+			Ledger: "ours", By: "ana", Ask: func(context.Context, string) bool { return true }, Out: out.Printer})
+		if broken != nil {
+			if !fault.Is(err, fault.Failed) || !strings.Contains(out.out.String(), "taken over, but the log does not say so: disk full") {
+				t.Errorf("%v, printed %q", err, out.out.String())
+			}
+			continue
+		}
+		want := []pipeline.Entry{{Target: "greeter/prod/all/oak", Event: "service-taken-over", Class: pipeline.Change,
+			Detail: []byte(`{"by":"ana","service":"greeter","ledger":"theirs","deployment":"greeter#9"}`)}}
+		if diff := cmp.Diff(want, log.entries); err != nil || diff != "" {
+			t.Errorf("%v, entries -want +got:\n%s", err, diff)
+		}
+	}
 }
 
 // TestOnlyForeignHostsAreTakenOver, and only after a yes. A host that does not answer is an error, and keeps no other one.
@@ -55,7 +101,7 @@ func TestOnlyForeignHostsAreTakenOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := newOutput(false)
-			err = runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: hosts, Ledger: "ours", By: "ana",
+			err = runTakeOver(t.Context(), takeOverOptions{Definition: &d, Places: places, Hosts: hosts, Log: &takenLog{}, Ledger: "ours", By: "ana",
 				Ask: func(context.Context, string) bool { return c.yes }, Out: out.Printer})
 			if c.code == "" && err != nil || c.code != "" && !fault.Is(err, c.code) {
 				t.Errorf("%v, want %q", err, c.code)

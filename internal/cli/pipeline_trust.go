@@ -31,7 +31,7 @@ The keys are stored on this machine: run it where the conductor runs.
 
 With --take-over it asks the hosts, also local ones, which log has deployed to them, and after a yes
 those of another log follow this one. The other one is refused there from then on. What runs is not
-changed.`,
+changed. The hosts are those of the pipeline in the log, which notes each one as service-taken-over.`,
 		Example: examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm", "waybill pipeline trust greeter --take-over"),
 		RunE: func(c *cobra.Command, given []string) error {
 			d, dir, err := a.trustedDefinition(c, given)
@@ -46,7 +46,7 @@ changed.`,
 			defer hosts.SSH.Close()
 			names := given[min(1, len(given)):]
 			if takeOver {
-				return a.takeOver(c, &d, names, hosts)
+				return a.takeOver(c, d.Pipeline, names, hosts)
 			}
 			targets, err := sshTargets(&d, names, hosts.Account)
 			if err != nil {

@@ -154,6 +154,7 @@ const (
 	FreezeCleared      = "freeze-cleared"
 	ServiceStopped     = "service-stopped"     // Target: host; by waybill pipeline stop
 	ServiceRestarted   = "service-restarted"   // Target: host; by waybill service restart
+	ServiceTakenOver   = "service-taken-over"  // Target: host; Detail TakenDetail: it followed another log until then
 	ArtifactRegistered = "artifact-registered" // Revision; Detail {"label", "digest", "size"}
 	RevisionRejected   = "revision-rejected"   // Revision; Detail rejectionDetail: it is deployed only when accepted again
 	RevisionAccepted   = "revision-accepted"   // likewise
@@ -169,6 +170,14 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 	// Observed is how long a bake has gone well so far, in step-reported.
 	Observed action.Duration `json:"observed,omitempty"`
+}
+
+// TakenDetail is the Detail of service-taken-over.
+type TakenDetail struct {
+	By         string `json:"by,omitempty"`
+	Service    string `json:"service"`              // name of its folder on the host
+	Ledger     string `json:"ledger"`               // id of the log that the host followed before
+	Deployment string `json:"deployment,omitempty"` // the last one of that log there, such as greeter#9
 }
 
 // Details of rows that more than one file reads or writes. They are JSON in the log, so names of

@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// RecordedCommand is a command on a deployment, or a freeze or a thaw of its pipeline, as the log
-// has it.
+// RecordedCommand is a command on a deployment, or a freeze, a thaw or a take-over of a host of its
+// pipeline, as the log has it.
 type RecordedCommand struct {
 	At     time.Time `json:"at"`
 	Target string    `json:"target"`
@@ -18,7 +18,7 @@ type RecordedCommand struct {
 	Text   string    `json:"text"` // for people, such as: held by ana: checking dashboards
 }
 
-// mostCommands is how many commands on a deployment, and how many freezes of a pipeline, are kept
+// mostCommands is how many commands on a deployment, and how many freezes and the like of a pipeline, are kept
 // for views.
 const mostCommands = 50
 
@@ -73,6 +73,8 @@ func commandVerb(event string) string {
 		return "frozen"
 	case pipeline.FreezeCleared:
 		return "thawed"
+	case pipeline.ServiceTakenOver:
+		return "host taken over"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -41,7 +42,19 @@ func entryText(e pipeline.Entry) string {
 		add(artifactText(d.Size, d.Digest))
 	}
 	add(OneLine(d.Text))
+	if e.Event == pipeline.ServiceTakenOver {
+		add(takenText(e))
+	}
 	add(OneLine(d.Error))
 	add(who(d))
 	return strings.Join(parts, "  ")
+}
+
+// takenText names the service that was taken over, and what it followed before.
+func takenText(e pipeline.Entry) string {
+	var d pipeline.TakenDetail
+	if json.Unmarshal(e.Detail, &d) != nil {
+		return ""
+	}
+	return OneLine(fmt.Sprintf("service %s, before %s of log %s", d.Service, d.Deployment, d.Ledger))
 }
