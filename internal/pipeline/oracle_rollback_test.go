@@ -155,7 +155,7 @@ func (o *oracle) answer() (move, bool) {
 }
 
 // leftToUndo lists the stages of a deployment that a rollback canceled which have failed, under rollback, with neither a
-// stage-failed nor a rollback of them.
+// stage-failed nor a rollback.
 func (o *oracle) leftToUndo(t *oracleDeployment) []string {
 	var list []string
 	for _, s := range o.graph(t).d.Stages {

@@ -57,7 +57,7 @@ var mutations = []mutation{
 	{"an event keeps its definition (R26)", "pass.go", "version, plan, at := p.e.versionOf(t, n)", "version, plan, at := t.version, t.plan, n"},
 	{"a retried deployment is superseded where it was overtaken", "failure.go", "if t.outranked {", "if false {"},
 	{"maxFailed", "failure.go", "t.tolerated[group.path] >= limit {", "t.tolerated[group.path] > limit {"},
-	{"stage-failed comes when the stage is drained", "failure.go", " || !t.isDrained(int32(s)) {", " {"},
+	{"stage-failed comes when the stage is drained", "failure.go", "t.noted[stage.path] || !t.isDrained(int32(s)) {", "t.noted[stage.path] {"},
 	{"onFailure: rollback", "failure.go", "t.plan.def.Stages[s].OnFailure == RollBack {", "false {"},
 	{"a deployment fails when nothing is live", "failure.go", "len(t.live) > 0 || t.status", "t.status"},
 	{"another branch keeps a deployment active", "failure.go", "s < 0 || !t.isStopped(s) {", "false && !t.isStopped(s) {"},
