@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
-// A pipeline whose log cannot be folded does not take the status of the others away.
+// A pipeline whose log cannot be folded does not hide the status of other pipelines.
 func TestStatusNamesAPipelineWithABrokenLog(t *testing.T) {
 	t.Parallel()
 	w := servertest.Start(t)
