@@ -84,8 +84,11 @@ func (p *pass) failStage(t *deployment) (acted bool, err error) {
 func (p *pass) failLate() error {
 	byNumber(p.e.touched)
 	for _, t := range slices.Clone(p.e.touched) {
+		if t.undoneBy == 0 {
+			continue
+		}
 		for s := range t.plan.stages {
-			if !p.e.owesRollback(t, int32(s)) || !t.isDrained(int32(s)) {
+			if !t.isDrained(int32(s)) || !p.e.owesRollback(t, int32(s)) {
 				continue
 			}
 			path := t.plan.stages[s].path

@@ -20,8 +20,8 @@ type TargetRequest struct {
 
 	// Undoes and Revision are what a person was shown of a rollback. One that would do something else is refused; 0 and ""
 	// agree with any.
-	Undoes   int64  `json:"-"` // the deployment that is undone
-	Revision string `json:"-"` // label of the revision that is brought back
+	Undoes   int64  `json:"undoes,omitempty"`   // the deployment that is undone
+	Revision string `json:"revision,omitempty"` // label of the revision that is brought back
 }
 
 // checkSeen returns fault.Refused if the row that creates a rollback is not about what a person was shown.
@@ -31,7 +31,7 @@ func (r TargetRequest) checkSeen(created pipeline.Entry) error {
 		return err
 	}
 	if r.Undoes != 0 && r.Undoes != now.Undoes || r.Revision != "" && r.Revision != now.Label {
-		return fault.New(fault.Refused, "the rollback would now undo #%d and bring back %s", now.Undoes, now.Label).
+		return fault.New(fault.Refused, "the rollback would now undo %s and bring back %s", Ref{r.Pipeline, now.Undoes}, now.Label).
 			WithHint("look at what it does, and confirm it again")
 	}
 	return nil

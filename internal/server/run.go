@@ -167,7 +167,7 @@ func (b *runBuilder) progressOf(target string, below []Run, work []StepRun) Run 
 	case b.view.Status != pipeline.StatusActive && started:
 		run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
 	case b.view.Status != pipeline.StatusActive:
-		run.State = RunWaiting // it waits for nothing anymore
+		run.State = RunUnreached
 	case started || anyBegan(below):
 		run.State = RunRunning
 	default:

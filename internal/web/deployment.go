@@ -123,7 +123,7 @@ func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 // CanSkip reports whether a stage or a host has something left to skip, as far as its own state
 // says.
 func (d deploymentPage) CanSkip(run server.Run) bool {
-	return d.mayContinue() && (run.State == server.RunWaiting || run.State == server.RunFailed || run.State == server.RunStopped)
+	return d.mayContinue() && (run.State == server.RunWaiting || run.State == server.RunUnreached || run.State == server.RunFailed || run.State == server.RunStopped)
 }
 
 // CanSkipStep reports whether a gate or a bake may be skipped by itself.

@@ -95,11 +95,11 @@ func (p *Pages) approve(reject bool) func(r *http.Request, by string) (next stri
 // rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
 func (p *Pages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
-	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by}
-	want.Revision = r.PostFormValue("revision")
-	if undoes := r.PostFormValue("undoes"); undoes != "" {
-		if want.Undoes, err = strconv.ParseInt(undoes, 10, 64); err != nil {
-			return "", fault.New(fault.Invalid, "undoes: %q is not the number of a deployment", undoes)
+	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by,
+		Revision: r.PostFormValue("revision")}
+	if text := r.PostFormValue("undoes"); text != "" { // from the page that said what it would do
+		if want.Undoes, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return "", fault.New(fault.Invalid, "undoes: want the number of a deployment, found %q", text)
 		}
 	}
 	made, err := p.service.Rollback(r.Context(), want)
