@@ -76,7 +76,7 @@ func TestRollbackOverHTTP(t *testing.T) {
 		t.Errorf("with the scope execute: %v", err)
 	}
 	for _, seen := range []server.TargetRequest{{Pipeline: "greeter", Undoes: 1, Revision: "3f2c9a1"}, {Pipeline: "greeter", Undoes: 2, Revision: "88d0e17"}} {
-		if _, err := s.Service.Rollback(ctx, seen); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would now undo #2 and bring back 3f2c9a1") {
+		if _, err := s.Service.Rollback(ctx, seen); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would now undo greeter#2 and bring back 3f2c9a1") {
 			t.Errorf("other than the person has seen: %v", err)
 		}
 	}
