@@ -150,7 +150,7 @@ func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
 		mark(name, failed)
 	}
 	for _, x := range slices.Concat(t.exclusions, t.impliedExclusions(plan), more) {
-		for _, n := range plan.under(x.target, x.event) {
+		for _, n := range e.excludedBy(plan, x) {
 			known[n] |= excluded
 		}
 	}

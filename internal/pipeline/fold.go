@@ -110,7 +110,7 @@ func (e *Engine) define(version int, at time.Time) error {
 	}
 	e.reassign(old, next, inside, at)
 	e.disperse()
-	e.next, e.moves, e.changed = nil, nil, nil
+	e.next, e.moves, e.changed, e.excluded = nil, nil, nil, nil
 	e.wakeAll() // limits and policies are in force for pinned deployments too
 	return nil
 }
