@@ -52,7 +52,7 @@ type editKind struct {
 	edit func(*pipeline.Definition)
 }
 
-// editKinds returns the kinds of edits, each of which may follow the others.
+// editKinds returns the kinds of edits, each of which may follow any other.
 func editKinds() []editKind {
 	return []editKind{
 		{"a host joins", func(d *pipeline.Definition) {
