@@ -17,8 +17,9 @@ func inFlightHeapFlags(f *flag.FlagSet, o *Options) {
 	f.Func("hosts", "hosts of the pipeline, in ten stages (default 10000,100000)", counts(&o.Hosts))
 }
 
-// inFlightHeap measures what active deployments take: the heap after a collection with all,
-// less that of the graph with none. One of them works in the first stage and 99 wait.
+// inFlightHeap measures what active deployments take: the heap after a collection with every
+// deployment, less that of the graph with none. One deployment works in the first stage, and the rest
+// wait.
 func inFlightHeap(_ context.Context, o Options) ([]Result, error) {
 	const stages = 10
 	results := make([]Result, len(o.Hosts))
