@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test fuzz simulate e2e lint bench setup clean
+.PHONY: help build demo check test fuzz mutate simulate e2e lint bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: lint ## vet, lint, and every test that needs no service but the stories; 
 
 setup: ## install what the tests need (Debian, root), or say what is missing
 	@scripts/setup
+
+mutate: ## each rule of the pipeline engine switched off in turn; some test must fail; about 25 minutes
+	$(GO) run ./test/mutation
 
 test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 	@scripts/test

@@ -21,25 +21,7 @@ func editFlags(f *flag.FlagSet, o *Options) {
 // stages: computing it, which needs no lock, and applying its rows, which a pass or another writer
 // may do under the lock of the head. The figure is CPU time.
 func edit(_ context.Context, o Options) ([]Result, error) {
-	kinds := []struct {
-		name string
-		edit func(*pipeline.Definition)
-	}{
-		{"a host joins", func(d *pipeline.Definition) {
-			g := &d.Stages[len(d.Stages)-1].Groups[0]
-			g.Hosts = append(slices.Clone(g.Hosts), fleetHost("joins"))
-		}},
-		{"a stage is inserted", func(d *pipeline.Definition) {
-			last := &d.Stages[len(d.Stages)-1]
-			d.Stages = append(d.Stages, fleetStage("new", 1))
-			d.Stages[len(d.Stages)-1].After, last.After = last.After, []string{"new"}
-		}},
-		{"a step is inserted in each stage", func(d *pipeline.Definition) {
-			for s := range d.Stages {
-				d.Stages[s].Chain = append(slices.Clone(d.Stages[s].Chain), pipeline.Step{Name: "warm", Event: "host-warm"})
-			}
-		}},
-	}
+	kinds := editKinds()
 	results := make([]Result, 2*len(kinds))
 	for range o.Rounds {
 		c, d, err := crewInside(o.Deployments, o.Hosts[0])
@@ -62,6 +44,32 @@ func edit(_ context.Context, o Options) ([]Result, error) {
 		results[i].summarizeBy(func(r Round) float64 { return r.ClientCPU / 1000 })
 	}
 	return results, nil
+}
+
+// editKind is one kind of edit that is measured.
+type editKind struct {
+	name string
+	edit func(*pipeline.Definition)
+}
+
+// editKinds returns the kinds of edits, each of which may follow any other.
+func editKinds() []editKind {
+	return []editKind{
+		{"a host joins", func(d *pipeline.Definition) {
+			g := &d.Stages[len(d.Stages)-1].Groups[0]
+			g.Hosts = append(slices.Clone(g.Hosts), fleetHost("joins"))
+		}},
+		{"a stage is inserted", func(d *pipeline.Definition) {
+			last := &d.Stages[len(d.Stages)-1]
+			d.Stages = append(d.Stages, fleetStage("new", 1))
+			d.Stages[len(d.Stages)-1].After, last.After = last.After, []string{"new"}
+		}},
+		{"a step is inserted in each stage", func(d *pipeline.Definition) {
+			for s := range d.Stages {
+				d.Stages[s].Chain = append(slices.Clone(d.Stages[s].Chain), pipeline.Step{Name: "warm", Event: "host-warm"})
+			}
+		}},
+	}
 }
 
 // crewInside returns a crew with deployments in many stages of a pipeline, and its definition.

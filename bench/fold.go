@@ -11,25 +11,9 @@ import (
 // fold measures how fast an engine folds a log from memory: 20 deployments through 10 stages of 1,000
 // hosts, 1.2 million rows.
 func fold(_ context.Context, o Options) ([]Result, error) {
-	c, err := newCrew(fleet(10, 1_000))
+	c, err := deployedFleet(fleet(10, 1_000), 20)
 	if err != nil {
 		return nil, err
-	}
-	c.keep = true
-	c.rows = []pipeline.Entry{{Pipeline: "fleet", Seq: 1, Target: "fleet", Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1, At: c.now}}
-	for range 20 {
-		if err := c.create(); err != nil {
-			return nil, err
-		}
-	}
-	for work := true; work; {
-		if err := c.pass(); err != nil {
-			return nil, err
-		}
-		work = len(c.live) > 0
-		if err := c.end(len(c.live)); err != nil {
-			return nil, err
-		}
 	}
 	result := Result{Bench: "fold", Subject: fmt.Sprintf("%s rows from memory", grouped(float64(len(c.rows)))), Unit: "rows/CPU s"}
 	c.engine = nil
@@ -46,4 +30,29 @@ func fold(_ context.Context, o Options) ([]Result, error) {
 	}
 	result.summarize()
 	return []Result{result}, nil
+}
+
+// deployedFleet returns a crew whose deployments have ended, with all rows.
+func deployedFleet(d pipeline.Definition, deployments int) (*crew, error) {
+	c, err := newCrew(d)
+	if err != nil {
+		return nil, err
+	}
+	c.keep = true
+	c.rows = []pipeline.Entry{{Pipeline: "fleet", Seq: 1, Target: "fleet", Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: 1, At: c.now}}
+	for range deployments {
+		if err := c.create(); err != nil {
+			return nil, err
+		}
+	}
+	for work := true; work; {
+		if err := c.pass(); err != nil {
+			return nil, err
+		}
+		work = len(c.live) > 0
+		if err := c.end(len(c.live)); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -32,8 +33,7 @@ func onDriver(ctx context.Context, o Options, use func(ledger.Driver) (Round, er
 }
 
 // registered defines the pipeline of one host and registers one revision with its deployment.
-func registered(ctx context.Context, l *ledger.Ledger) error {
-	definition := fleet(1, 1)
+func registered(ctx context.Context, l *ledger.Ledger, definition pipeline.Definition) error {
 	_, err := l.Define(ctx, definition.Pipeline, 0, func(at journal.Locked) (journal.Change, error) {
 		return journal.Change{Definition: &definition, By: "bench", Entries: []pipeline.Entry{{
 			Target: definition.Pipeline, Event: pipeline.PipelineDefined, Class: pipeline.Change, Version: at.Version + 1,
@@ -81,7 +81,53 @@ func appendEntries(ctx context.Context, o Options) ([]Result, error) {
 		ours.against(bare, 0)
 		results = append(results, ours, bare)
 	}
-	return results, nil
+	whole, err := appendPasses(ctx, o)
+	return append(results, whole), err
+}
+
+// appendPasses measures the rows of whole deployments through Ledger.Append, 1,000 in a transaction: 5,000
+// hosts in one stage, four deployments. Claims, facts and what follows from the facts are in it, so also the
+// rows that tell where each revision is and what runs on each host.
+func appendPasses(ctx context.Context, o Options) (Result, error) {
+	const hosts, deployments, batch = 5_000, 4, 1_000
+	result := Result{Bench: "append", Subject: "waybill, whole deployments to 5,000 hosts, batch 1000", Driver: o.Driver, Unit: "entries/s"}
+	definition := fleet(1, hosts)
+	c, err := deployedFleet(definition, deployments)
+	if err != nil {
+		return result, err
+	}
+	rows := slices.DeleteFunc(c.rows, func(e pipeline.Entry) bool {
+		return e.Class == pipeline.Change || e.Event == pipeline.DeploymentCreated
+	})
+	for range o.Rounds {
+		round, err := onLedger(ctx, o, func(l *ledger.Ledger) (Round, error) {
+			if err := registered(ctx, l, definition); err != nil {
+				return Round{}, err
+			}
+			for range deployments - 1 {
+				if _, err := l.Deploy(ctx, journal.NewDeployment{Pipeline: definition.Pipeline, Revision: 1, Kind: journal.Manual, By: "bench"}); err != nil {
+					return Round{}, err
+				}
+			}
+			head, err := l.Head(ctx, definition.Pipeline)
+			start := time.Now()
+			for some := range slices.Chunk(rows, batch) {
+				if err != nil {
+					break
+				}
+				head, err = l.Append(ctx, definition.Pipeline, head.Seq, func(journal.Locked) (journal.Change, error) {
+					return journal.Change{Entries: slices.Clone(some)}, nil
+				})
+			}
+			return measured(len(rows), start), err
+		})
+		if err != nil {
+			return result, err
+		}
+		result.Rounds = append(result.Rounds, round)
+	}
+	result.summarize()
+	return result, nil
 }
 
 // appendCount keeps a round of single rows, each with its own sync, as short as one of thousands.
@@ -93,7 +139,7 @@ func appendCount(o Options, batch int) int {
 }
 
 func appendFacts(ctx context.Context, l *ledger.Ledger, n, batch int) (Round, error) {
-	if err := registered(ctx, l); err != nil {
+	if err := registered(ctx, l, fleet(1, 1)); err != nil {
 		return Round{}, err
 	}
 	head, err := l.Head(ctx, "fleet")

@@ -45,6 +45,10 @@ type Operations interface {
 	Command(ctx context.Context, ref server.Ref, c server.Command) error
 	Rollback(ctx context.Context, want server.TargetRequest) (journal.Deployment, error)
 	CatchUp(ctx context.Context, want server.TargetRequest) (journal.Deployment, error)
+	PreviewCommand(ctx context.Context, ref server.Ref, c server.Command) (server.CommandPreview, error)
+	PreviewRollback(ctx context.Context, want server.TargetRequest) (server.RollbackPreview, error)
+	PreviewCatchUp(ctx context.Context, want server.TargetRequest) (server.RollbackPreview, error)
+	PreviewDeploy(ctx context.Context, want server.NewDeployment) (server.DeployPreview, error)
 	Approve(ctx context.Context, a server.Approval) (server.ApprovalView, error)
 	Freeze(ctx context.Context, pipeline string, freeze pipeline.Freeze) (server.FreezeView, error)
 	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)

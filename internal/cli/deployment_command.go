@@ -80,6 +80,7 @@ wave. What monitors the service may call it, or POST /api/v1/deployments/{id}/al
 
 // intentCommand returns a command that records what a person wants of a deployment.
 func intentCommand(a *app, intent *server.Command, use, short string, most int) *cobra.Command {
+	dryRun := false
 	c := &cobra.Command{
 		Use:               use,
 		Short:             short,
@@ -87,11 +88,29 @@ func intentCommand(a *app, intent *server.Command, use, short string, most int) 
 		ValidArgsFunction: completeDeployments(a),
 		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
 			intent.Target, intent.By = strings.TrimSuffix(optional(rest, 0), "/"), a.User()
+			if dryRun {
+				preview, err := s.PreviewCommand(ctx, ref, *intent)
+				return printPreview(a.printer(), preview, show.CommandPreview(ref, preview), err)
+			}
 			return runIntent(ctx, intentOptions{Deployments: s, Ref: ref, Intent: *intent, Idle: s.IsIdle, Out: a.printer(), Now: time.Now})
 		}),
 	}
 	c.Flags().StringVar(&intent.Reason, "reason", "", "the reason, kept in the log")
+	addDryRun(c, &dryRun)
 	return c
+}
+
+// addDryRun adds the flag that has a command print what it would do.
+func addDryRun(c *cobra.Command, dryRun *bool) {
+	c.Flags().BoolVar(dryRun, "dry-run", false, "print what it would do, and change nothing")
+}
+
+// printPreview prints what a command would do, or returns the error with which it would be refused.
+func printPreview(out show.Printer, preview any, lines []string, err error) error {
+	if err != nil {
+		return err
+	}
+	return out.Answer(preview, lines...)
 }
 
 type intentOptions struct {

@@ -15,7 +15,7 @@ import (
 )
 
 func deploymentCreateCommand(a *app) *cobra.Command {
-	revision, until, catchUp := "", "", false
+	revision, until, catchUp, dryRun := "", "", false, false
 	c := &cobra.Command{
 		Use:   "create PIPELINE [TARGET] (--revision LABEL | --catch-up)",
 		Short: "Deploy a registered revision once more",
@@ -44,18 +44,29 @@ was tolerated. It changes nothing else, and runs no gate and no bake.`,
 			}
 			target := strings.TrimSuffix(optional(given[1:], 0), "/")
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
+				wanted := server.TargetRequest{Pipeline: given[0], Target: target, By: a.User()}
+				want := server.NewDeployment{Pipeline: given[0], Revision: revision, Target: target, Until: until, By: a.User()}
+				switch {
+				case dryRun && catchUp:
+					preview, err := s.PreviewCatchUp(ctx, wanted)
+					return printPreview(a.printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+				case dryRun:
+					preview, err := s.PreviewDeploy(ctx, want)
+					return printPreview(a.printer(), preview, show.DeployPreview(preview), err)
+				}
 				o := createDeploymentOptions{Idle: s.IsIdle, Out: a.printer()}
 				o.Create = func(ctx context.Context) (journal.Deployment, error) {
 					if catchUp {
-						return s.CatchUp(ctx, server.TargetRequest{Pipeline: given[0], Target: target, By: a.User()})
+						return s.CatchUp(ctx, wanted)
 					}
-					return s.Deploy(ctx, server.NewDeployment{Pipeline: given[0], Revision: revision, Target: target, Until: until, By: a.User()})
+					return s.Deploy(ctx, want)
 				}
 				return runCreateDeployment(ctx, o)
 			})
 		},
 	}
 	c.Flags().BoolVar(&catchUp, "catch-up", false, "the current revision, on hosts that lack it")
+	addDryRun(c, &dryRun)
 	c.Flags().StringVar(&revision, "revision", "", "label of the revision")
 	c.Flags().StringVar(&until, "until", "", "go no further than this `STAGE`; waybill deployment resume lifts it")
 	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))

@@ -15,6 +15,7 @@ import (
 
 func rollbackCommand(a *app) *cobra.Command {
 	var want server.TargetRequest
+	dryRun := false
 	c := &cobra.Command{
 		Use:   "rollback PIPELINE [TARGET]",
 		Short: "Bring back the revision before, on a stage, group or host",
@@ -31,11 +32,17 @@ resume" lets one continue.`,
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				want.Pipeline, want.Target, want.By = given[0], strings.TrimSuffix(optional(given[1:], 0), "/"), a.User()
+				if dryRun {
+					preview, err := s.PreviewRollback(ctx, want)
+					return printPreview(a.printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
+				}
 				return runRollback(ctx, rollbackOptions{Deployments: s, Want: want, Idle: s.IsIdle, Out: a.printer()})
 			})
 		},
 	}
 	c.Flags().StringVar(&want.Reason, "reason", "", "the reason, kept in the log")
+	c.Flags().Int64Var(&want.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")
+	addDryRun(c, &dryRun)
 	return c
 }
 

@@ -44,8 +44,9 @@ func (w sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
 func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.DeploymentView, error) {
 	v, err := s.Deployments.Deployment(ctx, ref)
 	if err == nil && v.State.RolledBackBy != 0 {
-		s.undone = &v
-		v, err = s.Deployments.Deployment(ctx, rollbackOf(v))
+		undone := v
+		s.undone = &undone
+		v, err = s.Deployments.Deployment(ctx, rollbackOf(undone))
 	}
 	if err != nil || v.State.Status != pipeline.StatusActive {
 		return v, err

@@ -87,6 +87,9 @@ func runTakeOver(ctx context.Context, o takeOverOptions) error {
 		}
 	}
 	text := "no host follows another log"
+	if bad > 0 {
+		text = "no host that answered follows another log"
+	}
 	if foreign > 0 {
 		if !o.Ask(ctx, fmt.Sprintf("take over %s?", countHosts(foreign))) {
 			return fault.New(fault.Refused, "nothing is taken over: %s would be", countHosts(foreign)).WithHint("answer y on a terminal")

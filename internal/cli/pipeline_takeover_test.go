@@ -82,10 +82,11 @@ func TestOnlyForeignHostsAreTakenOver(t *testing.T) {
 		code      fault.Code // "": no error
 		text, oak string
 	}{
-		"a yes":         {map[string]string{"oak": "theirs", "elm": "ours", "fir": ""}, true, "", "took over 1 host", "ours"},
-		"a no":          {map[string]string{"oak": "theirs"}, false, fault.Refused, "", "theirs"},
-		"nothing to do": {map[string]string{"oak": "ours", "fir": ""}, false, "", "no host follows another log", "ours"},
-		"one is away":   {map[string]string{"oak": "theirs", "away": ""}, true, fault.Failed, "took over 1 host", "ours"},
+		"a yes":          {map[string]string{"oak": "theirs", "elm": "ours", "fir": ""}, true, "", "took over 1 host", "ours"},
+		"a no":           {map[string]string{"oak": "theirs"}, false, fault.Refused, "", "theirs"},
+		"nothing to do":  {map[string]string{"oak": "ours", "fir": ""}, false, "", "no host follows another log", "ours"},
+		"only one, away": {map[string]string{"away": ""}, true, fault.Failed, "no host that answered follows another log", ""},
+		"one is away":    {map[string]string{"oak": "theirs", "away": ""}, true, fault.Failed, "took over 1 host", "ours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,6 +57,8 @@ func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
 			r.Add(item, "not-supported", path, "%s: groups are not yet supported: name each person as waybill token list does", path)
 		case strings.TrimSpace(name) == "":
 			r.Add(item, "field-empty", path, "%s must not be empty", path)
+		case hasUnseen(name) && !hasControl(name): // with a control character it is reported
+			r.Add(item, "bad-text", path, "%s: want visible characters only, not %+q", path, name)
 		case seen[name]:
 			r.Add(item, "name-repeated", path, "%q is named twice", name)
 		}
@@ -64,6 +66,11 @@ func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
 		a.By = append(a.By, name)
 	}
 	return a
+}
+
+func hasUnseen(text string) bool {
+	_, found := pipeline.Unseen(text)
+	return found
 }
 
 // plainText reads a text for people, without control characters and of at most so many bytes.

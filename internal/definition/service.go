@@ -124,6 +124,7 @@ func (r *reader) shared(n *document.Node, at string) []string {
 // Most of a service's environment.
 const (
 	maxEnv      = 1_000    // names that a host has
+	maxEnvName  = 255      // bytes of one name
 	maxEnvValue = 32 << 10 // bytes of one value
 )
 
@@ -141,10 +142,7 @@ func (r *reader) env(inherited map[string]string, n *document.Node, at string) m
 	for _, f := range n.Fields {
 		name := &document.Node{At: f.At}
 		switch {
-		case !variable.MatchString(f.Key):
-			r.Add(name, "bad-name", at, `env name %q: letters, digits and "_" only`, f.Key)
-		case slices.Contains(ofShells, f.Key):
-			r.Add(name, "bad-name", at, "env name %q is one that shells set themselves: choose another name", f.Key)
+		case !r.environmentName(name, at, "env", f.Key):
 		case len(f.Value.Text) > maxEnvValue:
 			r.Add(f.Value, "too-long", at, "env.%s has %d bytes, at most %d", f.Key, len(f.Value.Text), maxEnvValue)
 		case strings.ContainsRune(f.Value.Text, 0):
@@ -156,6 +154,22 @@ func (r *reader) env(inherited map[string]string, n *document.Node, at string) m
 		r.Add(n, "too-many", at, "the service has %d names in env, at most %d", len(out), maxEnv)
 	}
 	return out
+}
+
+// environmentName reports whether a service may have a variable of the name, whose kind is env or
+// secret, and adds the fault at n if not.
+func (r *reader) environmentName(n *document.Node, at, kind, name string) bool {
+	switch {
+	case !variable.MatchString(name):
+		r.Add(n, "bad-name", at, `%s name %q: letters, digits and "_" only`, kind, name)
+	case len(name) > maxEnvName:
+		r.Add(n, "too-long", at, "%s name %.32q… has %d bytes, at most %d", kind, name, len(name), maxEnvName)
+	case slices.Contains(ofShells, name):
+		r.Add(n, "bad-name", at, "%s name %q is one that shells set themselves: choose another name", kind, name)
+	default:
+		return true
+	}
+	return false
 }
 
 // onceInEnvironment reports names that are in both env and secrets of a service, each once, at the
@@ -188,8 +202,7 @@ func (r *reader) secrets(n *document.Node, at string) map[string]string {
 	out := map[string]string{}
 	for _, f := range n.Fields {
 		switch file := f.Value.Get("file"); {
-		case !variable.MatchString(f.Key):
-			r.Add(f.Value, "bad-name", at, `secret name %q: letters, digits and "_" only`, f.Key)
+		case !r.environmentName(f.Value, at, "secret", f.Key):
 		case file == nil || file.Kind != document.String || file.Text == "" || len(f.Value.Fields) != 1:
 			r.Add(f.Value, "bad-secret", at, "secrets.%s: want {file: …}", f.Key)
 		default:

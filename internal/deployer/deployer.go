@@ -46,7 +46,7 @@ type Config struct {
 
 const (
 	quiet     = 5 * time.Millisecond // batching delay: later entries join the pass
-	look      = 30 * time.Second     // between surveys without an event, for rows whose notification was lost
+	look      = 30 * time.Second     // between surveys without an event, for rows whose notification was lost; also between looks at the clock
 	attentive = time.Second          // between tries to take over pipelines of other instances, within attention
 	attention = 30 * time.Second     // how long after some log grew an owner's death is looked for often
 	parallel  = 4                    // passes under way at a time, each of another pipeline

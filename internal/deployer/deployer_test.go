@@ -2,6 +2,7 @@ package deployer_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -289,6 +290,28 @@ func TestRowsThatNobodyAnnouncedAreFound(t *testing.T) {
 		elapse(30 * time.Second)
 		if len(f.facts("greeter")) == 0 {
 			t.Error("nothing was decided within 30 s")
+		}
+		stop()
+	})
+}
+
+// TestAClockThatJumpsIsFollowed: the ledger's clock is set while a deployment waits for the end of a freeze.
+func TestAClockThatJumpsIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		_, stop := run(t, f)
+		until, _ := time.Now().Add(2 * time.Hour).MarshalText() // never fails for such a year
+		f.add("greeter", pipeline.Entry{Event: pipeline.FreezeSet, Class: pipeline.Change, Detail: json.RawMessage(`{"until": "` + string(until) + `"}`)})
+		f.create("greeter", 1)
+		elapse(time.Minute)
+		frozen := len(f.facts("greeter"))
+		f.mu.Lock()
+		f.ahead = 3 * time.Hour
+		f.mu.Unlock()
+		elapse(time.Minute)
+		if got := len(f.facts("greeter")); got <= frozen {
+			t.Errorf("%d facts, as many as during the freeze", got)
 		}
 		stop()
 	})

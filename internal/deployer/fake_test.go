@@ -35,6 +35,7 @@ type fake struct {
 	loseAnswer int                         // passes that commit and answer with an error
 	tryTwice   int                         // passes whose decider is called again, as after a deadlock
 	silent     bool                        // changes are not announced
+	ahead      time.Duration               // of the ledger's clock
 }
 
 // log is one pipeline.
@@ -193,7 +194,7 @@ func (f *fake) Pass(_ context.Context, lease journal.Lease, since int64, decide 
 		}
 	}
 	l.passes++
-	locked := journal.Locked{Head: l.Head, Now: time.Now(), Newer: slices.Clone(l.entries[since:])}
+	locked := journal.Locked{Head: l.Head, Now: time.Now().Add(f.ahead), Newer: slices.Clone(l.entries[since:])}
 	change, err := decide(locked)
 	if err == nil && f.tryTwice > 0 {
 		f.tryTwice--

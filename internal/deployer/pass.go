@@ -147,8 +147,9 @@ func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
 	p.again = x.decision.More
 	p.wake = time.Time{}
 	if !x.decision.Wake.IsZero() {
-		// The engine decides by the database's clock. Only the time between can be used here.
-		p.wake = time.Now().Add(x.decision.Wake.Sub(x.now))
+		// The engine decides by the database's clock. Only the time between can be used here, and only
+		// for so long: that clock may be set, or this machine be suspended meanwhile.
+		p.wake = time.Now().Add(min(x.decision.Wake.Sub(x.now), look))
 	}
 	p.active = len(x.engine.Deployments(true))
 	d.metrics.Passes.WithLabelValues("ok").Inc()

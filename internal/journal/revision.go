@@ -98,13 +98,12 @@ func checkLabel(label string) error {
 		return fault.New(fault.Invalid, "the label of a revision has %d bytes, at most %d", len(label), longestLabel)
 	case strings.ContainsFunc(label, unicode.IsControl) || !utf8.ValidString(label):
 		return fault.New(fault.Invalid, "the label of a revision must be one line of text, not %q", label)
-	case strings.ContainsFunc(label, isUnseen) || strings.TrimSpace(label) != label:
-		return fault.New(fault.Invalid, "the label of a revision must have visible characters only, not %+q", label)
+	}
+	if r, found := pipeline.Unseen(label); found {
+		return fault.New(fault.Invalid, "the label of a revision must have visible characters only, not %U in %+q", r, label)
 	}
 	return nil
 }
-
-func isUnseen(r rune) bool { return !unicode.IsPrint(r) }
 
 // checkSame returns fault.Conflict if a revision is registered with other content than a caller has. A
 // caller that names no commit agrees with any.

@@ -1,6 +1,9 @@
 package pipeline
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // acquire gives the free batches around a step to the deployment that claims or completes it. It is
 // called for claims and not only for facts, because two deployments could otherwise enter a stage
@@ -79,7 +82,7 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 	}
 	switch t.status {
 	case StatusSuperseded, StatusCanceled, StatusFinished:
-		return true
+		return !slices.ContainsFunc(b.stages, func(s int32) bool { return e.owesRollback(t, s) })
 	}
 	// A failed deployment is not in the list above: under `hold` it keeps its batches until it is
 	// retried or canceled, and under `rollback` until the rollback takes them.

@@ -59,6 +59,7 @@ type deployment struct {
 	noted      map[string]bool      // stages with stage-failed since the last retry
 	holds      map[batchID]bool     // its batches
 	interrupt  bool                 // canceled with "now"
+	undoneBy   int64                // the rollback that canceled it; 0: none
 
 	// What follows is computed from the rows and the graph, and is made again when either changes
 	// in a way that cannot be followed (rebuild).
@@ -149,7 +150,7 @@ func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
 		mark(name, failed)
 	}
 	for _, x := range slices.Concat(t.exclusions, t.impliedExclusions(plan), more) {
-		for _, n := range plan.under(x.target, x.event) {
+		for _, n := range e.excludedBy(plan, x) {
 			known[n] |= excluded
 		}
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,12 +12,20 @@ import (
 func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effect {
 	after, moved := e.walkOn(t, next, exclusions...), e.movesTo(t.plan, next)
 	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
-	for n := range next.nodes {
-		e.effectOn(&f, t, next, after, int32(n), moved.back[n])
+	var without []int32 // hosts that the edit keeps the deployment from finishing
+	for i := range after.step {
+		n := int32(i)
+		if !isTouched(t, after, n, moved.back[n]) {
+			continue
+		}
+		effectOn(&f, t, next, after, n)
+		if h := next.nodes[n].host; h >= 0 && next.hosts[h].finished() == n && after.isElided(n) {
+			without = append(without, h)
+		}
 	}
-	for n := range t.plan.nodes {
-		if t.plan.nodes[n].isListed() && moved.to[n] < 0 && !t.is(int32(n), complete) && !t.isElided(int32(n)) {
-			f.Removed = append(f.Removed, StepKey{t.number, t.plan.target(int32(n)), t.plan.nodes[n].event})
+	for _, n := range moved.gone {
+		if t.plan.nodes[n].isListed() && !t.is(n, complete) && !t.isElided(n) {
+			f.Removed = append(f.Removed, StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event})
 		}
 	}
 	for _, name := range t.live.sorted() {
@@ -24,7 +33,7 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 			f.Drained = append(f.Drained, StepKey{t.number, name.target, name.event})
 		}
 	}
-	f.Drifting = drifting(t, next, after, moved)
+	f.Drifting = drifting(next, without)
 	w := effectWriter{t: t, next: next, after: after, moved: moved, exclusions: exclusions}
 	f.Words = append(w.write(f), e.keptWords(t, next, after)...)
 	return f
@@ -34,42 +43,42 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 // hide them.
 func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
 
-// effectOn adds one step of the next graph to the effect, unless the edit changes nothing about it.
-// before is the step on the graph that the deployment has, or -1.
-func (e *Engine) effectOn(f *Effect, t *deployment, next *Graph, after *walk, n, before int32) {
-	if !next.nodes[n].isListed() || after.is(n, complete) {
+// isTouched reports whether the edit changes anything about a step of the next graph that is not
+// complete: it is new or becomes elided. before is the step on the graph that the deployment has, or
+// -1. Nearly every step of every deployment is left at this, so it looks at nothing but the walks.
+func isTouched(t *deployment, after *walk, n, before int32) bool {
+	switch {
+	case after.is(n, complete):
+		return false
+	case before < 0:
+		return true
+	}
+	return after.isElided(n) && !t.isElided(before)
+}
+
+// effectOn adds a step that the edit touches to the effect.
+func effectOn(f *Effect, t *deployment, next *Graph, after *walk, n int32) {
+	if !next.nodes[n].isListed() {
 		return
 	}
-	var list *[]StepKey
+	list := &f.Added // it is new, or it would not be touched
 	switch {
-	case before >= 0 && t.isElided(before):
-		return
 	case after.is(n, excluded):
 		list = &f.Excluded
 	case after.isElided(n):
 		list = &f.Elided
-	case before < 0:
-		list = &f.Added
-	default:
-		return
 	}
 	*list = append(*list, StepKey{t.number, next.target(n), next.nodes[n].event})
 }
 
 // drifting lists the hosts that the deployment was to finish before the edit, or that are new, and
 // that it will not finish after the edit. They keep what another deployment left on them until a
-// later deployment reaches them (R11).
-func drifting(t *deployment, next *Graph, after *walk, moved moves) []string {
+// later deployment reaches them (R11). They are listed in file order.
+func drifting(next *Graph, without []int32) []string {
+	slices.Sort(without)
 	var list []string
-	for h := range next.hosts {
-		host := &next.hosts[h]
-		end := host.finished()
-		if after.is(end, complete) || !after.isElided(end) {
-			continue
-		}
-		if before := moved.back[end]; before < 0 || !t.isElided(before) {
-			list = append(list, next.short(host.path))
-		}
+	for _, h := range without {
+		list = append(list, next.short(next.hosts[h].path))
 	}
 	return list
 }

@@ -37,13 +37,14 @@ type Engine struct {
 	// begins again with the oldest deployment that is awake.
 	freed bool
 	wakes
-	ended   map[*Graph][]bits              // the steps of the deployment that ended last on each graph
-	next    *Graph                         // the graph that moves are to
-	moves   map[*Graph]moves               // from each other graph
-	changed map[workKey][]int32            // steps of the graph that do something else than in an earlier version
-	walks   map[*deployment]*walk          // on the graph of the edit that is being computed; nil: none is
-	crowds  map[*Graph]*crowd              // of the graphs that active deployments are on
-	holding map[string]map[*deployment]int // batches of hosts and stages that each holds, by the stage's path
+	ended    map[*Graph][]bits              // the steps of the deployment that ended last on each graph
+	next     *Graph                         // the graph that moves are to
+	moves    map[*Graph]moves               // from each other graph
+	changed  map[workKey][]int32            // steps of the graph that do something else than in an earlier version
+	excluded map[stepName][]int32           // steps of the graph that an exclusion is about
+	walks    map[*deployment]*walk          // on the graph of the edit that is being computed; nil: none is
+	crowds   map[*Graph]*crowd              // of the graphs that active deployments are on
+	holding  map[string]map[*deployment]int // batches of hosts and stages that each holds, by the stage's path
 }
 
 // New returns an empty engine for the pipeline with this name. It has folded no row and decides

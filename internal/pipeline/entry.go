@@ -214,7 +214,7 @@ type (
 	}
 	// endDetail is why a deployment ended, or what a person asked for.
 	endDetail struct {
-		Deployment int64  `json:"deployment,omitempty"` // superseded: by this one
+		Deployment int64  `json:"deployment,omitempty"` // superseded by this one, or canceled by this rollback
 		By         string `json:"by,omitempty"`         // the person or program that asked; "": the engine
 		Reason     string `json:"reason,omitempty"`
 		Now        bool   `json:"now,omitempty"`   // canceled: interrupts builds and replication as well

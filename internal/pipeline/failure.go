@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -76,6 +77,40 @@ func (p *pass) failStage(t *deployment) (acted bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// failLate records stage-failed, and makes the rollback, for stages that have failed since a rollback of
+// another stage canceled their deployment: what was live there was drained, and ended in a failure.
+func (p *pass) failLate() error {
+	byNumber(p.e.touched)
+	for _, t := range slices.Clone(p.e.touched) {
+		if t.undoneBy == 0 {
+			continue
+		}
+		for s := range t.plan.stages {
+			if !t.isDrained(int32(s)) || !p.e.owesRollback(t, int32(s)) {
+				continue
+			}
+			path := t.plan.stages[s].path
+			if err := p.note(t, path, StageFailed, StepDetail{Reason: t.firstFailure(path)}); err != nil {
+				return err
+			}
+			if err := p.rollBack(t, path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// owesRollback reports whether a stage has failed under `rollback` after a rollback of something else canceled
+// its deployment, and nothing has followed yet.
+func (e *Engine) owesRollback(t *deployment, stage int32) bool {
+	if t.undoneBy == 0 || t.failing[stage] == 0 || t.plan.def.Stages[stage].OnFailure != RollBack {
+		return false
+	}
+	path := t.plan.stages[stage].path
+	return !t.noted[path] && !slices.ContainsFunc(e.rollbacks, func(r *deployment) bool { return r.undoes == t && isInScope(r.scope, path) })
 }
 
 // rollBack makes the rollback that a failure of a stage asks for. If there can be none, it raises an

@@ -110,7 +110,7 @@ func (e *Engine) define(version int, at time.Time) error {
 	}
 	e.reassign(old, next, inside, at)
 	e.disperse()
-	e.next, e.moves, e.changed = nil, nil, nil
+	e.next, e.moves, e.changed, e.excluded = nil, nil, nil, nil
 	e.wakeAll() // limits and policies are in force for pinned deployments too
 	return nil
 }
@@ -302,6 +302,9 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.raiseAlarm(row.Target, detail[endDetail](row))
 	case StageFailed:
 		t.noted[row.Target] = true
+		if t.undoneBy != 0 { // it kept the batches of the stage for the rollback that follows
+			e.settleAll(t)
+		}
 	default:
 		e.applyStatus(t, row)
 	}
@@ -320,6 +323,7 @@ func (e *Engine) applyStatus(t *deployment, row Entry) {
 	case PipelineCanceled:
 		d := detail[endDetail](row)
 		t.interrupt = d.Now
+		t.undoneBy = max(t.undoneBy, d.Deployment)
 		e.setStatus(t, StatusCanceled, row.At, d.String())
 	}
 }

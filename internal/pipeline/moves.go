@@ -4,6 +4,7 @@ package pipeline
 // is computed once for an edit, and used for all deployments.
 type moves struct {
 	to, back     []int32 // per step of the one and of the other; -1: it is not there
+	gone         []int32 // steps that only the one has
 	left, joined []int32 // hosts of the one and of the other
 }
 
@@ -11,7 +12,7 @@ type moves struct {
 // graph that was asked for.
 func (e *Engine) movesTo(from, next *Graph) moves {
 	if e.next != next {
-		e.next, e.moves, e.changed = next, map[*Graph]moves{}, map[workKey][]int32{}
+		e.next, e.moves, e.changed, e.excluded = next, map[*Graph]moves{}, map[workKey][]int32{}, map[stepName][]int32{}
 	}
 	m, ok := e.moves[from]
 	if ok {
@@ -28,6 +29,8 @@ func (e *Engine) movesTo(from, next *Graph) moves {
 		}
 		if m.to[n] >= 0 {
 			m.back[m.to[n]] = int32(n)
+		} else {
+			m.gone = append(m.gone, int32(n))
 		}
 	}
 	for h := range from.hosts {
@@ -42,6 +45,21 @@ func (e *Engine) movesTo(from, next *Graph) moves {
 	}
 	e.moves[from] = m
 	return m
+}
+
+// excludedBy returns the steps of a graph that an exclusion is about. An edit asks for the same ones
+// for each deployment, so the answers for the graph of the edit are kept.
+func (e *Engine) excludedBy(plan *Graph, x exclusion) []int32 {
+	if plan != e.next {
+		return plan.under(x.target, x.event)
+	}
+	name := stepName{x.target, x.event}
+	list, ok := e.excluded[name]
+	if !ok {
+		list = plan.under(x.target, x.event)
+		e.excluded[name] = list
+	}
+	return list
 }
 
 // walkOn returns the walk that a deployment would have on another graph. more are exclusions that an

@@ -143,6 +143,7 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		t.status = StatusSuperseded
 	case PipelineCanceled:
 		t.status = StatusCanceled
+		t.undone = t.undone || detail[endDetail](row).Deployment != 0
 	}
 }
 
@@ -189,6 +190,13 @@ func (o *oracle) mayRelease(t *oracleDeployment, id batchID, b *oracleBatch) boo
 	for _, l := range t.live {
 		if b != nil && (isHostPath(string(id)) && l.host == string(id) || !isHostPath(string(id)) && slices.Contains(strings.Fields(b.stages), l.stage)) {
 			return false
+		}
+	}
+	if b != nil && t.status == StatusCanceled { // what a rollback has left, and failed since, waits for its own
+		for _, path := range o.leftToUndo(t) {
+			if isHostPath(string(id)) && path == stageOf(string(id)) || slices.Contains(strings.Fields(b.stages), path) {
+				return false
+			}
 		}
 	}
 	if b == nil || t.status == StatusSuperseded || t.status == StatusCanceled || t.status == StatusFinished {

@@ -144,7 +144,31 @@ func (o *oracle) answer() (move, bool) {
 		}
 		return move{int64(len(o.deployments)) + 1, o.pipeline, DeploymentCreated, ""}, true
 	}
+	for _, t := range o.deployments {
+		for _, path := range o.leftToUndo(t) {
+			if o.drained(t, path) {
+				return move{t.number, path, StageFailed, ""}, true
+			}
+		}
+	}
 	return move{}, false
+}
+
+// leftToUndo lists the stages of a deployment that a rollback canceled which have failed, under rollback, with neither a
+// stage-failed nor a rollback.
+func (o *oracle) leftToUndo(t *oracleDeployment) []string {
+	var list []string
+	for _, s := range o.graph(t).d.Stages {
+		path := Path(o.pipeline, s.Name)
+		undone := slices.ContainsFunc(o.deployments, func(r *oracleDeployment) bool {
+			return r.rollback != nil && r.rollback.Undoes == t.number &&
+				(isUnder(r.rollback.Scope, "", stepName{target: path}) || isUnder(path, "", stepName{target: r.rollback.Scope}))
+		})
+		if t.undone && s.OnFailure == RollBack && o.stopsAt(t, path) && !t.noted[path] && !undone {
+			list = append(list, path)
+		}
+	}
+	return list
 }
 
 // describe describes a rollback in the order of its hosts' names.

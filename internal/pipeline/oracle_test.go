@@ -58,6 +58,7 @@ type oracleDeployment struct {
 	above            int64          // of a rollback or a catch-up: how many of these are above the same deployment, with this one
 	base             int64          // number of the deployment that its rank begins with
 	knew             int64          // of a rollback: the newest revision then
+	undone           bool           // a rollback canceled it
 }
 
 type oracleLive struct {

@@ -32,6 +32,9 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	for !p.decision.More {
 		if e.freed { // what the restless ones wait for may have changed, and rows may have stopped or ended deployments
 			e.freed = false
+			if err := p.failLate(); err != nil {
+				return Decision{}, err
+			}
 			e.disturb()
 			p.end()
 		}

@@ -95,7 +95,7 @@ func (e *Engine) rollbackRows(c Rollback, undone *deployment, revision int64, ho
 		rows = append(rows, row)
 	}
 	if undone.status == StatusActive {
-		canceled, err := e.intent(undone, Command{Kind: PipelineCanceled, Target: e.pipeline}, endDetail{By: c.By, Reason: because})
+		canceled, err := e.intent(undone, Command{Kind: PipelineCanceled, Target: e.pipeline}, endDetail{Deployment: number, By: c.By, Reason: because})
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -268,6 +269,9 @@ func (s *simulation) begin(d Decision, now time.Duration) error {
 			}
 		default:
 			step.Reason = consequences[row.Event]
+			if row.Event == RevisionRejected { // an entry of a revision has no deployment
+				step.Deployment = s.engine.newestOf(row.Revision)
+			}
 		}
 		if row.Class == Fact || step.Reason != "" {
 			s.done = append(s.done, step)
@@ -285,6 +289,16 @@ func (s *simulation) begin(d Decision, now time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// newestOf returns the newest deployment of a revision; 0 if it has none.
+func (e *Engine) newestOf(revision int64) int64 {
+	for _, t := range slices.Backward(e.order) {
+		if t.revision == revision {
+			return t.number
+		}
+	}
+	return 0
 }
 
 // consequences says in words what rows that are no steps mean. Rows without words are not shown.

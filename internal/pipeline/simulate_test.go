@@ -179,6 +179,9 @@ func TestSimulateARollback(t *testing.T) {
 	if i := slices.IndexFunc(s.Steps, func(p PlanStep) bool { return p.Reason == "rollback to 1" && p.Deployment == 3 }); i < 0 {
 		t.Errorf("the rollback is not in the schedule: %+v", s.Steps)
 	}
+	if i := slices.IndexFunc(s.Steps, func(p PlanStep) bool { return p.Event == RevisionRejected }); i < 0 || s.Steps[i].Deployment != 2 {
+		t.Errorf("the rejection does not name deployment 2, whose revision it is: %+v", s.Steps)
+	}
 }
 
 // TestSimulateSaysWhereItStops: a stage is held by a failure, so the next deployment goes no further than its build.

@@ -27,9 +27,29 @@ type whyInput struct {
 	Target string `query:"target" doc:"only this target and those below it"`
 }
 
+// DryRunQuery is the part of a query that asks what a command would do.
+type DryRunQuery struct {
+	DryRun bool `query:"dry-run" doc:"change nothing; the answer's preview says what would be done"`
+}
+
+// commandAnswer answers a command on deployments.
+type commandAnswer struct {
+	journal.Deployment          // the one that was made or commanded; of a dry run that would make one, without id and number
+	Preview            *Preview `json:"preview,omitempty" doc:"with dry-run: what would be done"`
+}
+
+// Preview is what a command would do, with one field set.
+type Preview struct {
+	Command  *CommandPreview  `json:"command,omitempty"`
+	Rollback *RollbackPreview `json:"rollback,omitempty"`
+	CatchUp  *RollbackPreview `json:"catchUp,omitempty"`
+	Deploy   *DeployPreview   `json:"deploy,omitempty"`
+}
+
 // commandInput is a command of a person on a deployment.
 type commandInput struct {
 	DeploymentPath
+	DryRunQuery
 	Body *struct { // optional
 		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
 		Event  string `json:"event,omitempty" doc:"only this step of the target"`
@@ -40,6 +60,7 @@ type commandInput struct {
 
 type deployInput struct {
 	PipelinePath
+	DryRunQuery
 	Body struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
 		Target   string `json:"target,omitempty" doc:"a stage, group or host, to deploy to it alone; left out: the pipeline"`
@@ -47,9 +68,22 @@ type deployInput struct {
 	}
 }
 
-// targetInput is the input of a deployment of a target whose revision the engine decides on.
-type targetInput struct {
+// rollbackInput is the input of a rollback.
+type rollbackInput struct {
 	PipelinePath
+	DryRunQuery
+	Body *struct { // optional
+		Target   string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
+		Reason   string `json:"reason,omitempty" maxLength:"1000"`
+		Undoes   int64  `json:"undoes,omitempty" minimum:"0" doc:"refuse to undo another deployment than this number, as a preview showed it"`
+		Revision string `json:"revision,omitempty" doc:"refuse to bring back another revision than this label"`
+	}
+}
+
+// catchUpInput is the input of a catch-up.
+type catchUpInput struct {
+	PipelinePath
+	DryRunQuery
 	Body *struct { // optional
 		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
 		Reason string `json:"reason,omitempty" maxLength:"1000"`
@@ -58,29 +92,12 @@ type targetInput struct {
 
 func (a *api) registerDeployments() {
 	handle(a, writeOperation("rollback-pipeline", http.MethodPost, "/pipelines/{pipeline}/rollback", ScopeOperate,
-		"Bring back the newest older revision that finished the stages of a target"),
-		func(ctx context.Context, in *targetInput) (journal.Deployment, error) {
-			want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
-			if b := in.Body; b != nil {
-				want.Target, want.Reason = b.Target, b.Reason
-			}
-			return a.service.Rollback(ctx, want)
-		})
+		"Bring back the newest older revision that finished the stages of a target"), a.rollBack)
 	handle(a, writeOperation("catch-up-pipeline", http.MethodPost, "/pipelines/{pipeline}/catch-up", ScopeExecute,
-		"Bring the current revision of a group to the hosts that joined late or whose failure was tolerated"),
-		func(ctx context.Context, in *targetInput) (journal.Deployment, error) {
-			want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
-			if b := in.Body; b != nil {
-				want.Target, want.Reason = b.Target, b.Reason
-			}
-			return a.service.CatchUp(ctx, want)
-		})
+		"Bring the current revision of a group to the hosts that joined late or whose failure was tolerated"), a.catchUp)
 	handle(a, readOperation("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
 	handle(a, writeOperation("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
-		"Deploy a registered revision once more"),
-		func(ctx context.Context, in *deployInput) (journal.Deployment, error) {
-			return a.service.Deploy(ctx, NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Target, in.Body.Until, IdentityOf(ctx).Name})
-		})
+		"Deploy a registered revision once more"), a.deploy)
 	handle(a, readOperation("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
@@ -124,20 +141,68 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]journ
 	return a.service.Deployments(ctx, q)
 }
 
+// would answers a dry run of a command that would make a deployment.
+func would(d journal.Deployment, preview Preview, err error) (commandAnswer, error) {
+	return commandAnswer{Deployment: d, Preview: &preview}, err
+}
+
+func (a *api) rollBack(ctx context.Context, in *rollbackInput) (answer commandAnswer, err error) {
+	want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
+	if b := in.Body; b != nil {
+		want.Target, want.Reason, want.Undoes, want.Revision = b.Target, b.Reason, b.Undoes, b.Revision
+	}
+	if in.DryRun {
+		preview, err := a.service.PreviewRollback(ctx, want)
+		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Rollback, Label: preview.Revision}, Preview{Rollback: &preview}, err)
+	}
+	answer.Deployment, err = a.service.Rollback(ctx, want)
+	return answer, err
+}
+
+func (a *api) catchUp(ctx context.Context, in *catchUpInput) (answer commandAnswer, err error) {
+	want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
+	if b := in.Body; b != nil {
+		want.Target, want.Reason = b.Target, b.Reason
+	}
+	if in.DryRun {
+		preview, err := a.service.PreviewCatchUp(ctx, want)
+		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.CatchUp, Label: preview.Revision}, Preview{CatchUp: &preview}, err)
+	}
+	answer.Deployment, err = a.service.CatchUp(ctx, want)
+	return answer, err
+}
+
+func (a *api) deploy(ctx context.Context, in *deployInput) (answer commandAnswer, err error) {
+	want := NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Target, in.Body.Until, IdentityOf(ctx).Name}
+	if in.DryRun {
+		preview, err := a.service.PreviewDeploy(ctx, want)
+		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Manual, Label: preview.Revision, Version: preview.Version}, Preview{Deploy: &preview}, err)
+	}
+	answer.Deployment, err = a.service.Deploy(ctx, want)
+	return answer, err
+}
+
 // command returns the handler of a kind of command. It answers with the state of the deployment after the command.
-func (a *api) command(kind string) func(context.Context, *commandInput) (journal.Deployment, error) {
-	return func(ctx context.Context, in *commandInput) (journal.Deployment, error) {
+func (a *api) command(kind string) func(context.Context, *commandInput) (commandAnswer, error) {
+	return func(ctx context.Context, in *commandInput) (answer commandAnswer, err error) {
 		ref, err := a.service.Resolve(ctx, in.ID)
 		if err != nil {
-			return journal.Deployment{}, err
+			return answer, err
 		}
 		intent := Command{Kind: kind, By: IdentityOf(ctx).Name}
 		if b := in.Body; b != nil {
 			intent.Target, intent.Event, intent.Reason, intent.Now = b.Target, b.Event, b.Reason, b.Now
 		}
-		if err := a.service.Command(ctx, ref, intent); err != nil {
-			return journal.Deployment{}, err
+		if in.DryRun {
+			preview, err := a.service.PreviewCommand(ctx, ref, intent)
+			if err != nil {
+				return answer, err
+			}
+			answer.Preview = &Preview{Command: &preview}
+		} else if err := a.service.Command(ctx, ref, intent); err != nil {
+			return answer, err
 		}
-		return a.service.readDeployment(ctx, ref)
+		answer.Deployment, err = a.service.readDeployment(ctx, ref)
+		return answer, err
 	}
 }

@@ -91,8 +91,9 @@ func TestApprovalNamesTheRevisionWhenSeveralWait(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()
 	s.Apply(t, withProd("approval: {self: true}"))
-	first, second := s.Ship(t, "greeter", "3f2c9a1"), s.Ship(t, "greeter", "88d0e17")
-	s.Until(t, first, "waits", waitsAt("prod"))
+	first := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, first, "waits", waitsAt("prod")) // or the second may start beta before it
+	second := s.Ship(t, "greeter", "88d0e17")
 	s.Until(t, second, "waits", waitsAt("prod"))
 	_, err := s.client().Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod"})
 	if want := "name the revision: greeter#1 (3f2c9a1) at prod; greeter#2 (88d0e17) at prod"; !fault.Is(err, fault.Refused) || fault.HintOf(err) != want {

@@ -185,6 +185,8 @@ func TestARegistrationIsRepeatableWithTheSameContent(t *testing.T) {
 		{`{"label": "a\nb"}`, "one line of text", 400},
 		{`{"label": "v\u202e1"}`, "visible characters only", 400},
 		{`{"label": "v\u200b1"}`, "visible characters only", 400},
+		{`{"label": "v\u31641"}`, "visible characters only, not U+3164", 400},
+		{`{"label": "v\ufe0f1"}`, "visible characters only", 400},
 		{`{"label": "v1 "}`, "visible characters only", 400},
 		{`{"label": "v4", "snapshot": "../../../etc/passwd"}`, "is not a valid key of a blob", 400},
 		{`{"label": "` + strings.Repeat("é", 150) + `"}`, "has 300 bytes, at most 200", 400},

@@ -175,7 +175,7 @@ func (c *Client) Difference(ctx context.Context, name, from, to string) (view Di
 
 // Deploy calls Service.Deploy on the server. The server takes By from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
-	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), map[string]any{"revision": want.Revision, "target": want.Target, "until": want.Until}, &made)
+	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), want.body(), &made)
 }
 
 // Deployments calls Service.Deployments on the server.
@@ -214,8 +214,7 @@ func (c *Client) Why(ctx context.Context, ref Ref, target string) (open []pipeli
 
 // Command calls Service.Command on the server. The server takes By from the token.
 func (c *Client) Command(ctx context.Context, ref Ref, k Command) error {
-	body := map[string]any{"target": k.Target, "event": k.Event, "reason": k.Reason, "now": k.Now}
-	return c.postJSON(ctx, apiPath("deployments", ref.String(), commandPath(k.Kind)), body, nil)
+	return c.postJSON(ctx, apiPath("deployments", ref.String(), commandPath(k.Kind)), k.body(), nil)
 }
 
 // Approve calls Service.Approve on the server. The server takes By from the token.
@@ -252,7 +251,7 @@ func (c *Client) CatchUp(ctx context.Context, want TargetRequest) (d journal.Dep
 
 // Rollback calls Service.Rollback on the server. The server takes By from the token.
 func (c *Client) Rollback(ctx context.Context, want TargetRequest) (d journal.Deployment, err error) {
-	return d, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "rollback"), map[string]any{"target": want.Target, "reason": want.Reason}, &d)
+	return d, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "rollback"), want.rollbackBody(), &d)
 }
 
 // Freeze calls Service.Freeze on the server. The server takes By from the token.

@@ -49,19 +49,24 @@ func commandPath(kind string) string {
 
 // Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
-	note := noteOf(c.Kind)
-	if note == "" {
-		return fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until, alarm or cancel", c.Kind)
+	intent, err := c.intent(ref)
+	if err != nil {
+		return err
 	}
 	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return err
 	}
-	intent := pipeline.Command{
-		Kind: note, Deployment: ref.Number, Target: fullTarget(ref.Pipeline, c.Target), Event: c.Event,
-		By: c.By, Reason: c.Reason, Now: c.Now,
-	}
-	if c.Target == "" {
-		intent.Target = ref.Pipeline
-	}
 	return s.appendDecided(ctx, ref.Pipeline, c.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) { return e.Command(intent) })
+}
+
+// intent returns the command in the terms of the engine. The error is fault.Invalid for an unknown kind.
+func (c Command) intent(ref Ref) (pipeline.Command, error) {
+	note := noteOf(c.Kind)
+	if note == "" {
+		return pipeline.Command{}, fault.New(fault.Invalid, "%q is not a command: want retry, skip, hold, resume, until, alarm or cancel", c.Kind)
+	}
+	return pipeline.Command{
+		Kind: note, Deployment: ref.Number, Target: targetOrAll(ref.Pipeline, c.Target), Event: c.Event,
+		By: c.By, Reason: c.Reason, Now: c.Now,
+	}, nil
 }

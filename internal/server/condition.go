@@ -76,6 +76,9 @@ func (f *fold) approvalCondition(stage pipeline.Stage, view StageView) Condition
 	c := Condition{Kind: ApprovalCondition, State: ConditionWaiting, Text: fmt.Sprintf("approval of %d", stage.Approval.Count)}
 	if number := view.newest(); number != 0 {
 		c.State, c.Text, c.Deployment = ConditionPassed, "approved", number
+		if mark := f.marks.stages[stage.Name][number]; mark == nil || !mark.approved {
+			c.Text = "approval not needed" // by a rollback, or when the deployment came to the stage
+		}
 	}
 	for _, d := range f.engine.Deployments(true) {
 		pending := pendingAt(d, stage.Name)

@@ -88,3 +88,21 @@ func TestStageViewHasItsConditions(t *testing.T) {
 	w.Until(t, ref, "finishes", servertest.Ended)
 	want("finished", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped", "bake 10m passed: passed")
 }
+
+// A stage is said to be approved only if somebody has approved it: not if the approval came into the
+// definition after the deployment.
+func TestApprovalThatNobodyGaveIsNotShown(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	w.Apply(t, servertest.Definition+"  approval: {count: 1}\n")
+	view, err := w.Service.Pipeline(t.Context(), "greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions := view.Stages[len(view.Stages)-1].Conditions
+	if len(conditions) != 1 || conditions[0].Text != "approval not needed" || conditions[0].State != server.ConditionPassed || conditions[0].Deployment != 1 {
+		t.Errorf("conditions %+v", conditions)
+	}
+}

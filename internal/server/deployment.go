@@ -82,6 +82,7 @@ const (
 	RunTolerated RunState = "tolerated" // failed within maxFailed
 	RunSkipped   RunState = "skipped"   // elided or excluded
 	RunStopped   RunState = "stopped"   // begun, but its deployment ended or failed elsewhere first
+	RunUnreached RunState = "unreached" // not begun when its deployment ended; only a retry may still reach it
 )
 
 // StepRun is a step that needs an action, or an artifact's arrival.

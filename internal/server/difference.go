@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -66,7 +67,10 @@ func (s *Service) differencePoint(ctx context.Context, name, point string) (Diff
 	var current *Standing
 	err := s.withFold(ctx, name, func(f *fold) error {
 		if _, plan := f.engine.Current(); plan != nil {
-			stage, _, _, _ = plan.Definition().Find(pipeline.Path(name, point))
+			stages := plan.Definition().Stages
+			if i := slices.IndexFunc(stages, func(s pipeline.Stage) bool { return s.Name == point }); i >= 0 {
+				stage = &stages[i]
+			}
 		}
 		if stage != nil {
 			current = s.stageView(ctx, f, *stage).Current

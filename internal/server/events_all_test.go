@@ -125,9 +125,11 @@ func TestListsRefuseFiltersWithoutIndex(t *testing.T) {
 func TestActionsAreSelectedOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
-	parent := s.add(t, action.Action{Kind: "job", Name: "mirror", Lane: "work/a"})
-	child := s.add(t, action.Action{Kind: "callback", Name: "publish", ParentID: parent, Lane: "work/b"})
-	retry := s.add(t, action.Action{Kind: "job", Name: "mirror", RetryOf: parent})
+	now := time.Now()
+	id := func(ms int) action.ID { return action.RandomID(now.Add(time.Duration(ms) * time.Millisecond)) } // lists go by the ids' ms
+	parent := s.add(t, action.Action{ID: id(-3), Kind: "job", Name: "mirror", Lane: "work/a"})
+	child := s.add(t, action.Action{ID: id(-2), Kind: "callback", Name: "publish", ParentID: parent, Lane: "work/b"})
+	retry := s.add(t, action.Action{ID: id(-1), Kind: "job", Name: "mirror", RetryOf: parent})
 	if err := s.Ledger.Cancel(t.Context(), child, queue.CancelNow); err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,11 @@ func TestQuestionsAreAnsweredOverHTTP(t *testing.T) {
 	if err != nil || between.Newer != "prod" || len(between.Revisions) != 1 || between.Revisions[0].Label != "88d0e17" || between.To.Deployment != second.Number {
 		t.Errorf("difference: %+v, %v", between, err)
 	}
+	for _, point := range []string{"prod/east", "prod/east/elm"} { // neither a stage nor a label
+		if wrong, err := ana.Difference(ctx, "greeter", "beta", point); !fault.Is(err, fault.NotFound) {
+			t.Errorf("difference to %s: %+v, %v", point, wrong, err)
+		}
+	}
 	if same, err := ana.Difference(ctx, "greeter", "beta", "prod"); err != nil || same.Newer != "" || len(same.Revisions) != 0 {
 		t.Errorf("difference of two equal stages: %+v, %v", same, err)
 	}

@@ -311,7 +311,7 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 	if s.Inspect == nil {
 		return nil, nil
 	}
-	views, err := s.allPipelines(ctx)
+	views, bad, err := s.allPipelines(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -325,6 +325,10 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 		views[i].Hosts, hosts = hosts[:count], hosts[count:]
 	}
 	var all []Trouble
+	for _, u := range bad {
+		all = append(all, Trouble{Kind: TroubleService, Subject: u.pipeline, Warning: true, Text: "the hosts of " + u.pipeline + " are not looked at: " + u.err.Error(),
+			Hint: "waybill log " + u.pipeline + " --verify"})
+	}
 	for i := range views {
 		all = append(all, s.troublesOf(&views[i])...)
 	}

@@ -26,6 +26,7 @@ type stageMark struct {
 	started, finished time.Time
 	hosts             int                       // that finished
 	checks            map[string]ConditionState // the gates and the bake that have begun, by event
+	approved          bool                      // a person has approved it
 }
 
 // targetMark is the last failure of a stage, group or host. A retry clears it.
@@ -47,6 +48,8 @@ func (m *marks) applyEntry(row pipeline.Entry) {
 	m.applyToHost(row)
 	m.applyCheck(row)
 	switch row.Event {
+	case pipeline.ApprovalGiven:
+		m.stageMarkOf(row).approved = true
 	case pipeline.StageStarted:
 		m.stageMarkOf(row).started = row.At
 	case pipeline.StageFinished:

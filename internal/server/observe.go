@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -83,6 +84,9 @@ func (s *Service) Observe(ctx context.Context, metrics *obs.Observer, log *slog.
 			log.Warn("cannot read which hosts there are", obs.Error(err), obs.KeyRetryIn, next.String())
 		default:
 			metrics.Set(seen.drifted, seen.services)
+			for _, u := range seen.unread {
+				log.Warn("pipeline is not observed", obs.KeyPipeline, u.pipeline, obs.Error(u.err))
+			}
 		}
 	}
 	return nil
@@ -92,16 +96,23 @@ func (s *Service) Observe(ctx context.Context, metrics *obs.Observer, log *slog.
 type observed struct {
 	drifted  int            // hosts
 	services map[string]int // by state
+	unread   []unread       // pipelines that are left out
+}
+
+// unread is a pipeline whose log cannot be read.
+type unread struct {
+	pipeline string
+	err      error
 }
 
 // observeOnce asks every host once and counts the answers.
 func (s *Service) observeOnce(ctx context.Context) (observed, error) {
-	views, err := s.allPipelines(ctx)
+	views, bad, err := s.allPipelines(ctx)
 	if err != nil {
 		return observed{}, err
 	}
 	s.askAll(ctx, views)
-	count := observed{services: map[string]int{}}
+	count := observed{services: map[string]int{}, unread: bad}
 	for i := range views {
 		drifted := map[string]bool{}
 		for _, d := range append(views[i].Drift, s.lostReleases(&views[i])...) {
@@ -117,19 +128,25 @@ func (s *Service) observeOnce(ctx context.Context) (observed, error) {
 	return count, nil
 }
 
-// allPipelines returns the views of all pipelines, without what each host reports.
-func (s *Service) allPipelines(ctx context.Context) ([]PipelineView, error) {
+// allPipelines returns the views of all pipelines, without what each host reports. A pipeline whose log is broken hides no
+// other one: it is left out, and bad has the reason.
+func (s *Service) allPipelines(ctx context.Context) (views []PipelineView, bad []unread, err error) {
 	heads, err := s.ledger.Heads(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list pipelines: %w", err)
+		return nil, nil, fmt.Errorf("list pipelines: %w", err)
 	}
-	views := make([]PipelineView, len(heads))
-	for i, head := range heads {
-		if views[i], err = s.pipelineView(ctx, head.Pipeline, 1); err != nil {
-			return nil, err
+	for _, head := range heads {
+		view, err := s.pipelineView(ctx, head.Pipeline, 1)
+		switch {
+		case err == nil:
+			views = append(views, view)
+		case ctx.Err() != nil, fault.Is(err, fault.Unavailable), fault.Is(err, fault.LedgerUnavailable):
+			return nil, nil, err
+		default:
+			bad = append(bad, unread{head.Pipeline, err})
 		}
 	}
-	return views, nil
+	return views, bad, nil
 }
 
 // askAll asks the hosts of all views, and keeps each answer as it comes. Hosts that did not answer the last time are asked

@@ -2,8 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -11,22 +10,23 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// RollbackPreview is what a rollback would do if it were made now.
+// RollbackPreview is what a rollback would do if it were made now. A catch-up undoes nothing, and has only Target, Revision
+// and Hosts.
 type RollbackPreview struct {
-	Target   string          // full path
-	Revision string          // label of the revision that is brought back
-	Undoes   int64           // the deployment that is undone
-	Undone   string          // label of its revision
-	Rejects  bool            // the revision is rejected; else it was rejected before
-	Cancels  bool            // the deployment is active, and is canceled
-	Hosts    []ReturningHost // in definition order
-	Holds    []int64         // active deployments that are held until they are resumed, oldest first
+	Target   string          `json:"target"`            // full path
+	Revision string          `json:"revision"`          // label of the revision that hosts get
+	Undoes   int64           `json:"undoes,omitempty"`  // the deployment that is undone
+	Undone   string          `json:"undone,omitempty"`  // label of its revision
+	Rejects  bool            `json:"rejects,omitempty"` // the revision is rejected; else it was rejected before
+	Cancels  bool            `json:"cancels,omitempty"` // the deployment is active, and is canceled
+	Hosts    []ReturningHost `json:"hosts"`             // in definition order
+	Holds    []int64         `json:"holds,omitempty"`   // active deployments that are held until they are resumed, oldest first
 }
 
-// ReturningHost is a host that a rollback changes.
+// ReturningHost is a host that a rollback or a catch-up changes.
 type ReturningHost struct {
-	Target string
-	Runs   *Running // nil: nothing that the log knows of
+	Target string   `json:"target"`
+	Runs   *Running `json:"runs,omitempty"` // nil: nothing that the log knows of
 }
 
 // PreviewRollback returns what Rollback would do, or the error with which it would refuse.
@@ -41,6 +41,9 @@ func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (Roll
 		if err != nil {
 			return err
 		}
+		if err := want.checkSeen(rows[len(rows)-1]); err != nil {
+			return err
+		}
 		return s.readRollback(ctx, f, rows, &preview)
 	})
 	for i := len(active) - 1; i >= 0; i-- {
@@ -51,16 +54,26 @@ func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (Roll
 	return preview, err
 }
 
-// readRollback fills in what the rows of a rollback say.
-func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Entry, into *RollbackPreview) error {
-	created := rows[len(rows)-1]
-	var detail struct {
-		Label  string
-		Undoes int64
-		Hosts  []string
+// PreviewCatchUp returns what CatchUp would do, or the error with which it would refuse.
+func (s *Service) PreviewCatchUp(ctx context.Context, want TargetRequest) (RollbackPreview, error) {
+	preview := RollbackPreview{Target: targetOrAll(want.Pipeline, want.Target)}
+	if _, err := s.readHead(ctx, want.Pipeline); err != nil {
+		return preview, err
 	}
-	if err := json.Unmarshal(created.Detail, &detail); err != nil {
-		return fmt.Errorf("read the rollback of %s: %w", into.Target, err)
+	return preview, s.withFold(ctx, want.Pipeline, func(f *fold) error {
+		rows, err := f.engine.CatchUp(pipeline.CatchUp{Target: preview.Target})
+		if err != nil {
+			return err
+		}
+		return s.readRollback(ctx, f, rows, &preview)
+	})
+}
+
+// readRollback fills in what the rows of a rollback or a catch-up say.
+func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Entry, into *RollbackPreview) error {
+	detail, err := undoingOf(rows[len(rows)-1])
+	if err != nil {
+		return err
 	}
 	undone, _ := f.engine.Deployment(detail.Undoes)
 	into.Revision, into.Undoes, into.Undone = detail.Label, detail.Undoes, undone.Label
@@ -81,17 +94,17 @@ func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Ent
 
 // DeployPreview is what a deployment of a registered revision would do if it were made now.
 type DeployPreview struct {
-	Revision string             // label
-	Version  int                // the definition in force
-	Stages   []ReplacedRevision // without those that only build
+	Revision string             `json:"revision"` // label
+	Version  int                `json:"version"`  // the definition in force
+	Stages   []ReplacedRevision `json:"stages"`   // without those that only build
 }
 
 // ReplacedRevision is what a stage has before a deployment.
 type ReplacedRevision struct {
-	Stage   string
-	Current *Standing // nil: nothing has finished the stage
-	Newer   bool      // Current was registered after the revision that would replace it
-	Waits   bool      // for approval or a window, each time
+	Stage   string    `json:"stage"`
+	Current *Standing `json:"current,omitempty"` // nil: nothing has finished the stage
+	Newer   bool      `json:"newer,omitempty"`   // Current was registered after the revision that would replace it
+	Waits   bool      `json:"waits,omitempty"`   // for approval or a window, each time
 }
 
 // PreviewDeploy returns what Deploy would do, or the error with which it would refuse.
@@ -115,7 +128,10 @@ func (s *Service) PreviewDeploy(ctx context.Context, want NewDeployment) (Deploy
 	if err := checkPart(view.Definition, revision, target); err != nil {
 		return DeployPreview{}, err
 	}
-	preview := DeployPreview{Revision: revision.Label, Version: view.Version}
+	if err := want.checkUntil(view); err != nil {
+		return DeployPreview{}, err
+	}
+	preview := DeployPreview{Revision: revision.Label, Version: view.Version, Stages: []ReplacedRevision{}}
 	for i, stage := range view.Stages {
 		its := view.Definition.Stages[i]
 		at := pipeline.Path(want.Pipeline, stage.Name)
@@ -126,6 +142,19 @@ func (s *Service) PreviewDeploy(ctx context.Context, want NewDeployment) (Deploy
 			Newer: stage.Current != nil && stage.Current.Revision > revision.Seq, Waits: its.Approval != nil || len(its.Windows) > 0})
 	}
 	return preview, nil
+}
+
+// checkUntil returns fault.Invalid if the deployment has a target as well, or the definition in force lacks the stage.
+func (want NewDeployment) checkUntil(view PipelineView) error {
+	switch known := func(s pipeline.Stage) bool { return s.Name == want.Until }; {
+	case want.Until == "":
+		return nil
+	case want.Target != "" && fullTarget(want.Pipeline, want.Target) != want.Pipeline:
+		return errTargetAndUntil
+	case !slices.ContainsFunc(view.Definition.Stages, known):
+		return fault.New(fault.Invalid, "stage %q not found in definition %d of %s", want.Until, view.Version, want.Pipeline)
+	}
+	return nil
 }
 
 // checkPart returns the error with which a deployment of a revision to a target is refused. The
@@ -144,18 +173,22 @@ func checkPart(d *pipeline.Definition, revision pipeline.RegisteredRevision, tar
 	return nil
 }
 
-// SkipPreview is what a skip would leave out if it were made now.
-type SkipPreview struct {
-	Target string               // full path
-	Event  string               // "": all steps of the target
-	Steps  []pipeline.StepState // that take work and have not been done, in order
-	Hosts  int                  // that have such steps
+// CommandPreview is what a command on a deployment would do if it were given now.
+type CommandPreview struct {
+	Kind   string               `json:"kind"`            // as of Command
+	Target string               `json:"target"`          // full path
+	Event  string               `json:"event,omitempty"` // "": all steps of the target
+	Steps  []pipeline.StepState `json:"steps,omitempty"` // in order. skip: that take work and would be left out; retry: that would run again
+	Hosts  int                  `json:"hosts,omitempty"` // that have such steps
 }
 
-// PreviewSkip returns what the command skip would leave out, or the error with which it would be
-// refused.
-func (s *Service) PreviewSkip(ctx context.Context, ref Ref, target, event string) (SkipPreview, error) {
-	preview := SkipPreview{Target: targetOrAll(ref.Pipeline, target), Event: event}
+// PreviewCommand returns what Command would do, or the error with which it would refuse.
+func (s *Service) PreviewCommand(ctx context.Context, ref Ref, c Command) (CommandPreview, error) {
+	intent, err := c.intent(ref)
+	preview := CommandPreview{Kind: c.Kind, Target: intent.Target}
+	if err != nil {
+		return preview, err
+	}
 	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return preview, err
 	}
@@ -164,14 +197,27 @@ func (s *Service) PreviewSkip(ctx context.Context, ref Ref, target, event string
 		return preview, err
 	}
 	return preview, s.withFold(ctx, ref.Pipeline, func(f *fold) error {
-		rows, err := f.engine.Command(pipeline.Command{Kind: pipeline.StepSkipped, Deployment: ref.Number, Target: preview.Target, Event: event})
+		rows, err := f.engine.Command(intent)
 		if err != nil {
 			return err
 		}
-		preview.Event = detailOf(rows[0]).Event // a short form of it was given
-		preview.Steps, preview.Hosts = skipped(f.engine.Explain(ref.Number, now), preview.Target, preview.Event)
+		if len(rows) > 0 {
+			preview.Event = detailOf(rows[0]).Event // a short form of it was given
+		}
+		switch c.Kind {
+		case "skip":
+			preview.Steps, preview.Hosts = skipped(f.engine.Explain(ref.Number, now), preview.Target, preview.Event)
+		case "retry":
+			preview.Steps, preview.Hosts = reopened(f.engine.Explain(ref.Number, now), preview.Target, preview.Event)
+		}
 		return nil
 	})
+}
+
+// reopened returns the failed steps that a retry would run again, and how many hosts have one.
+func reopened(steps []pipeline.StepState, target, event string) ([]pipeline.StepState, int) {
+	failed := slices.DeleteFunc(slices.Clone(steps), func(s pipeline.StepState) bool { return s.State != pipeline.StateFailed })
+	return skipped(failed, target, event)
 }
 
 // skipped returns the steps that a skip would leave out, and how many hosts have one.

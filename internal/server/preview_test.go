@@ -135,12 +135,74 @@ func TestPreviewOfASkipSaysWhatIsLeftOut(t *testing.T) {
 		{"beta", "", 0, 0},
 		{"", "", 0, 0},
 	} {
-		got, err := w.Service.PreviewSkip(ctx, ref, c.target, c.event)
+		got, err := w.Service.PreviewCommand(ctx, ref, server.Command{Kind: "skip", Target: c.target, Event: c.event})
 		if (err != nil) != (c.steps == 0) || len(got.Steps) != c.steps || got.Hosts != c.hosts {
 			t.Errorf("%s %s: %d steps of %d hosts, %v; want %d of %d", c.target, c.event, len(got.Steps), got.Hosts, err, c.steps, c.hosts)
 		}
 		if err != nil && !fault.Is(err, fault.Refused) {
 			t.Errorf("%s: %v, want it refused", c.target, err)
 		}
+	}
+}
+
+// A dry run over HTTP answers with what the command would do, is refused as the command would be, and changes nothing.
+func TestDryRunsOverHTTPChangeNothing(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, servertest.Definition)
+	ana := s.client()
+	if _, err := ana.PreviewRollback(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Refused) {
+		t.Errorf("a rollback of nothing: %v, want it refused", err)
+	}
+	s.Script.End("prod/east/elm host-deployed", action.Outcome{Kind: action.Fatal, Error: "no"})
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "fails", servertest.Ended)
+	before, err := s.Ledger.Head(ctx, "greeter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	retry, err := ana.PreviewCommand(ctx, ref, server.Command{Kind: "retry"})
+	if err != nil || len(retry.Steps) != 1 || retry.Steps[0].Event != pipeline.HostDeployed || retry.Hosts != 1 {
+		t.Errorf("retry: %+v, %v; want the deploy of elm", retry, err)
+	}
+	skip, err := ana.PreviewCommand(ctx, ref, server.Command{Kind: "skip", Target: "prod/east", Reason: "broken"})
+	if err != nil || len(skip.Steps) != 5 || skip.Hosts != 2 || skip.Target != "greeter/prod/east" {
+		t.Errorf("skip: %+v, %v; want five steps of two hosts", skip, err)
+	}
+	if _, err := ana.PreviewCommand(ctx, ref, server.Command{Kind: "alarm"}); !fault.Is(err, fault.Refused) {
+		t.Errorf("an alarm where nothing bakes: %v, want it refused", err)
+	}
+	again, err := ana.PreviewDeploy(ctx, server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1"})
+	if err != nil || again.Revision != "3f2c9a1" || len(again.Stages) != 2 {
+		t.Errorf("deploy: %+v, %v; want two stages", again, err)
+	}
+	for _, want := range []server.NewDeployment{
+		{Pipeline: "greeter", Revision: "3f2c9a1", Until: "nowhere"}, {Pipeline: "greeter", Revision: "3f2c9a1", Target: "prod", Until: "prod"},
+	} {
+		_, would := ana.PreviewDeploy(ctx, want)
+		if _, does := ana.Deploy(ctx, want); would == nil || does == nil || !strings.Contains(does.Error(), would.Error()) {
+			t.Errorf("%+v: the dry run says %v, the command %v", want, would, does)
+		}
+	}
+	if after, err := s.Ledger.Head(ctx, "greeter"); err != nil || after.Seq != before.Seq {
+		t.Errorf("the log is at %d, %v; want %d as before", after.Seq, err, before.Seq)
+	}
+}
+
+// A rollback that would do something else than was shown is refused where it is appended.
+func TestARollbackDoesWhatWasShown(t *testing.T) {
+	t.Parallel()
+	w, ctx := twoRevisions(t), t.Context()
+	for _, want := range []server.TargetRequest{
+		{Pipeline: "greeter", Target: "prod", Undoes: 1, Revision: "3f2c9a1"},
+		{Pipeline: "greeter", Target: "prod", Undoes: 2, Revision: "88d0e17"},
+	} {
+		if _, err := w.Service.Rollback(ctx, want); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would now undo greeter#2 and bring back 3f2c9a1") {
+			t.Errorf("%+v: %v, want it refused", want, err)
+		}
+	}
+	made, err := w.Service.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod", Undoes: 2, Revision: "3f2c9a1"})
+	if err != nil || made.Label != "3f2c9a1" {
+		t.Errorf("what was shown: %+v, %v", made, err)
 	}
 }

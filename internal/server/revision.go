@@ -186,6 +186,8 @@ type NewDeployment struct {
 	By       string // name of the user
 }
 
+var errTargetAndUntil = fault.New(fault.Invalid, "a target and until exclude each other: nothing follows the target")
+
 // Deploy creates one more deployment of a registered revision: of kind manual, or with a target of kind part.
 func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deployment, error) {
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
@@ -197,7 +199,7 @@ func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deplo
 		made.Kind, made.Target = journal.Part, target
 	}
 	if made.Target != "" && made.Until != "" {
-		return journal.Deployment{}, fault.New(fault.Invalid, "a target and until exclude each other: nothing follows the target")
+		return journal.Deployment{}, errTargetAndUntil
 	}
 	return s.ledger.Deploy(ctx, made)
 }

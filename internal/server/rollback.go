@@ -2,8 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -14,13 +17,50 @@ type TargetRequest struct {
 	Target   string `json:"target,omitempty"` // a stage, group or host, with or without the pipeline's name; "": the pipeline
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
+
+	// Undoes and Revision are what a person was shown of a rollback. One that would do something else is refused; 0 and ""
+	// agree with any.
+	Undoes   int64  `json:"undoes,omitempty"`   // the deployment that is undone
+	Revision string `json:"revision,omitempty"` // label of the revision that is brought back
+}
+
+// checkSeen returns fault.Refused if the row that creates a rollback is not about what a person was shown.
+func (r TargetRequest) checkSeen(created pipeline.Entry) error {
+	now, err := undoingOf(created)
+	if err != nil {
+		return err
+	}
+	if r.Undoes != 0 && r.Undoes != now.Undoes || r.Revision != "" && r.Revision != now.Label {
+		return fault.New(fault.Refused, "the rollback would now undo %s and bring back %s", Ref{r.Pipeline, now.Undoes}, now.Label).
+			WithHint("look at what it does, and confirm it again")
+	}
+	return nil
+}
+
+// undoing is what the row that creates a rollback says.
+type undoing struct {
+	Label  string // of the revision that is brought back
+	Undoes int64
+	Hosts  []string
+}
+
+func undoingOf(created pipeline.Entry) (u undoing, err error) {
+	if err := json.Unmarshal(created.Detail, &u); err != nil {
+		return u, fmt.Errorf("read the rollback %s#%d: %w", created.Pipeline, created.Deployment, err)
+	}
+	return u, nil
 }
 
 // Rollback creates a deployment that brings back the newest older revision that finished the stages of the target, and rejects
-// the revision that it undoes. The error is fault.Refused if there is nothing to undo, or no such revision.
+// the revision that it undoes. The error is fault.Refused if there is nothing to undo, no such revision, or another one than
+// the person was shown.
 func (s *Service) Rollback(ctx context.Context, want TargetRequest) (journal.Deployment, error) {
 	return s.createDecided(ctx, want, func(e *pipeline.Engine, target string) ([]pipeline.Entry, error) {
-		return e.Rollback(pipeline.Rollback{Target: target, By: want.By, Reason: want.Reason})
+		rows, err := e.Rollback(pipeline.Rollback{Target: target, By: want.By, Reason: want.Reason})
+		if err != nil {
+			return nil, err
+		}
+		return rows, want.checkSeen(rows[len(rows)-1])
 	})
 }
 

@@ -75,6 +75,11 @@ func TestRollbackOverHTTP(t *testing.T) {
 	if _, err := server.NewClient(s.URL, "an-executing-token", "").Rollback(ctx, server.TargetRequest{Pipeline: "greeter"}); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("with the scope execute: %v", err)
 	}
+	for _, seen := range []server.TargetRequest{{Pipeline: "greeter", Undoes: 1, Revision: "3f2c9a1"}, {Pipeline: "greeter", Undoes: 2, Revision: "88d0e17"}} {
+		if _, err := s.Service.Rollback(ctx, seen); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "would now undo greeter#2 and bring back 3f2c9a1") {
+			t.Errorf("other than the person has seen: %v", err)
+		}
+	}
 	d, err := ana.Rollback(ctx, server.TargetRequest{Pipeline: "greeter", Target: "prod", Reason: "error rate"})
 	if err != nil || d.Number != 3 || d.Kind != journal.Rollback || d.Label != "3f2c9a1" || d.By != "ana" {
 		t.Fatalf("rollback: %+v, %v", d, err)

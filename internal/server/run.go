@@ -167,7 +167,7 @@ func (b *runBuilder) progressOf(target string, below []Run, work []StepRun) Run 
 	case b.view.Status != pipeline.StatusActive && started:
 		run.State, run.EndedAt = RunStopped, b.view.State.EndedAt
 	case b.view.Status != pipeline.StatusActive:
-		run.State = RunWaiting // it waits for nothing anymore
+		run.State = RunUnreached
 	case started || anyBegan(below):
 		run.State = RunRunning
 	default:
@@ -267,9 +267,12 @@ func (b *runBuilder) addFailure(run StepRun) {
 		failure.Why = run.Reason
 	}
 	ref := Ref{b.view.Pipeline, b.view.Number}
-	switch b.view.Status {
-	case pipeline.StatusSuperseded, pipeline.StatusCanceled, pipeline.StatusFinished:
+	switch state := b.view.State; {
+	case b.view.Status != pipeline.StatusFailed && b.view.Status != pipeline.StatusActive:
 		failure.Todo = "nothing: " + ref.String() + " has ended; ship a newer revision"
+	case state.RolledBackBy != 0: // a retry is refused: it would go over the rollback
+		failure.Todo = fmt.Sprintf("fix the revision and ship it; if the cause was elsewhere and is fixed: waybill revision accept %s %s, "+
+			"then waybill deployment create %s --revision %s", ref.Pipeline, b.view.State.Label, ref.Pipeline, b.view.State.Label)
 	default:
 		failure.Todo = remedyOf(run.Event, ref)
 	}

@@ -38,7 +38,7 @@ type Service struct {
 	// machine. nil: it reaches none.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
 	// ReadLog returns a part of the output of a service on a host; known and nil as for Inspect.
-	ReadLog func(ctx context.Context, at pipeline.Place, service string, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	ReadLog func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	plans   *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
 }
 
@@ -58,7 +58,7 @@ type ServiceOptions struct {
 	LargestUpload int64
 	Inspect       func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
 	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
-	ReadLog       func(ctx context.Context, at pipeline.Place, service string, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	// Idle reports that no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
 	Idle func() bool
 }

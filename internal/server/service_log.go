@@ -65,7 +65,7 @@ func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLog
 	if s.ReadLog == nil {
 		return view, elsewhere
 	}
-	log, known, err := s.ReadLog(ctx, at, service.Name, part)
+	log, known, err := s.ReadLog(ctx, at, &service, part)
 	if err == nil && !known {
 		err = elsewhere
 	}
@@ -89,7 +89,7 @@ type serviceLogInput struct {
 	After  string `query:"after" maxLength:"50" doc:"next of an earlier answer: what came after it; left out: the newest output"`
 }
 
-// serviceLog needs a token even on this machine: the output of a service may be confidential, and it is not redacted.
+// serviceLog needs a token even on this machine: the output of a service may be confidential, and only its own secrets are redacted.
 func (a *api) serviceLog(ctx context.Context, in *serviceLogInput) (ServiceLogView, error) {
 	if _, err := Require(ctx, ScopeRead); err != nil {
 		return ServiceLogView{}, err

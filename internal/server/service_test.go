@@ -348,7 +348,7 @@ func TestServicesOfHosts(t *testing.T) {
 func TestServiceLogIsContinued(t *testing.T) {
 	t.Parallel()
 	w := serve(t, "127.0.0.1:0")
-	w.Service.ReadLog = func(_ context.Context, _ pipeline.Place, _ string, q step.LogQuery) (step.ServiceLog, bool, error) {
+	w.Service.ReadLog = func(_ context.Context, _ pipeline.Place, _ *pipeline.Service, q step.LogQuery) (step.ServiceLog, bool, error) {
 		return step.ServiceLog{Text: fmt.Appendf(nil, "after %s, whole %v\xff", q.After, q.Whole), Next: step.LogPlace{File: 7, Offset: q.After.Offset + 4}}, true, nil
 	}
 	w.Apply(t, servertest.Definition)

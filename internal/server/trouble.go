@@ -33,7 +33,7 @@ const (
 	TroublePartition   = "partition"   // partitions for new actions are missing, or an old one cannot be removed
 	TroubleUndeletable = "undeletable" // a workflow cannot be deleted from its cluster
 	TroubleSnapshot    = "snapshot"    // a transaction keeps dead rows from being removed
-	TroubleService     = "service"     // a service on this machine is down or keeps restarting
+	TroubleService     = "service"     // a service is down or keeps restarting, or is not looked at
 	TroubleReload      = "reload"      // the configuration file has faults
 	TroubleRestart     = "restart"     // a change of the configuration needs a restart
 )

@@ -151,7 +151,7 @@ func (p *Pages) confirmSkip(r *http.Request) (content, error) {
 		page.Heading += " " + event
 	}
 	title := page.Heading + " of " + ref.String()
-	preview, err := p.service.PreviewSkip(r.Context(), ref, target, event)
+	preview, err := p.service.PreviewCommand(r.Context(), ref, server.Command{Kind: "skip", Target: target, Event: event})
 	if err := page.refuse(err); err != nil || page.Refused != "" {
 		return confirmed(title, page), err
 	}

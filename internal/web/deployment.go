@@ -113,13 +113,17 @@ func (d deploymentPage) ResumeSays() string {
 	}
 	return "What waits begins as soon as its turn comes."
 }
-func (d deploymentPage) CanRetry() bool  { return len(d.Failures) > 0 && d.mayContinue() }
+
+// CanRetry reports whether failed steps may be tried again. The server refuses that after a rollback.
+func (d deploymentPage) CanRetry() bool {
+	return len(d.Failures) > 0 && d.mayContinue() && d.State.RolledBackBy == 0
+}
 func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 
 // CanSkip reports whether a stage or a host has something left to skip, as far as its own state
 // says.
 func (d deploymentPage) CanSkip(run server.Run) bool {
-	return d.mayContinue() && (run.State == server.RunWaiting || run.State == server.RunFailed || run.State == server.RunStopped)
+	return d.mayContinue() && (run.State == server.RunWaiting || run.State == server.RunUnreached || run.State == server.RunFailed || run.State == server.RunStopped)
 }
 
 // CanSkipStep reports whether a gate or a bake may be skipped by itself.

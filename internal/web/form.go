@@ -95,29 +95,15 @@ func (p *Pages) approve(reject bool) func(r *http.Request, by string) (next stri
 // rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
 func (p *Pages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
-	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by}
-	if err := p.checkSeen(r, want); err != nil {
-		return "", err
+	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by,
+		Revision: r.PostFormValue("revision")}
+	if text := r.PostFormValue("undoes"); text != "" { // from the page that said what it would do
+		if want.Undoes, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return "", fault.New(fault.Invalid, "undoes: want the number of a deployment, found %q", text)
+		}
 	}
 	made, err := p.service.Rollback(r.Context(), want)
 	return deploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
-}
-
-// checkSeen refuses a rollback that would do something else than its page said.
-func (p *Pages) checkSeen(r *http.Request, want server.TargetRequest) error {
-	undoes, revision := r.PostFormValue("undoes"), r.PostFormValue("revision")
-	if undoes == "" && revision == "" {
-		return nil // not from the page
-	}
-	now, err := p.service.PreviewRollback(r.Context(), want)
-	if err != nil {
-		return err
-	}
-	if undoes != strconv.FormatInt(now.Undoes, 10) || revision != now.Revision {
-		return fault.New(fault.Refused, "the rollback would now undo #%d and bring back %s", now.Undoes, now.Revision).
-			WithHint("look at what it does, and confirm it again")
-	}
-	return nil
 }
 
 // freeze keeps back every start in a pipeline, for a time if one is given.

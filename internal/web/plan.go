@@ -68,8 +68,8 @@ func (p *planPage) rows() {
 			continue
 		}
 		from := max(0, step.Start)
-		x := int64(from * planWidth / last)
-		p.Rows = append(p.Rows, planRow{step, x, max(2, int64((step.End-from)*planWidth/last))})
+		scale := float64(planWidth) / float64(last) // a year in nanoseconds leaves no room for a factor
+		p.Rows = append(p.Rows, planRow{step, int64(float64(from) * scale), max(2, int64(float64(step.End-from)*scale))})
 	}
 }
 

@@ -2,6 +2,8 @@ package web_test
 
 import (
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +39,16 @@ func TestPlanPageShowsWhatWouldHappen(t *testing.T) {
 	} {
 		if got := s.get(t, path+query); got != want {
 			t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+	late := s.page(t, path+"?from=360d", "") // more than a number of nanoseconds can be multiplied with
+	if rects := regexp.MustCompile(`<rect[^>]* x="(-?[0-9]+)"[^>]* width="([0-9]+)"`).FindAllStringSubmatch(late, -1); len(rects) == 0 {
+		t.Error("no bars of a plan in a year")
+	} else {
+		for _, rect := range rects {
+			if x, err := strconv.Atoi(rect[1]); err != nil || x < 990 || x > 1000 {
+				t.Errorf("a bar of a plan that begins in a year is at %s", rect[1])
+			}
 		}
 	}
 	if got := s.get(t, "/pipelines/nowhere/plan"); got != http.StatusNotFound {

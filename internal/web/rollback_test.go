@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
@@ -33,5 +35,24 @@ func TestRollbackButtonNeedsOperateAndRollsBack(t *testing.T) {
 	all, err := s.Service.Deployments(ctx, journal.DeploymentQuery{Pipeline: "greeter", Limit: 1})
 	if err != nil || len(all) != 1 || all[0].Kind != journal.Rollback || all[0].Label != "3f2c9a1" || all[0].By != "cyd" {
 		t.Errorf("the newest deployment is %+v, %v; want a rollback to 3f2c9a1 by cyd", all, err)
+	}
+}
+
+// The page of a deployment that was rolled back links the rollback, and offers no retry, which the server refuses.
+func TestPageOfARolledBackDeployment(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.people(t)
+	s.Apply(t, servertest.Definition+"  onFailure: rollback\n")
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	s.Script.End("prod/east/elm host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "answers 500"})
+	bad := s.second(t, "greeter")
+	s.Until(t, bad, "is rolled back", func(v server.DeploymentView) bool { return v.State.RolledBackBy != 0 })
+	page := s.page(t, "/deployments/greeter/2", "token-of-cyd")
+	if want := `rolled back by <a href="/deployments/greeter/3">#3</a>`; !strings.Contains(page, want) || strings.Contains(page, "held revision") {
+		t.Errorf("the page lacks %s, or shows the rejection:\n%s", want, page)
+	}
+	if strings.Contains(page, "/deployments/greeter/2/retry") {
+		t.Error("the page offers a retry")
 	}
 }

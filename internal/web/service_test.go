@@ -43,7 +43,7 @@ func services(t *testing.T) (*site, *output) {
 		}
 		return step.State{}, true, errors.New("no answer within 10s")
 	}
-	s.Service.ReadLog = func(_ context.Context, _ pipeline.Place, _ string, q step.LogQuery) (step.ServiceLog, bool, error) {
+	s.Service.ReadLog = func(_ context.Context, _ pipeline.Place, _ *pipeline.Service, q step.LogQuery) (step.ServiceLog, bool, error) {
 		printed.mu.Lock()
 		defer printed.mu.Unlock()
 		from := max(0, int64(len(printed.text))-q.Most)

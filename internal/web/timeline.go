@@ -181,6 +181,9 @@ func (t *timeline) addSteps(d deploymentPage, steps []server.StepRun, before boo
 			continue
 		}
 		row := span{Level: 2, Name: step.Name, Run: server.Run{Target: step.Target + " " + step.Event, State: stepRunState(step), StartedAt: step.StartedAt, EndedAt: step.EndedAt}}
+		if row.State == server.RunWaiting && d.Status != pipeline.StatusActive {
+			row.State = server.RunUnreached
+		}
 		if row.State == server.RunRunning || row.State == server.RunWaiting {
 			row.Reason, row.Who = step.Reason, step.Who
 		}

@@ -12,7 +12,7 @@ var tones = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"failed": "t-failed", "timed_out": "t-failed", "invalid": "t-failed", "retries_exhausted": "t-failed", "disabled": "t-failed", "dead": "t-failed",
 	"backoff": "t-backoff", "slowed": "t-backoff", "half-open": "t-backoff",
 	"paused": "t-held", "draining": "t-held",
-	"tolerated": "t-tolerated", "skipped": "t-skipped", "elided": "t-skipped", "excluded": "t-skipped", "stopped": "t-stopped",
+	"tolerated": "t-tolerated", "skipped": "t-skipped", "elided": "t-skipped", "excluded": "t-skipped", "stopped": "t-stopped", "unreached": "t-skipped",
 	"superseded": "t-ended", "canceled": "t-ended", "dismissed": "t-ended",
 }
 

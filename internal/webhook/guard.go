@@ -22,7 +22,7 @@ type Refused struct {
 }
 
 func (r *Refused) Error() string {
-	return fmt.Sprintf("address %s is refused: %s; request.allowNetworks lets networks through", r.Address, r.Why)
+	return fmt.Sprintf("address %s is refused: %s; allowNetworks lets networks through", r.Address, r.Why)
 }
 
 // network is a range that is not on the public internet.

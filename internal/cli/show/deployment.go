@@ -104,8 +104,11 @@ func Standing(v server.DeploymentView, s Style, now time.Time) string {
 	if v.State.Status == pipeline.StatusActive && v.State.Until != "" {
 		text += ", until " + v.State.Until
 	}
-	if v.State.Held != "" {
-		text += ", " + s.warn("held "+v.State.Held)
+	switch {
+	case v.State.RolledBackBy != 0: // says it shorter than the rejection, whose reason repeats the failure
+		text += ", " + s.warn("rolled back by "+server.Ref{Pipeline: v.Pipeline, Number: v.State.RolledBackBy}.String())
+	case v.State.Held != "":
+		text += ", " + s.warn("held "+OneLine(v.State.Held))
 	}
 	if len(v.State.Approvals) > 0 {
 		text += ", " + s.warn(pendingText(v.State.Approvals))

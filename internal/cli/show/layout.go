@@ -89,7 +89,7 @@ func squeeze(lines []line, rows int) []line {
 		return lines
 	}
 	lines = fold(lines, func(stage []line) bool {
-		return allIn(stage, server.RunFinished) || allIn(stage, server.RunWaiting, server.RunSkipped, server.RunStopped)
+		return allIn(stage, server.RunFinished) || allIn(stage, server.RunWaiting, server.RunSkipped, server.RunStopped, server.RunUnreached)
 	})
 	if len(lines) <= rows {
 		return lines
@@ -132,7 +132,7 @@ func allIn(lines []line, states ...server.RunState) bool {
 func truncate(lines []line, rows int) []line {
 	keep := make([]bool, len(lines))
 	left := rows - 1
-	for _, state := range []server.RunState{server.RunFailed, server.RunRunning, server.RunTolerated, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped} {
+	for _, state := range []server.RunState{server.RunFailed, server.RunRunning, server.RunTolerated, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped, server.RunUnreached} {
 		for i, row := range lines {
 			if row.state == state && left > 0 {
 				keep[i], left = true, left-1
@@ -154,7 +154,7 @@ func truncate(lines []line, rows int) []line {
 // countStates returns "12 waiting, 80 finished".
 func countStates(counts map[server.RunState]int) string {
 	var parts []string
-	for _, state := range []server.RunState{server.RunFailed, server.RunTolerated, server.RunRunning, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped} {
+	for _, state := range []server.RunState{server.RunFailed, server.RunTolerated, server.RunRunning, server.RunWaiting, server.RunFinished, server.RunSkipped, server.RunStopped, server.RunUnreached} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}

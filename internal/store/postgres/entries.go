@@ -140,16 +140,17 @@ func (t *tx) RollUp(pipelineID int64, targets []journal.RollUp) error {
 	return nil
 }
 
-// rollUpFinished writes finishes; $targets is the merged rows.
+// rollUpFinished writes finishes; $targets is the merged rows. Each row finds its target's id by the key
+// first: joined by path the planner would search all targets of the pipeline for each row.
 const rollUpFinished = `UPDATE target t SET
 		current = greatest(t.current, p.deployment), highest = greatest(t.highest, p.highest),
 		revision = CASE WHEN p.deployment >= t.current THEN p.revision ELSE t.revision END,
 		finished_at = CASE WHEN p.deployment >= t.current THEN p.at ELSE t.finished_at END
-	FROM $targets AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+	FROM $targets AS p WHERE t.id = (SELECT x.id FROM target x WHERE x.pipeline_id = $1 AND x.path = p.path)`
 
 // rollUpFailed writes failures; $targets is the merged rows.
 const rollUpFailed = `UPDATE target t SET failed = p.deployment, failed_at = p.at
-	FROM $targets AS p WHERE t.pipeline_id = $1 AND t.path = p.path`
+	FROM $targets AS p WHERE t.id = (SELECT x.id FROM target x WHERE x.pipeline_id = $1 AND x.path = p.path)`
 
 // PutStageRun writes the end and the outcome of a deployment's run through a stage. The times of its
 // start and of its first failure are kept, and that it has started a host.

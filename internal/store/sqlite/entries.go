@@ -140,51 +140,24 @@ func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
 	}
 }
 
-// RollUp writes finishes and failures into their targets. current and highest only grow. Several
-// finishes of one target are merged first: an UPDATE ... FROM with two matching rows would take
-// either.
+// RollUp writes finishes and failures into their targets, in the order of the call. current and highest
+// only grow. Each row is one search by its key: of one statement for all rows the planner would make a
+// search of all targets for each row.
 func (t *tx) RollUp(pipelineID int64, targets []journal.RollUp) error {
-	type passed struct {
-		Path                          string
-		Deployment, Revision, Highest int64
-		At                            any
-	}
-	finished, failed := map[string]passed{}, map[string]passed{}
+	var finished, failed [][]any
 	for _, p := range targets {
-		one := passed{p.Target, p.Deployment, p.Revision, p.Revision, micros(p.At)}
 		if p.Failed {
-			failed[p.Target] = one
-			continue
-		}
-		if before, ok := finished[p.Target]; ok {
-			highest := max(before.Highest, one.Highest)
-			if before.Deployment > one.Deployment {
-				one = before
-			}
-			one.Highest = highest
-		}
-		finished[p.Target] = one
-	}
-	for query, some := range map[string]map[string]passed{
-		`UPDATE target SET failed = p.value ->> 'Deployment', failed_at = p.value ->> 'At'
-			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: failed,
-		`UPDATE target SET highest = max(highest, p.value ->> 'Highest'), current = max(current, p.value ->> 'Deployment'),
-			revision = iif(p.value ->> 'Deployment' >= current, p.value ->> 'Revision', revision),
-			finished_at = iif(p.value ->> 'Deployment' >= current, p.value ->> 'At', finished_at)
-			FROM json_each(?2) p WHERE pipeline_id = ?1 AND target.path = p.value ->> 'Path'`: finished,
-	} {
-		if len(some) == 0 {
-			continue
-		}
-		values, err := list(slices.Collect(maps.Values(some)))
-		if err != nil {
-			return err
-		}
-		if _, err := t.exec(query, pipelineID, values); err != nil {
-			return err
+			failed = append(failed, []any{pipelineID, p.Target, p.Deployment, micros(p.At)})
+		} else {
+			finished = append(finished, []any{pipelineID, p.Target, p.Deployment, micros(p.At), p.Revision})
 		}
 	}
-	return nil
+	if err := t.each(`UPDATE target SET failed = ?3, failed_at = ?4 WHERE pipeline_id = ?1 AND path = ?2`, failed); err != nil {
+		return err
+	}
+	return t.each(`UPDATE target SET highest = max(highest, ?5), current = max(current, ?3),
+		revision = iif(?3 >= current, ?5, revision), finished_at = iif(?3 >= current, ?4, finished_at)
+		WHERE pipeline_id = ?1 AND path = ?2`, finished)
 }
 
 // PutStageRun writes the end and the outcome of a deployment's run through a stage. The times of its
@@ -237,18 +210,15 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 // PutResources writes what runs where. The last call wins: under the lock of the head entries come in
 // their order, and no deployment starts a resource that one of a higher rank has started.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
-	for _, r := range resources {
-		_, err := t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
-				revision = excluded.revision, at = excluded.at,
-				finished = CASE WHEN pipeline_id = excluded.pipeline_id AND excluded.finished = 0 THEN finished ELSE excluded.finished END`,
-			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
-		if err != nil {
-			return err
-		}
+	values := make([][]any, len(resources))
+	for i, r := range resources {
+		values[i] = []any{r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At)}
 	}
-	return nil
+	return t.each(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
+			revision = excluded.revision, at = excluded.at,
+			finished = CASE WHEN pipeline_id = excluded.pipeline_id AND excluded.finished = 0 THEN finished ELSE excluded.finished END`, values)
 }
 
 // Resources lists what runs where, by pipeline; "" lists all.

@@ -18,8 +18,8 @@ import (
 // and token use to run statements and to convert values.
 
 // tx is one transaction on one connection. The database/sql driver compiles a statement each time
-// it runs, so work on many rows is one statement: lists are passed as JSON (list, idList) and many
-// rows as one INSERT.
+// it runs, so work on many rows is one statement: lists are passed as JSON (list, idList), many new
+// rows as one INSERT, and rows that are each searched for go through each.
 type tx struct {
 	ctx    context.Context
 	driver *Driver
@@ -62,6 +62,27 @@ func (t *tx) exec(query string, args ...any) (int, error) {
 	}
 	n, err := done.RowsAffected()
 	return int(n), err
+}
+
+// each runs a statement once for each row of arguments. It compiles the statement once.
+func (t *tx) each(query string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	statement, err := t.conn.PrepareContext(t.ctx, query)
+	if err != nil {
+		return t.driver.explain("write", err)
+	}
+	defer func() { _ = statement.Close() }() // nothing depends on it
+	for _, args := range rows {
+		if err := t.check(query, args); err != nil {
+			return err
+		}
+		if _, err := statement.ExecContext(t.ctx, args...); err != nil {
+			return t.driver.explain("write", err)
+		}
+	}
+	return nil
 }
 
 // query runs a statement and returns its rows.

@@ -85,10 +85,17 @@ func (a *archive) visitOnly(see func(entry, io.Reader) error) error {
 	return see(e, a.file)
 }
 
+// visitTar requires the blocks of zeros that end an archive: package tar takes one that was cut off
+// between two entries for a whole one, and its release would lack files.
 func visitTar(r io.Reader, see func(entry, io.Reader) error) error {
-	files := tar.NewReader(r)
+	counted := &counter{r: r}
+	files := tar.NewReader(counted)
 	for {
-		header, err := files.Next()
+		counted.bytes = 0
+		header, err := files.Next() // nothing of the entry before is left but its padding
+		if errors.Is(err, io.EOF) && counted.bytes < tarBlock {
+			return errors.New("the archive is cut off, its end is missing: build it again")
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -99,13 +106,30 @@ func visitTar(r io.Reader, see func(entry, io.Reader) error) error {
 		if err != nil {
 			return err
 		}
-		if !keep {
-			continue
+		if keep {
+			if err := see(e, files); err != nil {
+				return err
+			}
 		}
-		if err := see(e, files); err != nil {
-			return err
+		if _, err := io.Copy(io.Discard, files); err != nil {
+			return fmt.Errorf("unpack the archive: %w", err)
 		}
 	}
+}
+
+// tarBlock is the size in bytes of a tar archive's blocks.
+const tarBlock = 512
+
+// counter counts the bytes that are read through it.
+type counter struct {
+	r     io.Reader
+	bytes int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.bytes += int64(n)
+	return n, err
 }
 
 func tarEntry(h *tar.Header) (e entry, keep bool, err error) {

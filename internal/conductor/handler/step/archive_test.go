@@ -168,6 +168,23 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 	}
 }
 
+func TestTarWithoutItsEndIsRefused(t *testing.T) {
+	t.Parallel()
+	whole := tarOf(t, tar.Header{Name: "a", Size: 3}, tar.Header{Name: "b", Size: 2000}, tar.Header{Name: "c"})
+	end := len(whole) - 1024 // two blocks of zeros end an archive
+	for size := 0; size < end+512; size += 128 {
+		if _, err := manifestOf(archiveOf(t, "a.tar", whole[:size])); err == nil {
+			t.Errorf("the first %d bytes of %d are taken for an archive", size, len(whole))
+		}
+	}
+	if _, err := manifestOf(archiveOf(t, "a.tar", whole[:end+512])); err != nil {
+		t.Errorf("one block of zeros, which other programs take for the end: %v", err)
+	}
+	if _, err := manifestOf(archiveOf(t, "a.tar", whole[:end])); err == nil || !strings.Contains(err.Error(), "the archive is cut off") {
+		t.Errorf("cut off between entries and end: %v", err)
+	}
+}
+
 func TestLinksThatStayInsideAreKept(t *testing.T) {
 	t.Parallel()
 	m, err := manifestOf(archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a/b/file", Size: 1}, tar.Header{Name: `odd\name`, Size: 1}, tar.Header{Name: "FILE", Size: 1}, tar.Header{Name: "file", Size: 1},

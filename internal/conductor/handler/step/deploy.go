@@ -209,7 +209,7 @@ func (t *attempt) environment() (map[string]string, error) {
 	}
 	t.secrets = make(secret.Values, len(t.Service.Secrets))
 	for _, name := range slices.Sorted(maps.Keys(t.Service.Secrets)) {
-		value, err := t.secret(name, t.Service.Secrets[name])
+		value, err := t.config.secret(name, t.Service.Secrets[name])
 		if err != nil {
 			return nil, err
 		}
@@ -225,9 +225,9 @@ func writeHook(b *strings.Builder, name string, argv []string) {
 }
 
 // secret reads a secret's file; one line end at its end is not part of it.
-func (t *attempt) secret(name, file string) (string, error) {
+func (h *Hosts) secret(name, file string) (string, error) {
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(t.config.Dir, file)
+		file = filepath.Join(h.Dir, file)
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -235,7 +235,7 @@ retire() { # the supervisor was asked to stop
 }
 shorten() { [ ! -f "$1" ] || [ "$(wc -c <"$1")" -le "$2" ] || { tail -c "$2" "$1" >"$1.new"; cat "$1.new" >"$1"; rm -f "$1.new"; }; } # FILE BYTES: its end stays, in place
 trim() { # keeps the log below 8 MiB and log.1 below 64 MiB as long as the supervisor lives, whose id is the name
-	while shorten .waybill/log.1 67108864; sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { tail -c 67108864 .waybill/log >.waybill/log.1; : >.waybill/log; }; done
+	while shorten .waybill/log.1 67108864; sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { tail -c 67108864 .waybill/log >.waybill/log.1; true >.waybill/log; }; done
 }
 start() { # RELEASE
 	rm -f .waybill/state # the numbers of one that was killed mean nothing
@@ -274,7 +274,7 @@ point() { # LINK RELEASE: by renaming a fresh link; without a release it goes
 	replace ".waybill/$1.new" "$1"
 }
 bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code; the last MiB of its output stays
-	output=$PWD/$1 && shift && : >"$output" || die 73 "write $output"
+	output=$PWD/$1 && shift && true >"$output" || die 73 "write $output"
 	(cd "releases/$release" && own "$@") </dev/null >>"$output" 2>&1 9>&- &
 	child=$!
 	guard "$child" >/dev/null 2>&1 </dev/null &
@@ -283,7 +283,7 @@ bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets 
 }
 guard() { # GROUP: ends it at the limit, empties an output of 64 MiB; holds the lock meanwhile, even when this program is killed
 	while kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null; do
-		[ "$(wc -c <"$output")" -lt 67108864 ] || : >"$output"
+		[ "$(wc -c <"$output")" -lt 67108864 ] || true >"$output"
 		[ "$limit" -gt 0 ] || finish "$1"
 		sleep 1 9>&-; limit=$((limit - 1))
 	done
@@ -435,6 +435,8 @@ restart() { # the service of the current release, with the unit that it has, as 
 	status=0) return ;; # the answer to an earlier attempt was lost
 	status=70) action='' && die 70 "$(sed -n 's/^text=//p' "$result")" ;;
 	esac
+	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || [ "$their_ledger" = "$ledger" ] ||
+		die 65 "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
 	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
 	release=$(target current) && grep -q '^service() {' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
 	wanted=$(digest ".waybill/units/$release") && halt && start "$release"

@@ -62,6 +62,10 @@ func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 			t.Errorf("%+v, before %+v", s, before)
 		}
 		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "taken over by ana of another ledger was here")
+		w.wantOutcome(w.restart(t.Context(), 3, "restart"), action.Fatal, "taken over by ana of another ledger was here", "--take-over")
+		if s := w.state(); s.Service != before.Service {
+			t.Errorf("the old log has restarted the service: %+v, before %+v", s, before)
+		}
 		w.handler.config.LedgerID = "ledger-2"
 		w.ship(1)
 		if s := w.state(); s.Deployment != "greeter#1" || s.Running != w.release(1) || s.Rank != 1 {

@@ -41,7 +41,7 @@ func ParseLogPlace(text string) (p LogPlace, err error) {
 
 // ServiceLog is a part of what a service on a host has printed.
 type ServiceLog struct {
-	Text []byte   // as the service printed it, control characters too; not necessarily UTF-8
+	Text []byte   // as the service printed it, but for its secrets: control characters too; not necessarily UTF-8
 	Cut  bool     // earlier lines are left out
 	Next LogPlace // where Text ends
 	More bool     // what follows Text was already there
@@ -54,10 +54,13 @@ const logLine = `cd "$1/.waybill" 2>/dev/null || exit 66
 for log in log.1 log; do
 	[ ! -e "$log" ] || [ -f "$log" ] || { echo "$log is not a regular file" >&2; exit 73; }
 done
-[ -f log ] || log=log.1
-[ -f "$log" ] || exit 66
-number() { set -- $(ls -i "$log") && echo "$1"; }
-file=$(number) && size=$(($(wc -c <"$log"))) || exit 73
+[ -f log ] || [ -f log.1 ] || exit 66
+number() { set -- $(ls -i "$log") && [ "${1:-}" ] && echo "$1"; }
+for log in log log.1 ''; do # log may be moved to log.1 at any moment
+	file=$(number) && size=$(wc -c <"$log") && break
+done 2>/dev/null
+[ "$log" ] || { echo "the log cannot be read" >&2; exit 73; }
+size=$((size))
 if [ "$3" = 0 ]; then
 	echo "$file $size"
 	{ [ "$log" = log.1 ] || cat log.1; head -c "$size" "$log"; } 2>/dev/null | tail -c "$2"
@@ -70,13 +73,13 @@ else
 	tail -c "+$(($4 + 1))" log.1 2>/dev/null | tail -c "$2"
 fi`
 
-// ReadLog reads what a service on a host has printed. known is false when no service was ever started
-// there, or this process cannot reach the host.
-func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service string, q LogQuery) (log ServiceLog, known bool, err error) {
+// ReadLog reads what a service on a host has printed, with marks in the place of the service's secrets. known is false
+// when no service was ever started there, or this process cannot reach the host.
+func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service *pipeline.Service, q LogQuery) (log ServiceLog, known bool, err error) {
 	if at.Host.Remote() && h.SSH == nil {
 		return ServiceLog{}, false, nil
 	}
-	host, folder, err := h.connect(at, service)
+	host, folder, err := h.connect(at, service.Name)
 	if err != nil {
 		return ServiceLog{}, false, err
 	}
@@ -94,11 +97,14 @@ func (h *Hosts) ReadLog(ctx context.Context, at pipeline.Place, service string, 
 	case exit == exitAbsent:
 		return ServiceLog{}, false, nil
 	case exit != 0:
-		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %s", service, at.Host.Name, lastLines(reason.String()))
+		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %s", service.Name, at.Host.Name, lastLines(reason.String()))
 	}
 	log, err = q.readAnswer(out.Bytes())
 	if err != nil {
-		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %w", service, at.Host.Name, err)
+		return ServiceLog{}, false, fault.New(fault.Unavailable, "read what service %s printed on host %s: %w", service.Name, at.Host.Name, err)
+	}
+	if secrets := h.secretsOf(service); len(secrets) > 0 {
+		log.Text = []byte(secrets.Redactor().Text(string(log.Text)))
 	}
 	return log, true, nil
 }

@@ -20,7 +20,7 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	dir := filepath.Join(home, "hosts", "oak", "greeter", ".waybill")
 	read := func(most int64) (string, bool, bool) {
 		t.Helper()
-		log, known, err := hosts.ReadLog(t.Context(), at, "greeter", LogQuery{Most: most})
+		log, known, err := hosts.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: most})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 		}
 	}
 	far := pipeline.Place{Host: &pipeline.Host{Name: "far", URL: "ssh://ana@far:22"}}
-	if _, known, err := hosts.ReadLog(t.Context(), far, "greeter", LogQuery{Most: 100}); known || err != nil {
+	if _, known, err := hosts.ReadLog(t.Context(), far, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 100}); known || err != nil {
 		t.Errorf("a host elsewhere: %v, %v", known, err)
 	}
 	// What a service puts in its place is not waited for.
@@ -55,7 +55,7 @@ func TestTheEndOfAServicesLogIsRead(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "log"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := hosts.ReadLog(t.Context(), at, "greeter", LogQuery{Most: 100}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, _, err := hosts.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 100}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
 }
@@ -82,7 +82,7 @@ func TestALogIsFollowed(t *testing.T) {
 		var place LogPlace
 		want := func(when, text string, more bool) {
 			t.Helper()
-			log, known, err := w.handler.config.ReadLog(t.Context(), at, "greeter", LogQuery{Most: 12, After: place, Whole: true})
+			log, known, err := w.handler.config.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 12, After: place, Whole: true})
 			if err != nil || !known || string(log.Text) != text || log.More != more {
 				t.Fatalf("%s: %q, more %v, known %v, %v; want %q, %v", when, log.Text, log.More, known, err, text, more)
 			}

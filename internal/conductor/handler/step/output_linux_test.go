@@ -89,3 +89,17 @@ func TestTheOutputOfAProgramIsBoundedWhileItRuns(t *testing.T) {
 	w.done(1, "host-loud")
 	w.wantEnd(".waybill/output", len("emptied\n"), "emptied\n")
 }
+
+// TestOutputThatCannotBeWrittenIsNamed: a shell ends without a word of the host program when the redirection of a special
+// built-in fails.
+func TestOutputThatCannotBeWrittenIsNamed(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.own = []pipeline.Step{{Name: "warm", Event: "host-warm", Run: []string{"true"}}}
+		w.revise(1, forever)
+		w.ship(1)
+		if err := os.Mkdir(filepath.Join(w.dir, ".waybill", "output"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.wantOutcome(w.do(t.Context(), 1, "host-warm"), action.Fatal, "write "+w.dir+"/.waybill/output")
+	})
+}

@@ -3,6 +3,7 @@ package step
 import (
 	"maps"
 
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/secret"
 )
 
@@ -23,12 +24,18 @@ func (t *attempt) redact(err error) error {
 	if err == nil || len(t.Service.Secrets) == 0 {
 		return err
 	}
-	values := make(secret.Values, len(t.Service.Secrets))
-	for name, file := range t.Service.Secrets {
-		if value, readErr := t.secret(name, file); readErr == nil {
+	values := t.config.secretsOf(&t.Service)
+	maps.Copy(values, t.secrets)
+	return redacted{err, values.Redactor().Text(err.Error())}
+}
+
+// secretsOf returns the secrets of a service whose files can be read here, as they are now.
+func (h *Hosts) secretsOf(service *pipeline.Service) secret.Values {
+	values := make(secret.Values, len(service.Secrets))
+	for name, file := range service.Secrets {
+		if value, err := h.secret(name, file); err == nil {
 			values[name] = value
 		}
 	}
-	maps.Copy(values, t.secrets)
-	return redacted{err, values.Redactor().Text(err.Error())}
+	return values
 }

@@ -43,6 +43,12 @@ func TestErrorsOfAHostHoldNoSecret(t *testing.T) {
 		check("a service that does not start", w.do(t.Context(), 2, pipeline.HostDeployed))
 
 		write(filepath.Join(w.dir, "die"), "")
+		d := w.definition()
+		at, _ := d.Place("greeter/beta/all/oak")
+		log, known, err := w.handler.config.ReadLog(t.Context(), at, &w.service, LogQuery{Most: 1000})
+		if text := string(log.Text); err != nil || !known || strings.Contains(text, "hunter") || !strings.Contains(text, "[secret:PASSWORD]") {
+			t.Errorf("its log: %q, %t, %v", log.Text, known, err)
+		}
 		check("a restart", w.restart(t.Context(), 1, "restart"))
 
 		w.service.Before = []string{"sh", "-c", "cat ../../said; exit 1"}

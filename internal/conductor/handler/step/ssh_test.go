@@ -65,7 +65,7 @@ func TestServicesAreInTheHomeOfTheAccount(t *testing.T) {
 	}
 	d := w.definition()
 	at, _ := d.Place("greeter/beta/all/oak")
-	log, known, err := w.handler.config.ReadLog(t.Context(), at, "greeter", LogQuery{Most: 1000})
+	log, known, err := w.handler.config.ReadLog(t.Context(), at, &pipeline.Service{Name: "greeter"}, LogQuery{Most: 1000})
 	if !known || err != nil || !strings.Contains(string(log.Text), "in "+account+"/waybill/greeter/releases/") {
 		t.Errorf("log %q, %v, %v", log.Text, known, err)
 	}

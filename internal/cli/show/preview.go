@@ -1,0 +1,78 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// CommandPreview returns what a command on a deployment would do.
+func CommandPreview(ref server.Ref, p server.CommandPreview) []string {
+	what := p.Kind
+	if _, below, found := strings.Cut(p.Target, "/"); found {
+		what += " of " + below
+	}
+	if p.Event != "" {
+		what += " " + p.Event
+	}
+	first := fmt.Sprintf("%s: %s would be recorded", ref, what)
+	verb := map[string]string{"skip": "left out", "retry": "tried again"}[p.Kind]
+	if verb == "" || len(p.Steps) == 0 {
+		return []string{first}
+	}
+	var t table
+	for _, step := range p.Steps {
+		_, below, _ := strings.Cut(step.Target, "/")
+		t.add("  "+below, server.StepName(step.Event), string(step.State))
+	}
+	return append([]string{fmt.Sprintf("%s; %s would be %s", first, Count(len(p.Steps), "step"), verb)}, t.lines()...)
+}
+
+// RollbackPreview returns what a rollback or a catch-up of a pipeline would do.
+func RollbackPreview(name string, p server.RollbackPreview) []string {
+	lines := []string{fmt.Sprintf("%s would get revision %s", Count(len(p.Hosts), "host"), p.Revision)}
+	if p.Undoes != 0 {
+		lines[0] = fmt.Sprintf("%s#%d would be undone: %s", name, p.Undoes, lines[0])
+	}
+	var t table
+	for _, host := range p.Hosts {
+		_, below, _ := strings.Cut(host.Target, "/")
+		runs := "runs nothing"
+		if host.Runs != nil {
+			runs = fmt.Sprintf("runs %s of %s#%d", host.Runs.Label, name, host.Runs.Deployment)
+		}
+		t.add("  "+below, runs)
+	}
+	lines = append(lines, t.lines()...)
+	if p.Cancels {
+		lines = append(lines, fmt.Sprintf("%s#%d would be canceled", name, p.Undoes))
+	}
+	if p.Rejects {
+		lines = append(lines, fmt.Sprintf("revision %s would be rejected", p.Undone))
+	}
+	for _, number := range p.Holds {
+		lines = append(lines, fmt.Sprintf("%s#%d would be held", name, number))
+	}
+	return lines
+}
+
+// DeployPreview returns what a deployment of a registered revision would do.
+func DeployPreview(p server.DeployPreview) []string {
+	lines := []string{fmt.Sprintf("revision %s would be deployed by definition %d", p.Revision, p.Version)}
+	var t table
+	for _, stage := range p.Stages {
+		has := "nothing has finished it"
+		if stage.Current != nil {
+			has = "has " + stage.Current.Label
+		}
+		if stage.Newer {
+			has += ", which is newer"
+		}
+		if stage.Waits {
+			has += "; waits for approval or a window"
+		}
+		t.add("  "+stage.Stage, has)
+	}
+	return append(lines, t.lines()...)
+}

@@ -1,0 +1,132 @@
+// Command mutation switches off the rules of the pipeline engine, one in each test build, and runs the
+// engine's tests: some test must fail. A rule that no test misses could be lost unseen.
+//
+//	go run ./test/mutation [-only TEXT]
+//
+// Exit status 1 says that a mutation survived, 2 that one could not be tested or a flag is wrong.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// engine is the package under test, from the root of the repository.
+const engine = "internal/pipeline"
+
+// limit bounds one test run. A run that meets it says nothing of the rule.
+const limit = 10 * time.Minute
+
+func main() {
+	only := flag.String("only", "", "run the mutations whose rule contains this text")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, *only))
+}
+
+// run tests every mutation whose rule contains a text, and returns the exit status.
+func run(ctx context.Context, only string) int {
+	survived, tried := 0, 0
+	for _, m := range mutations {
+		if !strings.Contains(m.rule, only) {
+			continue
+		}
+		tried++
+		begin := time.Now()
+		test, err := m.test(ctx)
+		took := time.Since(begin).Round(time.Second)
+		switch {
+		case err != nil:
+			fmt.Fprintf(os.Stderr, "%s: %v\n", m.rule, err)
+			return 2
+		case test == "":
+			survived++
+			fmt.Printf("SURVIVED  %s (%s)\n", m.rule, took)
+		default:
+			fmt.Printf("caught    %s by %s (%s)\n", m.rule, test, took)
+		}
+	}
+	fmt.Printf("%d mutations, %d survived\n", tried, survived)
+	if tried == 0 || survived > 0 {
+		return 1
+	}
+	return 0
+}
+
+// test runs the engine's tests with the mutation, and returns the name of a test that fails; "" if
+// none does. The tree stays as it is, because the mutated file is an overlay of the build.
+func (m mutation) test(ctx context.Context) (string, error) {
+	dir, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := m.overlay(dir)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the test run does not end"))
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout", limit.String(), "./"+engine,
+		"-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	out, err := command.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err == nil:
+		return "", nil
+	case bytes.Contains(out, []byte("[build failed]")):
+		return "", fmt.Errorf("build: %s", out)
+	case bytes.Contains(out, []byte("panic: test timed out")):
+		return "", fmt.Errorf("the tests take longer than %s", limit)
+	}
+	return failed(string(out)), nil
+}
+
+// overlay writes the mutated file and the description of the overlay to a folder, and returns the
+// path of the description.
+func (m mutation) overlay(dir string) (string, error) {
+	text, err := m.apply()
+	if err != nil {
+		return "", err
+	}
+	mutated, description := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(mutated, text, 0o600); err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(m.path())
+	if err != nil {
+		return "", err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
+	if err != nil {
+		return "", err
+	}
+	return description, os.WriteFile(description, replace, 0o600)
+}
+
+// failed returns the name of the first test that an output of go test says has failed.
+func failed(out string) string {
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
+			return strings.Fields(name)[0]
+		}
+	}
+	return "a crash"
+}

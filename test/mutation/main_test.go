@@ -1,0 +1,27 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"testing"
+)
+
+// TestMutationsFollowTheEngine: each mutation has its one place in the engine, and changes it to something that parses.
+func TestMutationsFollowTheEngine(t *testing.T) {
+	t.Chdir("../..")
+	rules := map[string]bool{}
+	for _, m := range mutations {
+		if rules[m.rule] {
+			t.Errorf("the rule %q is there twice", m.rule)
+		}
+		rules[m.rule] = true
+		text, err := m.apply()
+		if err != nil {
+			t.Errorf("%s: %v", m.rule, err)
+			continue
+		}
+		if _, err := parser.ParseFile(token.NewFileSet(), m.file, text, 0); err != nil {
+			t.Errorf("%s: %v", m.rule, err)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+)
+
+// mutation is one rule of docs/design/deployments.md switched off, or turned around, by a change of
+// one place in the engine.
+type mutation struct {
+	rule     string
+	file     string // of the engine's package
+	from, to string // from occurs once in the file
+}
+
+// path returns the mutation's file, from the root of the repository.
+func (m mutation) path() string { return path.Join(engine, m.file) }
+
+// apply returns the mutated file. It fails if the place is missing or not the only one of its kind, so
+// that the table follows the engine.
+func (m mutation) apply() ([]byte, error) {
+	text, err := os.ReadFile(m.path())
+	if err != nil {
+		return nil, err
+	}
+	if n := strings.Count(string(text), m.from); n != 1 {
+		return nil, fmt.Errorf("%s has %d places %q, want 1", m.path(), n, m.from)
+	}
+	return []byte(strings.Replace(string(text), m.from, m.to, 1)), nil
+}
+
+// mutations are in the order of the conditions of a pass, then by file.
+var mutations = []mutation{
+	{"1: an ended deployment claims nothing", "condition.go", "if t.status != StatusActive {", "if false {"},
+	{"1: a hold keeps back", "condition.go", "held {\n\t\treturn block{why: isHeld}", "held && false {\n\t\treturn block{why: isHeld}"},
+	{"3: a live step is not claimed twice", "condition.go", "case t.is(n, claimed):", "case false:"},
+	{"3: a failed step waits for its retry", "condition.go", "case t.is(n, failed):", "case false:"},
+	{"3: a failure stops its stage", "condition.go", "case stage >= 0 && t.isStopped(stage):", "case false && t.isStopped(stage):"},
+	{"4: an artifact is registered first", "condition.go", "at.kind != artifactStep ||", "true || at.kind != artifactStep ||"},
+	{"5: a batch has one holder", "condition.go", "case held && b.id != without:", "case false && b.id != without:"},
+	{"5: strict order", "condition.go", "if t.plan.def.Order != Strict {", "if true {"},
+	{"5: held deployments keep no other out (R19)", "condition.go", "older.heldAt(theirs.stages[0]); !held {", "older.heldAt(theirs.stages[0]); !held || true {"},
+	{"5: queue latest", "condition.go", "if e.queueOf(t, b) == Latest && without == \"\" {", "if false {"},
+	{"5: the queue is that of the version in force", "condition.go", "if t.plan != e.plans[e.version] {", "if false {"},
+	{"6: one live action per resource", "condition.go", "e.busy[host.resource]; busy {", "e.busy[host.resource]; busy && false {"},
+	{"7: maxParallel", "condition.go", "in >= limit {", "in > limit {"},
+	{"7: a share of the hosts is rounded up", "condition.go", ".MaxParallel.Of(t.size(group), true)", ".MaxParallel.Of(t.size(group), false)"},
+	{"8: a freeze", "admission.go", "if e.freeze.isInForce(now) {", "if false {"},
+	{"8: a window", "admission.go", "windows.At(now); !o.Open {", "windows.At(now); !o.Open && false {"},
+	{"8: an approval", "admission.go", "if !t.isApproved(at.stage) {", "if false {"},
+	{"8: a rollback asks neither windows nor approvals", "admission.go", "if t.undoes != nil {", "if false {"},
+	{"a start supersedes what is older (R20)", "pass.go", "range p.e.behind(t, host.resource) {", "range p.e.behind(t, host.resource)[:0] {"},
+	{"queue latest supersedes the waiters", "pass.go", "if len(entered) == 0 {", "if true {"},
+	{"a build is not run for artifacts that are there", "pass.go", "if !p.e.hasArtifacts(t, t.plan.nodes[n].stage) {", "if true {"},
+	{"an event keeps its definition (R26)", "pass.go", "version, plan, at := p.e.versionOf(t, n)", "version, plan, at := t.version, t.plan, n"},
+	{"a retried deployment is superseded where it was overtaken", "failure.go", "if t.outranked {", "if false {"},
+	{"maxFailed", "failure.go", "t.tolerated[group.path] >= limit {", "t.tolerated[group.path] > limit {"},
+	{"stage-failed comes when the stage is drained", "failure.go", "t.noted[stage.path] || !t.isDrained(int32(s)) {", "t.noted[stage.path] {"},
+	{"onFailure: rollback", "failure.go", "t.plan.def.Stages[s].OnFailure == RollBack {", "false {"},
+	{"a deployment fails when nothing is live", "failure.go", "len(t.live) > 0 || t.status", "t.status"},
+	{"another branch keeps a deployment active", "failure.go", "s < 0 || !t.isStopped(s) {", "false && !t.isStopped(s) {"},
+	{"a canceled deployment's test is canceled at once", "failure.go", "(name.event == HostTested ||", "(false ||"},
+	{"a stopped stage is drained", "failure.go", "t.isElided(n), t.isStopped(t.plan.nodes[n].stage):", "t.isElided(n):"},
+	{"a batch is released when it is drained", "batch.go", "if t.liveIn(b) > 0 {", "if false {"},
+	{"a failure under release gives the batch up (R18)", "batch.go", " || t.failedUnderRelease(b)", ""},
+	{"a deployment locked out gives inner batches up", "batch.go", " || e.isLockedOut(t, b)", ""},
+	{"a batch releases those inside it", "batch.go", "nested(inner, b) {", "false && nested(inner, b) {"},
+	{"a new region goes to the oldest inside", "batch.go", "(oldest == nil || t.isOlder(oldest)) {", "oldest == nil {"},
+	{"a rollback that failed is not rolled back", "rollback.go", "case undone.undoes != nil && (", "case false && ("},
+	{"a rollback brings back no rejected revision", "rollback.go", "t.revision >= before || t.rejected != nil {", "t.revision >= before {"},
+	{"a rollback brings back an older revision", "rollback.go", "t.revision >= before ||", "t.revision == before ||"},
+	{"a rollback leaves hosts that have the artifact", "rollback.go", "|| digest != \"\" && digest ==", "|| false && digest =="},
+	{"a rollback rejects what it undoes", "rollback.go", "if undone.rejected == nil {", "if false {"},
+	{"a rollback cancels what it undoes", "rollback.go", "if undone.status == StatusActive {", "if false {"},
+	{"a rollback holds what is older than it", "rollback.go", "e.holdBehind(other, t)\n", ""},
+	{"a rollback holds no newer revision", "rollback.go", " || t.revision > rollback.knew {", " {"},
+	{"a catch-up brings no rejected revision", "catchup.go", "if current == nil || current.rejected != nil {", "if current == nil {"},
+	{"an introduced step meets what was claimed", "introduce.go", "l.walk.is(s, complete|claimed):", "l.walk.is(s, complete):"},
+	{"a step introduced is left out where it is late (R15)", "introduce.go", "if n := met[i.event]; n >= 0 {", "if n := met[i.event]; n >= 0 && false {"},
+	{"a joining host that a newer deployment started is left out", "introduce.go", "if !t.isBehind(e.started[host.resource]) {", "if true {"},
+	{"an architecture is not built for an older revision", "introduce.go", "introduced{p, !labels[artifactLabel(p.event)]}", "introduced{p, false}"},
+	{"a chain keeps its order while a deployment is inside", "refuse.go", "\t\t\t\tr.chain(t, i)\n", ""},
+	{"hosts keep their waves while a deployment is inside", "refuse.go", "\t\t\t\tr.waves(t, int32(i))\n", ""},
+	{"hosts keep their address while a deployment is inside", "refuse.go", "\t\t\t\tr.hosts(t, int32(i))\n", ""},
+	{"a retry does not go over a newer deployment (R25)", "command.go", "held && t.isOlder(h.deployment) && t.isInside(b) {", "held && false && t.isOlder(h.deployment) && t.isInside(b) {"},
+	{"a running step is not skipped", "command.go", "case t.is(n, claimed):", "case false:"},
+	{"a failed deployment that was overtaken is only canceled", "command.go", "newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {", "newer := e.outranks(t); newer != nil && false {"},
+	{"a rejected revision is not retried", "command.go", "if t.rejected != nil {", "if false {"},
+}
