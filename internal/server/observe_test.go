@@ -97,7 +97,7 @@ func TestViewsShowWhatWasObserved(t *testing.T) {
 // An ssh host answers which release it has, also where Waybill starts no service.
 func TestAnSSHHostDriftsByItsAnswer(t *testing.T) {
 	t.Parallel()
-	for manager, states := range map[string][2]string{managerProcess: {ServiceUp, ServiceUnknown}, "none": {"", ServiceUnknown}} {
+	for manager, states := range map[string][2]string{pipeline.ManagerProcess: {ServiceUp, ServiceUnknown}, "none": {"", ServiceUnknown}} {
 		for _, c := range []struct {
 			name, want string
 			seen       sight
