@@ -29,7 +29,11 @@ func (s *Session) Restart(ctx context.Context, r server.ServiceRestart) (id acti
 		}
 		return id, err
 	}
-	steps := step.New(step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, Log: s.log})
+	ledger, err := s.Ledger.ID(ctx)
+	if err != nil {
+		return id, err
+	}
+	steps := step.New(step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: ledger.String(), Log: s.log})
 	err = s.whileServed(ctx, step.RestartHandler, step.Restarter{Steps: steps}, follow)
 	return id, err
 }

@@ -25,13 +25,13 @@ type TargetRequest struct {
 }
 
 // checkSeen returns fault.Refused if the row that creates a rollback is not about what a person was shown.
-func (r TargetRequest) checkSeen(created pipeline.Entry) error {
+func (want TargetRequest) checkSeen(created pipeline.Entry) error {
 	now, err := undoingOf(created)
 	if err != nil {
 		return err
 	}
-	if r.Undoes != 0 && r.Undoes != now.Undoes || r.Revision != "" && r.Revision != now.Label {
-		return fault.New(fault.Refused, "the rollback would now undo %s and bring back %s", Ref{r.Pipeline, now.Undoes}, now.Label).
+	if want.Undoes != 0 && want.Undoes != now.Undoes || want.Revision != "" && want.Revision != now.Label {
+		return fault.New(fault.Refused, "the rollback would now undo %s and bring back %s", Ref{want.Pipeline, now.Undoes}, now.Label).
 			WithHint("look at what it does, and confirm it again")
 	}
 	return nil

@@ -21,9 +21,9 @@ const systemdLine = `set -eu
 cgroup=$2 dir=$1
 mkdir "$cgroup" && echo $$ >"$cgroup/cgroup.procs"
 exec unshare --mount --pid --fork --cgroup --mount-proc --kill-child sh -eu -c '
-mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system /run/keep /run/units
-mount --bind "$1" /run/keep && mount -t tmpfs tmpfs /tmp && mkdir -p "$1" && mount --move /run/keep "$1"
-umount -l /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t tmpfs run /run && mkdir -p /run/systemd/system /run/keep /run/units
+mount --bind "$1" /run/keep && mount -t tmpfs tmp /tmp && mkdir -p "$1" && mount --move /run/keep "$1"
+umount -l /sys/fs/cgroup && mount -t cgroup2 cgroup /sys/fs/cgroup
 for unit in default basic shutdown exit; do printf "[Unit]\nDefaultDependencies=no\n" >"/run/units/$unit.target"; done
 export HOME="$1/account" XDG_RUNTIME_DIR="$1/run" SYSTEMD_UNIT_PATH="$1/account/.config/systemd/user:/run/units"
 /lib/systemd/systemd --user --log-target=console &
