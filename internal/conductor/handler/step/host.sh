@@ -276,8 +276,7 @@ point() { # LINK RELEASE: by renaming a fresh link; without a release it goes
 bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets code; the last MiB of its output stays
 	output=$PWD/$1 && shift && true >"$output" || die 73 "write $output"
 	(cd "releases/$release" && own "$@") </dev/null >>"$output" 2>&1 9>&- &
-	child=$!
-	guard "$child" >/dev/null 2>&1 </dev/null &
+	child=$!; guard "$child" >/dev/null 2>&1 </dev/null &
 	wait "$child"; code=$?
 	kill -KILL "$!" 2>/dev/null; shorten "$output" 1048576
 }
@@ -435,8 +434,7 @@ restart() { # the service of the current release, with the unit that it has, as 
 	status=0) return ;; # the answer to an earlier attempt was lost
 	status=70) action='' && die 70 "$(sed -n 's/^text=//p' "$result")" ;;
 	esac
-	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || [ "$their_ledger" = "$ledger" ] ||
-		die 65 "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
+	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || [ "$their_ledger" = "$ledger" ] || die 65 "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
 	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
 	release=$(target current) && grep -q '^service() {' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
 	wanted=$(digest ".waybill/units/$release") && halt && start "$release"
