@@ -28,12 +28,12 @@ observed() {
 		ActiveState) unit_state=$value ;;
 		MainPID) run_service=$value ;;
 		NRestarts) run_restarts=$value ;;
-		ExecMainStatus) run_exit=$value ;;
 		esac
 	done <<-END
-		$(ctl show --property=ActiveState,MainPID,NRestarts,ExecMainStatus "$(unit_name)" 2>/dev/null)
+		$(ctl show --property=ActiveState,MainPID,NRestarts "$(unit_name)" 2>/dev/null)
 	END
 	[ ! -s .waybill/started ] || read -r run_started <.waybill/started || :
+	[ ! -s .waybill/exit ] || read -r run_exit <.waybill/exit || : # systemd itself forgets it when the service is started again
 	case $unit_state in active | activating | reloading | deactivating) return 0 ;; esac
 	return 1
 }
@@ -43,7 +43,7 @@ plant() { # RELEASE: systemd starts it now, and when the host starts
 	file=$(unit_file)
 	mkdir -p "${file%/*}" && cp "$program" .waybill/service.sh.new && keep .waybill/service.sh.new .waybill/service.sh || die 73 "make the unit $file"
 	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
-	: >.waybill/started
+	rm -f .waybill/exit && true >.waybill/started || die 73 "write in .waybill"
 	save "$file" <<-END || exit
 		# waybill $PWD $1 $(digest ".waybill/units/$1")
 		[Unit]
@@ -52,6 +52,7 @@ plant() { # RELEASE: systemd starts it now, and when the host starts
 		StartLimitIntervalSec=0
 		[Service]
 		ExecStart=/bin/sh $PWD/.waybill/service.sh $PWD serve release=$1
+		ExecStopPost=/bin/sh -c 'echo \$\$EXIT_STATUS >$PWD/.waybill/exit'
 		StandardOutput=append:$PWD/.waybill/log
 		StandardError=inherit
 		Restart=always
