@@ -412,7 +412,7 @@ func TestChecks(t *testing.T) {
 	} {
 		check.Timeout = timeout
 		w.test = []pipeline.Check{check}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, conductor.ErrAttemptTimeout)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 8*time.Second, conductor.ErrAttemptTimeout)
 		o := w.do(ctx, 1, pipeline.HostTested)
 		cancel()
 		w.wantOutcome(o, action.Retry, want)

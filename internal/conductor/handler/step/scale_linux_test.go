@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/ssh"
 	"github.com/waybill-dev/waybill/internal/ssh/sshtest"
 )
 
@@ -56,6 +58,8 @@ func sshFleet(t *testing.T, w *world, hosts int) (fleet []*sshHost) {
 func TestTwoHundredHostsTakeOneConnectionEach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "/usr/bin:/bin")
+	w.handler.config.SSH = ssh.NewPool(ssh.Config{Dials: 8, Idle: time.Hour, KeepAlive: time.Minute}) // the machine also runs the 200 sshd
+	t.Cleanup(w.handler.config.SSH.Close)
 	w.service = pipeline.Service{Name: "greeter", Manager: "none", Restart: "restart", ConfirmSet: true}
 	w.test = []pipeline.Check{{Run: []string{"grep", "-q", "revision", "data/words.txt"}, Timeout: action.Duration(w.timeout)}}
 	fleet := sshFleet(t, w, 200)
