@@ -69,7 +69,7 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	return s.work(ctx, w, unlock)
 }
 
-// watcher prints a deployment's first line and returns what shows the others.
+// watcher prints a deployment's first line and returns a watcher that prints the rest.
 func (s *shipment) watcher(ctx context.Context, v server.DeploymentView) (*watcher, error) {
 	s.Out.Note("%s", show.Header(v, s.Out.Style))
 	w, err := newWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v))

@@ -156,8 +156,8 @@ func (r *reader) env(inherited map[string]string, n *document.Node, at string) m
 	return out
 }
 
-// environmentName reports whether a service may have a variable of the name, whose kind is env or
-// secret, and adds the fault at n if not.
+// environmentName reports whether a service may have a variable with a name, and adds the fault at n if
+// not. kind is env or secret.
 func (r *reader) environmentName(n *document.Node, at, kind, name string) bool {
 	switch {
 	case !variable.MatchString(name):

@@ -41,7 +41,7 @@ func (d *Deployer) survey(ctx context.Context) {
 }
 
 // start begins passes of the pipelines that need one, as many as may be under way at a time. Those
-// whose last pass began first come first, so that none waits for ever.
+// whose last pass began first come first, so that none waits forever.
 func (d *Deployer) start(ctx context.Context) {
 	now := time.Now()
 	var due []*held
@@ -102,9 +102,9 @@ func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[ac
 	return p
 }
 
-// nextLook returns when to read the positions again if no event comes first. The death of another
-// instance is no event: while it holds pipelines, it is looked for, and more often while deployments
-// are moving.
+// nextLook returns when to read the positions again if no event comes first. No event
+// announces the death of another instance, so the deployer polls while another instance holds
+// pipelines, and more often while deployments are moving.
 func (d *Deployer) nextLook(now time.Time) time.Time {
 	// With jitter, so that instances that started together do not read together.
 	next := now.Add(loop.Jitter(look))

@@ -19,8 +19,8 @@ type Locked struct {
 	// Definition reads a stored version, such as one that a row of Newer brings into force, in the decider's transaction: a
 	// second one could wait for this one's connection. It returns fault.Corrupt if the version is missing.
 	Definition func(version int) (Version, error)
-	// Owners returns the resources of other pipelines, as Journal.Owners does, none of which changes its owner before the
-	// transaction ends; Define only.
+	// Owners returns the resources of other pipelines, as Journal.Owners does. None changes its owner before the
+	// transaction ends. Set by Define only.
 	Owners func() (map[pipeline.Resource]Owner, error)
 }
 

@@ -206,7 +206,7 @@ func (t *deployment) failedUnderRelease(b batch) bool {
 
 // failedElsewhere reports whether the deployment as a whole has failed, and no failure under `hold`
 // or `rollback` is in the region or in a range around it. An edit may bring back steps there. The
-// deployment must not get the batch: it keeps others out by no policy, and may never come back.
+// deployment must not get the batch: no policy lets it keep the batch, and it may never be retried.
 func (t *deployment) failedElsewhere(b batch) bool {
 	if t.status != StatusFailed {
 		return false

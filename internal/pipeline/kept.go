@@ -75,7 +75,7 @@ type workKey struct {
 	event   string
 }
 
-// changedWork lists the steps of an event of which the next version makes something else than an
+// changedWork lists the steps of an event that do something else in the next version than in an
 // earlier one. It is computed once for each edit.
 func (e *Engine) changedWork(version int, next *Graph, event string) []int32 {
 	key := workKey{version, event}

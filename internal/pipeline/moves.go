@@ -1,9 +1,9 @@
 package pipeline
 
-// moves has where the steps of one graph are on another, and the hosts that only one has. It
-// is computed once for an edit, and used for all deployments.
+// moves maps the steps of one graph to those of another, and lists the hosts that only one graph
+// has. It is computed once for an edit and used for every deployment.
 type moves struct {
-	to, back     []int32 // per step of the one and of the other; -1: it is not there
+	to, back     []int32 // per step of the first and of the second graph; -1: not in the other graph
 	gone         []int32 // steps that only the one has
 	left, joined []int32 // hosts of the one and of the other
 }

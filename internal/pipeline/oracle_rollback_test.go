@@ -73,8 +73,8 @@ func (o *oracle) isCovered(t *oracleDeployment, s stepName) bool {
 	})
 }
 
-// undoing returns what a rollback of a target would be: what it undoes, of which revision it is, and its hosts; false if it is
-// refused.
+// undoing returns the deployment that a rollback of a target would undo, the revision that it would bring back, and its hosts;
+// false if the rollback is refused.
 // With only it concerns the hosts that this deployment was the last to start.
 func (o *oracle) undoing(target string, only *oracleDeployment) (undoes, revision int64, hosts []string, ok bool) {
 	d := o.graphs[o.version].d

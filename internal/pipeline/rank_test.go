@@ -2,7 +2,7 @@ package pipeline
 
 import "testing"
 
-// TestCurrentGoesByRank: an older deployment that was resumed has gone over a rollback, whose number is higher.
+// TestCurrentGoesByRank: a resumed older deployment ranks above a rollback, although the rollback has the higher number.
 func TestCurrentGoesByRank(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, greeter())

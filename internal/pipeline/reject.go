@@ -2,8 +2,8 @@ package pipeline
 
 import "github.com/waybill-dev/waybill/internal/fault"
 
-// A rejected revision is deployed only when it is accepted again: no deployment of it is created or
-// retried, and one that is under way starts nothing new, as if a person held it.
+// A rejected revision is not deployed until it is accepted: its deployments are neither created nor
+// retried, and active ones start nothing new, as if they were held.
 
 // Reject returns the change that rejects a revision. It is refused if the revision is rejected.
 func (e *Engine) Reject(revision int64, label, by, reason string) (Entry, error) {

@@ -11,9 +11,9 @@ import (
 
 // A rollback is a deployment that brings an older revision back. A person asks for it, or the failure
 // of a stage with `onFailure: rollback`, once per failure. It ranks just above the deployment
-// that it undoes, covers only the hosts that differ, and asks neither windows nor approvals. From
-// its creation it holds the batches around its hosts, whoever held them, and deployments of the
-// revisions known then are held at the stages in scope, since they may carry the fault as well.
+// that it undoes, covers only the hosts that differ, and asks neither windows nor approvals. When
+// it is created it takes the batches around its hosts from their holders, and deployments of the
+// revisions known then are held at the stages in scope, since they may have the fault as well.
 
 // KindRollback is the kind of a rollback in the row that creates it.
 const KindRollback = "rollback"

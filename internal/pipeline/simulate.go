@@ -48,14 +48,14 @@ type PlanStep struct {
 	Work       bool
 	Failed     bool `json:"failed,omitempty"`     // the scenario says so
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
-	// Source is what the time of work is known from: host, its median there; step, its median on any
-	// host; definition, for a bake; "" if it is not known. Callers of Simulate set it.
+	// Source is where the expected duration comes from: host, the median on that host; step, the median
+	// on all hosts; definition, for a bake; "" if it is not known. Callers of Simulate set it.
 	Source string `json:"source,omitempty"`
 	// Critical is set for work on the critical path: were it shorter, the end would come sooner.
 	Critical bool `json:"critical,omitempty"`
-	// Reason is why a stage or a part of it starts later than what is before it has ended: approvals
-	// that it needs, whose time counts as nothing, and a window or a freeze that it waits for. Of an
-	// event that is no step it says what happens.
+	// Reason is why a stage or a part of it does not start as soon as its predecessors have ended:
+	// the approvals that it needs, which are assumed to take no time, or a window or a freeze. For
+	// an event that is not a step, Reason describes the event.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -301,7 +301,7 @@ func (e *Engine) newestOf(revision int64) int64 {
 	return 0
 }
 
-// consequences says in words what rows that are no steps mean. Rows without words are not shown.
+// consequences describes the rows that are not steps. A row without a description is not shown.
 var consequences = map[string]string{
 	HostFailureTolerated: "the failure is tolerated",
 	GroupFailed:          "the group fails",

@@ -12,8 +12,8 @@ import (
 // woken, and the next only if that one leaves it free. So a pass costs what changed, however many
 // deployments are in flight.
 //
-// Waking one that can do nothing is harmless. Leaving one asleep that could run a step is what the
-// oracle and the model checker find.
+// Waking a deployment that can do nothing is harmless. The oracle and the model checker find a
+// deployment that sleeps although it could run a step.
 
 // waitKey names what blocks steps: a batch, a resource, the places of a group, an artifact of a
 // revision, or older deployments under order strict.
@@ -47,7 +47,7 @@ type waiters struct {
 	limit int // of a group: the largest number of hosts in flight that a waiter allows
 }
 
-// wakes is who is awake, who waits for what, and what the pass counts of those who sleep.
+// wakes has the deployments that are awake, what each sleeping one waits for, and the counts of its blocked steps.
 type wakes struct {
 	awake    passOrder
 	touched  []*deployment // had a row, or were computed again, since the last pass; also ended ones
@@ -64,7 +64,7 @@ type timer struct {
 	t  *deployment
 }
 
-// sleep is what a deployment keeps about waking.
+// sleep is the part of a deployment's state that concerns waking.
 type sleep struct {
 	awake    bool
 	touched  bool

@@ -2,9 +2,9 @@ package pipeline
 
 import "slices"
 
-// bits is what is known of one step of a deployment. The first four come from the log, and those
-// after them are computed from them; queued is the queue's own. One byte for each step is all that a
-// deployment keeps of a host, since there may be 100,000 hosts.
+// bits is the state of one step of a deployment. The first four are set by the log, the next ones are
+// computed from these, and queued belongs to the queue. A deployment keeps one byte for each step of a
+// host, since there may be 100,000 hosts.
 type bits uint8
 
 const (

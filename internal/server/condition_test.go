@@ -89,7 +89,7 @@ func TestStageViewHasItsConditions(t *testing.T) {
 	want("finished", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped", "bake 10m passed: passed")
 }
 
-// A stage is said to be approved only if somebody has approved it: not if the approval came into the
+// A stage is shown as approved only if a person approved it, not if the approval was added to the
 // definition after the deployment.
 func TestApprovalThatNobodyGaveIsNotShown(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,7 @@ func (s *Service) allPipelines(ctx context.Context) (views []PipelineView, bad [
 }
 
 // askAll asks the hosts of all views, and keeps each answer as it comes. Hosts that did not answer the last time are asked
-// last, so that they hold up no others.
+// last, so that they do not delay the rest.
 func (s *Service) askAll(ctx context.Context, views []PipelineView) {
 	if s.Inspect == nil {
 		return

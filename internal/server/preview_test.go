@@ -41,7 +41,7 @@ func twoRevisions(t *testing.T) *servertest.World {
 	return w
 }
 
-// What the preview of a rollback says is what the rollback does.
+// The rollback does what its preview reported.
 func TestPreviewOfARollbackSaysWhatItDoes(t *testing.T) {
 	t.Parallel()
 	w, ctx := twoRevisions(t), t.Context()

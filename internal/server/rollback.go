@@ -73,7 +73,7 @@ func (s *Service) CatchUp(ctx context.Context, want TargetRequest) (journal.Depl
 	})
 }
 
-// createDecided appends the rows of a deployment that the engine decides on, of which the last creates it.
+// createDecided appends rows that the engine decides on. The last row creates the deployment.
 func (s *Service) createDecided(ctx context.Context, want TargetRequest, decide func(e *pipeline.Engine, target string) ([]pipeline.Entry, error)) (d journal.Deployment, err error) {
 	if _, err := s.readHead(ctx, want.Pipeline); err != nil {
 		return d, err

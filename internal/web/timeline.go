@@ -256,7 +256,7 @@ func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
 const mostTries = 30
 
 // readTries reads the attempts at the first actions of a deployment that have more than one. The
-// rounds of a bake are no attempts.
+// rounds of a bake are not attempts.
 func (p *Pages) readTries(r *http.Request, d server.DeploymentView) (map[action.ID][]server.Try, error) {
 	found := map[action.ID][]server.Try{}
 	for step := range stepsOf(d) {
@@ -310,7 +310,7 @@ func troubleOf(step server.StepRun) (notes []string) {
 	default:
 		notes = append(notes, fmt.Sprintf("%s: retried %d times", step.Name, n))
 	}
-	if server.IsBake(step.Event) { // its rounds are no attempts
+	if server.IsBake(step.Event) { // its rounds are not attempts
 		return notes
 	}
 	if step.Attempt > 1 {

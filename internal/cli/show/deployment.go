@@ -105,7 +105,7 @@ func Standing(v server.DeploymentView, s Style, now time.Time) string {
 		text += ", until " + v.State.Until
 	}
 	switch {
-	case v.State.RolledBackBy != 0: // says it shorter than the rejection, whose reason repeats the failure
+	case v.State.RolledBackBy != 0: // shorter than the rejection, which repeats the failure
 		text += ", " + s.warn("rolled back by "+server.Ref{Pipeline: v.Pipeline, Number: v.State.RolledBackBy}.String())
 	case v.State.Held != "":
 		text += ", " + s.warn("held "+OneLine(v.State.Held))

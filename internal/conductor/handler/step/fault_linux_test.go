@@ -112,8 +112,8 @@ func TestASilentNetworkInTheSwitch(t *testing.T) {
 	}
 }
 
-// TestAHostThatReboots in mid-deploy has lost all processes and no file. Its process ids are those of others now, which
-// nothing may end.
+// TestAHostThatReboots: a reboot during a deploy ends every process and keeps every file. The recorded process ids then belong
+// to other programs, which must not be ended.
 func TestAHostThatReboots(t *testing.T) {
 	t.Parallel()
 	w, s := sshWorld(t)

@@ -306,7 +306,7 @@ func TestHooksSecretsAndSharedFolders(t *testing.T) {
 	})
 }
 
-// TestEnvReachesTheServiceAsItIs, whatever is in a value; no hook and no own step has it, as with secrets.
+// TestEnvReachesTheServiceAsItIs: special characters in a value are kept. Hooks and own steps do not get the variables.
 func TestEnvReachesTheServiceAsItIs(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		value := "it's $HOME \"quoted\" `too` \\ ; & | * ~ #\n\ttwo lines, caf\u00e9\n"

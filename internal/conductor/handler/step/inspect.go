@@ -31,8 +31,8 @@ type State struct {
 }
 
 // Look asks how a service on a host does. It changes nothing that is deployed. known is false when
-// this process cannot reach the host, or nothing was deployed in the folder of a local host: others
-// may have folders of that name. An ssh host without the service has the zero State.
+// this process cannot reach the host, or nothing was deployed in the folder of a local host: another
+// home may have a folder of that name. An ssh host without the service has the zero State.
 func (h *Hosts) Look(ctx context.Context, at pipeline.Place, service string) (state State, known bool, err error) {
 	if at.Host.Remote() && h.SSH == nil {
 		return State{}, false, nil
