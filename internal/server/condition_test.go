@@ -106,3 +106,20 @@ func TestApprovalThatNobodyGaveIsNotShown(t *testing.T) {
 		t.Errorf("conditions %+v", conditions)
 	}
 }
+
+// TestFailureOfABakeIsItsAlarm also when the canceled attempt reports an error of its own.
+func TestFailureOfABakeIsItsAlarm(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, withProd("bake: {for: 1h, every: 1m}"))
+	s.Script.End("prod stage-baked", action.Outcome{Kind: action.Fatal, Error: "host elm: canceled"})
+	s.Script.Hold("prod stage-baked")
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "bakes", func(v server.DeploymentView) bool {
+		return s.client().Command(t.Context(), ref, server.Command{Kind: "alarm", Target: "prod", Reason: "p99 above 2s"}) == nil
+	})
+	view := s.Until(t, ref, "fails", servertest.Ended)
+	if len(view.Failures) != 1 || view.Failures[0].Why != "alarm by ana: p99 above 2s" {
+		t.Errorf("failures: %+v", view.Failures)
+	}
+}

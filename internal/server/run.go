@@ -248,7 +248,7 @@ func (b *runBuilder) stepRun(step pipeline.StepState) StepRun {
 	} else if report != "" && step.State == pipeline.StateClaimed {
 		run.Error = report
 	}
-	if step.State == pipeline.StateFailed && run.Error == "" { // its action has none: an alarm canceled it
+	if step.State == pipeline.StateFailed && (run.Error == "" || run.Status == action.Canceled) { // an alarm canceled it, which its action does not know
 		run.Error = strings.TrimPrefix(step.Reason, "failed: ")
 	}
 	run.Word = stepWord(run)

@@ -130,10 +130,10 @@ func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	return server.Ref{Pipeline: name, Number: done.Deployment.Number}
 }
 
-// Until waits for the deployment to satisfy a condition, for at most 20 s.
+// Until waits for the deployment to satisfy a condition, for at most a minute.
 func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(server.DeploymentView) bool) server.DeploymentView {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	waiter := w.Service.Waiter()
 	for {
@@ -173,7 +173,7 @@ func (s *Script) End(step string, outcome action.Outcome) {
 	s.change(func() { s.ends[step] = outcome })
 }
 
-// Hold keeps attempts at a step running until Release.
+// Hold keeps attempts at a step running until Release. One that is canceled meanwhile ends with the error of its outcome.
 func (s *Script) Hold(step string) { s.change(func() { s.held[step] = true }) }
 
 // Release lets attempts at a step end.
@@ -204,7 +204,7 @@ func (s *Script) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return action.Outcome{Kind: action.Stopped}
+			return action.Outcome{Kind: action.Stopped, Error: outcome.Error}
 		}
 	}
 }
