@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -216,7 +217,7 @@ func TestRunsOfBeforeAreFilledFromTheLog(t *testing.T) {
 	url := pgtest.URL(t)
 	execute(t, url, script(t, "migrations/0001.sql"))
 	execute(t, url, script(t, "testdata/schema1.sql"))
-	execute(t, url, fmt.Sprintf(runsOfBefore, "to_timestamp(10)", "to_timestamp(20)", "to_timestamp(30)"))
+	execute(t, url, fmt.Sprintf(journaltest.RunsOfSchema1, "to_timestamp(10)", "to_timestamp(20)", "to_timestamp(30)"))
 	open(t, url)
 	rows, err := connect(t, url).Query(t.Context(), `SELECT concat_ws('|', h.name, s.deployment, s.stage, coalesce(extract(epoch FROM s.failed_at)::int, 0), s.changed::int)
 		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id ORDER BY h.name, s.deployment, s.stage`)
@@ -227,26 +228,7 @@ func TestRunsOfBeforeAreFilledFromTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"greeter|1|beta|20|1", "greeter|2|beta|0|0", "greeter|2|beta-2|0|1", "other|2|beta|30|0"}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(journaltest.RunsMigrated(), got); diff != "" {
 		t.Errorf("runs after the migration (-want +got):\n%s", diff)
 	}
 }
-
-// runsOfBefore stores runs of stages as schema 1 has them, with entries at three times.
-const runsOfBefore = `INSERT INTO pipeline_head (name) VALUES ('other');
-	INSERT INTO target (pipeline_id, path) SELECT id, name || '/beta' FROM pipeline_head;
-	INSERT INTO target (pipeline_id, path) VALUES (1, 'greeter/beta-2/all/elm');
-	INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision, definition_version, created_at)
-	SELECT t.pipeline_id, n.seq, n.deployment, t.id, n.event, n.occurrence, CASE n.occurrence WHEN 0 THEN 1 ELSE 2 END, 1, 1, n.at
-	FROM (SELECT 11 AS seq, 1 AS deployment, 'greeter/beta/all/oak' AS path, 'host-started' AS event, 0 AS occurrence, %[1]s AS at
-		UNION ALL SELECT 12, 1, 'greeter/beta', 'stage-failed', 1, %[2]s
-		UNION ALL SELECT 13, 1, 'greeter/beta', 'stage-failed', 2, %[3]s
-		UNION ALL SELECT 14, 2, 'greeter/beta-2/all/elm', 'host-started', 0, %[1]s
-		UNION ALL SELECT 15, 2, 'other/beta', 'stage-failed', 1, %[3]s) n
-	JOIN target t ON t.path = n.path;
-	INSERT INTO stage_run (pipeline_id, deployment, stage, revision, started_at, ended_at, outcome)
-	SELECT h.id, n.deployment, n.stage, 1, %[1]s, NULL, ''
-	FROM (SELECT 'greeter' AS name, 1 AS deployment, 'beta' AS stage UNION ALL SELECT 'greeter', 2, 'beta'
-		UNION ALL SELECT 'greeter', 2, 'beta-2' UNION ALL SELECT 'other', 2, 'beta') n
-	JOIN pipeline_head h ON h.name = n.name;`
