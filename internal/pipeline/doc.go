@@ -119,10 +119,11 @@
 // flight.go which hosts count as in flight.
 //
 // What comes next: pass.go decides in the order of deployments, condition.go says whether a step
-// may start and what is in its way, queue.go which steps are worth asking about, wake.go of which
-// deployments, crowd.go which others a start concerns, failure.go what a failed step means for its stage, and decision.go is the answer. admission.go asks whether anything
-// may start now: windows depend on the time, freeze.go and approval.go on people. command.go checks
-// what a person asks for, until.go what lies beyond the stage that a deployment was registered for.
+// may start and what blocks it, queue.go which steps are looked at, wake.go which deployments, and
+// crowd.go which deployments a start supersedes. failure.go decides what a failed step means for its
+// stage; decision.go is the result. admission.go checks whether anything may start now: windows depend
+// on the time, freeze.go and approval.go on people. command.go checks what a person asks for, and
+// until.go how far a deployment goes that was registered for one stage.
 //
 // What an edit does: edit.go compares two versions inside every deployment, difference.go and
 // effect.go say so to people, refuse.go refuses what would move the ground below a deployment,

@@ -15,7 +15,7 @@ func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	if !ok {
 		return nil
 	}
-	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts()}
+	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts(), retry: e.retryCommand(t)}
 	list := make([]StepState, len(t.plan.nodes))
 	for n := range list {
 		list[n] = x.step(int32(n))
@@ -30,6 +30,7 @@ type explanation struct {
 	now        time.Time
 	exclusions []exclusion
 	front      fronts
+	retry      string // the command that lets what has failed run again
 }
 
 // step returns the state of one step. Excluded comes before elided, since it names a cause that
@@ -55,7 +56,7 @@ func (x *explanation) step(n int32) StepState {
 		s.State = StateClaimed
 	case t.is(n, failed):
 		s.State = StateFailed
-		s.Reason, s.Who = "failed: "+t.failures[stepName{s.Target, s.Event}].String(), "waybill deployment retry "+e.label(t)
+		s.Reason, s.Who = "failed: "+t.failures[stepName{s.Target, s.Event}].String(), x.retry
 	default:
 		b := e.check(t, n, x.now)
 		if b.why == runs {
@@ -68,6 +69,18 @@ func (x *explanation) step(n int32) StepState {
 	return s
 }
 
+// retryCommand returns the command that lets the failed steps of a deployment run again: the retry or,
+// before that, accepting its revision. It returns "" if a retry would be refused.
+func (e *Engine) retryCommand(t *deployment) string {
+	switch {
+	case t.status != StatusActive && t.status != StatusFailed || e.outranks(t) != nil:
+		return ""
+	case t.rejected != nil:
+		return fmt.Sprintf("waybill revision accept %s %s", e.pipeline, t.label)
+	}
+	return "waybill deployment retry " + e.label(t)
+}
+
 // reason describes the first condition that fails, and the command or the person that can change
 // it; who is empty when the condition changes by itself.
 func (x *explanation) reason(n int32, b block) (text, who string) {
@@ -77,14 +90,14 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 	case notActive:
 		text = e.label(t) + " is " + string(t.status)
 		if t.status == StatusFailed {
-			who = "waybill deployment retry " + e.label(t)
+			who = x.retry
 		}
 	case isHeld:
 		text, who = x.holdText(n), e.resumeCommand(t, p.nodes[n].stage)
 	case isWaiting:
 		text = "waits for " + p.name(x.front.of(n))
 	case isStopped:
-		text, who = "stopped: "+t.whyStopped(p.nodes[n].stage), "waybill deployment retry "+e.label(t)
+		text, who = "stopped: "+t.whyStopped(p.nodes[n].stage), x.retry
 	case noArtifact, lostArtifact:
 		text = fmt.Sprintf("waits for artifact %s of revision %s", artifactLabel(p.nodes[n].event), t.label)
 		if p.def.Stages[p.nodes[n].stage].Build.External {

@@ -519,25 +519,23 @@ func (p *player) refusal(err error) {
 }
 
 func (p *player) catchUp(words []string) {
-	c := CatchUp{By: "ana", Reason: "joined"}
-	if len(words) > 0 {
-		c.Target = "shop/" + words[0]
-	}
-	rows, err := p.engine.CatchUp(c)
-	if err != nil {
-		p.refusal(err)
-		return
-	}
-	p.fold(rows[0])
-	p.row(rows[0])
+	p.create(p.engine.CatchUp(CatchUp{Target: targetOf(words), By: "ana", Reason: "joined"}))
 }
 
 func (p *player) rollback(words []string) {
-	c := Rollback{By: "ana", Reason: "errors"}
-	if len(words) > 0 {
-		c.Target = "shop/" + words[0]
+	p.create(p.engine.Rollback(Rollback{Target: targetOf(words), By: "ana", Reason: "errors"}))
+}
+
+// targetOf returns the path that a command names; "" for the pipeline.
+func targetOf(words []string) string {
+	if len(words) == 0 {
+		return ""
 	}
-	rows, err := p.engine.Rollback(c)
+	return "shop/" + words[0]
+}
+
+// create folds and prints the rows that create a deployment, or the refusal.
+func (p *player) create(rows []Entry, err error) {
 	if err != nil {
 		p.refusal(err)
 		return
