@@ -252,7 +252,7 @@ halt() { # ends the supervisor, the service, and all that it started in its grou
 			[ -n "$asked" ] || kill -TERM "$run_supervisor" 2>/dev/null
 			[ "$waited" -lt 120 ] || kill -KILL "$run_supervisor" 2>/dev/null; asked=1
 		fi
-		[ "$waited" -lt 150 ] || die 74 "the old service does not end: processes that left its group still run"
+		[ "$waited" -lt 150 ] || die 74 "the service does not end: it forked away from its process group and still holds $PWD/.waybill/service; end it on the host, and set exec to a command that stays in the foreground"
 		nap && waited=$((waited + step))
 	done
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -501,4 +502,23 @@ func TestHostFollowsARestoredLog(t *testing.T) {
 		w.era = 0 // an instance that still has the log as it was
 		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "greeter#2 was here")
 	})
+}
+
+// TestAServiceThatForksAwayIsNotReplaced: two services would run, so the switch ends with what to do about the first one.
+func TestAServiceThatForksAwayIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, `setsid sleep 60 & echo $! >../../away; `+forever)
+	w.revise(2, forever)
+	w.ship(1)
+	t.Cleanup(func() {
+		text, _ := os.ReadFile(filepath.Join(w.dir, "away")) // without it no process is left
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	w.done(2, pipeline.HostReplicated)
+	if o := w.do(t.Context(), 2, pipeline.HostDeployed); o.Kind == action.Done || !strings.Contains(o.Error, "forked away from its process group") {
+		t.Errorf("%s: %s", o.Kind, o.Error)
+	}
 }
