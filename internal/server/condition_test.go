@@ -115,7 +115,7 @@ func TestFailureOfABakeIsItsAlarm(t *testing.T) {
 	s.Script.End("prod stage-baked", action.Outcome{Kind: action.Fatal, Error: "host elm: canceled"})
 	s.Script.Hold("prod stage-baked")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
-	s.Until(t, ref, "bakes", func(v server.DeploymentView) bool {
+	s.Until(t, ref, "bakes", func(server.DeploymentView) bool {
 		return s.client().Command(t.Context(), ref, server.Command{Kind: "alarm", Target: "prod", Reason: "p99 above 2s"}) == nil
 	})
 	view := s.Until(t, ref, "fails", servertest.Ended)
