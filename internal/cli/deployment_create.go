@@ -75,17 +75,18 @@ was tolerated. It changes nothing else, and runs no gate and no bake.`,
 
 type createDeploymentOptions struct {
 	Create func(context.Context) (journal.Deployment, error)
+	Prefix string // of the revision in the text; "" or "back to "
 	Idle   func(context.Context) bool
 	Out    show.Printer
 }
 
-// runCreateDeployment makes one more deployment, and prints its revision.
+// runCreateDeployment makes a deployment, and prints its revision.
 func runCreateDeployment(ctx context.Context, o createDeploymentOptions) error {
 	d, err := o.Create(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.Out.Answer(d, fmt.Sprintf("%s  revision %s", show.RefOf(d), d.Label)); err != nil {
+	if err := o.Out.Answer(d, fmt.Sprintf("%s  %srevision %s", show.RefOf(d), o.Prefix, d.Label)); err != nil {
 		return err
 	}
 	if !o.Out.JSON {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,8 @@ resume" lets one continue.`,
 					preview, err := s.PreviewRollback(ctx, want)
 					return printPreview(a.printer(), preview, show.RollbackPreview(want.Pipeline, preview), err)
 				}
-				return runRollback(ctx, rollbackOptions{Deployments: s, Want: want, Idle: s.IsIdle, Out: a.printer()})
+				create := func(ctx context.Context) (journal.Deployment, error) { return s.Rollback(ctx, want) }
+				return runCreateDeployment(ctx, createDeploymentOptions{Create: create, Prefix: "back to ", Idle: s.IsIdle, Out: a.printer()})
 			})
 		},
 	}
@@ -44,28 +44,4 @@ resume" lets one continue.`,
 	c.Flags().Int64Var(&want.Undoes, "undoes", 0, "refuse to undo another deployment than this `NUMBER`, as --dry-run printed it")
 	addDryRun(c, &dryRun)
 	return c
-}
-
-type rollbackOptions struct {
-	Deployments interface {
-		Rollback(context.Context, server.TargetRequest) (journal.Deployment, error)
-	}
-	Want server.TargetRequest
-	Idle func(context.Context) bool
-	Out  show.Printer
-}
-
-// runRollback makes a rollback, and prints which revision it brings back.
-func runRollback(ctx context.Context, o rollbackOptions) error {
-	d, err := o.Deployments.Rollback(ctx, o.Want)
-	if err != nil {
-		return err
-	}
-	if err := o.Out.Answer(d, fmt.Sprintf("%s  back to revision %s", show.RefOf(d), d.Label)); err != nil {
-		return err
-	}
-	if !o.Out.JSON {
-		warnIfIdle(ctx, o.Out, o.Idle)
-	}
-	return nil
 }

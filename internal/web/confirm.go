@@ -170,16 +170,12 @@ func (p *Pages) confirmSkip(r *http.Request) (content, error) {
 
 // confirmAgain returns the page before a revision is deployed once more.
 func (p *Pages) confirmAgain(r *http.Request) (content, error) {
-	ref, err := refOf(r)
+	ref, label, err := p.deploymentOf(r)
 	if err != nil {
 		return content{}, err
 	}
 	title := "Deploy the revision of " + ref.String() + " again"
 	page := confirmPage{Pipeline: ref.Pipeline, Ref: ref, Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"}}
-	label, err := p.labelOf(r, ref)
-	if err != nil {
-		return content{}, err
-	}
 	if err := p.choose(r, &page, deploymentPath(ref)+"/again"); err != nil {
 		return content{}, err
 	}
@@ -210,19 +206,18 @@ func (p *Pages) confirmAgain(r *http.Request) (content, error) {
 	return confirmed(title, page), nil
 }
 
-// labelOf returns the label of the revision of a deployment.
-func (p *Pages) labelOf(r *http.Request, ref server.Ref) (string, error) {
+// deploymentOf returns the deployment that a request names, with the label of its revision.
+func (p *Pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err error) {
+	if ref, err = refOf(r); err != nil {
+		return ref, "", err
+	}
 	outline, err := p.service.Outline(r.Context(), ref)
-	return outline.Label, err
+	return ref, outline.Label, err
 }
 
 // deployAgain makes a new deployment of the revision of a deployment and leads to it.
 func (p *Pages) deployAgain(r *http.Request, by string) (next string, err error) {
-	ref, err := refOf(r)
-	if err != nil {
-		return "", err
-	}
-	label, err := p.labelOf(r, ref)
+	ref, label, err := p.deploymentOf(r)
 	if err != nil {
 		return "", err
 	}

@@ -67,11 +67,7 @@ func (p *Pages) commandDeployment(r *http.Request, by string) (next string, err 
 
 // acceptRevision accepts the rejected revision of a deployment.
 func (p *Pages) acceptRevision(r *http.Request, by string) (next string, err error) {
-	ref, err := refOf(r)
-	if err != nil {
-		return "", err
-	}
-	label, err := p.labelOf(r, ref)
+	ref, label, err := p.deploymentOf(r)
 	if err != nil {
 		return "", err
 	}
