@@ -35,7 +35,7 @@ type deployment struct {
 	registrant string               // who registered the revision
 	approvals  map[string]approval  // by stage
 	beyond     []bool               // per stage: until keeps it from starting; nil without until
-	at         []int64              // per step: Unix time in ns of its last row
+	at         times                // of the last row of each step
 	away       map[stepName]int64   // facts of steps that G does not have, with their times
 	live       liveSteps            // claimed and not ended, in G or not
 	liveAt     map[string]int       // live actions by the path of their stage and of their host
@@ -51,7 +51,7 @@ type deployment struct {
 	kept       map[string]int       // version of the first claim of each event since the last retry
 	left       map[string]identity  // started hosts that G does not have, by path
 	lacks      map[string]bool      // architectures that came too late for it, by label
-	claims     []uint8              // per host: its notes step-claimed, as far as notes does not count them
+	claims     []uint8              // per host: its notes step-claimed, as far as notes does not count them; nil: none
 	isShrunk   bool                 // it has ended and keeps little; see Engine.shrink
 	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
 	sizes      map[string]int       // hosts of a group when it started

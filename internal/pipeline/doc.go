@@ -23,6 +23,7 @@
 //	engine.go      the state of a pipeline       deployment.go  the state of a deployment
 //	ended.go       what is kept of the ended     moves.go       where steps are on another graph
 //	live.go        live actions                  flight.go      hosts in flight
+//	times.go       when each step's row came
 //	place.go       a move to another graph       until.go       the bound of a deployment
 //	condition.go   what keeps a step back        front.go       what a step waits for
 //	admission.go   windows, and condition 8      approval.go    what people say about a stage

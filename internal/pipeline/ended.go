@@ -33,15 +33,20 @@ func (t *deployment) unshrink() {
 	}
 	t.isShrunk = false
 	t.step = slices.Clone(t.step)
-	t.at, t.inFlight, t.claims = make([]int64, len(t.plan.nodes)), make([]bool, len(t.plan.hosts)), make([]uint8, len(t.plan.hosts))
+	t.at, t.inFlight = newTimes(len(t.plan.nodes)), make([]bool, len(t.plan.hosts))
 }
 
 // countNote counts a note, so that the next one of the same target and event gets another number.
 // Claims of hosts are by far the most, and are counted in one byte each.
 func (t *deployment) countNote(target, event string) {
-	if at, ok := t.plan.targets[target]; ok && event == StepClaimed && at.host >= 0 && t.claims[at.host] < 255 {
-		t.claims[at.host]++
-		return
+	if at, ok := t.plan.targets[target]; ok && event == StepClaimed && at.host >= 0 {
+		if t.claims == nil {
+			t.claims = make([]uint8, len(t.plan.hosts))
+		}
+		if t.claims[at.host] < 255 {
+			t.claims[at.host]++
+			return
+		}
 	}
 	t.notes[noteName{target, event}]++
 }
@@ -49,7 +54,7 @@ func (t *deployment) countNote(target, event string) {
 // notesOf returns how many notes of a target and an event the deployment has.
 func (t *deployment) notesOf(target, event string) int {
 	count := t.notes[noteName{target, event}]
-	if at, ok := t.plan.targets[target]; ok && event == StepClaimed && at.host >= 0 && !t.isShrunk {
+	if at, ok := t.plan.targets[target]; ok && event == StepClaimed && at.host >= 0 && t.claims != nil {
 		count += int(t.claims[at.host])
 	}
 	return count
@@ -57,6 +62,9 @@ func (t *deployment) notesOf(target, event string) int {
 
 // moveClaims carries the counts of claims over to the hosts of another graph.
 func (t *deployment) moveClaims(next *Graph) {
+	if t.claims == nil {
+		return
+	}
 	moved := make([]uint8, len(next.hosts))
 	for h, n := range t.claims {
 		if n == 0 {

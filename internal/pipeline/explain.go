@@ -42,8 +42,8 @@ func (x *explanation) step(n int32) StepState {
 		Work:    t.plan.nodes[n].kind.takesAction(),
 		Wave:    t.plan.waveOf(n),
 	}
-	if t.at != nil && t.at[n] != 0 {
-		s.At = time.Unix(0, t.at[n]).UTC()
+	if at := t.at.of(n); at != 0 {
+		s.At = time.Unix(0, at).UTC()
 	}
 	switch {
 	case t.is(n, complete):

@@ -180,7 +180,7 @@ func (e *Engine) applyFact(t *deployment, row Entry) error {
 		delete(t.failures, name)
 		e.recount(t)
 	}
-	t.at[n] = row.At.UnixNano()
+	t.at.set(n, row.At)
 	t.complete(n)
 	e.afterFact(t, n, row.At)
 	return nil
@@ -359,7 +359,7 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 	t.liveAt[l.stage]++
 	t.live[name] = l
 	t.keep(name.event)
-	t.at[n] = row.At.UnixNano()
+	t.at.set(n, row.At)
 	t.claim(n)
 	// The action is in t.live before its host is counted, since a host with live work is in flight.
 	if place.host >= 0 {
@@ -397,7 +397,7 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 		e.settleAll(t)
 		return
 	}
-	t.at[n] = row.At.UnixNano()
+	t.at.set(n, row.At)
 	if hasFailed {
 		t.step[n] |= failed
 	}

@@ -106,6 +106,12 @@ func cloneDeployment(t *deployment) *deployment {
 	d.kept, d.notes, d.held, d.resumed, d.away = maps.Clone(t.kept), maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(t.resumed), maps.Clone(t.away)
 	d.claims = slices.Clone(t.claims)
 	d.beyond, d.at, d.exclusions = slices.Clone(t.beyond), slices.Clone(t.at), slices.Clone(t.exclusions)
+	for i, page := range d.at {
+		if page != nil {
+			same := *page
+			d.at[i] = &same
+		}
+	}
 	d.live, d.approvals = maps.Clone(t.live), maps.Clone(t.approvals)
 	for name, l := range d.live {
 		step := *l

@@ -23,22 +23,22 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 // moveTimes carries the times of facts over to another graph. Those of steps that it lacks are put
 // aside by name.
 func (e *Engine) moveTimes(t *deployment, plan *Graph) {
-	moved := make([]int64, len(plan.nodes))
+	moved := newTimes(len(plan.nodes))
 	for name, at := range t.away {
 		if n := plan.find(name.target, name.event); n >= 0 {
-			moved[n] = at
+			moved.setNano(n, at)
 			delete(t.away, name)
 		}
 	}
 	if t.walk != nil {
 		to := e.movesTo(t.plan, plan).to
-		for n := range t.at {
+		for n := range t.step {
 			switch {
 			case !t.is(int32(n), complete):
 			case to[n] >= 0:
-				moved[to[n]] = t.at[n]
+				moved.setNano(to[n], t.at.of(int32(n)))
 			default:
-				t.away[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at[n]
+				t.away[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at.of(int32(n))
 			}
 		}
 	}
