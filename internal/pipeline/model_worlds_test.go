@@ -121,8 +121,8 @@ var modelWorlds = []modelWorld{
 		"pin; stage lab queue=latest chain=host-deployed; group all ash", labOf + "birch ash", "pin; stage lab chain=host-warmed,host-deployed; group all ash"},
 		budget: budget{edits: 2, fails: 1}},
 
-	{name: "waves that bake", ships: []int64{1, 2}, versions: []string{labOf + "parallel=2 waves=1 bake=1m ash birch"},
-		budget: budget{fails: 2, ends: 1, retries: 1, skips: 1}},
+	{name: "waves that bake", ships: []int64{1, 2}, versions: []string{labOf + "parallel=2 waves=1,2 bake=1m ash birch cedar"},
+		budget: budget{fails: 1, ends: 1, retries: 1}},
 	{name: "waves with tolerated failures", ships: []int64{1, 2}, race: true, versions: []string{labOf + "parallel=1 failed=1 waves=1,2 ash birch cedar"},
 		budget: budget{fails: 2, retries: 1}},
 	{name: "gates", ships: []int64{1, 2}, versions: []string{"stage lab before=x behind=y bake=1m chain=host-deployed; group all ash" + prod},
@@ -135,18 +135,16 @@ var modelWorlds = []modelWorld{
 		"stage lab window=Allow,0_20_*_*_*,4h,UTC chain=host-deployed; group all parallel=1 ash birch; " +
 			"stage prod after lab window=Deny,0_20_*_*_*,4h,UTC chain=host-deployed; group all cedar"},
 		budget: budget{fails: 1, retries: 1, clocks: 4}},
-	{name: "windows and queue latest", ships: []int64{1, 2, 3}, versions: []string{
-		lab + "; stage prod after lab queue=latest window=Allow,0_20_*_*_*,4h,UTC chain=host-deployed; group all birch"},
-		budget: budget{ends: 1, clocks: 3}},
-	{name: "windows and strict order", ships: []int64{1, 2}, versions: []string{
-		"order strict; " + lab + "; stage prod after lab window=Allow,0_20_*_*_*,4h,UTC chain=host-deployed; group all birch"},
-		budget: budget{fails: 1, retries: 1, holds: 1, clocks: 2}},
-	{name: "approvals", ships: []int64{1, 2, 3}, versions: []string{lab + "; stage prod after lab approval=1 chain=host-deployed; group all parallel=1 birch cedar"},
+	{name: "approvals", ships: []int64{1, 2, 3}, versions: []string{lab + "; stage prod after lab approval=1 self chain=host-deployed; group all parallel=1 birch cedar"},
 		budget: budget{fails: 1, retries: 1, opinions: 3}},
 	{name: "approvals and queue latest", ships: []int64{1, 2, 3}, versions: []string{
 		lab + "; stage prod after lab queue=latest approval=2 self chain=host-deployed; group all birch"},
 		budget: budget{opinions: 5}},
+	{name: "approvals and strict order", ships: []int64{1, 2}, race: true, versions: []string{
+		"order strict; " + lab + "; stage prod after lab approval=1 chain=host-deployed; group all birch"},
+		budget: budget{fails: 1, retries: 1, holds: 1, opinions: 2}},
 	{name: "approvals are edited", ships: []int64{1, 2}, versions: []string{
-		"stage lab approval=1,bob chain=host-deployed; group all ash", "stage lab approval=2 self chain=host-deployed; group all ash", lab},
+		"stage lab approval=1 chain=host-deployed; group all ash", "stage lab approval=1,bob self chain=host-deployed; group all ash",
+		"stage lab approval=2 self chain=host-deployed; group all ash"},
 		budget: budget{edits: 2, opinions: 3}},
 }
