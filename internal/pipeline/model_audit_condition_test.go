@@ -78,7 +78,10 @@ func (u *auditor) why(t *audited, n int, but batchID) string {
 	if why := u.locked(t, n, but); why != "" {
 		return why
 	}
-	return u.blocked(t, n)
+	if why := u.blocked(t, n); why != "" {
+		return why
+	}
+	return u.notAdmitted(t, n)
 }
 
 // isHeld: a hold on the stage, or it is beyond the stage until.

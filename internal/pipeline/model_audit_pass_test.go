@@ -98,7 +98,7 @@ func (u *auditor) stuck() []int64 {
 }
 
 // waitsForOthers: something keeps deployments back that only people, or programs outside, change:
-// a hold, a bound, a missing artifact, or a batch that a failed deployment keeps under hold.
+// a hold, a bound, a missing artifact, an approval, time, or a batch that a failed deployment keeps under hold.
 func (u *auditor) waitsForOthers() bool {
 	for id, number := range u.holder {
 		if t := u.deployment(number); t.status == StatusFailed && u.underHold(t, u.of(t).batchOf(id), func(*audited, string) bool { return true }) {
@@ -114,12 +114,17 @@ func (u *auditor) waitsForOthers() bool {
 			return true
 		}
 		for n := range u.of(t).at {
-			if u.look(t).doable.has(n) && strings.HasPrefix(u.why(t, n, ""), "condition 4") {
+			if u.look(t).doable.has(n) && u.waitsOutside(u.why(t, n, "")) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// waitsOutside reports whether a reason is a missing artifact, or condition 8.
+func (u *auditor) waitsOutside(why string) bool {
+	return strings.HasPrefix(why, "condition 4") || strings.HasPrefix(why, "condition 8")
 }
 
 // underHold: a stage of the batch, or of a batch around it, keeps others out when it fails, and is one

@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // auditor reads a log row by row and says which invariant a row breaks. It keeps what the rows say,
@@ -19,6 +21,8 @@ type auditor struct {
 	born        map[int64]int // by revision: the law in force at its first deployment
 	holder      map[batchID]int64
 	started     map[Resource]int64
+	now         time.Time     // of the row, or of the pass
+	freeze      *freezeDetail // set last and not cleared
 	broken      string
 }
 
@@ -39,6 +43,8 @@ type audited struct {
 	noted, held         map[string]bool
 	until               string
 	resumed             map[string]bool
+	registrant          string
+	said                map[string][]opinion // by stage, in order
 	seen                *sight
 }
 
@@ -65,6 +71,7 @@ func (u *auditor) clone() *auditor {
 		t := &c.deployments[i]
 		t.exclusions, t.lacks, t.actions = slices.Clone(t.exclusions), slices.Clone(t.lacks), slices.Clone(t.actions)
 		t.failures, t.ranIn, t.sizes, t.tolerated = slices.Clone(t.failures), slices.Clone(t.ranIn), maps.Clone(t.sizes), maps.Clone(t.tolerated)
+		t.said = maps.Clone(t.said)
 		t.noted, t.held, t.resumed = maps.Clone(t.noted), maps.Clone(t.held), maps.Clone(t.resumed)
 	}
 	return &c
@@ -112,6 +119,11 @@ func (u *auditor) apply(row Entry, law int) {
 	case row.Event == ArtifactRegistered:
 		label := detail[artifactDetail](row).Label
 		u.artifacts[row.Revision] = append(u.artifacts[row.Revision], label)
+	case row.Event == FreezeSet:
+		f := detail[freezeDetail](row)
+		u.freeze = &f
+	case row.Event == FreezeCleared:
+		u.freeze = nil
 	case row.Event == StepIntroduced:
 		d := detail[IntroducedDetail](row)
 		u.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
@@ -129,8 +141,10 @@ func (u *auditor) create(row Entry) {
 	if _, known := u.born[row.Revision]; !known {
 		u.born[row.Revision] = u.law
 	}
+	about := detail[createdDetail](row)
 	t := audited{number: row.Deployment, revision: row.Revision, law: u.law, from: u.law, status: StatusActive, sizes: map[string]int{}, tolerated: map[string]int{},
-		noted: map[string]bool{}, held: map[string]bool{}, until: detail[createdDetail](row).Until, resumed: map[string]bool{}}
+		noted: map[string]bool{}, held: map[string]bool{}, until: about.Until, resumed: map[string]bool{},
+		registrant: cmp.Or(about.RegisteredBy, about.By), said: map[string][]opinion{}}
 	for p, i := range u.late {
 		label := artifactLabel(p.event)
 		if i.strict && t.revision <= i.after && !slices.Contains(u.artifacts[t.revision], label) && !u.versions[u.born[t.revision]].pairs[p] {
@@ -267,6 +281,8 @@ func (u *auditor) intent(t *audited, row Entry) {
 	case HoldCleared:
 		delete(t.held, row.Target)
 		t.resumed[row.Target] = true
+	case ApprovalGiven, ApprovalRejected:
+		t.said[row.Target] = append(slices.Clip(t.said[row.Target]), opinion{detail[endDetail](row).By, row.Event == ApprovalGiven})
 	case UntilSet:
 		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case PipelineFailed:

@@ -60,7 +60,7 @@ func newLaws(definitions []*Definition) *laws {
 	l := &laws{numbers: map[stepName]int{}, places: map[string]int{}}
 	graphs := make([]*oracleGraph, len(definitions))
 	for i, d := range definitions {
-		graphs[i] = newOracleGraph(d, nil) // no world has waves
+		graphs[i] = newOracleGraph(d, newOracle("shop").deal(d)) // no world has an edit of waves
 		for _, s := range graphs[i].steps {
 			if _, known := l.numbers[s]; !known {
 				l.numbers[s] = len(l.names)
@@ -117,7 +117,7 @@ func (l *laws) law(g *oracleGraph) *law {
 }
 
 func (l *laws) where(g *oracleGraph, s stepName) where {
-	w := where{stage: stageOf(s.target), group: groupOf(s.target), event: s.event, label: artifactLabel(s.event), work: s.event == BuildCompleted}
+	w := where{stage: stageOf(s.target), group: groupOf(s.target), event: s.event, label: artifactLabel(s.event), work: s.event == BuildCompleted || isGate(s.event) || isBake(s.event)}
 	if stage, group, h, _ := g.d.Find(s.target); h != nil {
 		w.host, w.resource, w.arch = true, g.d.ResourceOf(stage, group, h), g.d.ArtifactFor(stage.Name, h)
 		w.work = s.event != HostStarted && s.event != HostFinished

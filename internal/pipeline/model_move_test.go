@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // modelMove is one move of a world. As text it is a command of a transcript.
@@ -12,8 +13,8 @@ type modelMove struct {
 	kind       string // a command of a transcript
 	deployment int64
 	target     string // below the pipeline; "": the pipeline
-	event      string
-	number     int64 // ship: the revision; edit: the version; pass: its limit
+	event      string // freeze: how long; clock: the time; approve, reject: who
+	number     int64  // ship: the revision; edit: the version; pass: its limit
 }
 
 func (m modelMove) String() string {
@@ -27,6 +28,10 @@ func (m modelMove) String() string {
 		return fmt.Sprintf("ship %d r%d", m.deployment, m.number)
 	case "done", "fail", "end", "lose":
 		return fmt.Sprintf("%s #%d %s %s", m.kind, m.deployment, m.target, m.event)
+	case "freeze", "thaw", "clock":
+		return strings.TrimSpace(m.kind + " " + m.event)
+	case "approve", "reject":
+		return fmt.Sprintf("%s %d %s by %s", m.kind, m.deployment, m.target, m.event)
 	case "artifact":
 		return fmt.Sprintf("artifact r%d %s", m.number, m.target)
 	}
@@ -39,12 +44,13 @@ type position struct {
 	auditor *auditor
 	log     []Entry
 	left    budget
+	now     time.Time
 
 	unjudged bool // moves that were judged before are made again
 }
 
 func (p *position) clone() *position {
-	return &position{engine: cloneEngine(p.engine), auditor: p.auditor.clone(), log: slices.Clip(p.log), left: p.left}
+	return &position{engine: cloneEngine(p.engine), auditor: p.auditor.clone(), log: slices.Clip(p.log), left: p.left, now: p.now}
 }
 
 // moves lists what may happen next, by what the log says.
@@ -64,6 +70,7 @@ func (p *position) moves(r *modelRun) []modelMove {
 		}
 	}
 	list = append(list, p.uploads()...)
+	list = append(list, p.times()...)
 	if p.left.edits > 0 {
 		for i := range r.graphs {
 			if i != p.auditor.law {
@@ -110,6 +117,7 @@ func (p *position) commands(t *audited) []modelMove {
 			list = append(list, modelMove{kind: "retry", deployment: t.number, target: shortTarget("shop", s.target), event: s.event})
 		}
 	}
+	list = append(list, p.opinions(t)...)
 	v := p.auditor.of(t)
 	for n := range v.at {
 		if !v.all.has(n) {
@@ -136,7 +144,7 @@ func (p *position) step(r *modelRun, m modelMove) string {
 	case "pass":
 		err = p.pass(int(m.number))
 	case "ship":
-		err = p.fold(Entry{Deployment: m.deployment, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: m.number}, 0)
+		err = p.fold(Entry{Deployment: m.deployment, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: m.number, Detail: raw(createdDetail{By: "ana"})}, 0)
 	case "done":
 		err = p.done(m)
 	case "lose": // the build is complete, and has not made its artifacts
@@ -152,6 +160,12 @@ func (p *position) step(r *modelRun, m modelMove) string {
 		err = p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: StepCanceled, Class: Note, Detail: raw(StepDetail{Event: m.event})}, 0)
 	case "define", "edit":
 		err = p.edit(r, m)
+	case "freeze", "thaw":
+		err = p.freeze(m)
+	case "clock":
+		p.clock(m)
+	case "approve", "reject":
+		err = p.opine(m)
 	default:
 		err = p.command(m)
 	}
@@ -167,10 +181,11 @@ func (p *position) step(r *modelRun, m modelMove) string {
 }
 
 func (p *position) fold(row Entry, law int) error {
-	row.Pipeline, row.Seq, row.At = "shop", p.engine.Seq()+1, noon
+	row.Pipeline, row.Seq, row.At = "shop", p.engine.Seq()+1, p.now
 	if err := p.engine.Apply(row); err != nil {
 		return err
 	}
+	p.auditor.now = p.now
 	p.auditor.apply(row, law)
 	p.log = append(p.log, row)
 	return nil
@@ -178,10 +193,11 @@ func (p *position) fold(row Entry, law int) error {
 
 // pass decides, and has the auditor read every row. A second pass decides nothing.
 func (p *position) pass(limit int) error {
-	d, err := p.engine.Decide(noon, cmp.Or(limit, 1<<20))
+	d, err := p.engine.Decide(p.now, cmp.Or(limit, 1<<20))
 	if err != nil {
 		return err
 	}
+	p.auditor.now = p.now
 	for i, row := range d.Entries {
 		p.auditor.apply(row, 0)
 		if row.Event == HostStarted && !p.unjudged {
@@ -194,7 +210,7 @@ func (p *position) pass(limit int) error {
 		return nil
 	}
 	p.auditor.rest()
-	again, err := cloneEngine(p.engine).Decide(noon, 1<<20)
+	again, err := cloneEngine(p.engine).Decide(p.now, 1<<20)
 	if err == nil && !again.Empty() {
 		err = fmt.Errorf("I8: a second pass decides %v", again.Entries)
 	}
@@ -228,7 +244,7 @@ func (p *position) edit(r *modelRun, m modelMove) error {
 	for i := range p.auditor.deployments {
 		newest = max(newest, p.auditor.deployments[i].revision)
 	}
-	edit := p.engine.Edit(version+1, r.graphs[m.number], newest, noon)
+	edit := p.engine.Edit(version+1, r.graphs[m.number], newest, p.now)
 	if old != nil {
 		p.auditor.edit(int(m.number), newest, edit)
 		p.left.edits--

@@ -10,9 +10,10 @@ const oracleShare = 1
 // and what the next pass does first (I12).
 func (p *position) compareWithOracle(log []Entry) string {
 	o := newOracle("shop")
+	o.now = p.now
 	for _, row := range log {
 		if row.Event == PipelineDefined {
-			o.graphs[row.Version] = newOracleGraph(p.engine.plans[row.Version].def, nil)
+			o.graphs[row.Version] = newOracleGraph(p.engine.plans[row.Version].def, o.deal(p.engine.plans[row.Version].def))
 		}
 		o.apply(row)
 	}
@@ -26,7 +27,7 @@ func (p *position) compareWithOracle(log []Entry) string {
 		}
 		v := o.view(each)
 		for i, s := range v.g.steps {
-			b := p.engine.check(t, int32(i), noon)
+			b := p.engine.check(t, int32(i), p.now)
 			got := verdict{why: b.why, batch: b.batch}
 			if b.deployment != nil {
 				got.by = b.deployment.number
@@ -36,7 +37,7 @@ func (p *position) compareWithOracle(log []Entry) string {
 			}
 		}
 	}
-	d, err := cloneEngine(p.engine).Decide(noon, 1<<20)
+	d, err := cloneEngine(p.engine).Decide(p.now, 1<<20)
 	if err != nil {
 		return err.Error()
 	}

@@ -71,7 +71,7 @@ func (p *position) ends(r *modelRun) string {
 		return fmt.Sprintf("I7: nothing is live, and deployments %v are active", u.stuck())
 	}
 	q := p.clone()
-	for range 2 * len(r.world.ships) { // what was resumed may fail as well, or wait for another hold
+	for range 2*len(r.world.ships) + 2 { // what was resumed may fail as well, or wait for another hold
 		if text := q.release(); text != "" {
 			return text
 		}
@@ -82,8 +82,8 @@ func (p *position) ends(r *modelRun) string {
 	return fmt.Sprintf("I7: nothing is live, failed or held, and deployments %v are active", q.auditor.stuck())
 }
 
-// release does what people and programs outside may do: it ends holds, cancels what has failed, and
-// registers artifacts.
+// release does what people, programs outside and time may do: it ends holds and the freeze, approves,
+// cancels what has failed, registers artifacts, and moves the clock.
 func (p *position) release() string {
 	u := p.auditor
 	var rows []Entry
@@ -91,6 +91,12 @@ func (p *position) release() string {
 		t := &u.deployments[i]
 		for _, target := range slices.Sorted(maps.Keys(t.held)) {
 			rows = append(rows, Entry{Deployment: t.number, Target: target, Event: HoldCleared, Class: Note})
+		}
+		for _, m := range p.pending(t) {
+			if m.kind == "reject" {
+				continue
+			}
+			rows = append(rows, Entry{Deployment: t.number, Target: "shop/" + m.target, Event: ApprovalGiven, Class: Note, Detail: raw(endDetail{By: m.event})})
 		}
 		if t.status == StatusFailed {
 			rows = append(rows, Entry{Deployment: t.number, Target: "shop", Event: PipelineCanceled, Class: Note})
@@ -101,6 +107,10 @@ func (p *position) release() string {
 			rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})})
 		}
 	}
+	if u.isFrozen() {
+		rows = append(rows, Entry{Target: "shop", Event: FreezeCleared, Class: Change})
+	}
+	p.now = p.otherMoment()
 	for _, row := range rows {
 		if err := p.fold(row, 0); err != nil {
 			return err.Error()

@@ -148,6 +148,9 @@ func fingerprint(b *bytes.Buffer, e *Engine, graphs map[*Graph]int) {
 	printMap(b, e.fences, func(r Resource) string { return r.Address + r.Service }, func(n int64) any { return n })
 	printMap(b, e.hostsInFlight, identical, func(n int) any { return n })
 	printMap(b, e.late, func(p stepKind) string { return p.stage + p.event }, func(i introduction) any { return i })
+	if e.freeze != nil {
+		fmt.Fprintf(b, "\nfrozen until %v", e.freeze.Until)
+	}
 	for _, revision := range slices.Sorted(maps.Keys(e.artifacts)) {
 		fmt.Fprintf(b, "\n%d:%v", revision, sortedKeys(e.artifacts[revision]))
 	}
@@ -205,6 +208,9 @@ func printNames(b *bytes.Buffer, t *deployment) {
 	printMap(b, t.noted, identical, func(v bool) any { return v })
 	printMap(b, t.holds, func(id batchID) string { return string(id) }, func(v bool) any { return v })
 	printMap(b, t.held, identical, func(hold) any { return true })
+	for _, stage := range sortedKeys(t.approvals) {
+		fmt.Fprintf(b, "\n%s %q %v", stage, t.approvals[stage].by, t.approvals[stage].rejected)
+	}
 	printMap(b, t.resumed, identical, func(v bool) any { return v })
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // modelWorld is a small pipeline and what may happen to it, each thing a bounded number of times.
@@ -20,7 +21,7 @@ type modelWorld struct {
 }
 
 // budget is how often each thing may still happen. It is a part of the state.
-type budget struct{ edits, fails, ends, retries, cancels, skips, holds int }
+type budget struct{ edits, fails, ends, retries, cancels, skips, holds, freezes, clocks, opinions int }
 
 // modelNode is a state that was found, and how: by a move from another one.
 type modelNode struct {
@@ -49,8 +50,8 @@ type modelRun struct {
 }
 
 // TestEveryInterleaving checks a model of the engine. In each small world it plays every interleaving of
-// passes, ends of actions (done, failed, canceled), retries, cancels, skips, holds and edits. After
-// every move it checks the invariants of doc.go by an auditor that reads the rows; the engine's own
+// passes, ends of actions (done, failed, canceled), retries, cancels, skips, holds, edits, freezes,
+// approvals and moves of the clock. After every move it checks the invariants of doc.go by an auditor that reads the rows; the engine's own
 // assertions (those marked °) count too. Every state is folded again from its rows before the search
 // continues from it (I8), and some are compared with the oracle (I12).
 func TestEveryInterleaving(t *testing.T) {
@@ -102,7 +103,7 @@ type modelViolation struct {
 
 // search visits every state that moves lead to; it stops at the first violation.
 func (r *modelRun) search() *modelViolation {
-	p := &position{engine: New("shop"), auditor: newAuditor(r.laws), left: r.world.budget}
+	p := &position{engine: New("shop"), auditor: newAuditor(r.laws), left: r.world.budget, now: noon}
 	if text := p.step(r, modelMove{kind: "define"}); text != "" {
 		return &modelViolation{text, nil}
 	}
@@ -157,7 +158,7 @@ func (r *modelRun) rebuilt(at int32) (*position, string) {
 			return nil, "I8: made again, a move does something else: " + text
 		}
 	}
-	folded := &position{engine: New("shop"), auditor: p.auditor, left: p.left}
+	folded := &position{engine: New("shop"), auditor: p.auditor, left: p.left, now: p.now}
 	folded.engine.plans = p.engine.plans
 	for _, row := range p.log {
 		if err := folded.engine.Apply(row); err != nil {
@@ -172,14 +173,14 @@ func (r *modelRun) rebuilt(at int32) (*position, string) {
 		text = folded.compareWithOracle(p.log)
 	}
 	if text == "" {
-		text = sameDecision(cloneEngine(p.engine), folded.engine)
+		text = sameDecision(cloneEngine(p.engine), folded.engine, p.now)
 	}
 	return p, text
 }
 
 // replay makes moves, without judging them again.
 func (r *modelRun) replay(moves []modelMove) (*position, string) {
-	p := &position{engine: New("shop"), auditor: newAuditor(r.laws), left: r.world.budget, unjudged: true}
+	p := &position{engine: New("shop"), auditor: newAuditor(r.laws), left: r.world.budget, now: noon, unjudged: true}
 	for _, m := range moves {
 		if text := p.step(r, m); text != "" {
 			return nil, text
@@ -190,9 +191,9 @@ func (r *modelRun) replay(moves []modelMove) (*position, string) {
 }
 
 // sameDecision compares what two engines decide.
-func sameDecision(a, b *Engine) string {
-	got, err := a.Decide(noon, 1<<20)
-	want, errWant := b.Decide(noon, 1<<20)
+func sameDecision(a, b *Engine, now time.Time) string {
+	got, err := a.Decide(now, 1<<20)
+	want, errWant := b.Decide(now, 1<<20)
 	if err != nil || errWant != nil {
 		return fmt.Sprint(err, errWant)
 	}
@@ -216,7 +217,7 @@ func (r *modelRun) way(at int32) []modelMove {
 // stateOf identifies a position: the engine's state and what may still happen.
 func (r *modelRun) stateOf(p *position) state {
 	r.buffer.Reset()
-	fmt.Fprintf(&r.buffer, "%v", p.left)
+	fmt.Fprintf(&r.buffer, "%v %d", p.left, p.now.Hour())
 	fingerprint(&r.buffer, p.engine, r.index)
 	return hashed(&r.buffer)
 }

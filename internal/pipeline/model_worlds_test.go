@@ -120,4 +120,31 @@ var modelWorlds = []modelWorld{
 	{name: "a pinned pipeline is edited", ships: []int64{1, 2, 3}, versions: []string{
 		"pin; stage lab queue=latest chain=host-deployed; group all ash", labOf + "birch ash", "pin; stage lab chain=host-warmed,host-deployed; group all ash"},
 		budget: budget{edits: 2, fails: 1}},
+
+	{name: "waves that bake", ships: []int64{1, 2}, versions: []string{labOf + "parallel=2 waves=1,2 bake=1m ash birch cedar"},
+		budget: budget{fails: 1, ends: 1, retries: 1}},
+	{name: "waves with tolerated failures", ships: []int64{1, 2}, race: true, versions: []string{labOf + "parallel=1 failed=1 waves=1,2 ash birch cedar"},
+		budget: budget{fails: 2, retries: 1}},
+	{name: "gates", ships: []int64{1, 2}, versions: []string{"stage lab before=x behind=y bake=1m chain=host-deployed; group all ash" + prod},
+		budget: budget{fails: 1, ends: 1, retries: 1, cancels: 1}},
+	{name: "a stage of gates under hold", ships: []int64{1, 2}, race: true, versions: []string{lab + "; stage check after lab gate hold before=x,y bake=1m" + "; stage prod after check chain=host-deployed; group all ash"},
+		budget: budget{fails: 1, ends: 1, retries: 1}},
+	{name: "freezes", ships: []int64{1, 2}, versions: []string{labOf + "parallel=1 ash birch" + prodOf + "ash"},
+		budget: budget{fails: 1, retries: 1, freezes: 2, clocks: 2}},
+	{name: "windows", ships: []int64{1, 2}, race: true, versions: []string{
+		"stage lab window=Allow,0_20_*_*_*,4h,UTC chain=host-deployed; group all parallel=1 ash birch; " +
+			"stage prod after lab window=Deny,0_20_*_*_*,4h,UTC chain=host-deployed; group all cedar"},
+		budget: budget{fails: 1, retries: 1, clocks: 4}},
+	{name: "approvals", ships: []int64{1, 2, 3}, versions: []string{lab + "; stage prod after lab approval=1 self chain=host-deployed; group all parallel=1 birch cedar"},
+		budget: budget{fails: 1, retries: 1, opinions: 3}},
+	{name: "approvals and queue latest", ships: []int64{1, 2, 3}, versions: []string{
+		lab + "; stage prod after lab queue=latest approval=2 self chain=host-deployed; group all birch"},
+		budget: budget{opinions: 5}},
+	{name: "approvals and strict order", ships: []int64{1, 2}, race: true, versions: []string{
+		"order strict; " + lab + "; stage prod after lab approval=1 chain=host-deployed; group all birch"},
+		budget: budget{fails: 1, retries: 1, holds: 1, opinions: 2}},
+	{name: "approvals are edited", ships: []int64{1, 2}, versions: []string{
+		"stage lab approval=1 chain=host-deployed; group all ash", "stage lab approval=1,bob self chain=host-deployed; group all ash",
+		"stage lab approval=2 self chain=host-deployed; group all ash"},
+		budget: budget{edits: 2, opinions: 3}},
 }
