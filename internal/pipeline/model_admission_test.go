@@ -54,7 +54,7 @@ func (p *position) pending(t *audited) []modelMove {
 	return list
 }
 
-func (p *position) clock(m modelMove) {
+func (p *position) clock() {
 	p.left.clocks--
 	p.now = p.otherMoment()
 	p.auditor.now = p.now
@@ -74,8 +74,9 @@ func (p *position) freeze(m modelMove) error {
 		}
 		row, err = p.engine.SetFreeze(f, p.now)
 	}
-	p.auditor.judgeFreeze(m.kind == "freeze", err == nil)
-	if err != nil {
+	isAllowed := err == nil
+	p.auditor.judgeFreeze(m.kind == "freeze", isAllowed)
+	if !isAllowed {
 		return nil
 	}
 	p.left.freezes--

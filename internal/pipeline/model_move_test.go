@@ -163,7 +163,7 @@ func (p *position) step(r *modelRun, m modelMove) string {
 	case "freeze", "thaw":
 		err = p.freeze(m)
 	case "clock":
-		p.clock(m)
+		p.clock()
 	case "approve", "reject":
 		err = p.opine(m)
 	default:
