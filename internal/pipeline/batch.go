@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -11,26 +12,42 @@ import (
 // to another deployment. It returns a *Violation of I1 if another deployment holds one of the
 // batches.
 func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
-	for _, b := range t.plan.around(n) {
-		h, ok := e.holder[b.id]
-		switch {
-		case !ok:
-			e.takeBatch(t, b.id, at)
-		case h.deployment != t && !t.live.has(t.plan, n):
-			return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), b.id, e.label(h.deployment))
+	place := &t.plan.nodes[n]
+	if place.stage < 0 {
+		return nil
+	}
+	if place.host >= 0 {
+		if err := e.acquireOne(t, n, t.ids.hosts[place.host], at); err != nil {
+			return err
 		}
+	}
+	for _, id := range t.ids.around[place.stage] {
+		if err := e.acquireOne(t, n, id, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acquireOne gives one batch, if it is free, to the deployment that claims or completes a step in it.
+func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
+	switch h := e.holder[id].deployment; {
+	case h == nil:
+		e.takeBatch(t, id, at)
+	case h != t && !t.is(n, claimed):
+		return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), e.numbers.names[id], e.label(h))
 	}
 	return nil
 }
 
 // takeBatch makes t the holder of a batch. Who holds a host decides whether it is in flight, so the
 // hosts in the region are counted again.
-func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
+func (e *Engine) takeBatch(t *deployment, id int32, at time.Time) {
 	e.holder[id] = holding{t, at}
 	t.holds[id] = true
 	e.countHold(t, id, 1)
-	e.recountFlightAround(id)
-	if !id.isHost() {
+	if !e.numbers.hosts[id] {
+		e.recountFlightAround(id)
 		e.lockOut(t, id)
 	}
 }
@@ -38,7 +55,7 @@ func (e *Engine) takeBatch(t *deployment, id batchID, at time.Time) {
 // lockOut settles the batches of the other deployments after t has taken a batch over stages: one
 // that is inside, where an edit or its failure has left it with an inner batch only, must not keep
 // that.
-func (e *Engine) lockOut(t *deployment, id batchID) {
+func (e *Engine) lockOut(t *deployment, id int32) {
 	for other := range e.holdersIn(id) { // in any order: what one releases decides nothing for another
 		if other != t {
 			e.settleAll(other)
@@ -48,9 +65,19 @@ func (e *Engine) lockOut(t *deployment, id batchID) {
 
 // settle releases those batches around a step that can be released after a row about the step.
 func (e *Engine) settle(t *deployment, n int32) {
-	for _, b := range t.plan.around(n) {
-		if t.holds[b.id] && e.mayRelease(t, b) {
-			e.release(t, b)
+	place := &t.plan.nodes[n]
+	if place.stage < 0 {
+		return
+	}
+	if place.host >= 0 {
+		if id := t.ids.hosts[place.host]; e.holder[id].deployment == t && e.mayRelease(t, t.plan.hostBatch(place.host)) {
+			e.freeBatch(t, id)
+		}
+	}
+	around := t.plan.stages[place.stage].around
+	for i, id := range t.ids.around[place.stage] {
+		if e.holder[id].deployment == t && e.mayRelease(t, around[i]) {
+			e.release(t, id, around[i])
 		}
 	}
 }
@@ -59,14 +86,17 @@ func (e *Engine) settle(t *deployment, n int32) {
 // It goes by what the deployment holds, not by the graph, since an edit may have removed the
 // region.
 func (e *Engine) settleAll(t *deployment) {
-	for _, id := range sortedKeys(t.holds) {
-		b, ok := t.plan.batch(id)
+	if len(t.holds) == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.holds)) {
+		b, ok := t.plan.batch(batchID(e.numbers.names[id]))
 		switch {
 		case !t.holds[id]: // it was released with a batch around it
 		case !ok: // a removed region has no waiters; if it returns, reassign finds the deployment inside
 			e.freeBatch(t, id)
 		case ok && e.mayRelease(t, b):
-			e.release(t, b)
+			e.release(t, id, b)
 		}
 	}
 }
@@ -92,12 +122,14 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 // isLockedOut reports whether another deployment holds a batch around b. around lists the batches
 // from the inside to the outside, so only those after b count.
 func (e *Engine) isLockedOut(t *deployment, b batch) bool {
-	outside := false
-	for _, around := range t.plan.around(b.open) {
-		if h, held := e.holder[around.id]; outside && held && h.deployment != t {
+	stage := t.plan.nodes[b.open].stage
+	around := t.plan.stages[stage].around
+	outside := b.host >= 0
+	for i, id := range t.ids.around[stage] {
+		if h := e.holder[id].deployment; outside && h != nil && h != t {
 			return true
 		}
-		outside = outside || around.id == b.id
+		outside = outside || around[i].id == b.id
 	}
 	return false
 }
@@ -105,25 +137,27 @@ func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 // release frees a batch and every batch nested in it that the same deployment holds. If a nested
 // one stayed, the next deployment could enter the outer batch and then wait inside for one that
 // does not work there any more.
-func (e *Engine) release(t *deployment, b batch) {
-	e.freeBatch(t, b.id)
+func (e *Engine) release(t *deployment, id int32, b batch) {
+	e.freeBatch(t, id)
 	if b.host >= 0 {
 		return
 	}
-	for _, id := range sortedKeys(t.holds) {
-		if inner, ok := t.plan.batch(id); ok && nested(inner, b) {
+	for _, id := range slices.Sorted(maps.Keys(t.holds)) {
+		if inner, ok := t.plan.batch(batchID(e.numbers.names[id])); ok && nested(inner, b) {
 			e.freeBatch(t, id)
 		}
 	}
 }
 
 // freeBatch releases a batch, and has the pass look again at what was blocked.
-func (e *Engine) freeBatch(t *deployment, id batchID) {
-	delete(e.holder, id)
+func (e *Engine) freeBatch(t *deployment, id int32) {
+	e.holder[id] = holding{}
 	delete(t.holds, id)
 	e.countHold(t, id, -1)
 	e.freed = true
-	e.recountFlightAround(id)
+	if !e.numbers.hosts[id] { // a host's own batch does not decide whether it is in flight
+		e.recountFlightAround(id)
+	}
 	e.offer(batchKey(id))
 }
 
@@ -131,22 +165,29 @@ func (e *Engine) freeBatch(t *deployment, id batchID) {
 // it. Younger deployments inside finish what is live and then wait: without the edit they would
 // have been outside. Outer regions come first, since their holders decide who is locked out.
 func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) {
-	for id, h := range e.holder { // in any order: freeing one batch does not affect the next
-		// A closed deployment does not follow the edit, but nothing may hold a region that is gone.
-		if _, stays := next.batch(id); !stays && h.deployment.closed {
-			e.freeBatch(h.deployment, id)
-		}
-	}
-	for _, b := range changedRegions(old, next) {
-		h, held := e.holder[b.id]
-		first := e.oldestInside(b.id, inside)
-		if first == nil || first == h.deployment {
+	for _, t := range e.order {
+		if !t.closed || len(t.holds) == 0 {
 			continue
 		}
-		if held {
-			e.freeBatch(h.deployment, b.id)
+		for id := range t.holds { // in any order: freeing one batch does not affect the next
+			// A closed deployment does not follow the edit, but nothing may hold a region that is gone.
+			if _, stays := next.batch(batchID(e.numbers.names[id])); !stays {
+				e.freeBatch(t, id)
+			}
 		}
-		e.takeBatch(first, b.id, at)
+	}
+	e.ids(next)
+	for _, b := range changedRegions(old, next) {
+		id := e.numbers.paths[string(b.id)]
+		holder := e.holder[id].deployment
+		first := e.oldestInside(b.id, inside)
+		if first == nil || first == holder {
+			continue
+		}
+		if holder != nil {
+			e.freeBatch(holder, id)
+		}
+		e.takeBatch(first, id, at)
 	}
 	for _, t := range inside {
 		e.settleAll(t)
@@ -157,10 +198,7 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 // that it has not passed; the present holder counts, and so does one that failed inside under
 // `hold`, but none that failed elsewhere. It returns nil if the region is empty and free.
 func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
-	var oldest *deployment
-	if h, ok := e.holder[id]; ok {
-		oldest = h.deployment
-	}
+	oldest := e.holderOf(id).deployment
 	for _, t := range inside {
 		b, ok := t.plan.batch(id)
 		if ok && t.isInside(b) && !e.mayRelease(t, b) && !t.failedElsewhere(b) && (oldest == nil || t.isOlder(oldest)) {

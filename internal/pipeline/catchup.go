@@ -129,7 +129,7 @@ func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target 
 	var list []string
 	for _, h := range plan.groups[group].hosts {
 		host := &plan.hosts[h]
-		last := e.started[host.resource]
+		last := e.startedOn(host.resource)
 		switch {
 		case !covers(target, "", stepName{target: host.path}):
 		case last != nil && last.rank.number > current.rank.number:

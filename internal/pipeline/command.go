@@ -160,7 +160,7 @@ func (e *Engine) checkRetry(t *deployment, c Command) error {
 	}
 	for _, n := range steps {
 		for _, b := range slices.Backward(t.plan.around(n)) { // outermost first, since that error explains most
-			if h, held := e.holder[b.id]; held && t.isOlder(h.deployment) && t.isInside(b) {
+			if h := e.holderOf(b.id); h.deployment != nil && t.isOlder(h.deployment) && t.isInside(b) {
 				return fault.New(fault.Refused, "batch %s is held by %s", t.plan.short(string(b.id)), e.label(h.deployment)).
 					WithHint("%s carries a newer revision; retry when it has passed, or deploy this revision again", e.label(h.deployment))
 			}
@@ -210,8 +210,8 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 // checkAlarm refuses an alarm where nothing bakes: it would be forgotten, while the person relies on
 // it.
 func (e *Engine) checkAlarm(t *deployment, c Command) error {
-	for name, l := range t.live {
-		if l.kind == bakeStep && covers(c.Target, "", name) {
+	for _, l := range t.live {
+		if l.kind == bakeStep && covers(c.Target, "", l.name) {
 			return nil
 		}
 	}

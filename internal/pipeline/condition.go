@@ -128,28 +128,46 @@ func (e *Engine) checkArtifact(t *deployment, n int32) block {
 // checkLocks checks the batches around step n. With a batch to leave out it checks the locks alone:
 // whether that batch is worth waiting for. Other waiters are not considered then.
 func (e *Engine) checkLocks(t *deployment, n int32, without batchID, now time.Time) block {
-	around := t.plan.around(n)
-	// From the inside to the outside. A batch that t holds is passed over, as are the rules of
-	// entering it: t is inside already.
-	for i, b := range around {
-		h, held := e.holder[b.id]
-		switch {
-		case held && h.deployment == t:
-			continue
-		case held && b.id != without:
-			return block{why: isLocked, batch: b.id, deployment: h.deployment}
-		}
-		// Strict order counts for the outermost batch only: a deployment that holds it is inside,
-		// and an older one that is resumed then must not stop it there.
-		if i == len(around)-1 {
-			if older := e.keepsOut(t, b); older != nil {
-				return block{why: keepsOrder, batch: b.id, deployment: older}
+	at := &t.plan.nodes[n]
+	if at.stage < 0 {
+		return block{}
+	}
+	outer, around := t.plan.stages[at.stage].around, t.ids.around[at.stage]
+	// From the inside to the outside.
+	if at.host >= 0 {
+		id := t.ids.hosts[at.host]
+		if h := e.holder[id].deployment; h != t {
+			if b := e.checkLock(t, t.plan.hostBatch(at.host), h, len(outer) == 0, without, now); b.why != runs {
+				return b
 			}
 		}
-		if e.queueOf(t, b) == Latest && without == "" {
-			if newer := e.newestWaiter(b, now); newer != nil && t.isOlder(newer) {
-				return block{why: notNewest, batch: b.id, deployment: newer}
+	}
+	for i, id := range around {
+		if h := e.holder[id].deployment; h != t {
+			if b := e.checkLock(t, outer[i], h, i == len(outer)-1, without, now); b.why != runs {
+				return b
 			}
+		}
+	}
+	return block{}
+}
+
+// checkLock checks one batch that t does not hold. A batch that it holds is passed over, as are the
+// rules of entering it: t is inside already.
+func (e *Engine) checkLock(t *deployment, b batch, holder *deployment, outermost bool, without batchID, now time.Time) block {
+	if holder != nil && b.id != without {
+		return block{why: isLocked, batch: b.id, deployment: holder}
+	}
+	// Strict order counts for the outermost batch only: a deployment that holds it is inside, and
+	// an older one that is resumed then must not stop it there.
+	if outermost {
+		if older := e.keepsOut(t, b); older != nil {
+			return block{why: keepsOrder, batch: b.id, deployment: older}
+		}
+	}
+	if without == "" && e.queueOf(t, b) == Latest {
+		if newer := e.newestWaiter(b, now); newer != nil && t.isOlder(newer) {
+			return block{why: notNewest, batch: b.id, deployment: newer}
 		}
 	}
 	return block{}
@@ -232,10 +250,8 @@ func (t *deployment) entries(b batch) []int32 {
 	}
 	var list []int32
 	for _, n := range t.candidates() {
-		for _, around := range t.plan.around(n) {
-			if around.id == b.id {
-				list = append(list, n)
-			}
+		if t.plan.isAround(b, n) {
+			list = append(list, n)
 		}
 	}
 	return list
@@ -248,9 +264,8 @@ func (e *Engine) checkHost(t *deployment, n int32) block {
 	if at.kind != hostStart && at.kind != chainStep {
 		return block{}
 	}
-	host := &t.plan.hosts[at.host]
-	if u, busy := e.busy[host.resource]; busy {
-		return block{why: isBusy, deployment: u.deployment, step: u.step}
+	if u := &e.resources[t.ids.resources[at.host]].busy; u.deployment != nil {
+		return block{why: isBusy, deployment: u.deployment, step: u.step.name}
 	}
 	if at.kind != hostStart {
 		return block{}
@@ -264,7 +279,7 @@ func (e *Engine) checkHost(t *deployment, n int32) block {
 // inFlight returns how many hosts of a group are in flight over all deployments, and how many may
 // be.
 func (e *Engine) inFlight(t *deployment, group int32) (in, limit int) {
-	return e.hostsInFlight[t.plan.groups[group].path], t.parallel(group)
+	return int(e.hostsInFlight[t.ids.groups[group]]), t.parallel(group)
 }
 
 // parallel returns how many hosts of a group may be in flight at once. It is at least one: with

@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // crowd lists, for the stages of one graph, the active deployments that a row may concern besides its
 // own. Without it each start of a host would look at every deployment in flight. Entries that are out
@@ -108,19 +105,10 @@ func (e *Engine) disperse() {
 	}
 }
 
-// stageOf returns the path of the stage of a batch; "" for a range.
-func (id batchID) stageOf() string {
-	parts := strings.SplitN(string(id), "/", 3)
-	if len(parts) < 2 {
-		return ""
-	}
-	return string(id)[:len(parts[0])+1+len(parts[1])]
-}
-
 // countHold counts the batches that a deployment holds in a stage.
-func (e *Engine) countHold(t *deployment, id batchID, change int) {
-	stage := id.stageOf()
-	if stage == "" {
+func (e *Engine) countHold(t *deployment, id int32, change int) {
+	stage := e.numbers.stages[id]
+	if stage < 0 {
 		return
 	}
 	counts := e.holding[stage]
@@ -135,17 +123,19 @@ func (e *Engine) countHold(t *deployment, id batchID, change int) {
 
 // holdersIn lists the deployments that may hold something in the region of a batch over stages, in
 // any order.
-func (e *Engine) holdersIn(id batchID) map[*deployment]bool {
+func (e *Engine) holdersIn(id int32) map[*deployment]bool {
 	list := map[*deployment]bool{}
 	for plan := range e.crowds {
 		if len(plan.ranges) > 0 { // regions of several stages: look at every holder
-			for _, h := range e.holder {
-				list[h.deployment] = true
+			for _, t := range e.order {
+				if len(t.holds) > 0 {
+					list[t] = true
+				}
 			}
 			return list
 		}
 	}
-	for t := range e.holding[id.stageOf()] {
+	for t := range e.holding[e.numbers.stages[id]] {
 		list[t] = true
 	}
 	return list

@@ -14,12 +14,13 @@ import (
 // exclusions, away), because the graph may change; what is kept by index is computed from that.
 type deployment struct {
 	*walk
-	number   int64  // in the order of creation
-	rank     rank   // decides every precedence
-	revision int64  // its position in the order of registration (R1)
-	label    string // of the revision, for people
-	version  int    // of the definition in force for it; with pin the one it was created under
-	plan     *Graph // the graph of that version, to which all numbers below belong
+	number   int64     // in the order of creation
+	rank     rank      // decides every precedence
+	revision int64     // its position in the order of registration (R1)
+	label    string    // of the revision, for people
+	version  int       // of the definition in force for it; with pin the one it was created under
+	plan     *Graph    // the graph of that version, to which all numbers below belong
+	ids      *numbered // the engine's numbers of its parts
 	notes    map[noteName]int
 
 	status         Status
@@ -38,7 +39,7 @@ type deployment struct {
 	at         times                // of the last row of each step
 	away       map[stepName]int64   // facts of steps that G does not have, with their times
 	live       liveSteps            // claimed and not ended, in G or not
-	liveAt     map[string]int       // live actions by the path of their stage and of their host
+	liveAt     map[int32]int        // live actions by the number of their stage and of their host
 	failures   map[stepName]failure // failed, in G or not
 	exclusions []exclusion          // in the order of their rows
 	undoes     *deployment          // of a rollback: the deployment that it undoes; nil: it is none
@@ -52,12 +53,13 @@ type deployment struct {
 	left       map[string]identity  // started hosts that G does not have, by path
 	lacks      map[string]bool      // architectures that came too late for it, by label
 	claims     []uint8              // per host: its notes step-claimed, as far as notes does not count them; nil: none
+	manyClaims bool                 // notes has claims too
 	isShrunk   bool                 // it has ended and keeps little; see Engine.shrink
 	closed     bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
-	sizes      map[string]int       // hosts of a group when it started
+	sizes      map[int32]int        // hosts of a group when it started, by number
 	tolerated  map[string]int       // hosts of a group given up within maxFailed
 	noted      map[string]bool      // stages with stage-failed since the last retry
-	holds      map[batchID]bool     // its batches
+	holds      map[int32]bool       // numbers of its batches
 	interrupt  bool                 // canceled with "now"
 	undoneBy   int64                // the rollback that canceled it; 0: none
 
@@ -143,8 +145,8 @@ func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
 	for name := range t.away {
 		mark(name, complete)
 	}
-	for name := range t.live {
-		mark(name, claimed)
+	for _, l := range t.live {
+		mark(l.name, claimed)
 	}
 	for name := range t.failures {
 		mark(name, failed)
@@ -241,7 +243,7 @@ func (t *deployment) failedHosts(group int32) []string {
 // of a group under way.
 func (t *deployment) size(group int32) int {
 	g := &t.plan.groups[group]
-	if size, ok := t.sizes[g.path]; ok {
+	if size, ok := t.sizes[t.ids.groups[group]]; ok {
 		return size
 	}
 	return len(g.hosts)
@@ -271,7 +273,7 @@ func (e *Engine) outranks(t *deployment) *deployment {
 	var newest *deployment
 	for h := range t.plan.hosts {
 		host := &t.plan.hosts[h]
-		last := e.started[host.resource]
+		last := e.resources[t.ids.resources[h]].started
 		if last != nil && t.isOlder(last) && (newest == nil || newest.isOlder(last)) && t.hasStepsLeft(host) {
 			newest = last
 		}

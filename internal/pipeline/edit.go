@@ -147,7 +147,7 @@ func (w *editing) hands() {
 		if b.host >= 0 {
 			continue
 		}
-		name, holder := w.next.short(string(b.id)), w.e.holder[b.id].deployment
+		name, holder := w.next.short(string(b.id)), w.e.holderOf(b.id).deployment
 		var inside []int // indexes of the effects on deployments in the region
 		for i, f := range w.edit.Effects {
 			if t := w.e.deployments[f.Deployment]; t == holder || w.e.willBeInside(t, w.next, b) {

@@ -28,7 +28,8 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 			f.Removed = append(f.Removed, StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event})
 		}
 	}
-	for _, name := range t.live.sorted() {
+	for _, l := range t.live.sorted() {
+		name := l.name
 		if n := next.find(name.target, name.event); n < 0 || after.isElided(n) {
 			f.Drained = append(f.Drained, StepKey{t.number, name.target, name.event})
 		}

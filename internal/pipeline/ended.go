@@ -36,19 +36,44 @@ func (t *deployment) unshrink() {
 	t.at, t.inFlight = newTimes(len(t.plan.nodes)), make([]bool, len(t.plan.hosts))
 }
 
-// countNote counts a note, so that the next one of the same target and event gets another number.
-// Claims of hosts are by far the most, and are counted in one byte each.
-func (t *deployment) countNote(target, event string) {
-	if at, ok := t.plan.targets[target]; ok && event == StepClaimed && at.host >= 0 {
+// countClaim counts a note step-claimed of a target, so that the next one gets another number. n is its
+// step in the graph, or -1 if the graph lacks it. Claims of hosts are by far the most notes, and are
+// counted in one byte each.
+func (t *deployment) countClaim(target string, n int32) {
+	host := int32(-1)
+	if n >= 0 {
+		host = t.plan.nodes[n].host
+	} else if at, ok := t.plan.targets[target]; ok {
+		host = at.host
+	}
+	if host >= 0 {
 		if t.claims == nil {
 			t.claims = make([]uint8, len(t.plan.hosts))
 		}
-		if t.claims[at.host] < 255 {
-			t.claims[at.host]++
+		if t.claims[host] < 255 {
+			t.claims[host]++
 			return
 		}
 	}
-	t.notes[noteName{target, event}]++
+	t.noteClaims(target, 1)
+}
+
+// noteClaims counts claims that claims has no place for.
+func (t *deployment) noteClaims(target string, n int) {
+	t.notes[noteName{target, StepClaimed}] += n
+	t.manyClaims = true
+}
+
+// claimsOf returns how many notes step-claimed the target of a step has.
+func (t *deployment) claimsOf(n int32) int {
+	count := 0
+	if host := t.plan.nodes[n].host; host >= 0 && t.claims != nil {
+		count = int(t.claims[host])
+	}
+	if t.manyClaims {
+		count += t.notes[noteName{t.plan.target(n), StepClaimed}]
+	}
+	return count
 }
 
 // notesOf returns how many notes of a target and an event the deployment has.
@@ -74,7 +99,7 @@ func (t *deployment) moveClaims(next *Graph) {
 		if at, ok := next.targets[path]; ok && at.host >= 0 {
 			moved[at.host] = n
 		} else {
-			t.notes[noteName{path, StepClaimed}] += int(n)
+			t.noteClaims(path, int(n))
 		}
 	}
 	t.claims = moved

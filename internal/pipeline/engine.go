@@ -12,39 +12,41 @@ type Engine struct {
 
 	deployments map[int64]*deployment
 	order       []*deployment                        // all, by number
+	latest      *deployment                          // of the last row about one
 	active      []*deployment                        // the active ones, in the order of a pass
 	rollbacks   []*deployment                        // by number
 	artifacts   map[int64]map[string]json.RawMessage // the registered artifacts, by revision and label
 	// late has every pair that an edit introduced, also a pair that has left the pipeline since.
-	late   map[stepKind]introduction
-	born   map[int64]*Graph // by revision: the graph in force at its first deployment
-	notes  map[noteName]int // the changes of the pipeline itself, counted for Occurrence
-	freeze *Freeze          // set last and not cleared since; it may have ended by itself
+	late  map[stepKind]introduction
+	born  map[int64]*Graph // by revision: the graph in force at its first deployment
+	notes map[noteName]int // the changes of the pipeline itself, counted for Occurrence
+	// claimDetails has the Detail of claims, by event. Rows share it, so nothing may change it.
+	claimDetails map[string]json.RawMessage
+	freeze       *Freeze // set last and not cleared since; it may have ended by itself
 	// rejected has the revisions that were rejected and not accepted since.
 	rejected map[int64]*hold
 	newest   int64 // the newest revision that an entry names
 
-	// What follows is shared by all deployments. It is keyed by names and not by numbers of steps,
-	// because deployments may be on graphs of different versions.
-	holder        map[batchID]holding      // no entry: the batch is free
-	busy          map[Resource]occupant    // the live action on each resource, at most one (I4)
-	started       map[Resource]*deployment // the last that started each resource; its rank never falls (I3)
-	fences        map[Resource]int64       // grows with each deployment that starts the resource
-	hostsInFlight map[string]int           // hosts in flight by path of their group, over all deployments
+	// What follows is shared by all deployments. It is kept by the engine's own numbers and not by
+	// those of steps, because deployments may be on graphs of different versions.
+	numbers       numbers
+	holder        []holding       // by number of the batch; no deployment: it is free
+	resources     []resourceState // by number
+	hostsInFlight []int32         // by number of the group: hosts in flight over all deployments
 
 	// freed is set when a row may have made a blocked step runnable: a batch, a resource or a place
 	// in a group became free, or a deployment was stopped, ended or computed again. The pass then
 	// begins again with the oldest deployment that is awake.
 	freed bool
 	wakes
-	ended    map[*Graph][]bits              // the steps of the deployment that ended last on each graph
-	next     *Graph                         // the graph that moves are to
-	moves    map[*Graph]moves               // from each other graph
-	changed  map[workKey][]int32            // steps of the graph that do something else than in an earlier version
-	excluded map[stepName][]int32           // steps of the graph that an exclusion is about
-	walks    map[*deployment]*walk          // on the graph of the edit that is being computed; nil: none is
-	crowds   map[*Graph]*crowd              // of the graphs that active deployments are on
-	holding  map[string]map[*deployment]int // batches of hosts and stages that each holds, by the stage's path
+	ended    map[*Graph][]bits             // the steps of the deployment that ended last on each graph
+	next     *Graph                        // the graph that moves are to
+	moves    map[*Graph]moves              // from each other graph
+	changed  map[workKey][]int32           // steps of the graph that do something else than in an earlier version
+	excluded map[stepName][]int32          // steps of the graph that an exclusion is about
+	walks    map[*deployment]*walk         // on the graph of the edit that is being computed; nil: none is
+	crowds   map[*Graph]*crowd             // of the graphs that active deployments are on
+	holding  map[int32]map[*deployment]int // batches of hosts and stages that each holds, by the stage's number
 }
 
 // New returns an empty engine for the pipeline with this name. It has folded no row and decides
@@ -52,8 +54,8 @@ type Engine struct {
 func New(name string) *Engine {
 	return &Engine{
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
-		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, rejected: map[int64]*hold{}, holder: map[batchID]holding{}, busy: map[Resource]occupant{},
-		started: map[Resource]*deployment{}, fences: map[Resource]int64{}, hostsInFlight: map[string]int{}, ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, holding: map[string]map[*deployment]int{}, wakes: wakes{waiting: map[waitKey]*waiters{}},
+		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(),
+		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, holding: map[int32]map[*deployment]int{}, wakes: wakes{waiting: map[waitKey]*waiters{}},
 	}
 }
 
@@ -76,7 +78,7 @@ func (e *Engine) Current() (int, *Graph) { return e.version, e.plans[e.version] 
 // its host from the graph while the action still changes the resource.
 type occupant struct {
 	deployment *deployment
-	step       stepName
+	step       *liveStep
 }
 
 // stepKind is a step's kind: an event in a stage, by path. The design calls it a pair. Whether a

@@ -249,6 +249,16 @@ func (d endDetail) String() string {
 // neither written nor read by package json unless the event needs it.
 const claimStart, claimEnd = `{"event":"`, `"}`
 
+// claimDetail returns the Detail of a claim of a step. The engine keeps it for each event.
+func (e *Engine) claimDetail(event string) json.RawMessage {
+	text, ok := e.claimDetails[event]
+	if !ok {
+		text = claimDetail(event)
+		e.claimDetails[event] = text
+	}
+	return text
+}
+
 // claimDetail returns the Detail of a claim of a step.
 func claimDetail(event string) json.RawMessage {
 	if isPlain(event) {
@@ -259,13 +269,13 @@ func claimDetail(event string) json.RawMessage {
 }
 
 // claimedEvent returns the event of the step that a row claims.
-func claimedEvent(row Entry) string {
+func claimedEvent(row *Entry) string {
 	if rest, ok := bytes.CutPrefix(row.Detail, []byte(claimStart)); ok {
 		if event, ok := bytes.CutSuffix(rest, []byte(claimEnd)); ok && isPlain(string(event)) {
 			return string(event)
 		}
 	}
-	return detail[StepDetail](row).Event
+	return detail[StepDetail](*row).Event
 }
 
 // isPlain reports whether JSON has a text as it is.

@@ -139,7 +139,7 @@ func (x *explanation) holdText(n int32) string {
 // whoHolds returns a text such as "batch prod is held by greeter#6 since 14:02 (host-deployed on
 // fir)". The time is UTC.
 func (e *Engine) whoHolds(p *Graph, b block) string {
-	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holder[b.batch].since.UTC().Format("15:04"))
+	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holderOf(b.batch).since.UTC().Format("15:04"))
 	if at := b.deployment.atWork(b.batch); at != "" {
 		text += " (" + at + ")"
 	}
@@ -153,14 +153,13 @@ func (t *deployment) atWork(id batchID) string {
 	if !ok {
 		return ""
 	}
-	for _, name := range t.live.sorted() {
-		l := t.live[name]
-		inside := b.host >= 0 && l.host == string(id)
+	for _, l := range t.live.sorted() {
+		inside := b.host >= 0 && l.host == t.ids.hosts[b.host]
 		for _, s := range b.stages {
-			inside = inside || b.host < 0 && l.stage == t.plan.stages[s].path
+			inside = inside || b.host < 0 && l.stage == t.ids.stages[s]
 		}
 		if inside {
-			return name.event + " on " + lastPart(name.target)
+			return l.name.event + " on " + lastPart(l.name.target)
 		}
 	}
 	for _, s := range b.stages {

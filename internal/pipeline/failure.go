@@ -131,7 +131,7 @@ func (p *pass) rollBack(t *deployment, stage string) error {
 // isDrained reports whether no action is live where a failure of the stage stops the deployment.
 func (t *deployment) isDrained(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
-		if t.liveUnder(batchID(t.plan.stages[s].path)) > 0 {
+		if t.liveAt[t.ids.stages[s]] > 0 {
 			return false
 		}
 	}
@@ -176,14 +176,13 @@ func (p *pass) end() {
 			continue
 		}
 		t.unchecked = false
-		for _, name := range t.live.sorted() {
-			l := t.live[name]
-			want := t.endingOf(name, l)
+		for _, l := range t.live.sorted() {
+			want := t.endingOf(l)
 			if want <= l.asked { // it was asked for in an earlier pass, and cannot be taken back
 				continue
 			}
 			l.asked = want
-			key := StepKey{t.number, name.target, name.event}
+			key := StepKey{t.number, l.name.target, l.name.event}
 			if want == cancelIt {
 				p.decision.Cancel = append(p.decision.Cancel, key)
 			} else {
@@ -198,7 +197,8 @@ func (p *pass) end() {
 // interrupted, since the host would be left between two releases. A test, a bake and a gate change
 // nothing, and their results do not matter to a canceled deployment, so they are canceled at once. A
 // bake with an alarm is canceled too, and has then failed.
-func (t *deployment) endingOf(name stepName, l *liveStep) ending {
+func (t *deployment) endingOf(l *liveStep) ending {
+	name := l.name
 	n := t.plan.find(name.target, name.event)
 	switch {
 	case l.alarm != "", t.status == StatusCanceled && l.kind.isCheck():

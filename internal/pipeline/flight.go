@@ -10,25 +10,21 @@ import "slices"
 // the two would wait for each other.
 func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
-	if len(t.live) > 0 && t.liveUnder(batchID(host.path)) > 0 {
+	if len(t.live) > 0 && t.liveAt[t.ids.hosts[h]] > 0 {
 		return true
 	}
 	end := host.finished()
 	if t.status != StatusActive || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
 		return false
 	}
-	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !slices.ContainsFunc(host.nodes, t.isBroken)
+	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && (len(t.failures) == 0 || !slices.ContainsFunc(host.nodes, t.isBroken))
 }
 
 // isShut reports whether another deployment holds a batch around a stage. An edit may cause that,
 // by making a region with two deployments inside, or a failure under `release`.
 func (e *Engine) isShut(t *deployment, stage int32) bool {
-	s := &t.plan.stages[stage]
-	if h, held := e.holder[batchID(s.path)]; s.locked && held && h.deployment != t {
-		return true
-	}
-	for _, r := range s.ranges {
-		if h, held := e.holder[t.plan.ranges[r].id]; held && h.deployment != t {
+	for _, id := range t.ids.around[stage] {
+		if h := e.holder[id].deployment; h != nil && h != t {
 			return true
 		}
 	}
@@ -44,14 +40,11 @@ func (e *Engine) recountFlight(t *deployment) {
 }
 
 // recountFlightAround recounts the interrupted hosts in a batch over stages, after the batch got
-// another holder or none. A host's own batch changes nothing here, since isShut does not ask for
-// it. Deployments that are not active are left out: their hosts count by live actions only.
-func (e *Engine) recountFlightAround(id batchID) {
-	if id.isHost() {
-		return
-	}
+// another holder or none. It is not for a host's own batch, for which isShut does not ask.
+// Deployments that are not active are left out: their hosts count by live actions only.
+func (e *Engine) recountFlightAround(id int32) {
 	for plan, c := range e.crowds { // in any order: who counts on one graph does not depend on another
-		b, ok := plan.batch(id)
+		b, ok := plan.batch(batchID(e.numbers.names[id]))
 		if !ok {
 			continue
 		}
@@ -84,7 +77,7 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 		return
 	}
 	t.inFlight[h] = is
-	group := t.plan.groups[t.plan.hosts[h].group].path
+	group := t.ids.groups[t.plan.hosts[h].group]
 	if is {
 		e.hostsInFlight[group]++
 	} else {
@@ -99,7 +92,7 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 func (e *Engine) leaveFlight(t *deployment) {
 	for h, flies := range t.inFlight {
 		if flies {
-			group := t.plan.groups[t.plan.hosts[h].group].path
+			group := t.ids.groups[t.plan.hosts[h].group]
 			e.hostsInFlight[group]--
 			e.offer(groupKey(group))
 		}

@@ -16,7 +16,14 @@ import (
 // After an error the engine must be discarded: a part of the row may have been applied. Decisions
 // go through Apply too, so an engine that has decided and one that has folded the log are in the
 // same state (I8).
-func (e *Engine) Apply(row Entry) error {
+func (e *Engine) Apply(row Entry) error { return e.apply(&row, unknownStep) }
+
+// unknownStep stands for a step that is still to be looked for by its names.
+const unknownStep = -2
+
+// apply folds one row. step is the number of the step that it completes or claims, on the graph of its
+// deployment, where the caller knows it.
+func (e *Engine) apply(row *Entry, step int32) error {
 	if row.Seq != e.seq+1 {
 		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
 	}
@@ -30,12 +37,15 @@ func (e *Engine) Apply(row Entry) error {
 	if row.Event == DeploymentCreated {
 		return e.create(row)
 	}
-	t, ok := e.deployments[row.Deployment]
-	if !ok {
-		return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
+	t := e.latest
+	if t == nil || t.number != row.Deployment {
+		if t = e.deployments[row.Deployment]; t == nil {
+			return fmt.Errorf("fold pipeline %s: entry %d is of deployment %d, which was never created", e.pipeline, row.Seq, row.Deployment)
+		}
+		e.latest = t
 	}
 	t.unshrink()
-	if err := e.applyStep(t, row); err != nil {
+	if err := e.applyStep(t, row, step); err != nil {
 		return err
 	}
 	e.wake(t)
@@ -45,17 +55,20 @@ func (e *Engine) Apply(row Entry) error {
 
 // applyStep folds a fact or a note of a deployment. Notes without an effect are counted too, so that
 // the next one gets a number of its own.
-func (e *Engine) applyStep(t *deployment, row Entry) error {
-	if row.Class == Fact {
-		return e.applyFact(t, row)
+func (e *Engine) applyStep(t *deployment, row *Entry, step int32) error {
+	switch {
+	case row.Class == Fact:
+		return e.applyFact(t, row, step)
+	case row.Event == StepClaimed:
+		return e.applyClaim(t, row, step)
 	}
-	t.countNote(row.Target, row.Event)
+	t.notes[noteName{row.Target, row.Event}]++
 	return e.applyNote(t, row)
 }
 
 // applyChange folds a row about the pipeline itself. A change without a case here, such as
 // host-joined, is only for people.
-func (e *Engine) applyChange(row Entry) error {
+func (e *Engine) applyChange(row *Entry) error {
 	e.notes[noteName{row.Target, row.Event}]++
 	switch row.Event {
 	case PipelineDefined:
@@ -67,20 +80,20 @@ func (e *Engine) applyChange(row Entry) error {
 			labels = map[string]json.RawMessage{}
 			e.artifacts[row.Revision] = labels
 		}
-		labels[detail[artifactDetail](row).Label] = row.Detail
+		labels[detail[artifactDetail](*row).Label] = row.Detail
 		e.offerAll(artifactKey(row.Revision))
 	case StepIntroduced:
-		d := detail[IntroducedDetail](row)
+		d := detail[IntroducedDetail](*row)
 		e.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	case FreezeSet:
-		d := detail[freezeDetail](row)
+		d := detail[freezeDetail](*row)
 		e.freeze = &Freeze{By: d.By, Reason: d.Reason, At: row.At, Until: d.Until}
 		e.wakeAll()
 	case FreezeCleared:
 		e.freeze = nil
 		e.wakeAll()
 	case RevisionRejected:
-		d := detail[rejectionDetail](row)
+		d := detail[rejectionDetail](*row)
 		e.judge(row.Revision, &hold{by: d.By, reason: d.Reason, rejected: true})
 	case RevisionAccepted:
 		e.judge(row.Revision, nil)
@@ -116,7 +129,7 @@ func (e *Engine) define(version int, at time.Time) error {
 }
 
 // create folds the creation of a deployment. Numbers grow, so that order is sorted by them.
-func (e *Engine) create(row Entry) error {
+func (e *Engine) create(row *Entry) error {
 	plan := e.plans[e.version]
 	if plan == nil {
 		return fmt.Errorf("fold pipeline %s: entry %d creates a deployment before a definition is in force", e.pipeline, row.Seq)
@@ -126,12 +139,12 @@ func (e *Engine) create(row Entry) error {
 	}
 	t := &deployment{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
-		held: map[string]hold{}, away: map[stepName]int64{}, live: liveSteps{}, liveAt: map[string]int{}, failures: map[stepName]failure{},
-		sizes: map[string]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[batchID]bool{}, resumed: map[string]bool{}, approvals: map[string]approval{},
+		held: map[string]hold{}, away: map[stepName]int64{}, liveAt: map[int32]int{}, failures: map[stepName]failure{},
+		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]approval{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	e.newest = max(e.newest, row.Revision)
-	about := detail[createdDetail](row)
+	about := detail[createdDetail](*row)
 	// A row without a label is shown by the number of its revision.
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
@@ -158,12 +171,14 @@ func (e *Engine) create(row Entry) error {
 
 // applyFact completes a step. A fact counts whatever the deployment's status is: an action that was
 // live when its deployment ended may still succeed. Only an active deployment takes batches by it.
-func (e *Engine) applyFact(t *deployment, row Entry) error {
+func (e *Engine) applyFact(t *deployment, row *Entry, n int32) error {
 	name := stepName{row.Target, row.Event}
-	n := t.plan.find(row.Target, row.Event)
+	if n == unknownStep {
+		n = t.plan.find(row.Target, row.Event)
+	}
 	if n < 0 { // the present graph lacks the step: the fact is kept in case a later version has it again
 		t.away[name] = row.At.UnixNano()
-		e.endLive(t, name)
+		e.endLive(t, n, name)
 		e.settleAll(t)
 		return nil
 	}
@@ -175,10 +190,12 @@ func (e *Engine) applyFact(t *deployment, row Entry) error {
 			return err
 		}
 	}
-	e.endLive(t, name)
-	if _, ok := t.failures[name]; ok { // the step succeeded after all, so it stops nothing any more
-		delete(t.failures, name)
-		e.recount(t)
+	e.endLive(t, n, name)
+	if len(t.failures) > 0 {
+		if _, ok := t.failures[name]; ok { // the step succeeded after all, so it stops nothing any more
+			delete(t.failures, name)
+			e.recount(t)
+		}
 	}
 	t.at.set(n, row.At)
 	t.complete(n)
@@ -214,12 +231,12 @@ func (e *Engine) checkStart(t *deployment, n int32) error {
 	if t.status != StatusActive {
 		return e.violation("I11", "%s is %s and starts %s", e.label(t), t.status, t.plan.short(host.path))
 	}
-	if last := e.started[host.resource]; last != nil && t.isOlder(last) {
+	if last := e.resources[t.ids.resources[t.plan.nodes[n].host]].started; last != nil && t.isOlder(last) {
 		return e.violation("I3", "%s starts %s after %s", e.label(t), host.resource, e.label(last))
 	}
 	// A log that an earlier version wrote may start a host beside interrupted ones, but never
 	// beside too many live actions.
-	if in, limit := e.inFlight(t, host.group); in >= limit && e.working(t.plan.groups[host.group].path) >= limit {
+	if in, limit := e.inFlight(t, host.group); in >= limit && e.working(t.ids.groups[host.group]) >= limit {
 		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
 	}
 	return nil
@@ -227,11 +244,11 @@ func (e *Engine) checkStart(t *deployment, n int32) error {
 
 // working returns the number of hosts of a group with a live action, over all deployments. It is
 // slow, and called only where an invariant seems broken.
-func (e *Engine) working(group string) int {
+func (e *Engine) working(group int32) int {
 	count := 0
 	for _, t := range e.order {
 		for h := range t.plan.hosts {
-			if host := &t.plan.hosts[h]; t.plan.groups[host.group].path == group && t.liveUnder(batchID(host.path)) > 0 {
+			if t.ids.groups[t.plan.hosts[h].group] == group && t.liveAt[t.ids.hosts[h]] > 0 {
 				count++
 			}
 		}
@@ -244,15 +261,14 @@ func (e *Engine) working(group string) int {
 func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	place := &t.plan.nodes[n]
 	if place.host >= 0 {
-		host := &t.plan.hosts[place.host]
 		if place.kind == hostStart {
-			e.start(t, host.resource)
+			e.start(t, &e.resources[t.ids.resources[place.host]])
 		}
 		e.recountHost(t, place.host)
 	}
 	if place.event == GroupStarted { // shares of the group's hosts are of this number from now on
 		g := &t.plan.groups[place.group]
-		t.sizes[g.path] = len(g.hosts)
+		t.sizes[t.ids.groups[place.group]] = len(g.hosts)
 	}
 	if place.host < 0 {
 		e.offerAll(orderKey)
@@ -269,21 +285,19 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 
 // applyNote folds a note. A note without a case here changes nothing: it is for people. Notes never
 // change what is complete (I10).
-func (e *Engine) applyNote(t *deployment, row Entry) error {
+func (e *Engine) applyNote(t *deployment, row *Entry) error {
 	switch row.Event {
-	case StepClaimed:
-		return e.applyClaim(t, row)
 	case StepFailed, StepCanceled:
 		e.applyEnd(t, row)
 	case StepExcluded, StepSkipped:
-		d := detail[StepDetail](row)
+		d := detail[StepDetail](*row)
 		e.applyExcluded(t, exclusion{row.Target, d.Event, d.Reason, d.By}, row.Event == StepExcluded)
 	case HostFailureTolerated:
 		e.applyTolerated(t, row)
 	case RetryRequested:
 		e.applyRetry(t, row)
 	case HoldSet:
-		d := detail[endDetail](row)
+		d := detail[endDetail](*row)
 		t.held[row.Target] = hold{by: d.By, reason: d.Reason}
 		e.offerAll(orderKey)
 	case HoldCleared:
@@ -291,15 +305,15 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 		t.resume(row.Target)
 		e.offerAll(orderKey)
 	case ApprovalGiven:
-		t.approve(row.Target, detail[endDetail](row).By)
+		t.approve(row.Target, detail[endDetail](*row).By)
 	case ApprovalRejected:
-		d := detail[endDetail](row)
+		d := detail[endDetail](*row)
 		t.reject(row.Target, hold{by: d.By, reason: d.Reason})
 	case UntilSet:
-		t.setUntil(detail[endDetail](row).Until)
+		t.setUntil(detail[endDetail](*row).Until)
 		e.offerAll(orderKey)
 	case AlarmRaised:
-		t.raiseAlarm(row.Target, detail[endDetail](row))
+		t.raiseAlarm(row.Target, detail[endDetail](*row))
 	case StageFailed:
 		t.noted[row.Target] = true
 		if t.undoneBy != 0 { // it kept the batches of the stage for the rollback that follows
@@ -312,16 +326,16 @@ func (e *Engine) applyNote(t *deployment, row Entry) error {
 }
 
 // applyStatus folds a note that changes the status of a deployment.
-func (e *Engine) applyStatus(t *deployment, row Entry) {
+func (e *Engine) applyStatus(t *deployment, row *Entry) {
 	switch row.Event {
 	case PipelineFailed: // not final: a retry makes the deployment active again (R17)
-		e.setStatus(t, StatusFailed, row.At, detail[endDetail](row).Reason)
+		e.setStatus(t, StatusFailed, row.At, detail[endDetail](*row).Reason)
 	case PipelineSuperseded:
-		d := detail[endDetail](row)
+		d := detail[endDetail](*row)
 		t.by = d.Deployment
 		e.setStatus(t, StatusSuperseded, row.At, d.Reason)
 	case PipelineCanceled:
-		d := detail[endDetail](row)
+		d := detail[endDetail](*row)
 		t.interrupt = d.Now
 		t.undoneBy = max(t.undoneBy, d.Deployment)
 		e.setStatus(t, StatusCanceled, row.At, d.String())
@@ -331,9 +345,16 @@ func (e *Engine) applyStatus(t *deployment, row Entry) {
 // applyClaim folds a claim. It asserts the conditions that a pass has checked, because the row may
 // come from the log: I11, I2, I9, I1 (acquire) and I4. From here on the step's batches and its
 // resource are taken, and everything strictly before it is settled.
-func (e *Engine) applyClaim(t *deployment, row Entry) error {
-	name := stepName{row.Target, claimedEvent(row)}
-	n := t.plan.find(name.target, name.event)
+func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
+	name := stepName{target: row.Target}
+	if n == unknownStep {
+		name.event = claimedEvent(row)
+		n = t.plan.find(name.target, name.event)
+	}
+	if n >= 0 {
+		name.event = t.plan.nodes[n].event
+	}
+	t.countClaim(row.Target, n)
 	switch {
 	case t.status != StatusActive:
 		return e.violation("I11", "%s is %s and claims %s", e.label(t), t.status, name)
@@ -346,18 +367,18 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 		return err
 	}
 	place := &t.plan.nodes[n]
-	l := &liveStep{stage: t.plan.stages[place.stage].path, kind: place.kind, since: row.At}
+	l := &liveStep{name: name, stage: t.ids.stages[place.stage], host: -1, resource: -1, kind: place.kind, since: row.At}
 	if place.host >= 0 {
-		host := &t.plan.hosts[place.host]
-		l.host, l.resource = host.path, host.resource
-		if u, ok := e.busy[host.resource]; ok {
-			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, host.resource, e.label(u.deployment), u.step)
+		l.host, l.resource = t.ids.hosts[place.host], t.ids.resources[place.host]
+		u := &e.resources[l.resource].busy
+		if u.deployment != nil {
+			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, t.plan.hosts[place.host].resource, e.label(u.deployment), u.step.name)
 		}
-		e.busy[host.resource] = occupant{t, name}
+		*u = occupant{t, l}
 		t.liveAt[l.host]++
 	}
 	t.liveAt[l.stage]++
-	t.live[name] = l
+	t.live.add(l)
 	t.keep(name.event)
 	t.at.set(n, row.At)
 	t.claim(n)
@@ -370,8 +391,8 @@ func (e *Engine) applyClaim(t *deployment, row Entry) error {
 
 // raiseAlarm marks the bakes that are live under a target. The pass cancels them.
 func (t *deployment) raiseAlarm(target string, d endDetail) {
-	for name, l := range t.live {
-		if l.kind == bakeStep && covers(target, "", name) {
+	for _, l := range t.live {
+		if l.kind == bakeStep && covers(target, "", l.name) {
 			l.alarm = "alarm " + d.String()
 		}
 	}
@@ -381,18 +402,18 @@ func (t *deployment) raiseAlarm(target string, d endDetail) {
 // applyEnd folds an action that ended without a fact. After step-failed the step waits for a retry;
 // after step-canceled it is open again, so a pass may claim it once more. A bake that is canceled
 // after an alarm has failed.
-func (e *Engine) applyEnd(t *deployment, row Entry) {
-	d := detail[StepDetail](row)
+func (e *Engine) applyEnd(t *deployment, row *Entry) {
+	d := detail[StepDetail](*row)
 	name := stepName{row.Target, d.Event}
 	hasFailed := row.Event == StepFailed
-	if l := t.live[name]; l != nil && l.alarm != "" {
+	n := t.plan.find(name.target, name.event)
+	if l := e.liveStepOf(t, n, name); l != nil && l.alarm != "" {
 		hasFailed, d.Status, d.Error = true, "", l.alarm
 	}
-	e.endLive(t, name)
+	e.endLive(t, n, name)
 	if hasFailed {
 		t.failures[name] = failure{row.Seq, d.Status, d.Error}
 	}
-	n := t.plan.find(name.target, name.event)
 	if n < 0 { // an edit removed the step: nothing waits for it, but batches may be drained now
 		e.settleAll(t)
 		return
@@ -418,18 +439,20 @@ func (e *Engine) applyEnd(t *deployment, row Entry) {
 
 // endLive removes a live action, if the step has one. What is kept about it is by the names of its
 // claim, since the graph may have changed.
-func (e *Engine) endLive(t *deployment, name stepName) {
-	l, ok := t.live[name]
-	if !ok {
+func (e *Engine) endLive(t *deployment, n int32, name stepName) {
+	l := e.liveStepOf(t, n, name)
+	if l == nil {
 		return
 	}
-	delete(t.live, name)
+	t.live.remove(l)
 	decrement(t.liveAt, l.stage)
-	if l.host != "" {
+	if l.host >= 0 {
 		decrement(t.liveAt, l.host)
-		delete(e.busy, l.resource)
+		e.resources[l.resource].busy = occupant{}
 		e.offer(resourceKey(l.resource))
-		if at, ok := t.plan.targets[l.host]; ok && at.host >= 0 {
+		if n >= 0 {
+			e.recountHost(t, t.plan.nodes[n].host)
+		} else if at, ok := t.plan.targets[name.target]; ok {
 			e.recountHost(t, at.host)
 		}
 	}
@@ -437,7 +460,7 @@ func (e *Engine) endLive(t *deployment, name stepName) {
 }
 
 // decrement lowers a count and forgets it at zero.
-func decrement(counts map[string]int, key string) {
+func decrement[K comparable](counts map[K]int, key K) {
 	if counts[key]--; counts[key] == 0 {
 		delete(counts, key)
 	}
@@ -446,11 +469,11 @@ func decrement(counts map[string]int, key string) {
 // applyTolerated gives up a failed host within maxFailed: its remaining steps are excluded, so that
 // the group can finish without it. The host still counts in tolerated, so later failures meet the
 // same limit. A retry does not bring it back.
-func (e *Engine) applyTolerated(t *deployment, row Entry) {
+func (e *Engine) applyTolerated(t *deployment, row *Entry) {
 	if at, ok := t.plan.targets[row.Target]; ok && at.host >= 0 {
 		t.tolerated[t.plan.groups[at.group].path]++
 	}
-	e.applyExcluded(t, exclusion{target: row.Target, reason: detail[StepDetail](row).Reason}, false)
+	e.applyExcluded(t, exclusion{target: row.Target, reason: detail[StepDetail](*row).Reason}, false)
 }
 
 // applyExcluded excludes the steps of a target. If an edit leaves out an architecture that came too
@@ -482,9 +505,9 @@ func (e *Engine) applyExcluded(t *deployment, x exclusion, byEdit bool) {
 // applyRetry opens failed steps; a failed deployment is active again, under the version in force.
 // It computes the deployment again, because opening a step undoes something, which the walk cannot
 // follow.
-func (e *Engine) applyRetry(t *deployment, row Entry) {
+func (e *Engine) applyRetry(t *deployment, row *Entry) {
 	t.kept = nil
-	t.forgive(row.Target, detail[StepDetail](row).Event)
+	t.forgive(row.Target, detail[StepDetail](*row).Event)
 	e.recompute(t)
 	maps.DeleteFunc(t.noted, func(stage string, _ bool) bool { // should it stop there again, that is noted again
 		at, ok := t.plan.targets[stage]

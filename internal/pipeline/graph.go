@@ -77,6 +77,7 @@ type stagePlan struct {
 	groups            []int32 // numbers of its groups, which are consecutive
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
+	around            []batch // those whose region it is in: its own if it is locked, and those of ranges, innermost first
 	windows           cron.Windows
 
 	// scope has the stages whose failures stop this stage: itself, and all stages of the outermost
@@ -185,14 +186,14 @@ func (p *Graph) find(target, event string) int32 {
 		return -1
 	}
 	for _, n := range p.own(at) {
-		if p.nodes[n].event == event && p.target(n) == target {
+		if p.nodes[n].event == event {
 			return n
 		}
 	}
 	return -1
 }
 
-// own returns a short list that contains the steps of a place itself, in which find searches.
+// own returns the steps of a place itself, without those of places in it.
 func (p *Graph) own(at place) []int32 {
 	switch {
 	case at.host >= 0:

@@ -141,14 +141,15 @@ func (e *Engine) takenHosts(t *deployment, old, next *Graph, more []exclusion) [
 	var list []exclusion
 	for _, h := range e.movesTo(old, next).joined {
 		host := &next.hosts[h]
-		if !t.isBehind(e.started[host.resource]) {
+		last := e.startedOn(host.resource)
+		if !t.isBehind(last) {
 			continue
 		}
 		if w == nil {
 			w = e.walkOn(t, next, more...)
 		}
 		if end := host.finished(); !w.is(end, resolved) && !w.isElided(end) {
-			list = append(list, exclusion{target: host.path, reason: e.label(e.started[host.resource]) + " has started it already"})
+			list = append(list, exclusion{target: host.path, reason: e.label(last) + " has started it already"})
 		}
 	}
 	return list

@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// liveSteps is the live actions of a deployment, by the names under which they were claimed.
-type liveSteps map[stepName]*liveStep
+// liveSteps is the live actions of a deployment, in any order.
+type liveSteps []*liveStep
 
 // liveStep is one live action. Where it runs is kept as it was when it was claimed: an edit may
 // move or remove the host, but the action still occupies the old one.
 type liveStep struct {
-	stage    string    // path
-	host     string    // path; "": not a step of a host
-	resource Resource  // what it occupies until it ends; zero if it is not a step of a host
+	name     stepName  // under which it was claimed
+	at       int       // its place in liveSteps
+	stage    int32     // number of its path
+	host     int32     // likewise; -1: not a step of a host
+	resource int32     // number of what it occupies until it ends; -1 if it is not a step of a host
 	kind     nodeKind  // a build, a step of a chain, a bake or a gate
 	since    time.Time // of its claim
 	asked    ending    // the ending that a pass last requested for it
@@ -30,20 +32,52 @@ const (
 	cancelIt        // a running attempt is interrupted
 )
 
-// has reports whether step n of the graph has a live action.
-func (l liveSteps) has(p *Graph, n int32) bool {
-	return l[stepName{p.target(n), p.nodes[n].event}] != nil
+// add adds a live action.
+func (l *liveSteps) add(step *liveStep) {
+	step.at = len(*l)
+	*l = append(*l, step)
 }
 
-// sorted lists live steps by target and event, so that a decision has them in the same order every
-// time.
-func (l liveSteps) sorted() []stepName {
-	names := make([]stepName, 0, len(l))
-	for name := range l {
-		names = append(names, name)
+// remove removes a live action.
+func (l *liveSteps) remove(step *liveStep) {
+	list, last := *l, len(*l)-1
+	list[step.at] = list[last]
+	list[step.at].at = step.at
+	list[last] = nil
+	*l = list[:last]
+}
+
+// find returns the live action of a step, or nil. It looks at each.
+func (l liveSteps) find(name stepName) *liveStep {
+	for _, step := range l {
+		if step.name == name {
+			return step
+		}
 	}
-	slices.SortFunc(names, compareNames)
-	return names
+	return nil
+}
+
+// sorted lists live actions by target and event, so that a decision has them in the same order every
+// time.
+func (l liveSteps) sorted() []*liveStep {
+	list := slices.Clone(l)
+	slices.SortFunc(list, func(a, b *liveStep) int { return compareNames(a.name, b.name) })
+	return list
+}
+
+// liveStepOf returns the live action of a step, or nil. n is the step in the graph, or -1 if the graph
+// lacks it. Live steps of the graph are marked as claimed, and nearly all occupy the resource of
+// their host, so it rarely looks at each.
+func (e *Engine) liveStepOf(t *deployment, n int32, name stepName) *liveStep {
+	if len(t.live) == 0 || n >= 0 && !t.is(n, claimed) {
+		return nil
+	}
+	if n >= 0 && t.plan.nodes[n].host >= 0 {
+		if u := &e.resources[t.ids.resources[t.plan.nodes[n].host]].busy; u.deployment == t && u.step.name == name {
+			return u.step
+		}
+	}
+	return t.live.find(name)
 }
 
 // liveIn returns the number of live actions in a batch's region. Actions on hosts that have left a
@@ -53,14 +87,11 @@ func (t *deployment) liveIn(b batch) int {
 		return 0
 	}
 	if b.host >= 0 {
-		return t.liveUnder(b.id)
+		return t.liveAt[t.ids.hosts[b.host]]
 	}
 	count := 0
 	for _, s := range b.stages {
-		count += t.liveUnder(batchID(t.plan.stages[s].path))
+		count += t.liveAt[t.ids.stages[s]]
 	}
 	return count
 }
-
-// liveUnder returns the number of live actions under a path of a stage or a host.
-func (t *deployment) liveUnder(id batchID) int { return t.liveAt[string(id)] }

@@ -21,14 +21,14 @@ func (p *position) differs() string {
 		}
 	}
 	held := map[batchID]int64{}
-	for id, h := range p.engine.holder {
+	for id, h := range p.engine.held() {
 		held[id] = h.deployment.number
 	}
 	if !maps.Equal(held, u.holder) {
 		return fmt.Sprintf("I1: batches are held by %v, want %v", held, u.holder)
 	}
 	for group := range u.places {
-		if got := p.engine.hostsInFlight[group]; strings.Count(group, "/") == 2 && got != u.inFlight(group) {
+		if got := p.engine.inFlightIn(group); strings.Count(group, "/") == 2 && got != u.inFlight(group) {
 			return fmt.Sprintf("I9: %d hosts of %s are in flight, want %d", got, group, u.inFlight(group))
 		}
 	}

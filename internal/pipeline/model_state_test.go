@@ -16,7 +16,8 @@ import (
 func cloneEngine(e *Engine) *Engine {
 	c := *e
 	c.plans, c.late, c.born, c.notes = maps.Clone(e.plans), maps.Clone(e.late), maps.Clone(e.born), maps.Clone(e.notes)
-	c.fences, c.rejected, c.hostsInFlight = maps.Clone(e.fences), maps.Clone(e.rejected), maps.Clone(e.hostsInFlight)
+	c.rejected, c.claimDetails = maps.Clone(e.rejected), maps.Clone(e.claimDetails)
+	c.numbers, c.holder, c.resources, c.hostsInFlight = e.numbers.clone(), slices.Clone(e.holder), slices.Clone(e.resources), slices.Clone(e.hostsInFlight)
 	c.artifacts = maps.Clone(e.artifacts)
 	for revision, labels := range c.artifacts {
 		c.artifacts[revision] = maps.Clone(labels)
@@ -32,9 +33,19 @@ func cloneEngine(e *Engine) *Engine {
 	for _, t := range e.active {
 		c.active = append(c.active, c.deployments[t.number])
 	}
-	c.started = maps.Clone(e.started)
-	for r, last := range c.started {
-		c.started[r] = c.deployments[last.number]
+	of := func(t *deployment) *deployment {
+		if t == nil {
+			return nil
+		}
+		return c.deployments[t.number]
+	}
+	c.latest = of(e.latest)
+	for i := range c.resources {
+		r := &c.resources[i]
+		r.started, r.busy.deployment = of(r.started), of(r.busy.deployment)
+		if r.busy.deployment != nil {
+			r.busy.step = r.busy.deployment.live[r.busy.step.at]
+		}
 	}
 	for _, t := range c.order {
 		if t.undoes != nil {
@@ -44,15 +55,8 @@ func cloneEngine(e *Engine) *Engine {
 			t.completes = c.deployments[t.completes.number]
 		}
 	}
-	c.holder = maps.Clone(e.holder)
-	for id, h := range c.holder {
-		h.deployment = c.deployments[h.deployment.number]
-		c.holder[id] = h
-	}
-	c.busy = maps.Clone(e.busy)
-	for r, o := range c.busy {
-		o.deployment = c.deployments[o.deployment.number]
-		c.busy[r] = o
+	for id := range c.holder {
+		c.holder[id].deployment = of(c.holder[id].deployment)
 	}
 	cloneWakes(&c, e)
 	return &c
@@ -85,7 +89,7 @@ func cloneWakes(c, e *Engine) {
 		}
 		c.crowds[plan] = to
 	}
-	c.holding = map[string]map[*deployment]int{}
+	c.holding = map[int32]map[*deployment]int{}
 	for stage, counts := range e.holding {
 		c.holding[stage] = map[*deployment]int{}
 		for t, n := range counts {
@@ -112,10 +116,10 @@ func cloneDeployment(t *deployment) *deployment {
 			d.at[i] = &same
 		}
 	}
-	d.live, d.approvals = maps.Clone(t.live), maps.Clone(t.approvals)
-	for name, l := range d.live {
+	d.live, d.approvals = slices.Clone(t.live), maps.Clone(t.approvals)
+	for i, l := range d.live {
 		step := *l
-		d.live[name] = &step
+		d.live[i] = &step
 	}
 	d.liveAt, d.failures, d.left, d.lacks = maps.Clone(t.liveAt), maps.Clone(t.failures), maps.Clone(t.left), maps.Clone(t.lacks)
 	d.sizes, d.tolerated, d.noted, d.holds = maps.Clone(t.sizes), maps.Clone(t.tolerated), maps.Clone(t.noted), maps.Clone(t.holds)
@@ -138,15 +142,20 @@ type state [16]byte
 func fingerprint(b *bytes.Buffer, e *Engine, graphs map[*Graph]int) {
 	fmt.Fprintf(b, "%d", graphs[e.plans[e.version]])
 	for _, t := range e.order {
-		printDeployment(b, t, graphs)
+		printDeployment(b, e, t, graphs)
 	}
-	for _, id := range sortedKeys(e.holder) {
-		fmt.Fprintf(b, "\n%s>%d", id, e.holder[id].deployment.number)
+	held := e.held()
+	for _, id := range sortedKeys(held) {
+		fmt.Fprintf(b, "\n%s>%d", id, held[id].deployment.number)
 	}
-	printMap(b, e.busy, func(r Resource) string { return r.Address + r.Service }, func(o occupant) any { return o.deployment.number })
-	printMap(b, e.started, func(r Resource) string { return r.Address + r.Service }, func(t *deployment) any { return t.number })
-	printMap(b, e.fences, func(r Resource) string { return r.Address + r.Service }, func(n int64) any { return n })
-	printMap(b, e.hostsInFlight, identical, func(n int) any { return n })
+	address := func(r Resource) string { return r.Address + r.Service }
+	printMap(b, e.resourcesWith(isBusyNow), address, func(r resourceState) any { return r.busy.deployment.number })
+	printMap(b, e.resourcesWith(isStarted), address, func(r resourceState) any { return fmt.Sprint(r.started.number, " ", r.fence) })
+	flying := map[string]int32{}
+	for group, n := range e.hostsInFlight {
+		flying[e.numbers.names[group]] = n
+	}
+	printMap(b, flying, identical, func(n int32) any { return n })
 	printMap(b, e.late, func(p stepKind) string { return p.stage + p.event }, func(i introduction) any { return i })
 	if e.freeze != nil {
 		fmt.Fprintf(b, "\nfrozen until %v", e.freeze.Until)
@@ -159,7 +168,7 @@ func fingerprint(b *bytes.Buffer, e *Engine, graphs map[*Graph]int) {
 	}
 }
 
-func printDeployment(b *bytes.Buffer, t *deployment, graphs map[*Graph]int) {
+func printDeployment(b *bytes.Buffer, e *Engine, t *deployment, graphs map[*Graph]int) {
 	b.WriteByte('\n')
 	for _, n := range []int{int(t.number), int(t.revision), graphs[t.plan], graphs[t.from], len(t.status), t.done, t.elided, t.passed} {
 		b.WriteByte(byte(n))
@@ -179,13 +188,13 @@ func printDeployment(b *bytes.Buffer, t *deployment, graphs map[*Graph]int) {
 	for _, n := range slices.Concat(t.failing, t.broken, t.offered()) {
 		b.WriteByte(byte(n))
 	}
-	printNames(b, t)
+	printNames(b, e, t)
 }
 
 // printNames adds what a deployment keeps by name.
-func printNames(b *bytes.Buffer, t *deployment) {
-	for _, name := range t.live.sorted() {
-		fmt.Fprintf(b, "\nL%s %s %v", name.target, name.event, t.live[name].resource)
+func printNames(b *bytes.Buffer, e *Engine, t *deployment) {
+	for _, l := range t.live.sorted() {
+		fmt.Fprintf(b, "\nL%s %s %v", l.name.target, l.name.event, l.resource)
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(t.failures), func(a, b stepName) int { return int(t.failures[a].seq - t.failures[b].seq) }) {
 		fmt.Fprintf(b, "\nF%s %s", name.target, name.event)
@@ -203,10 +212,10 @@ func printNames(b *bytes.Buffer, t *deployment) {
 	}
 	printMap(b, t.left, identical, func(i identity) any { return i })
 	printMap(b, t.lacks, identical, func(v bool) any { return v })
-	printMap(b, t.sizes, identical, func(v int) any { return v })
+	printMap(b, named(e, t.sizes), identical, func(v int) any { return v })
 	printMap(b, t.tolerated, identical, func(v int) any { return v })
 	printMap(b, t.noted, identical, func(v bool) any { return v })
-	printMap(b, t.holds, func(id batchID) string { return string(id) }, func(v bool) any { return v })
+	printMap(b, named(e, t.holds), identical, func(v bool) any { return v })
 	printMap(b, t.held, identical, func(hold) any { return true })
 	for _, stage := range sortedKeys(t.approvals) {
 		fmt.Fprintf(b, "\n%s %q %v", stage, t.approvals[stage].by, t.approvals[stage].rejected)
@@ -286,7 +295,7 @@ type sharing struct {
 }
 
 // unchanging are the types whose values are never written to once they are made.
-var unchanging = []reflect.Type{reflect.TypeFor[*Graph](), reflect.TypeFor[*adjacency](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time]()}
+var unchanging = []reflect.Type{reflect.TypeFor[*Graph](), reflect.TypeFor[*numbered](), reflect.TypeFor[*adjacency](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[time.Time]()}
 
 func (s sharing) compare(path string, a, b reflect.Value) {
 	if slices.Contains(unchanging, a.Type()) || path == "engine.deployments[].queue.turn" {

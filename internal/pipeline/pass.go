@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 )
 
@@ -151,11 +150,16 @@ func (p *pass) do(t *deployment, n int32) error {
 // one batch were free, so it would find no waiter once t has taken two. The waiters are older,
 // since check lets only the newest enter.
 func (p *pass) takeTurn(t *deployment, n int32) error {
-	entered := t.plan.around(n)
-	entered = slices.DeleteFunc(entered, func(b batch) bool {
-		_, held := p.e.holder[b.id]
-		return held || p.e.queueOf(t, b) != Latest
-	})
+	at := &t.plan.nodes[n]
+	if at.stage < 0 {
+		return nil
+	}
+	var entered []batch // a host's own queue is always fifo
+	for i, id := range t.ids.around[at.stage] {
+		if b := t.plan.stages[at.stage].around[i]; p.e.holder[id].deployment == nil && p.e.queueOf(t, b) == Latest {
+			entered = append(entered, b)
+		}
+	}
 	if len(entered) == 0 {
 		return nil
 	}
@@ -252,7 +256,7 @@ func (p *pass) fact(t *deployment, n int32) error {
 	if t.plan.nodes[n].kind == artifactStep {
 		row.Detail = p.e.artifacts[t.revision][artifactLabel(row.Event)] // its digest and size, for people
 	}
-	return p.append(t, row)
+	return p.append(t, row, n)
 }
 
 // claim records that a step takes an action, and adds the action to the decision. Both are stored
@@ -266,11 +270,11 @@ func (p *pass) claim(t *deployment, n int32) error {
 		w.takePolicy(present.policy())
 	}
 	if h := t.plan.nodes[n].host; h >= 0 {
-		w.Fence = p.e.fences[t.plan.hosts[h].resource]
+		w.Fence = p.e.resources[t.ids.resources[h]].fence
 	}
 	p.decision.Work = append(p.decision.Work, w)
-	return p.append(t, Entry{Target: w.Target, Event: StepClaimed, Class: Note, Detail: claimDetail(w.Event),
-		Occurrence: t.notesOf(w.Target, StepClaimed) + 1})
+	return p.append(t, Entry{Target: w.Target, Event: StepClaimed, Class: Note, Detail: p.e.claimDetail(w.Event),
+		Occurrence: t.claimsOf(n) + 1}, n)
 }
 
 // note records a note about a deployment. Occurrence makes its key unique, since notes may repeat.
@@ -279,23 +283,27 @@ func (p *pass) note(t *deployment, target, event string, about any) error {
 	if err != nil {
 		return err
 	}
-	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notesOf(target, event) + 1})
+	return p.append(t, Entry{Target: target, Event: event, Class: Note, Detail: text, Occurrence: t.notesOf(target, event) + 1}, unknownStep)
 }
 
-// append applies a row of this pass and adds it to the decision. Applying goes through Apply, so
-// that deciding and folding the log lead to the same state.
-func (p *pass) append(t *deployment, row Entry) error {
+// append applies a row of this pass and adds it to the decision. Applying is that of Apply, so that
+// deciding and folding the log lead to the same state. step is the step that the row completes or
+// claims, or unknownStep.
+func (p *pass) append(t *deployment, row Entry, step int32) error {
 	row.Pipeline, row.Seq, row.Deployment = p.e.pipeline, p.e.seq+1, t.number
 	row.Revision, row.Version = t.revision, t.version
-	return p.record(row)
+	return p.recordStep(&row, step)
 }
 
 // record applies a complete row of this pass and adds it to the decision.
-func (p *pass) record(row Entry) error {
+func (p *pass) record(row Entry) error { return p.recordStep(&row, unknownStep) }
+
+// recordStep is record for a row whose step is known.
+func (p *pass) recordStep(row *Entry, step int32) error {
 	row.At = p.now
-	if err := p.e.Apply(row); err != nil {
+	if err := p.e.apply(row, step); err != nil {
 		return err
 	}
-	p.decision.Entries = append(p.decision.Entries, row)
+	p.decision.Entries = append(p.decision.Entries, *row)
 	return nil
 }

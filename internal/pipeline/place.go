@@ -15,7 +15,7 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	}
 	e.moveTimes(t, plan)
 	t.moveClaims(plan)
-	t.plan, t.version = plan, version
+	t.plan, t.ids, t.version = plan, e.ids(plan), version
 	t.findBeyond() // a stage has another number in the new graph
 	e.rebuild(t, known)
 }

@@ -208,7 +208,7 @@ func (p *program) compare() {
 		}
 	}
 	held := map[batchID]int64{}
-	for id, h := range p.engine.holder {
+	for id, h := range p.engine.held() {
 		held[id] = h.deployment.number
 	}
 	want := map[batchID]int64{}

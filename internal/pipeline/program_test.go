@@ -196,8 +196,8 @@ func (p *program) edit(plan *Graph) {
 func (p *program) lives() []StepKey {
 	var list []StepKey
 	for _, t := range p.engine.order {
-		for _, name := range t.live.sorted() {
-			list = append(list, StepKey{t.number, name.target, name.event})
+		for _, l := range t.live.sorted() {
+			list = append(list, StepKey{t.number, l.name.target, l.name.event})
 		}
 	}
 	return list
@@ -548,8 +548,8 @@ func (p *program) finish() {
 			p.fatal("#%d never ends", t.number)
 		}
 	}
-	if len(p.engine.holder) > 0 || len(p.engine.busy) > 0 {
-		p.fatal("at the end %v is held and %v busy", p.engine.holder, p.engine.busy)
+	if held, busy := p.engine.held(), p.engine.resourcesWith(isBusyNow); len(held) > 0 || len(busy) > 0 {
+		p.fatal("at the end %v is held and %v busy", held, busy)
 	}
 	for _, t := range p.engine.order {
 		if len(t.liveAt) > 0 {
@@ -558,7 +558,7 @@ func (p *program) finish() {
 	}
 	for group, n := range p.engine.hostsInFlight {
 		if n != 0 {
-			p.fatal("at the end %d hosts of %s are in flight", n, group)
+			p.fatal("at the end %d hosts of %s are in flight", n, p.engine.numbers.names[group])
 		}
 	}
 	p.refold()

@@ -26,7 +26,7 @@ func TestPassLooksAtOneWaitingHost(t *testing.T) {
 		if looked := len(q.heap) + len(q.parked); looked > 1 {
 			t.Fatalf("the next pass would look at %d steps, want 1", looked)
 		}
-		name := w.engine.deployments[1].live.sorted()[0]
+		name := w.engine.deployments[1].live.sorted()[0].name
 		w.done(StepKey{1, name.target, name.event})
 	}
 }

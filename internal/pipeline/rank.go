@@ -86,9 +86,9 @@ func (e *Engine) rankOf(t *deployment, about createdDetail) error {
 }
 
 // start records that a deployment has started a resource.
-func (e *Engine) start(t *deployment, r Resource) {
-	if e.started[r] != t {
-		e.started[r], e.fences[r] = t, max(e.fences[r]+1, t.number)
+func (e *Engine) start(t *deployment, r *resourceState) {
+	if r.started != t {
+		r.started, r.fence = t, max(r.fence+1, t.number)
 	}
 }
 

@@ -56,6 +56,15 @@ func (p *Graph) placeBatches() {
 			stage.scope = p.ranges[r].stages // the outermost comes last and contains the rest
 		}
 	}
+	for s := range p.stages {
+		stage := &p.stages[s]
+		if stage.locked {
+			stage.around = append(stage.around, p.stageBatch(int32(s)))
+		}
+		for _, r := range stage.ranges {
+			stage.around = append(stage.around, p.rangeBatch(r))
+		}
+	}
 }
 
 // around lists the batches whose region has the step in it, innermost first. The start and the end
@@ -65,17 +74,22 @@ func (p *Graph) around(n int32) []batch {
 	if at.stage < 0 {
 		return nil
 	}
-	list := make([]batch, 0, 3)
-	if at.host >= 0 {
-		list = append(list, p.hostBatch(at.host))
+	if at.host < 0 {
+		return slices.Clone(p.stages[at.stage].around)
 	}
-	if p.stages[at.stage].locked {
-		list = append(list, p.stageBatch(at.stage))
+	return append([]batch{p.hostBatch(at.host)}, p.stages[at.stage].around...)
+}
+
+// isAround reports whether the region of a batch has the step in it.
+func (p *Graph) isAround(b batch, n int32) bool {
+	at := &p.nodes[n]
+	switch {
+	case at.stage < 0:
+		return false
+	case b.host >= 0:
+		return at.host == b.host
 	}
-	for _, r := range p.stages[at.stage].ranges {
-		list = append(list, p.rangeBatch(r))
-	}
-	return list
+	return slices.Contains(b.stages, at.stage)
 }
 
 // hostBatch returns the batch of a host, whose queue is always FIFO.

@@ -53,7 +53,7 @@ const automatic = "waybill"
 // concerns the hosts that the deployment was the last to start. Errors are those of Rollback.
 func (e *Engine) undoFailure(t *deployment, stage string) ([]Entry, error) {
 	plan := e.plans[e.version]
-	hosts := slices.DeleteFunc(e.startedUnder(stage), func(h int32) bool { return e.started[plan.hosts[h].resource] != t })
+	hosts := slices.DeleteFunc(e.startedUnder(stage), func(h int32) bool { return e.startedOn(plan.hosts[h].resource) != t })
 	if len(hosts) == 0 {
 		return nil, fault.New(fault.Refused, "%s has started no host of %s", e.label(t), plan.short(stage))
 	}
@@ -117,7 +117,7 @@ func (e *Engine) startedUnder(target string) []int32 {
 	var list []int32
 	plan := e.plans[e.version]
 	for h := range plan.hosts {
-		if host := &plan.hosts[h]; e.started[host.resource] != nil && covers(target, "", stepName{target: host.path}) {
+		if host := &plan.hosts[h]; e.startedOn(host.resource) != nil && covers(target, "", stepName{target: host.path}) {
 			list = append(list, int32(h))
 		}
 	}
@@ -128,7 +128,7 @@ func (e *Engine) startedUnder(target string) []int32 {
 func (e *Engine) newestStarter(hosts []int32) *deployment {
 	var newest *deployment
 	for _, h := range hosts {
-		if t := e.started[e.plans[e.version].hosts[h].resource]; newest == nil || newest.isOlder(t) {
+		if t := e.startedOn(e.plans[e.version].hosts[h].resource); newest == nil || newest.isOlder(t) {
 			newest = t
 		}
 	}
@@ -182,7 +182,7 @@ func (e *Engine) differing(hosts []int32, revision int64) []string {
 	var list []string
 	for _, h := range hosts {
 		host := &plan.hosts[h]
-		last := e.started[host.resource]
+		last := e.startedOn(host.resource)
 		if host.arch != "" && e.artifacts[revision][host.arch] == nil {
 			continue
 		}
@@ -274,13 +274,9 @@ func (e *Engine) takeOver(t *deployment, at time.Time) {
 		if !t.covered[host.path] {
 			continue
 		}
-		for _, b := range t.plan.around(host.started()) {
-			if held, ok := e.holder[b.id]; ok && held.deployment != t {
-				e.freeBatch(held.deployment, b.id)
-			}
-			if !t.holds[b.id] {
-				e.takeBatch(t, b.id, at)
-			}
+		e.takeBatchFrom(t, t.ids.hosts[h], at)
+		for _, id := range t.ids.around[host.stage] {
+			e.takeBatchFrom(t, id, at)
 		}
 	}
 	for _, other := range e.order {
@@ -288,6 +284,16 @@ func (e *Engine) takeOver(t *deployment, at time.Time) {
 		e.settleAll(other)
 	}
 	e.wakeAll()
+}
+
+// takeBatchFrom gives a batch to a rollback, whoever has it.
+func (e *Engine) takeBatchFrom(t *deployment, id int32, at time.Time) {
+	if holder := e.holder[id].deployment; holder != nil && holder != t {
+		e.freeBatch(holder, id)
+	}
+	if e.holder[id].deployment != t {
+		e.takeBatch(t, id, at)
+	}
 }
 
 // holdBehindRollbacks holds a new deployment of a revision that was known when a rollback was made.

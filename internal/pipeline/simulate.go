@@ -180,7 +180,7 @@ func (s *simulation) create(now time.Duration) error {
 func (s *simulation) resume(t *deployment) {
 	for n := range t.plan.nodes {
 		name := stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}
-		if l, ok := t.live[name]; ok {
+		if l := s.engine.liveStepOf(t, int32(n), name); l != nil {
 			key := StepKey{t.number, name.target, name.event}
 			since := min(0, l.since.Sub(s.Now))
 			s.push(PlanStep{StepKey: key, Start: since, End: max(0, since+s.Duration(key)), Work: true})

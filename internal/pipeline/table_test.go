@@ -211,14 +211,14 @@ func (w *world) until(deployment int64, target string) {
 	for range 1000 {
 		w.decide()
 		t := w.engine.deployments[deployment]
-		if t.liveAt[target] > 0 {
+		if named(w.engine, t.liveAt)[target] > 0 {
 			return
 		}
 		lives := t.live.sorted()
 		if len(lives) == 0 && target == "" {
 			return
 		}
-		w.done(StepKey{deployment, lives[0].target, lives[0].event})
+		w.done(StepKey{deployment, lives[0].name.target, lives[0].name.event})
 	}
 	w.t.Fatalf("%s never starts", target)
 }

@@ -353,8 +353,8 @@ func (p *player) pass(limit int) {
 func (p *player) live(words []string) []StepKey {
 	var list []StepKey
 	for _, t := range p.engine.order {
-		for _, name := range t.live.sorted() {
-			matches := true
+		for _, l := range t.live.sorted() {
+			name, matches := l.name, true
 			for _, w := range words {
 				matches = matches && (w == "#"+strconv.FormatInt(t.number, 10) || w == name.event || w == lastPart(name.target) || covers("shop/"+w, "", name))
 			}
@@ -439,8 +439,9 @@ func (p *player) list() {
 		}
 		p.say("%s", text)
 	}
-	for _, id := range sortedKeys(p.engine.holder) {
-		p.say("batch %s: #%d", shortTarget("shop", string(id)), p.engine.holder[id].deployment.number)
+	held := p.engine.held()
+	for _, id := range sortedKeys(held) {
+		p.say("batch %s: #%d", shortTarget("shop", string(id)), held[id].deployment.number)
 	}
 }
 

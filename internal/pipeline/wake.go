@@ -19,21 +19,18 @@ import (
 // revision, or older deployments under order strict.
 type waitKey struct {
 	why      why
-	name     string // the batch's id, the resource's address, or the group's path
-	service  string // of a resource
-	revision int64  // of an artifact
+	number   int32 // of the batch, the resource or the group
+	revision int64 // of an artifact
 }
 
 // batchKey returns the key of those that wait for a batch.
-func batchKey(id batchID) waitKey { return waitKey{why: isLocked, name: string(id)} }
+func batchKey(id int32) waitKey { return waitKey{why: isLocked, number: id} }
 
 // resourceKey returns the key of those that wait for the end of the live action on a resource.
-func resourceKey(r Resource) waitKey {
-	return waitKey{why: isBusy, name: r.Address, service: r.Service}
-}
+func resourceKey(r int32) waitKey { return waitKey{why: isBusy, number: r} }
 
-// groupKey returns the key of those that wait for a place in a group, by path.
-func groupKey(path string) waitKey { return waitKey{why: isFull, name: path} }
+// groupKey returns the key of those that wait for a place in a group.
+func groupKey(group int32) waitKey { return waitKey{why: isFull, number: group} }
 
 // artifactKey returns the key of those that wait for an artifact of a revision.
 func artifactKey(revision int64) waitKey { return waitKey{why: noArtifact, revision: revision} }
@@ -99,6 +96,9 @@ func (e *Engine) wakeAll() {
 
 // offer wakes the first deployment that waits for something that is free now.
 func (e *Engine) offer(k waitKey) {
+	if len(e.waiting) == 0 {
+		return
+	}
 	w := e.waiting[k]
 	if w == nil {
 		return
@@ -137,14 +137,12 @@ func (e *Engine) passOn(t *deployment) {
 func (e *Engine) isOffered(k waitKey) bool {
 	switch k.why {
 	case isLocked:
-		_, held := e.holder[batchID(k.name)]
-		return !held
+		return e.holder[k.number].deployment == nil
 	case isBusy:
-		_, busy := e.busy[Resource{Address: k.name, Service: k.service}]
-		return !busy
+		return e.resources[k.number].busy.deployment == nil
 	case isFull:
 		w := e.waiting[k]
-		return w != nil && e.hostsInFlight[k.name] < w.limit
+		return w != nil && int(e.hostsInFlight[k.number]) < w.limit
 	}
 	return false // everyone was woken
 }
@@ -159,11 +157,11 @@ func (e *Engine) await(t *deployment, n int32, b block) {
 	at := &t.plan.nodes[n]
 	switch b.why {
 	case isLocked:
-		e.register(t, batchKey(b.batch), 0)
+		e.register(t, batchKey(e.numbers.paths[string(b.batch)]), 0)
 	case isBusy:
-		e.register(t, resourceKey(t.plan.hosts[at.host].resource), 0)
+		e.register(t, resourceKey(t.ids.resources[at.host]), 0)
 	case isFull:
-		e.register(t, groupKey(t.plan.groups[at.group].path), b.limit)
+		e.register(t, groupKey(t.ids.groups[at.group]), b.limit)
 	case noArtifact:
 		e.register(t, artifactKey(t.revision), 0)
 	case keepsOrder:

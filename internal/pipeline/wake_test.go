@@ -15,7 +15,7 @@ func TestPassLooksAtNoDeploymentThatWaits(t *testing.T) {
 	}
 	w.decide()
 	for len(w.engine.deployments[1].live) > 0 {
-		name := w.engine.deployments[1].live.sorted()[0]
+		name := w.engine.deployments[1].live.sorted()[0].name
 		w.done(StepKey{1, name.target, name.event})
 		for _, t2 := range w.engine.deployments {
 			if t2.awake && t2.number != 1 {
@@ -30,7 +30,7 @@ func TestPassLooksAtNoDeploymentThatWaits(t *testing.T) {
 	if len(w.engine.deployments[2].live) == 0 {
 		t.Fatal("#2 has not entered the batch that #1 released")
 	}
-	if got := len(w.engine.waiting[batchKey("shop/lab")].line); got != waiting-1 {
+	if got := len(w.engine.waiting[batchKey(w.engine.numbers.paths["shop/lab"])].line); got != waiting-1 {
 		t.Errorf("%d deployments wait for the batch, want %d", got, waiting-1)
 	}
 }
@@ -42,7 +42,7 @@ func TestEndedDeploymentsShareTheStatesOfTheirSteps(t *testing.T) {
 	for n := range int64(2) {
 		w.create(n+1, n+1)
 		for w.decide(); len(w.engine.deployments[n+1].live) > 0; w.decide() {
-			name := w.engine.deployments[n+1].live.sorted()[0]
+			name := w.engine.deployments[n+1].live.sorted()[0].name
 			w.done(StepKey{n + 1, name.target, name.event})
 		}
 	}
@@ -68,11 +68,11 @@ func TestClaimsAreReadAsTheyAreWritten(t *testing.T) {
 		if got := detail[StepDetail](row).Event; got != event {
 			t.Errorf("json reads %q from the claim of %q", got, event)
 		}
-		if got := claimedEvent(row); got != event {
+		if got := claimedEvent(&row); got != event {
 			t.Errorf("a fold reads %q from the claim of %q", got, event)
 		}
 	}
-	if got := claimedEvent(Entry{Detail: []byte(`{"event":"host-deployed","action":"x"}`)}); got != "host-deployed" {
+	if got := claimedEvent(&Entry{Detail: []byte(`{"event":"host-deployed","action":"x"}`)}); got != "host-deployed" {
 		t.Errorf("a fold reads %q from a claim with an action", got)
 	}
 }

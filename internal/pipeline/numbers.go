@@ -1,0 +1,102 @@
+package pipeline
+
+// numbers gives a number to what outlasts a graph: stages, groups, hosts, batches over several
+// stages, and resources. What the engine keeps of these over all deployments is in slices by their
+// numbers, since a row must not look for a path in a map more than once. Numbers are of one engine
+// and are never stored.
+type numbers struct {
+	paths     map[string]int32 // full paths of stages, groups and hosts; names of batches, which have no slash
+	names     []string         // by number
+	hosts     []bool           // by number: it is the path of a host
+	stages    []int32          // by number: of the stage that a host or a stage is in; -1 otherwise
+	resources map[Resource]int32
+	graphs    map[*Graph]*numbered
+}
+
+// numbered is the numbers of the parts of one graph, by their places in it.
+type numbered struct {
+	stages, groups, hosts, resources []int32   // resources are those of the hosts
+	around                           [][]int32 // per stage: the batches around it, as in stagePlan
+}
+
+// newNumbers returns numbers without any.
+func newNumbers() numbers {
+	return numbers{paths: map[string]int32{}, resources: map[Resource]int32{}, graphs: map[*Graph]*numbered{}}
+}
+
+// of returns the number of a path or of the name of a batch, and gives it one if it has none.
+func (n *numbers) of(name string, stage int32, isHost bool) int32 {
+	i, ok := n.paths[name]
+	if !ok {
+		i = int32(len(n.names))
+		n.paths[name] = i
+		n.names, n.hosts, n.stages = append(n.names, name), append(n.hosts, isHost), append(n.stages, stage)
+	}
+	return i
+}
+
+// ids returns the numbers of a graph's parts. Those of a graph that no deployment is on and no version
+// has are forgotten with the next edit.
+func (e *Engine) ids(p *Graph) *numbered {
+	if ids, ok := e.numbers.graphs[p]; ok {
+		return ids
+	}
+	n := &e.numbers
+	ids := &numbered{
+		stages: make([]int32, len(p.stages)), groups: make([]int32, len(p.groups)), hosts: make([]int32, len(p.hosts)),
+		resources: make([]int32, len(p.hosts)), around: make([][]int32, len(p.stages)),
+	}
+	for s := range p.stages {
+		ids.stages[s] = n.of(p.stages[s].path, -1, false)
+		n.stages[ids.stages[s]] = ids.stages[s]
+		for _, b := range p.stages[s].around {
+			ids.around[s] = append(ids.around[s], n.of(string(b.id), -1, false))
+		}
+	}
+	for g := range p.groups {
+		ids.groups[g] = n.of(p.groups[g].path, -1, false)
+	}
+	for h := range p.hosts {
+		host := &p.hosts[h]
+		ids.hosts[h] = n.of(host.path, ids.stages[host.stage], true)
+		r, ok := n.resources[host.resource]
+		if !ok {
+			r = int32(len(n.resources))
+			n.resources[host.resource] = r
+		}
+		ids.resources[h] = r
+	}
+	n.graphs[p] = ids
+	e.makeRoom()
+	return ids
+}
+
+// makeRoom lets what is kept by numbers have all of them.
+func (e *Engine) makeRoom() {
+	e.holder = append(e.holder, make([]holding, len(e.numbers.names)-len(e.holder))...)
+	e.hostsInFlight = append(e.hostsInFlight, make([]int32, len(e.numbers.names)-len(e.hostsInFlight))...)
+	e.resources = append(e.resources, make([]resourceState, len(e.numbers.resources)-len(e.resources))...)
+}
+
+// resourceState is what the engine keeps of a resource over all deployments.
+type resourceState struct {
+	busy    occupant    // the live action on it, at most one (I4)
+	started *deployment // the last that started it; its rank never falls (I3)
+	fence   int64       // grows with each deployment that starts it
+}
+
+// startedOn returns the last deployment that started a resource; nil if none has.
+func (e *Engine) startedOn(r Resource) *deployment {
+	if n, ok := e.numbers.resources[r]; ok {
+		return e.resources[n].started
+	}
+	return nil
+}
+
+// holderOf returns who holds a batch, by its id; no deployment if it is free.
+func (e *Engine) holderOf(id batchID) holding {
+	if n, ok := e.numbers.paths[string(id)]; ok {
+		return e.holder[n]
+	}
+	return holding{}
+}
