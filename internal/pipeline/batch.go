@@ -44,9 +44,9 @@ func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
 // hosts in the region are counted again.
 func (e *Engine) takeBatch(t *deployment, id int32, at time.Time) {
 	e.holder[id] = holding{t, at}
-	t.holds[id] = true
 	e.countHold(t, id, 1)
 	if !e.numbers.hosts[id] {
+		t.holds[id] = true
 		e.recountFlightAround(id)
 		e.lockOut(t, id)
 	}
@@ -86,9 +86,6 @@ func (e *Engine) settle(t *deployment, n int32) {
 // It goes by what the deployment holds, not by the graph, since an edit may have removed the
 // region.
 func (e *Engine) settleAll(t *deployment) {
-	if len(t.holds) == 0 {
-		return
-	}
 	for _, id := range slices.Sorted(maps.Keys(t.holds)) {
 		b, ok := t.plan.batch(batchID(e.numbers.names[id]))
 		switch {
@@ -99,6 +96,28 @@ func (e *Engine) settleAll(t *deployment) {
 			e.release(t, id, b)
 		}
 	}
+	for s := range t.plan.stages {
+		e.eachHostHeld(t, int32(s), func(h int32) {
+			if e.mayRelease(t, t.plan.hostBatch(h)) {
+				e.freeBatch(t, t.ids.hosts[h])
+			}
+		})
+	}
+}
+
+// eachHostHeld calls a function for each host of a stage whose batch a deployment holds. The function
+// may free the batch.
+func (e *Engine) eachHostHeld(t *deployment, stage int32, do func(h int32)) {
+	if e.holding[t.ids.stages[stage]][t] == 0 {
+		return
+	}
+	for _, g := range t.plan.stages[stage].groups {
+		for _, h := range t.plan.groups[g].hosts {
+			if e.holder[t.ids.hosts[h]].deployment == t {
+				do(h)
+			}
+		}
+	}
 }
 
 // mayRelease reports whether t has passed the batch, ended, or failed inside it under `release`,
@@ -107,7 +126,7 @@ func (e *Engine) settleAll(t *deployment) {
 // deployment that an edit locked out of the enclosing region also releases the batches inside it.
 // Otherwise it and the new holder would wait for each other.
 func (e *Engine) mayRelease(t *deployment, b batch) bool {
-	if t.liveIn(b) > 0 {
+	if b.host >= 0 && e.isLiveOn(t, b.host) || b.host < 0 && t.liveIn(b) > 0 {
 		return false
 	}
 	switch t.status {
@@ -134,18 +153,18 @@ func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	return false
 }
 
-// release frees a batch and every batch nested in it that the same deployment holds. If a nested
+// release frees a batch over stages and every batch nested in it that the same deployment holds. If a nested
 // one stayed, the next deployment could enter the outer batch and then wait inside for one that
 // does not work there any more.
 func (e *Engine) release(t *deployment, id int32, b batch) {
 	e.freeBatch(t, id)
-	if b.host >= 0 {
-		return
-	}
 	for _, id := range slices.Sorted(maps.Keys(t.holds)) {
 		if inner, ok := t.plan.batch(batchID(e.numbers.names[id])); ok && nested(inner, b) {
 			e.freeBatch(t, id)
 		}
+	}
+	for _, s := range b.stages {
+		e.eachHostHeld(t, s, func(h int32) { e.freeBatch(t, t.ids.hosts[h]) })
 	}
 }
 
@@ -166,14 +185,8 @@ func (e *Engine) freeBatch(t *deployment, id int32) {
 // have been outside. Outer regions come first, since their holders decide who is locked out.
 func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) {
 	for _, t := range e.order {
-		if !t.closed || len(t.holds) == 0 {
-			continue
-		}
-		for id := range t.holds { // in any order: freeing one batch does not affect the next
-			// A closed deployment does not follow the edit, but nothing may hold a region that is gone.
-			if _, stays := next.batch(batchID(e.numbers.names[id])); !stays {
-				e.freeBatch(t, id)
-			}
+		if t.closed {
+			e.freeGone(t, next)
 		}
 	}
 	e.ids(next)
@@ -191,6 +204,23 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 	}
 	for _, t := range inside {
 		e.settleAll(t)
+	}
+}
+
+// freeGone frees the batches of a closed deployment whose regions a version lacks: it does not follow
+// the edit, but nothing may hold a region that is gone.
+func (e *Engine) freeGone(t *deployment, next *Graph) {
+	for id := range t.holds { // in any order: freeing one batch does not affect the next
+		if _, stays := next.batch(batchID(e.numbers.names[id])); !stays {
+			e.freeBatch(t, id)
+		}
+	}
+	for s := range t.plan.stages {
+		e.eachHostHeld(t, int32(s), func(h int32) {
+			if !next.hasHost(t.plan.hosts[h].path) {
+				e.freeBatch(t, t.ids.hosts[h])
+			}
+		})
 	}
 }
 

@@ -54,6 +54,9 @@ func (t *deployment) isWithin(stage int32) bool {
 // behind lists the active deployments of lower rank than t that have steps left on a resource, in the
 // order of a pass.
 func (e *Engine) behind(t *deployment, r Resource) []*deployment {
+	if e.active[0] == t && t.undoes == nil { // rollbacks come first there, whatever their rank
+		return nil
+	}
 	var list []*deployment
 	for plan, c := range e.crowds { // in any order, since the list is sorted
 		for _, h := range plan.hostsByResource[r] {
@@ -106,14 +109,14 @@ func (e *Engine) disperse() {
 }
 
 // countHold counts the batches that a deployment holds in a stage.
-func (e *Engine) countHold(t *deployment, id int32, change int) {
+func (e *Engine) countHold(t *deployment, id, change int32) {
 	stage := e.numbers.stages[id]
 	if stage < 0 {
 		return
 	}
 	counts := e.holding[stage]
 	if counts == nil {
-		counts = map[*deployment]int{}
+		counts = map[*deployment]int32{}
 		e.holding[stage] = counts
 	}
 	if counts[t] += change; counts[t] == 0 {
@@ -127,6 +130,11 @@ func (e *Engine) holdersIn(id int32) map[*deployment]bool {
 	list := map[*deployment]bool{}
 	for plan := range e.crowds {
 		if len(plan.ranges) > 0 { // regions of several stages: look at every holder
+			for _, counts := range e.holding {
+				for t := range counts {
+					list[t] = true
+				}
+			}
 			for _, t := range e.order {
 				if len(t.holds) > 0 {
 					list[t] = true

@@ -39,7 +39,8 @@ type deployment struct {
 	at         times                // of the last row of each step
 	away       map[stepName]int64   // facts of steps that G does not have, with their times
 	live       liveSteps            // claimed and not ended, in G or not
-	liveAt     map[int32]int        // live actions by the number of their stage and of their host
+	liveAt     []int32              // live actions by stage; those whose stage G does not have are left out
+	strays     int                  // live actions on what is not the host of their name in G
 	failures   map[stepName]failure // failed, in G or not
 	exclusions []exclusion          // in the order of their rows
 	undoes     *deployment          // of a rollback: the deployment that it undoes; nil: it is none
@@ -59,7 +60,7 @@ type deployment struct {
 	sizes      map[int32]int        // hosts of a group when it started, by number
 	tolerated  map[string]int       // hosts of a group given up within maxFailed
 	noted      map[string]bool      // stages with stage-failed since the last retry
-	holds      map[int32]bool       // numbers of its batches
+	holds      map[int32]bool       // numbers of its batches over stages; those of hosts are in Engine.holder alone
 	interrupt  bool                 // canceled with "now"
 	undoneBy   int64                // the rollback that canceled it; 0: none
 
@@ -314,11 +315,14 @@ func (t *deployment) isInsideStage(path string) bool {
 }
 
 // leave remembers the hosts that the deployment has started and that the next version does not
-// have, in case they come back.
-func (t *deployment) leave(m moves) {
+// have, in case they come back, and frees their batches.
+func (e *Engine) leave(t *deployment, m moves) {
 	for _, h := range m.left {
 		if host := &t.plan.hosts[h]; t.is(host.started(), complete) {
 			t.left[host.path] = t.plan.identity(h)
+		}
+		if id := t.ids.hosts[h]; e.holder[id].deployment == t {
+			e.freeBatch(t, id)
 		}
 	}
 }

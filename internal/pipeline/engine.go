@@ -39,14 +39,15 @@ type Engine struct {
 	// begins again with the oldest deployment that is awake.
 	freed bool
 	wakes
-	ended    map[*Graph][]bits             // the steps of the deployment that ended last on each graph
-	next     *Graph                        // the graph that moves are to
-	moves    map[*Graph]moves              // from each other graph
-	changed  map[workKey][]int32           // steps of the graph that do something else than in an earlier version
-	excluded map[stepName][]int32          // steps of the graph that an exclusion is about
-	walks    map[*deployment]*walk         // on the graph of the edit that is being computed; nil: none is
-	crowds   map[*Graph]*crowd             // of the graphs that active deployments are on
-	holding  map[int32]map[*deployment]int // batches of hosts and stages that each holds, by the stage's number
+	ended    map[*Graph][]bits       // the steps of the deployment that ended last on each graph
+	next     *Graph                  // the graph that moves are to
+	moves    map[*Graph]moves        // from each other graph
+	changed  map[workKey][]int32     // steps of the graph that do something else than in an earlier version
+	excluded map[stepName][]int32    // steps of the graph that an exclusion is about
+	walks    map[*deployment]*walk   // on the graph of the edit that is being computed; nil: none is
+	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
+	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
+	spare    []*liveStep             // not in use
 }
 
 // New returns an empty engine for the pipeline with this name. It has folded no row and decides
@@ -55,7 +56,7 @@ func New(name string) *Engine {
 	return &Engine{
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(),
-		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, holding: map[int32]map[*deployment]int{}, wakes: wakes{waiting: map[waitKey]*waiters{}},
+		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*waiters{}},
 	}
 }
 

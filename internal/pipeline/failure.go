@@ -131,7 +131,7 @@ func (p *pass) rollBack(t *deployment, stage string) error {
 // isDrained reports whether no action is live where a failure of the stage stops the deployment.
 func (t *deployment) isDrained(stage int32) bool {
 	for _, s := range t.plan.stages[stage].scope {
-		if t.liveAt[t.ids.stages[s]] > 0 {
+		if t.liveAt[s] > 0 {
 			return false
 		}
 	}

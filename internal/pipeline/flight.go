@@ -10,7 +10,7 @@ import "slices"
 // the two would wait for each other.
 func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
-	if len(t.live) > 0 && t.liveAt[t.ids.hosts[h]] > 0 {
+	if len(t.live) > 0 && e.isLiveOn(t, h) {
 		return true
 	}
 	end := host.finished()

@@ -139,7 +139,7 @@ func (e *Engine) create(row *Entry) error {
 	}
 	t := &deployment{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
-		held: map[string]hold{}, away: map[stepName]int64{}, liveAt: map[int32]int{}, failures: map[stepName]failure{},
+		held: map[string]hold{}, away: map[stepName]int64{}, failures: map[stepName]failure{},
 		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]approval{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
@@ -248,7 +248,7 @@ func (e *Engine) working(group int32) int {
 	count := 0
 	for _, t := range e.order {
 		for h := range t.plan.hosts {
-			if t.ids.groups[t.plan.hosts[h].group] == group && t.liveAt[t.ids.hosts[h]] > 0 {
+			if t.ids.groups[t.plan.hosts[h].group] == group && e.isLiveOn(t, int32(h)) {
 				count++
 			}
 		}
@@ -367,7 +367,8 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 		return err
 	}
 	place := &t.plan.nodes[n]
-	l := &liveStep{name: name, stage: t.ids.stages[place.stage], host: -1, resource: -1, kind: place.kind, since: row.At}
+	l := e.newLiveStep()
+	*l = liveStep{name: name, stage: t.ids.stages[place.stage], host: -1, resource: -1, kind: place.kind, since: row.At}
 	if place.host >= 0 {
 		l.host, l.resource = t.ids.hosts[place.host], t.ids.resources[place.host]
 		u := &e.resources[l.resource].busy
@@ -375,9 +376,8 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 			return e.violation("I4", "%s claims %s while %s is busy with %s %s", e.label(t), name, t.plan.hosts[place.host].resource, e.label(u.deployment), u.step.name)
 		}
 		*u = occupant{t, l}
-		t.liveAt[l.host]++
 	}
-	t.liveAt[l.stage]++
+	t.liveAt[place.stage]++
 	t.live.add(l)
 	t.keep(name.event)
 	t.at.set(n, row.At)
@@ -445,25 +445,29 @@ func (e *Engine) endLive(t *deployment, n int32, name stepName) {
 		return
 	}
 	t.live.remove(l)
-	decrement(t.liveAt, l.stage)
+	at := root
+	if n >= 0 {
+		at = t.plan.nodes[n].place
+	} else if there, ok := t.plan.targets[name.target]; ok {
+		at = there
+	} else if there, ok := t.plan.targets[e.numbers.names[l.stage]]; ok {
+		at = there
+	}
+	if at.stage >= 0 {
+		t.liveAt[at.stage]--
+	}
+	if l.stray {
+		t.strays--
+	}
 	if l.host >= 0 {
-		decrement(t.liveAt, l.host)
 		e.resources[l.resource].busy = occupant{}
 		e.offer(resourceKey(l.resource))
-		if n >= 0 {
-			e.recountHost(t, t.plan.nodes[n].host)
-		} else if at, ok := t.plan.targets[name.target]; ok {
+		if at.host >= 0 {
 			e.recountHost(t, at.host)
 		}
 	}
 	e.freed = true
-}
-
-// decrement lowers a count and forgets it at zero.
-func decrement[K comparable](counts map[K]int, key K) {
-	if counts[key]--; counts[key] == 0 {
-		delete(counts, key)
-	}
+	e.spare = append(e.spare, l)
 }
 
 // applyTolerated gives up a failed host within maxFailed: its remaining steps are excluded, so that

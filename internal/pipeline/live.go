@@ -16,6 +16,7 @@ type liveStep struct {
 	stage    int32     // number of its path
 	host     int32     // likewise; -1: not a step of a host
 	resource int32     // number of what it occupies until it ends; -1 if it is not a step of a host
+	stray    bool      // the present graph lacks its host, or the host is another resource there
 	kind     nodeKind  // a build, a step of a chain, a bake or a gate
 	since    time.Time // of its claim
 	asked    ending    // the ending that a pass last requested for it
@@ -80,18 +81,53 @@ func (e *Engine) liveStepOf(t *deployment, n int32, name stepName) *liveStep {
 	return t.live.find(name)
 }
 
-// liveIn returns the number of live actions in a batch's region. Actions on hosts that have left a
-// stage of the region still count, because liveAt is by the path of the stage at the claim.
+// liveIn returns the number of live actions in the region of a batch over stages. Actions on hosts
+// that have left a stage of the region still count, because liveAt is by the path of the stage at the
+// claim.
 func (t *deployment) liveIn(b batch) int {
 	if len(t.live) == 0 {
 		return 0
 	}
-	if b.host >= 0 {
-		return t.liveAt[t.ids.hosts[b.host]]
-	}
 	count := 0
 	for _, s := range b.stages {
-		count += t.liveAt[t.ids.stages[s]]
+		count += int(t.liveAt[s])
 	}
 	return count
+}
+
+// isLiveOn reports whether a host of the graph has a live action of the deployment.
+func (e *Engine) isLiveOn(t *deployment, h int32) bool {
+	if u := &e.resources[t.ids.resources[h]].busy; u.deployment == t && u.step.host == t.ids.hosts[h] {
+		return true
+	}
+	return t.strays > 0 && slices.ContainsFunc(t.live, func(l *liveStep) bool { return l.host == t.ids.hosts[h] })
+}
+
+// placeLive counts live actions by the parts of the present graph.
+func (e *Engine) placeLive(t *deployment) {
+	t.liveAt, t.strays = make([]int32, len(t.plan.stages)), 0
+	for _, l := range t.live {
+		if at, ok := t.plan.targets[e.numbers.names[l.stage]]; ok {
+			t.liveAt[at.stage]++
+		}
+		if l.host < 0 {
+			continue
+		}
+		at, ok := t.plan.targets[e.numbers.names[l.host]]
+		l.stray = !ok || t.ids.resources[at.host] != l.resource
+		if l.stray {
+			t.strays++
+		}
+	}
+}
+
+// newLiveStep returns a live step to be filled in. Steps that have ended are used again.
+func (e *Engine) newLiveStep() *liveStep {
+	last := len(e.spare) - 1
+	if last < 0 {
+		return &liveStep{}
+	}
+	l := e.spare[last]
+	e.spare = e.spare[:last]
+	return l
 }

@@ -89,9 +89,13 @@ func cloneWakes(c, e *Engine) {
 		}
 		c.crowds[plan] = to
 	}
-	c.holding = map[int32]map[*deployment]int{}
+	c.spare = make([]*liveStep, len(e.spare))
+	for i := range c.spare {
+		c.spare[i] = &liveStep{}
+	}
+	c.holding = make([]map[*deployment]int32, len(e.holding))
 	for stage, counts := range e.holding {
-		c.holding[stage] = map[*deployment]int{}
+		c.holding[stage] = map[*deployment]int32{}
 		for t, n := range counts {
 			c.holding[stage][c.deployments[t.number]] = n
 		}
@@ -121,7 +125,7 @@ func cloneDeployment(t *deployment) *deployment {
 		step := *l
 		d.live[i] = &step
 	}
-	d.liveAt, d.failures, d.left, d.lacks = maps.Clone(t.liveAt), maps.Clone(t.failures), maps.Clone(t.left), maps.Clone(t.lacks)
+	d.liveAt, d.failures, d.left, d.lacks = slices.Clone(t.liveAt), maps.Clone(t.failures), maps.Clone(t.left), maps.Clone(t.lacks)
 	d.sizes, d.tolerated, d.noted, d.holds = maps.Clone(t.sizes), maps.Clone(t.tolerated), maps.Clone(t.noted), maps.Clone(t.holds)
 	d.failing, d.broken, d.inFlight = slices.Clone(t.failing), slices.Clone(t.broken), slices.Clone(t.inFlight)
 	q := &d.queue

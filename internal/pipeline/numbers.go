@@ -74,6 +74,7 @@ func (e *Engine) ids(p *Graph) *numbered {
 // makeRoom lets what is kept by numbers have all of them.
 func (e *Engine) makeRoom() {
 	e.holder = append(e.holder, make([]holding, len(e.numbers.names)-len(e.holder))...)
+	e.holding = append(e.holding, make([]map[*deployment]int32, len(e.numbers.names)-len(e.holding))...)
 	e.hostsInFlight = append(e.hostsInFlight, make([]int32, len(e.numbers.names)-len(e.hostsInFlight))...)
 	e.resources = append(e.resources, make([]resourceState, len(e.numbers.resources)-len(e.resources))...)
 }

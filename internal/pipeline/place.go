@@ -11,11 +11,12 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	e.leaveFlight(t)
 	known := e.known(t, plan)
 	if t.walk != nil {
-		t.leave(e.movesTo(t.plan, plan))
+		e.leave(t, e.movesTo(t.plan, plan))
 	}
 	e.moveTimes(t, plan)
 	t.moveClaims(plan)
 	t.plan, t.ids, t.version = plan, e.ids(plan), version
+	e.placeLive(t)
 	t.findBeyond() // a stage has another number in the new graph
 	e.rebuild(t, known)
 }

@@ -552,7 +552,7 @@ func (p *program) finish() {
 		p.fatal("at the end %v is held and %v busy", held, busy)
 	}
 	for _, t := range p.engine.order {
-		if len(t.liveAt) > 0 {
+		if slices.ContainsFunc(t.liveAt, func(n int32) bool { return n != 0 }) || t.strays != 0 {
 			p.fatal("at the end #%d counts live actions at %v", t.number, t.liveAt)
 		}
 	}

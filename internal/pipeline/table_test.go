@@ -211,7 +211,7 @@ func (w *world) until(deployment int64, target string) {
 	for range 1000 {
 		w.decide()
 		t := w.engine.deployments[deployment]
-		if named(w.engine, t.liveAt)[target] > 0 {
+		if at, ok := t.plan.targets[target]; ok && (at.host >= 0 && w.engine.isLiveOn(t, at.host) || at.group < 0 && t.liveAt[at.stage] > 0) {
 			return
 		}
 		lives := t.live.sorted()
