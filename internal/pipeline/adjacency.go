@@ -11,6 +11,7 @@ type adjacency struct {
 	next, prev edges
 	component  []int32 // of each step
 	members    edges   // the steps of each component, ascending
+	isAcyclic  bool    // each component is one step and has its number
 	// join has a number for each component with several edges into it, and -1 for each other one. A
 	// walk counts the edges of joins only.
 	join  []int32
@@ -31,6 +32,9 @@ func newGraph(n int, from, to []int32) adjacency {
 	count := int32(0) // components are numbered from 0 without gaps
 	for _, c := range g.component {
 		count = max(count, c+1)
+	}
+	if g.isAcyclic = int(count) == n; g.isAcyclic {
+		g.component = steps
 	}
 	g.members = makeEdges(int(count), g.component, steps)
 	g.findJoins(int(count))

@@ -135,7 +135,7 @@ func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target 
 		case last != nil && last.rank.number > current.rank.number:
 		case last != nil && last.revision == current.revision && last.hasFact(host.path, HostFinished):
 		case host.arch != "" && e.artifacts[current.revision][host.arch] == nil:
-		case e.isOnItsWay(current, host.resource):
+		case e.isOnItsWay(current, e.ids(plan).resources[h]):
 		default:
 			list = append(list, host.path)
 		}
@@ -145,9 +145,9 @@ func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target 
 
 // isOnItsWay reports whether the current deployment of a group, or an active catch-up, has steps left
 // on a resource.
-func (e *Engine) isOnItsWay(current *deployment, r Resource) bool {
+func (e *Engine) isOnItsWay(current *deployment, resource int32) bool {
 	for _, t := range e.active {
-		if (t == current || t.completes != nil) && t.hasStepsOn(r) {
+		if (t == current || t.completes != nil) && t.hasStepsOn(resource) {
 			return true
 		}
 	}

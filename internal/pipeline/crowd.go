@@ -53,15 +53,15 @@ func (t *deployment) isWithin(stage int32) bool {
 
 // behind lists the active deployments of lower rank than t that have steps left on a resource, in the
 // order of a pass.
-func (e *Engine) behind(t *deployment, r Resource) []*deployment {
+func (e *Engine) behind(t *deployment, resource int32) []*deployment {
 	if e.active[0] == t && t.undoes == nil { // rollbacks come first there, whatever their rank
 		return nil
 	}
 	var list []*deployment
 	for plan, c := range e.crowds { // in any order, since the list is sorted
-		for _, h := range plan.hostsByResource[r] {
+		for _, h := range e.ids(plan).hostsOn(resource) {
 			for _, other := range c.lower(plan, plan.hosts[h].stage, t) {
-				if !slices.Contains(list, other) && other.hasStepsOn(r) {
+				if !slices.Contains(list, other) && other.hasStepsOn(resource) {
 					list = append(list, other)
 				}
 			}

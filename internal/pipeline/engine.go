@@ -48,6 +48,8 @@ type Engine struct {
 	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
 	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
 	spare    []*liveStep             // not in use
+	// The sizes of the last decision. Passes follow each other with about as many rows.
+	rows, works int
 }
 
 // New returns an empty engine for the pipeline with this name. It has folded no row and decides

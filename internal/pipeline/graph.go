@@ -12,18 +12,17 @@ import (
 // A graph is never changed once Compile has returned it, so engines share it. A number means
 // something in one graph only; what must outlast an edit is kept by path and event.
 type Graph struct {
-	def             *Definition
-	graph           adjacency
-	nodes           []node           // breadth-first; 0 is pipeline-started
-	targets         map[string]place // by full path; the pipeline's own is its name
-	stages          []stagePlan      // in file order, as in the definition
-	groups          []groupPlan      // in file order over all stages
-	waves           []wavePlan       // by group, in the order in which they run
-	hosts           []hostPlan       // in file order over all stages
-	ranges          []rangePlan      // those with fewer stages first
-	approvals       []int32          // stages that need approval
-	hostsByResource map[Resource][]int32
-	end             int32 // pipeline-finished-successfully
+	def       *Definition
+	graph     adjacency
+	nodes     []node           // breadth-first; 0 is pipeline-started
+	targets   map[string]place // by full path; the pipeline's own is its name
+	stages    []stagePlan      // in file order, as in the definition
+	groups    []groupPlan      // in file order over all stages
+	waves     []wavePlan       // by group, in the order in which they run
+	hosts     []hostPlan       // in file order over all stages
+	ranges    []rangePlan      // those with fewer stages first
+	approvals []int32          // stages that need approval
+	end       int32            // pipeline-finished-successfully
 
 	// pairs has every event of every stage, whether or not there is a host: a deployment that was
 	// created while a group was empty has its pairs from the start, so they are never late for it.

@@ -22,7 +22,7 @@ type layout struct {
 // unknown predecessor, for example, would not be reached from the root. dealt has the waves of
 // groups whose hosts are not to be dealt by the definition alone, by path.
 func newPlan(d *Definition, dealt map[string]dealing) *Graph {
-	p := &Graph{def: d, targets: map[string]place{d.Pipeline: root}, hostsByResource: map[Resource][]int32{}}
+	p := &Graph{def: d, targets: map[string]place{d.Pipeline: root}}
 	l := &layout{plan: p, before: reversed(d.stageEdges()), dealt: dealt}
 	first := l.add(PipelineStarted, marker, root)
 	for i := range d.Stages {
@@ -251,9 +251,7 @@ func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 		l.edge(nodes[i-1], nodes[i])
 	}
 	l.edge(nodes[len(nodes)-1], to)
-	r := p.def.ResourceOf(s, p.groups[group].spec, d)
-	p.hostsByResource[r] = append(p.hostsByResource[r], h)
-	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: r, spec: d, arch: cmp.Or(d.Arch, l.only)})
+	p.hosts = append(p.hosts, hostPlan{path: path, stage: stage, group: group, nodes: nodes, resource: p.def.ResourceOf(s, p.groups[group].spec, d), spec: d, arch: cmp.Or(d.Arch, l.only)})
 	return h
 }
 

@@ -17,6 +17,7 @@ type numbers struct {
 type numbered struct {
 	stages, groups, hosts, resources []int32   // resources are those of the hosts
 	around                           [][]int32 // per stage: the batches around it, as in stagePlan
+	byResource                       edges     // the hosts on each resource
 }
 
 // newNumbers returns numbers without any.
@@ -66,9 +67,22 @@ func (e *Engine) ids(p *Graph) *numbered {
 		}
 		ids.resources[h] = r
 	}
+	all := make([]int32, len(p.hosts))
+	for h := range all {
+		all[h] = int32(h)
+	}
+	ids.byResource = makeEdges(len(n.resources), ids.resources, all)
 	n.graphs[p] = ids
 	e.makeRoom()
 	return ids
+}
+
+// hostsOn returns the hosts of the graph on a resource.
+func (ids *numbered) hostsOn(resource int32) []int32 {
+	if int(resource) >= ids.byResource.count() { // it came with a later version
+		return nil
+	}
+	return ids.byResource.of(resource)
 }
 
 // makeRoom lets what is kept by numbers have all of them.

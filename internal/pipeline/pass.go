@@ -26,6 +26,7 @@ type pass struct {
 // exceeded, so that every pass makes progress.
 func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 	p := &pass{e: e, now: now, limit: limit}
+	p.decision.Entries, p.decision.Work = make([]Entry, 0, e.rows), make([]Work, 0, e.works)
 	e.rouse(now)
 	e.freed = true
 	for !p.decision.More {
@@ -52,6 +53,7 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 			return Decision{}, err
 		}
 	}
+	e.rows, e.works = len(p.decision.Entries), len(p.decision.Work)
 	p.decision.Wake = e.nextTimer()
 	p.decision.Blocked = map[string]int{}
 	for reason, n := range e.blocked {
@@ -195,7 +197,7 @@ func (p *pass) startHost(t *deployment, n int32) error {
 	if err := p.fact(t, n); err != nil {
 		return err
 	}
-	for _, older := range p.e.behind(t, host.resource) {
+	for _, older := range p.e.behind(t, t.ids.resources[t.plan.nodes[n].host]) {
 		if err := p.supersede(older, t, "started "+t.plan.short(host.path)); err != nil {
 			return err
 		}
@@ -221,8 +223,8 @@ func (e *Engine) others(t *deployment) []*deployment {
 
 // hasStepsOn reports whether the deployment has steps left on a resource, by its own graph: with
 // pin, or after an edit, its hosts may differ from those of the newer deployment.
-func (t *deployment) hasStepsOn(r Resource) bool {
-	for _, h := range t.plan.hostsByResource[r] {
+func (t *deployment) hasStepsOn(resource int32) bool {
+	for _, h := range t.ids.hostsOn(resource) {
 		if t.hasStepsLeft(&t.plan.hosts[h]) {
 			return true
 		}

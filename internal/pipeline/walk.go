@@ -87,7 +87,12 @@ func (w *walk) isElided(s int32) bool {
 }
 
 // isEntered reports whether everything strictly before a component is resolved.
-func (w *walk) isEntered(c int32) bool { return w.step[w.g.members.of(c)[0]]&entered != 0 }
+func (w *walk) isEntered(c int32) bool {
+	if !w.g.isAcyclic {
+		c = w.g.members.of(c)[0]
+	}
+	return w.step[c]&entered != 0
+}
 
 // isDoable reports whether the step is on the frontier, new, ready and not excluded. This is the
 // one definition of doable (R13). A claimed or failed step is doable as well; those are conditions
@@ -101,7 +106,7 @@ func (w *walk) isDoable(s int32) bool {
 // a step by which the cycle is entered.
 func (w *walk) isReached(s int32) bool {
 	c := w.g.component[s]
-	if len(w.g.members.of(c)) == 1 {
+	if w.g.isAcyclic || len(w.g.members.of(c)) == 1 {
 		return true
 	}
 	seen := map[int32]bool{s: true}
@@ -181,6 +186,9 @@ func (w *walk) exclude(s int32) {
 // passBefore elides what is incomplete strictly before s. It stops at components that were passed
 // before, so that all calls together visit each component once.
 func (w *walk) passBefore(s int32) {
+	if w.g.isAcyclic && !slices.ContainsFunc(w.g.prev.of(s), func(p int32) bool { return !w.is(p, overtaken) }) {
+		return // as nearly always: what is before was passed when it was complete
+	}
 	stack := []int32{w.g.component[s]}
 	for len(stack) > 0 {
 		c := stack[len(stack)-1]
@@ -225,6 +233,10 @@ func (w *walk) resolve(s int32) {
 	}
 	c := w.g.component[s]
 	w.step[s] |= resolved
+	if w.g.isAcyclic {
+		w.pending = append(w.pending, c)
+		return
+	}
 	members := w.g.members.of(c)
 	if !slices.ContainsFunc(members, func(m int32) bool { return w.step[m]&resolved == 0 }) {
 		w.pending = append(w.pending, c)
