@@ -278,7 +278,7 @@ func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision in
 		if err != nil {
 			return err
 		}
-		if known, err := knownArtifact(r, a); known || err != nil {
+		if known, err := t.knownArtifact(head, r, a); known || err != nil {
 			return err
 		}
 		if err := t.checkUpload(a.Blob); err != nil {
@@ -291,7 +291,7 @@ func (j *Journal) RegisterArtifact(ctx context.Context, name string, revision in
 // knownArtifact reports whether the same artifact is registered. It returns fault.Conflict for another
 // one in its place, and for one more artifact of a sealed revision: what was tested in one stage must
 // be what the next stage gets.
-func knownArtifact(r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (bool, error) {
+func (t *txn) knownArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (bool, error) {
 	for _, k := range r.Artifacts {
 		if k.Label != a.Label {
 			continue
@@ -302,7 +302,14 @@ func knownArtifact(r pipeline.RegisteredRevision, a pipeline.RevisionArtifact) (
 		}
 		return true, nil
 	}
-	if r.State == RevisionSealed {
+	sealed := r.State == RevisionSealed
+	if r.State == RevisionRejected {
+		var err error
+		if sealed, err = t.wasSealed(head, r); err != nil {
+			return false, err
+		}
+	}
+	if sealed {
 		return false, fault.New(fault.Conflict, "revision %s is sealed: all its artifacts are in, and %s is none of them", r.Label, a.Label)
 	}
 	return false, nil
@@ -350,17 +357,48 @@ func (t *txn) isComplete(head *HeadRow, artifacts []pipeline.RevisionArtifact) (
 	for _, a := range artifacts {
 		have[a.Label] = true
 	}
-	for _, stage := range k.definition.Stages {
+	return hasRequired(&k.definition, have), nil
+}
+
+// hasRequired reports whether every artifact that a definition requires is among some labels.
+func hasRequired(d *pipeline.Definition, have map[string]bool) bool {
+	for _, stage := range d.Stages {
 		if stage.Build == nil {
 			continue
 		}
 		for _, a := range stage.Build.Artifacts {
 			if !have[a.Label] {
-				return false, nil
+				return false
 			}
 		}
 	}
-	return true, nil
+	return true
+}
+
+// wasSealed reports whether an artifact of a revision was the last that the definition in force then
+// required. The state of a rejected revision does not say so, but the log does: what an edit requires
+// later opens no sealed revision.
+func (t *txn) wasSealed(head *HeadRow, r pipeline.RegisteredRevision) (bool, error) {
+	entries, err := t.ArtifactEntries(head.Pipeline, r.Seq)
+	if err != nil {
+		return false, err
+	}
+	have := map[string]bool{}
+	for _, e := range entries {
+		var about struct{ Label string }
+		if err := json.Unmarshal(e.Detail, &about); err != nil {
+			return false, fault.New(fault.Corrupt, "entry %d of %s: %v", e.Seq, head.Pipeline, err)
+		}
+		have[about.Label] = true
+		then, err := t.storedVersion(head, e.Version)
+		if err != nil {
+			return false, err
+		}
+		if hasRequired(&then.Definition, have) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // accept gives a rejected revision the state that it would have without the rejection.
@@ -369,12 +407,15 @@ func (t *txn) accept(head *HeadRow, e pipeline.Entry) error {
 	if err != nil {
 		return err
 	}
-	complete, err := t.isComplete(head, r.Artifacts)
+	sealed, err := t.isComplete(head, r.Artifacts)
+	if err == nil && !sealed {
+		sealed, err = t.wasSealed(head, r)
+	}
 	if err != nil {
 		return err
 	}
 	state := RevisionOpen
-	if complete {
+	if sealed {
 		state = RevisionSealed
 	}
 	return t.SetRevisionState(head.ID, r.Seq, state)

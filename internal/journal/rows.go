@@ -46,6 +46,8 @@ type Rows interface {
 	// RevisionsBetween reads those after one seq and before another, newest first, without artifacts.
 	RevisionsBetween(pipeline string, after, before int64, limit int) ([]pipeline.RegisteredRevision, error)
 	InsertArtifact(pipeline, revision int64, a pipeline.RevisionArtifact) error
+	// ArtifactEntries reads the entries artifact-registered of a revision, in their order.
+	ArtifactEntries(pipeline string, revision int64) ([]pipeline.Entry, error)
 	// UsesBlobs reports whether a revision or an artifact refers to a blob below a folder.
 	UsesBlobs(folder string) (bool, error)
 

@@ -134,7 +134,11 @@ func (e *Engine) mayRelease(t *deployment, b batch) bool {
 		return !slices.ContainsFunc(b.stages, func(s int32) bool { return e.owesRollback(t, s) })
 	}
 	// A failed deployment is not in the list above: under `hold` it keeps its batches until it is
-	// retried or canceled, and under `rollback` until the rollback takes them.
+	// retried or canceled, and under `rollback` until the rollback takes them. A rollback may have
+	// taken batches that it never came to, and once it has failed keeps no fix out of these.
+	if t.status == StatusFailed && t.undoes != nil && !t.isInside(b) {
+		return true
+	}
 	return t.is(b.close, resolved) || t.failedUnderRelease(b) || e.isLockedOut(t, b)
 }
 

@@ -45,10 +45,11 @@ func (t *deployment) hasPassed(stage int32) bool {
 	return t.is(t.plan.stages[stage].finished, resolved)
 }
 
-// isWithin reports whether a deployment has started a stage and not finished it.
+// isWithin reports whether a deployment has come past the start of a stage and not past its finish. A
+// catch-up, or a rollback of one host, has neither of the two as a step of its own.
 func (t *deployment) isWithin(stage int32) bool {
 	s := &t.plan.stages[stage]
-	return t.is(s.started, complete) && !t.is(s.finished, complete)
+	return t.is(s.started, resolved) && !t.is(s.finished, resolved)
 }
 
 // behind lists the active deployments of lower rank than t that have steps left on a resource, in the

@@ -273,7 +273,7 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 	if place.host < 0 {
 		e.offerAll(orderKey)
 	}
-	if place.event == StageStarted && t.status == StatusActive {
+	if (place.event == StageStarted || place.kind == hostStart) && t.status == StatusActive { // a catch-up starts hosts only
 		e.crowds[t.plan].enter(t, place.stage)
 	}
 	if n == t.plan.end {

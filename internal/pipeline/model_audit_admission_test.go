@@ -22,6 +22,7 @@ func (u *auditor) notAdmitted(t *audited, n int) string {
 	switch {
 	case u.isFrozen():
 		return "condition 8: the pipeline is frozen"
+	case t.kind == KindRollback: // asks neither windows nor approvals
 	case !isOpen(stage.Windows, u.now):
 		return "condition 8: no window is open"
 	case !u.isApproved(t, stage):
@@ -94,7 +95,7 @@ func (u *auditor) begins(t *audited, path string) bool {
 // deployment is before it, and the person is one of those asked.
 func (u *auditor) judgeOpinion(t *audited, path, by string, yes, accepted bool) {
 	stage := u.of(t).stage(path)
-	want := t.status == StatusActive && u.begins(t, path)
+	want := t.status == StatusActive && u.begins(t, path) && t.kind != KindRollback // which asks for no approval
 	if yes {
 		want = want && u.isAsked(t, stage, by)
 	} else {

@@ -54,7 +54,10 @@ func (u *auditor) mayRelease(t *audited, b *lawBatch) bool {
 	}
 	switch t.status {
 	case StatusSuperseded, StatusCanceled, StatusFinished:
-		return true
+		return !slices.ContainsFunc(b.ofStages, func(path string) bool { return u.isOwed(t, path) })
+	}
+	if t.kind == KindRollback && t.status == StatusFailed && b.region.and(t.facts.or(t.live)).isEmpty() {
+		return true // it was not inside of what it took over
 	}
 	return u.look(t).resolved.has(b.close) || u.failedUnderRelease(t, b) || u.lockedOut(t, b)
 }

@@ -11,7 +11,8 @@ func (u *auditor) mayRun(t *audited, n int) {
 	if why := u.why(t, n, ""); why != "" {
 		u.breaks("%s starts, but %s", u.name(t, n), why)
 	}
-	if at := u.of(t).at[n]; at.event == HostStarted && u.started[at.resource] > t.number {
+	u.yields(t, n)
+	if at := u.of(t).at[n]; at.event == HostStarted && u.isBelow(t, u.started[at.resource]) {
 		u.breaks("I3: %s starts on %s after #%d", u.name(t, n), at.resource, u.started[at.resource])
 	}
 	for _, b := range u.of(t).batches {
@@ -21,7 +22,7 @@ func (u *auditor) mayRun(t *audited, n int) {
 		for i := range u.deployments {
 			other := &u.deployments[i]
 			latest := u.queueOf(b) == Latest
-			if other != t && (latest || other.number < t.number) && u.waits(other, b.id) {
+			if other != t && (latest || u.isBelow(other, t.number)) && u.waits(other, b.id) {
 				u.breaks("Batches: %s enters %s, queue %s, while #%d waits for it", u.name(t, n), b.id, u.queueOf(b), other.number)
 			}
 		}
@@ -64,6 +65,8 @@ func (u *auditor) why(t *audited, n int, but batchID) string {
 	switch {
 	case t.status != StatusActive:
 		return "I11: the deployment is " + string(t.status)
+	case u.rejected[t.revision]:
+		return "condition 1: its revision is rejected"
 	case t.held["shop"] || at.stage != "" && u.isHeld(t, at.stage):
 		return "condition 1: it is held"
 	case !v.all.has(n) || !u.look(t).doable.has(n):
@@ -118,7 +121,7 @@ func (u *auditor) locked(t *audited, n int, but batchID) string {
 		}
 		if but == "" && u.queueOf(b) == Latest {
 			for k := range u.deployments {
-				if newer := &u.deployments[k]; newer.number > t.number && u.waits(newer, b.id) {
+				if newer := &u.deployments[k]; u.isBelow(t, newer.number) && u.waits(newer, b.id) {
 					return fmt.Sprintf("condition 5: queue latest, and #%d waits for %s", newer.number, b.id)
 				}
 			}
@@ -131,7 +134,7 @@ func (u *auditor) locked(t *audited, n int, but batchID) string {
 func (u *auditor) keepsOut(t *audited, b lawBatch) int64 {
 	for i := range u.deployments {
 		older := &u.deployments[i]
-		if older.number >= t.number || older.status != StatusActive || older.held["shop"] {
+		if !u.isBelow(older, t.number) || older.status != StatusActive || older.held["shop"] || u.rejected[older.revision] {
 			continue
 		}
 		for _, theirs := range u.of(older).batches {

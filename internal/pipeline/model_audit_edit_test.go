@@ -46,7 +46,7 @@ func (u *auditor) reassign(id batchID, inside []*audited) {
 		if b != nil && t.status == StatusFailed && !u.underHold(t, b, u.failsIn) {
 			continue // it failed elsewhere
 		}
-		if b != nil && !u.mayRelease(t, b) && !b.region.and(t.facts.or(t.live)).isEmpty() && (oldest == 0 || t.number < oldest) {
+		if b != nil && !u.mayRelease(t, b) && !b.region.and(t.facts.or(t.live)).isEmpty() && (oldest == 0 || u.isBelow(t, oldest)) {
 			oldest = t.number
 		}
 	}
@@ -203,11 +203,11 @@ func (u *auditor) taken(t *audited, next *law, excluded map[stepKind]bool, news 
 			lacks = append(lacks, label)
 		}
 	}
-	elided := next.elided(t.facts, t.live, u.covered(next, exclusions, lacks))
+	elided := next.elided(t.facts, t.live, u.covered(t, next, exclusions, lacks))
 	left := next.all.without(elided).without(next.resolved(t.facts, elided))
 	var list []string
 	for n := range next.at {
-		if next.all.has(n) && next.at[n].event == HostFinished && left.has(n) && !u.versions[u.law].all.has(n) && u.started[next.at[n].resource] > t.number {
+		if next.all.has(n) && next.at[n].event == HostFinished && left.has(n) && !u.versions[u.law].all.has(n) && u.isBelow(t, u.started[next.at[n].resource]) {
 			list = append(list, u.names[n].target)
 		}
 	}

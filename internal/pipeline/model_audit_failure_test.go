@@ -22,13 +22,16 @@ func (u *auditor) retry(t *audited, target, event string) {
 	default:
 		u.breaks("I11: #%d is %s and retried", t.number, t.status)
 	}
+	if u.rejected[t.revision] {
+		u.breaks("4.12: #%d is retried, but its revision is rejected", t.number)
+	}
 	if newer := u.overtaker(t); newer != 0 {
 		u.breaks("R25: #%d is retried, but #%d has started a host that it has still to do", t.number, newer)
 	}
 	for _, b := range u.of(t).batches {
 		h := u.holder[b.id]
 		for _, n := range t.failures {
-			if h > t.number && b.region.has(n) && isUnder(target, event, u.names[n]) && !b.region.and(t.facts.or(t.live)).isEmpty() {
+			if u.isBelow(t, h) && b.region.has(n) && isUnder(target, event, u.names[n]) && !b.region.and(t.facts.or(t.live)).isEmpty() {
 				u.breaks("R25: #%d is retried in batch %s, which #%d holds", t.number, b.id, h)
 			}
 		}
@@ -66,7 +69,13 @@ func (u *auditor) stageFailed(t *audited, stage string) {
 			}
 		}
 	}
+	if t.status != StatusActive && !t.rolledBack {
+		u.breaks("I11: #%d is %s and records that %s failed", t.number, t.status, stage)
+	}
 	t.noted[stage] = true
+	if u.of(t).stage(stage).OnFailure == RollBack {
+		u.owed = append(u.owed, owedRollback{t.number, stage})
+	}
 }
 
 // failedWhole judges that nothing of the deployment can proceed.
@@ -91,7 +100,7 @@ func (u *auditor) canProceed(t *audited) bool {
 // superseded judges that a newer deployment has started a resource on which the older one has steps
 // left, or enters a batch with the queue latest for which the older one waits.
 func (u *auditor) superseded(t *audited, by int64) {
-	if t.status != StatusActive || by <= t.number {
+	if t.status != StatusActive || !u.isBelow(t, by) {
 		u.breaks("I11: #%d is %s and superseded by #%d", t.number, t.status, by)
 	}
 	if u.overtaker(t) == by {
@@ -112,8 +121,8 @@ func (u *auditor) overtaker(t *audited) int64 {
 	left := v.all.without(u.look(t).resolved).without(u.look(t).elided)
 	var newest int64
 	for n := range v.at {
-		if left.has(n) && v.at[n].host && u.started[v.at[n].resource] > t.number {
-			newest = max(newest, u.started[v.at[n].resource])
+		if last := u.started[v.at[n].resource]; left.has(n) && v.at[n].host && u.isBelow(t, last) && (newest == 0 || u.isBelow(u.deployment(newest), last)) {
+			newest = last
 		}
 	}
 	return newest

@@ -32,6 +32,7 @@ func (u *auditor) request(keys []StepKey) {
 // rest judges what a whole pass leaves: nothing is left to do (I14), what must be drained is drained,
 // and no deployment goes behind a newer one.
 func (u *auditor) rest() {
+	u.restUndone()
 	for i := range u.deployments {
 		t := &u.deployments[i]
 		v := u.of(t)
@@ -110,7 +111,7 @@ func (u *auditor) waitsForOthers() bool {
 		if t.status != StatusActive {
 			continue
 		}
-		if len(t.held) > 0 || t.until != "" {
+		if len(t.held) > 0 || t.until != "" || u.rejected[t.revision] {
 			return true
 		}
 		for n := range u.of(t).at {

@@ -20,9 +20,13 @@ type auditor struct {
 	late        map[stepKind]introduction
 	born        map[int64]int // by revision: the law in force at its first deployment
 	holder      map[batchID]int64
-	started     map[Resource]int64
-	now         time.Time     // of the row, or of the pass
-	freeze      *freezeDetail // set last and not cleared
+	started     map[Resource]int64 // the deployment that started each last
+	fences      map[Resource]fence
+	rejected    map[int64]bool // revisions
+	newest      int64          // revision that a row has named
+	owed        []owedRollback // failures under rollback that nothing has followed yet
+	now         time.Time      // of the row, or of the pass
+	freeze      *freezeDetail  // set last and not cleared
 	broken      string
 }
 
@@ -45,6 +49,14 @@ type audited struct {
 	resumed             map[string]bool
 	registrant          string
 	said                map[string][]opinion // by stage, in order
+	kind                string
+	rank                auditedRank
+	below               int64               // the deployment that a rollback undoes, or a catch-up completes
+	scope               string              // of a rollback
+	hosts               []string            // of a rollback or a catch-up
+	knew                int64               // of a rollback: the newest revision then
+	rolledBack          bool                // canceled by a rollback
+	rosters             map[string][]string // the hosts of each group that were the deployment's when it finished
 	seen                *sight
 }
 
@@ -60,18 +72,19 @@ type sight struct{ elided, resolved, doable stepSet }
 
 func newAuditor(l *laws) *auditor {
 	return &auditor{laws: l, law: -1, artifacts: map[int64][]string{}, late: map[stepKind]introduction{}, born: map[int64]int{},
-		holder: map[batchID]int64{}, started: map[Resource]int64{}}
+		holder: map[batchID]int64{}, started: map[Resource]int64{}, fences: map[Resource]fence{}, rejected: map[int64]bool{}}
 }
 
 func (u *auditor) clone() *auditor {
 	c := *u
 	c.artifacts, c.late, c.born, c.holder, c.started = maps.Clone(u.artifacts), maps.Clone(u.late), maps.Clone(u.born), maps.Clone(u.holder), maps.Clone(u.started)
+	c.fences, c.rejected, c.owed = maps.Clone(u.fences), maps.Clone(u.rejected), slices.Clone(u.owed)
 	c.deployments = slices.Clone(u.deployments)
 	for i := range c.deployments {
 		t := &c.deployments[i]
 		t.exclusions, t.lacks, t.actions = slices.Clone(t.exclusions), slices.Clone(t.lacks), slices.Clone(t.actions)
 		t.failures, t.ranIn, t.sizes, t.tolerated = slices.Clone(t.failures), slices.Clone(t.ranIn), maps.Clone(t.sizes), maps.Clone(t.tolerated)
-		t.said = maps.Clone(t.said)
+		t.said, t.rosters = maps.Clone(t.said), maps.Clone(t.rosters)
 		t.noted, t.held, t.resumed = maps.Clone(t.noted), maps.Clone(t.held), maps.Clone(t.resumed)
 	}
 	return &c
@@ -113,12 +126,18 @@ func (u *auditor) look(t *audited) *sight {
 // apply reads a row. law is the number of the version that pipeline-defined puts in force.
 func (u *auditor) apply(row Entry, law int) {
 	t := u.deployment(row.Deployment)
+	u.between(row)
 	switch {
 	case row.Event == PipelineDefined:
 		u.define(law)
 	case row.Event == ArtifactRegistered:
 		label := detail[artifactDetail](row).Label
 		u.artifacts[row.Revision] = append(u.artifacts[row.Revision], label)
+		u.newest = max(u.newest, row.Revision)
+	case row.Event == RevisionRejected:
+		u.rejected[row.Revision] = true
+	case row.Event == RevisionAccepted:
+		delete(u.rejected, row.Revision)
 	case row.Event == FreezeSet:
 		f := detail[freezeDetail](row)
 		u.freeze = &f
@@ -144,7 +163,9 @@ func (u *auditor) create(row Entry) {
 	about := detail[createdDetail](row)
 	t := audited{number: row.Deployment, revision: row.Revision, law: u.law, from: u.law, status: StatusActive, sizes: map[string]int{}, tolerated: map[string]int{},
 		noted: map[string]bool{}, held: map[string]bool{}, until: about.Until, resumed: map[string]bool{},
-		registrant: cmp.Or(about.RegisteredBy, about.By), said: map[string][]opinion{}}
+		registrant: cmp.Or(about.RegisteredBy, about.By), said: map[string][]opinion{}, rosters: map[string][]string{}, rank: auditedRank{row.Deployment, 0}}
+	u.newest = max(u.newest, t.revision)
+	u.follow(&t, about)
 	for p, i := range u.late {
 		label := artifactLabel(p.event)
 		if i.strict && t.revision <= i.after && !slices.Contains(u.artifacts[t.revision], label) && !u.versions[u.born[t.revision]].pairs[p] {
@@ -154,6 +175,7 @@ func (u *auditor) create(row Entry) {
 	}
 	u.deployments = append(u.deployments, t)
 	u.exclude(&u.deployments[len(u.deployments)-1])
+	u.takeOver(&u.deployments[len(u.deployments)-1])
 }
 
 // fact judges and reads the completion of a step.
@@ -181,6 +203,14 @@ func (u *auditor) fact(t *audited, row Entry) {
 		if row.Event == GroupStarted {
 			_, g, _, _ := v.d.Find(row.Target)
 			t.sizes[row.Target] = len(g.Hosts)
+		}
+		if row.Event == GroupFinished {
+			_, g, _, _ := v.d.Find(row.Target)
+			for _, h := range g.Hosts {
+				if host := Path(row.Target, h.Name); !t.isOutside(stepName{host, HostStarted}) {
+					t.rosters[row.Target] = append(slices.Clip(t.rosters[row.Target]), host)
+				}
+			}
 		}
 	} else if !t.live.has(n) {
 		u.breaks("I2: %s completes, but its version has no such step", u.name(t, n))
@@ -291,7 +321,10 @@ func (u *auditor) intent(t *audited, row Entry) {
 	case PipelineSuperseded:
 		u.superseded(t, detail[endDetail](row).Deployment)
 		t.status = StatusSuperseded
+	case AlarmRaised:
+		u.alarm(t, row)
 	case PipelineCanceled:
+		t.rolledBack = t.rolledBack || detail[endDetail](row).Deployment != 0
 		if t.status == StatusFinished || t.status == StatusSuperseded {
 			u.breaks("I11: #%d is %s and canceled", t.number, t.status)
 		}
@@ -350,16 +383,18 @@ func (u *auditor) forgive(t *audited, target, event string) {
 
 // exclude computes which steps the exclusions cover.
 func (u *auditor) exclude(t *audited) {
-	t.out, t.seen = u.covered(u.of(t), t.exclusions, t.lacks), nil
+	t.out, t.seen = u.covered(t, u.of(t), t.exclusions, t.lacks), nil
 }
 
-func (u *auditor) covered(v *law, exclusions []exclusion, lacks []string) stepSet {
+// covered returns the steps of a version that exclusions cover, or that are outside of what a
+// rollback or a catch-up is for.
+func (u *auditor) covered(t *audited, v *law, exclusions []exclusion, lacks []string) stepSet {
 	var out stepSet
 	for n := range v.at {
 		if !v.all.has(n) {
 			continue
 		}
-		if v.at[n].host && slices.Contains(lacks, v.at[n].arch) ||
+		if v.at[n].host && slices.Contains(lacks, v.at[n].arch) || t.isOutside(u.names[n]) ||
 			slices.ContainsFunc(exclusions, func(x exclusion) bool { return isUnder(x.target, x.event, u.names[n]) }) {
 			out.add(n)
 		}

@@ -28,6 +28,10 @@ func (m modelMove) String() string {
 		return fmt.Sprintf("ship %d r%d", m.deployment, m.number)
 	case "done", "fail", "end", "lose":
 		return fmt.Sprintf("%s #%d %s %s", m.kind, m.deployment, m.target, m.event)
+	case "reject-revision", "accept-revision":
+		return fmt.Sprintf("%s r%d", m.kind, m.number)
+	case "rollback", "catch-up":
+		return strings.TrimSpace(m.kind + " " + m.target)
 	case "freeze", "thaw", "clock":
 		return strings.TrimSpace(m.kind + " " + m.event)
 	case "approve", "reject":
@@ -56,8 +60,8 @@ func (p *position) clone() *position {
 // moves lists what may happen next, by what the log says.
 func (p *position) moves(r *modelRun) []modelMove {
 	list := []modelMove{{kind: "pass", number: int64(r.world.limit)}}
-	if n := len(p.auditor.deployments); n < len(r.world.ships) {
-		list = append(list, modelMove{kind: "ship", deployment: int64(n + 1), number: r.world.ships[n]})
+	if left := p.left.ships; left > 0 {
+		list = append(list, modelMove{kind: "ship", deployment: int64(len(p.auditor.deployments) + 1), number: r.world.ships[len(r.world.ships)-left]})
 	}
 	for _, k := range p.auditor.lives() {
 		for kind, left := range map[string]int{"done": 1, "fail": p.left.fails, "end": p.left.ends} {
@@ -71,6 +75,7 @@ func (p *position) moves(r *modelRun) []modelMove {
 	}
 	list = append(list, p.uploads()...)
 	list = append(list, p.times()...)
+	list = append(list, p.returns()...)
 	if p.left.edits > 0 {
 		for i := range r.graphs {
 			if i != p.auditor.law {
@@ -125,6 +130,8 @@ func (p *position) commands(t *audited) []modelMove {
 		}
 		target := shortTarget("shop", p.auditor.names[n].target)
 		switch at := v.at[n]; {
+		case at.event == StageStarted && p.left.resumes > 0 && t.held[p.auditor.names[n].target]:
+			list = append(list, modelMove{kind: "resume", deployment: t.number, target: target})
 		case at.event == StageStarted && p.left.holds > 0:
 			list = append(list, modelMove{kind: "hold", deployment: t.number, target: target}, modelMove{kind: "resume", deployment: t.number, target: target})
 		case p.left.skips > 0 && (at.event == StageStarted || at.event == HostStarted):
@@ -144,6 +151,7 @@ func (p *position) step(r *modelRun, m modelMove) string {
 	case "pass":
 		err = p.pass(int(m.number))
 	case "ship":
+		p.left.ships--
 		err = p.fold(Entry{Deployment: m.deployment, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: m.number, Detail: raw(createdDetail{By: "ana"})}, 0)
 	case "done":
 		err = p.done(m)
@@ -164,6 +172,10 @@ func (p *position) step(r *modelRun, m modelMove) string {
 		err = p.freeze(m)
 	case "clock":
 		p.clock()
+	case "rollback", "catch-up":
+		err = p.bringBack(m)
+	case "reject-revision", "accept-revision":
+		err = p.judge(m)
 	case "approve", "reject":
 		err = p.opine(m)
 	default:
@@ -206,6 +218,7 @@ func (p *position) pass(limit int) error {
 	}
 	p.log = append(p.log, d.Entries...)
 	p.auditor.request(slices.Concat(d.Drain, d.Cancel))
+	p.auditor.append(d)
 	if d.More || p.unjudged {
 		return nil
 	}
@@ -233,8 +246,9 @@ func (p *position) done(m modelMove) error {
 	return p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: m.event, Class: Fact}, 0)
 }
 
+// register registers an artifact. Those of all revisions are equal.
 func (p *position) register(revision int64, label string) error {
-	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})}, 0)
+	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, Digest: label})}, 0)
 }
 
 // edit puts a version in force, unless that is refused.
@@ -295,6 +309,8 @@ func (p *position) command(m modelMove) error {
 		p.left.cancels--
 	case "hold":
 		p.left.holds--
+	case "resume":
+		p.left.resumes = max(0, p.left.resumes-1)
 	}
 	return nil
 }

@@ -107,6 +107,9 @@ func (p *position) release() string {
 			rows = append(rows, Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})})
 		}
 	}
+	for _, revision := range slices.Sorted(maps.Keys(u.rejected)) {
+		rows = append(rows, Entry{Target: "shop", Event: RevisionAccepted, Class: Change, Revision: revision})
+	}
 	if u.isFrozen() {
 		rows = append(rows, Entry{Target: "shop", Event: FreezeCleared, Class: Change})
 	}

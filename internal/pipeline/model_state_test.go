@@ -161,6 +161,8 @@ func fingerprint(b *bytes.Buffer, e *Engine, graphs map[*Graph]int) {
 	}
 	printMap(b, flying, identical, func(n int32) any { return n })
 	printMap(b, e.late, func(p stepKind) string { return p.stage + p.event }, func(i introduction) any { return i })
+	printMap(b, e.rejected, func(n int64) string { return fmt.Sprint(n) }, func(h *hold) any { return h != nil })
+	fmt.Fprintf(b, "\n%d", e.newest)
 	if e.freeze != nil {
 		fmt.Fprintf(b, "\nfrozen until %v", e.freeze.Until)
 	}
@@ -192,6 +194,8 @@ func printDeployment(b *bytes.Buffer, e *Engine, t *deployment, graphs map[*Grap
 	for _, n := range slices.Concat(t.failing, t.broken, t.offered()) {
 		b.WriteByte(byte(n))
 	}
+	fmt.Fprintf(b, "\n%v %d %s %d", t.rank, t.undoneBy, t.scope, t.knew)
+	printMap(b, t.covered, identical, func(v bool) any { return v })
 	printNames(b, e, t)
 }
 

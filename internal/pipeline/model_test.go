@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,11 +18,15 @@ type modelWorld struct {
 	ships    []int64  // the revisions of the deployments, in the order in which they are created
 	limit    int      // rows of a pass; 0: a pass does all it can
 	budget   budget
-	race     bool // small enough for the race detector, under which the other worlds are left out
+	has      []string // kinds of rows that must happen in it, as modelRun counts them
+	race     bool     // small enough for the race detector, under which the other worlds are left out
 }
 
 // budget is how often each thing may still happen. It is a part of the state.
-type budget struct{ edits, fails, ends, retries, cancels, skips, holds, freezes, clocks, opinions int }
+type budget struct {
+	ships, edits, fails, ends, retries, cancels, skips, holds, resumes, freezes, clocks, opinions int
+	rollbacks, catchUps, judgments                                                                int
+}
 
 // modelNode is a state that was found, and how: by a move from another one.
 type modelNode struct {
@@ -46,7 +51,8 @@ type modelRun struct {
 	buffer bytes.Buffer
 	moves  int
 	quiet  int
-	oracle int // states that were compared with the oracle
+	rows   map[string]int // what happened: notes and changes by event, deployments by kind
+	oracle int            // states that were compared with the oracle
 }
 
 // TestEveryInterleaving checks a model of the engine. In each small world it plays every interleaving of
@@ -56,7 +62,18 @@ type modelRun struct {
 // continues from it (I8), and some are compared with the oracle (I12).
 func TestEveryInterleaving(t *testing.T) {
 	t.Parallel()
-	for _, w := range modelWorlds {
+	everyInterleaving(t, modelWorlds)
+}
+
+// TestEveryInterleavingOfReturns does the same with rollbacks, catch-ups, and revisions that are
+// rejected and accepted.
+func TestEveryInterleavingOfReturns(t *testing.T) {
+	t.Parallel()
+	everyInterleaving(t, returnWorlds)
+}
+
+func everyInterleaving(t *testing.T, worlds []modelWorld) {
+	for _, w := range worlds {
 		if raceDetector && !w.race {
 			continue
 		}
@@ -67,13 +84,20 @@ func TestEveryInterleaving(t *testing.T) {
 			t.Logf("%d states, %d moves, %d quiet, %d compared with the oracle", len(r.nodes), r.moves, r.quiet, r.oracle)
 			if violation != nil {
 				t.Errorf("%s\n\n%s", violation.text, r.transcript(t, violation))
+				return
+			}
+			for _, what := range w.has {
+				if r.rows[what] == 0 {
+					t.Errorf("%s happens in no state; there were %v", what, r.rows)
+				}
 			}
 		})
 	}
 }
 
 func newModelRun(t *testing.T, w modelWorld) *modelRun {
-	r := &modelRun{world: w, index: map[*Graph]int{}, seen: map[state]bool{}}
+	w.budget.ships = len(w.ships)
+	r := &modelRun{world: w, index: map[*Graph]int{}, seen: map[state]bool{}, rows: map[string]int{}}
 	reader := &player{world: &world{t: t}}
 	var definitions []*Definition
 	for i, text := range w.versions {
@@ -130,6 +154,7 @@ func (r *modelRun) expand(at int32) *modelViolation {
 		if text := next.step(r, m); text != "" {
 			return &modelViolation{text, append(r.way(at), m)}
 		}
+		r.count(next.log[rows:])
 		if m.kind == "pass" && len(next.log) == rows && len(next.auditor.lives()) == 0 {
 			r.quiet++
 			if text := next.ends(r); text != "" {
@@ -146,6 +171,15 @@ func (r *modelRun) expand(at int32) *modelViolation {
 		}
 	}
 	return nil
+}
+
+// count counts rows.
+func (r *modelRun) count(rows []Entry) {
+	for _, row := range rows {
+		if row.Class != Fact {
+			r.rows[cmp.Or(detail[createdDetail](row).Kind, row.Event)]++
+		}
+	}
 }
 
 // rebuilt returns the position of a state. Its engine, which decided and folded row by row, must be

@@ -202,6 +202,9 @@ func (o *oracle) mayRelease(t *oracleDeployment, id batchID, b *oracleBatch) boo
 	if b == nil || t.status == StatusSuperseded || t.status == StatusCanceled || t.status == StatusFinished {
 		return true
 	}
+	if t.rollback != nil && t.status == StatusFailed && !o.inside(t, b) { // it never came to what it had taken over
+		return true
+	}
 	v := o.view(t)
 	return v.resolved[v.g.index[b.close]] || o.failedInsideUnderRelease(t, id, b) || o.lockedOut(t, id, b)
 }

@@ -23,6 +23,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"ArtifactsSealARevision":         artifactsSealARevision,
 		"DecisionsCreateDeployments":     decisionsCreateDeployments,
 		"RevisionsAreRejected":           revisionsAreRejected,
+		"SealedRevisionsStaySealed":      sealedRevisionsStaySealed,
 		"FactsAreAppendedOnce":           factsAreAppendedOnce,
 		"NotesAreCounted":                notesAreCounted,
 		"PositionsHaveNoGapUnderWriters": positionsHaveNoGapUnderWriters,

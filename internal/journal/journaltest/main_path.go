@@ -134,6 +134,36 @@ func revisionsAreRejected(t *testing.T, s setup) {
 	storetest.Check(t, err)
 }
 
+// sealedRevisionsStaySealed: what an edit requires in addition opens no revision that was sealed, whether it is rejected and
+// accepted or not. One that was never sealed stays open.
+func sealedRevisionsStaySealed(t *testing.T, s setup) {
+	s.define(t)
+	amd64 := pipeline.RevisionArtifact{Label: "amd64", Name: "greeter.tar.gz", Digest: "9b1e", Size: 7, Blob: "cas/9b1e"}
+	arm64 := pipeline.RevisionArtifact{Label: "arm64", Name: "greeter.tar.gz", Digest: "5d81", Size: 7, Blob: "cas/5d81"}
+	more := definition()
+	more.Stages[0].Build.Artifacts = append(more.Stages[0].Build.Artifacts, pipeline.Artifact{Label: "arm64", Path: "dist/greeter-arm64"})
+	s.register(t, "3f2c9a1")
+	storetest.Check(t, s.RegisterArtifact(s.ctx, testPipeline, 1, amd64)) // sealed from here on
+	s.apply(t, &more)
+	s.register(t, "88d0e17")
+	storetest.Check(t, s.RegisterArtifact(s.ctx, testPipeline, 2, amd64)) // needs arm64 too
+
+	for revision, want := range map[int64]string{1: journal.RevisionSealed, 2: journal.RevisionOpen} {
+		s.append(t, pipeline.Entry{Event: pipeline.RevisionRejected, Class: pipeline.Change, Revision: revision})
+		if revision == 1 {
+			storetest.WantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, arm64), fault.Conflict)
+		}
+		s.append(t, pipeline.Entry{Event: pipeline.RevisionAccepted, Class: pipeline.Change, Revision: revision})
+		r, err := s.Revision(s.ctx, testPipeline, "", revision)
+		storetest.Check(t, err)
+		if r.State != want {
+			t.Errorf("%s is %s, want %s", r.Label, r.State, want)
+		}
+	}
+	storetest.WantCode(t, s.RegisterArtifact(s.ctx, testPipeline, 1, arm64), fault.Conflict)
+	storetest.Check(t, s.RegisterArtifact(s.ctx, testPipeline, 2, arm64))
+}
+
 // decisionsCreateDeployments: a deployment that a decision creates is there with its entries, under the next number only.
 func decisionsCreateDeployments(t *testing.T, s setup) {
 	s.define(t)

@@ -130,6 +130,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 		"DeploymentIDs":                    func(tx rows) error { _, err := tx.DeploymentIDs(1, []int64{1}); return err },
 		"SetDeploymentStatus":              func(tx rows) error { return tx.SetDeploymentStatus(1, 1, pipeline.StatusActive, time.Time{}) },
 		"SetRevisionState":                 func(tx rows) error { return tx.SetRevisionState(1, 1, "open") },
+		"ArtifactEntries":                  func(tx rows) error { _, err := tx.ArtifactEntries(testPipeline, 1); return err },
 		"Introductions":                    func(tx rows) error { _, err := tx.Introductions(testPipeline); return err },
 		"RollUp: what has finished and failed": func(tx rows) error {
 			some := make([]journal.RollUp, 50)

@@ -88,6 +88,14 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	return entries, err
 }
 
+// ArtifactEntries reads the entries artifact-registered of a revision. They are changes of the pipeline
+// itself, so the unique key has them together.
+func (t *tx) ArtifactEntries(name string, revision int64) ([]pipeline.Entry, error) {
+	return query(t, scanEntry, "SELECT "+entryColumns+` WHERE h.name = $1 AND e.pipeline_id = h.id AND e.deployment = 0
+		AND e.target_id = (SELECT r.id FROM target r WHERE r.pipeline_id = h.id AND r.path = h.name)
+		AND e.event_name = $2 AND e.revision = $3 ORDER BY e.occurrence`, name, pipeline.ArtifactRegistered, revision)
+}
+
 // entryColumns are the columns of an entry with its joins, in the order of scanEntry.
 const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
 	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`

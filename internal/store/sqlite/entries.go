@@ -120,6 +120,16 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	return entries, err
 }
 
+// ArtifactEntries reads the entries artifact-registered of a revision. They are changes of the pipeline
+// itself, so the unique key has them together.
+func (t *tx) ArtifactEntries(name string, revision int64) ([]pipeline.Entry, error) {
+	return rows(t, scanEntry(name), `SELECT `+entryColumns+` FROM pipeline_head h
+		CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = h.name
+		CROSS JOIN entry e INDEXED BY entry_once
+			ON e.pipeline_id = h.id AND e.deployment = 0 AND e.target_id = t.id AND e.event_name = ?2
+		WHERE h.name = ?1 AND e.revision = ?3 ORDER BY e.occurrence`, name, pipeline.ArtifactRegistered, revision)
+}
+
 // below is the condition that a target is ?2 or is below it. It is one range of paths, since '0'
 // follows '/'.
 const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > ?2 || '/')`
