@@ -25,6 +25,10 @@ func (w *world) check() bool {
 			return false
 		}
 	}
+	today, okToday := w.today.Deployment(int64(len(w.log) % 9))
+	then, okThen := w.then.Deployment(int64(len(w.log) % 9))
+	w.same("Deployment", today, then)
+	w.same("there is Deployment", okToday, okThen)
 	w.ranks()
 	w.places()
 	return !w.over()

@@ -53,12 +53,12 @@ func (r drawer) stage(d pipeline.Definition, name string) pipeline.Stage {
 		Queue:     pick(r.dice, pipeline.FIFO, pipeline.FIFO, pipeline.Latest, pipeline.NoQueue),
 		OnFailure: pick(r.dice, pipeline.Release, pipeline.Release, pipeline.Hold, pipeline.RollBack, pipeline.RollBack),
 		Windows:   r.windows(), Approval: r.approval(), Bake: r.bake(), Gates: r.gates()}
-	if r.once(5) {
+	if r.once(7) {
 		s.Kind = pipeline.GateStage
 		return s
 	}
-	s.Chain = steps([]string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested}[:r.between(0, 3)]...)
-	for g := range r.between(0, 2) {
+	s.Chain = steps([]string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested}[:pick(r.dice, 0, 1, 2, 2, 3, 3, 3)]...)
+	for g := range pick(r.dice, 0, 1, 1, 1, 2, 2) {
 		r.addGroup(&s, fmt.Sprintf("g%d", g))
 	}
 	return s
@@ -95,7 +95,7 @@ func (r drawer) addGroup(s *pipeline.Stage, name string) {
 	if r.large {
 		most = 6
 	}
-	for range r.between(0, most) {
+	for range max(r.between(0, most), r.between(0, most)) {
 		r.addHost(s, len(s.Groups)-1)
 	}
 	s.Groups[len(s.Groups)-1].Waves = r.waves()
@@ -155,13 +155,13 @@ func (r drawer) gates() (gates []pipeline.Gate) {
 	return gates
 }
 
-// windows draws none in most cases, so that most programs come far. Those that it draws open every week.
+// windows draws none in most cases, so that most programs come far. Most of those that it draws open every week.
 func (r drawer) windows() (list []pipeline.Window) {
-	if !r.once(4) {
+	if !r.once(6) {
 		return nil
 	}
 	for range r.between(1, 2) {
-		w := pipeline.Window{Kind: cron.Allow, Schedule: pick(r.dice, "0 9 * * 1-5", "30 14 * * *"), Timezone: pick(r.dice, "", "Europe/Stockholm"),
+		w := pipeline.Window{Kind: cron.Allow, Schedule: pick(r.dice, "0 9 * * 1-5", "30 14 * * *", "0 9 * * 1-5", "30 14 * * *", "30 14 * * *", "0 9 20 3 *", "0 9 2 1 *", "0 0 30 2 *"), Timezone: pick(r.dice, "", "Europe/Stockholm"),
 			Duration: action.Duration(pick(r.dice, 45*time.Minute, 8*time.Hour))}
 		if r.once(2) {
 			w.Kind, w.Schedule, w.Duration = cron.Deny, pick(r.dice, "15 9,14 * * *", "0 */6 * * *"), action.Duration(45*time.Minute)
@@ -176,7 +176,7 @@ func (r drawer) windows() (list []pipeline.Window) {
 var people = []string{"ana", "bob", "cyd", "dan"}
 
 func (r drawer) approval() *pipeline.Approval {
-	if !r.once(4) {
+	if !r.once(6) {
 		return nil
 	}
 	a := &pipeline.Approval{Count: r.between(1, 2), Self: r.once(2)}

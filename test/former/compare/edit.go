@@ -207,7 +207,7 @@ func (r drawer) service() *pipeline.Service {
 		return nil
 	}
 	return &pipeline.Service{Name: pick(r.dice, name, "till"), Manager: pick(r.dice, "process", "systemd"), Restart: "restart",
-		Confirm: action.Duration(time.Duration(r.between(0, 1)) * time.Second)}
+		Confirm: action.Duration(time.Duration(r.between(0, 1)) * time.Second), Env: pick(r.dice, nil, map[string]string{"PORT": "80"}, map[string]string{"PORT": "81", "HOST": "::"})}
 }
 
 func (r drawer) changeHost(h *pipeline.Host) {
@@ -223,4 +223,57 @@ func (r drawer) changeHost(h *pipeline.Host) {
 	default:
 		h.Service = r.service()
 	}
+}
+
+// spoils are faults of a definition, most of which Compile reports.
+var spoils = []func(r drawer, d *pipeline.Definition, s *pipeline.Stage){
+	func(_ drawer, d *pipeline.Definition, _ *pipeline.Stage) { d.Stages = nil },
+	func(_ drawer, d *pipeline.Definition, s *pipeline.Stage) { d.Stages = append(d.Stages, *s) },
+	func(r drawer, d *pipeline.Definition, s *pipeline.Stage) {
+		s.After = append(s.After, pick(r.dice, d.Stages...).Name)
+	},
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.After = append(s.After, "s") },
+	func(_ drawer, d *pipeline.Definition, s *pipeline.Stage) {
+		for i := range d.Stages {
+			d.Stages[i].After = []string{s.Name}
+		}
+	},
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.Kind = pipeline.BuildStage },
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.Chain = append(s.Chain, s.Chain...) },
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.Gates = append(s.Gates, s.Gates...) },
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.Groups = append(s.Groups, s.Groups...) },
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) {
+		s.Windows = []pipeline.Window{{Kind: "Allow", Schedule: "9", Timezone: "Mars"}}
+	},
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) {
+		s.Approval = &pipeline.Approval{Count: 3, By: []string{"ana"}}
+	},
+	func(r drawer, d *pipeline.Definition, _ *pipeline.Stage) {
+		for range 3 {
+			r.addBatch(d)
+		}
+	},
+	func(_ drawer, d *pipeline.Definition, s *pipeline.Stage) {
+		d.Batches = []pipeline.Batch{{Name: "b", Stages: []string{s.Name}}, {Name: "b"}, {Name: "c", Stages: []string{"s"}}}
+	},
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) {
+		for g := range s.Groups {
+			s.Groups[g].Waves = &pipeline.Waves{}
+			for h := range s.Groups[g].Hosts {
+				s.Groups[g].Hosts[h].URL, s.Groups[g].Hosts[h].Arch = "local://one", "z80"
+			}
+		}
+	},
+	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) {
+		for g := range s.Groups {
+			for h := range s.Groups[g].Hosts {
+				s.Groups[g].Hosts[h].Arch = ""
+			}
+		}
+	},
+}
+
+// spoil changes a definition to one that hardly compiles.
+func (r drawer) spoil(d *pipeline.Definition) {
+	pick(r.dice, spoils...)(r, d, &d.Stages[r.IntN(len(d.Stages))])
 }

@@ -40,7 +40,7 @@ const (
 	doFreeze   = "freeze"   // until Until
 	doThaw     = "thaw"
 	doRefold   = "refold"   // a part of the log is folded again; with all of it the program continues on that
-	doWild     = "wild"     // Rows are folded after the log, aside
+	doWild     = "wild"     // Rows are folded after a part of the log, aside
 	doSimulate = "simulate" // Wish is a pipeline.Scenario, played aside
 )
 

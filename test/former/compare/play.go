@@ -36,7 +36,7 @@ func (p *player) play() {
 	}
 	p.try(op{Do: doEdit, Edit: &d})
 	p.create()
-	for range p.between(1, 60) {
+	for range p.between(1, 120) {
 		if p.over() {
 			break
 		}
@@ -57,14 +57,14 @@ func (p *player) try(o op) {
 var moves = []func(*player){
 	(*player).pass, (*player).pass, (*player).pass,
 	(*player).succeed, (*player).succeed, (*player).succeed, (*player).succeed,
-	(*player).fail, (*player).fail, (*player).cancel, (*player).obey,
+	(*player).fail, (*player).fail, (*player).cancel, (*player).obey, (*player).giveUp,
 	(*player).create, (*player).create,
 	(*player).command, (*player).command, (*player).answerFailure, (*player).answerFailure, (*player).alarm,
 	(*player).approve, (*player).approve, (*player).freeze, (*player).judge,
 	(*player).change, (*player).change, (*player).change, (*player).plan, (*player).undo,
 	(*player).artifact, (*player).clock, (*player).note,
 	(*player).rollback, (*player).catchUp, (*player).catchUp,
-	(*player).run, (*player).run, (*player).setBack,
+	(*player).run, (*player).setBack, (*player).work, (*player).work, (*player).work, (*player).work, (*player).work,
 	(*player).crash, (*player).crash, (*player).wild, (*player).wild, (*player).simulate,
 }
 
@@ -92,7 +92,9 @@ func (p *player) steps(deployment int64) []pipeline.StepState {
 }
 
 // target draws a target, the pipeline more often than others.
-func (p *player) target() string { return pick(p.dice, append(p.targets, name, name, name)...) }
+func (p *player) target() string {
+	return pick(p.dice, append(slices.Clone(p.targets), name, name, name, "")...)
+}
 
 func (p *player) create() {
 	if p.deployment >= 8 {
@@ -104,9 +106,9 @@ func (p *player) create() {
 	}
 	about := map[string]any{"by": pick(p.dice, people...), "registeredBy": pick(p.dice, "", "ana"), "label": fmt.Sprintf("r%d", revision)}
 	switch d := p.def(); {
-	case p.once(5):
+	case p.once(8):
 		about["until"] = pick(p.dice, d.Stages...).Name
-	case p.once(6):
+	case p.once(8):
 		about["kind"], about["scope"] = pipeline.KindPart, pick(p.dice, targetsOf(d)[1:]...)
 	}
 	p.row(pipeline.Entry{Target: name, Event: pipeline.DeploymentCreated, Class: pipeline.Note, Revision: revision, Detail: raw(about)})
@@ -180,7 +182,7 @@ func (p *player) artifact() {
 }
 
 func (p *player) clock() {
-	minutes := pick(p.dice, 1, 30, 180, 1000, 5000)
+	minutes := pick(p.dice, 1, 30, 180, 1000, 5000, 20000, -3)
 	to := p.now.Add(time.Duration(minutes) * time.Minute)
 	if !p.wake.IsZero() && p.once(2) {
 		to = p.wake.Add(pick(p.dice, 0, 0, -time.Second))
@@ -203,7 +205,7 @@ func (p *player) note() {
 
 // wish asks for a command.
 func (p *player) wish(c pipeline.Command) {
-	c.By, c.Reason = pick(p.dice, people...), pick(p.dice, "", "test")
+	c.By, c.Reason = pick(p.dice, append([]string{""}, people...)...), pick(p.dice, "", "test")
 	p.try(op{Do: doCommand, Wish: raw(c)})
 }
 
@@ -211,7 +213,7 @@ var (
 	kinds = []string{pipeline.RetryRequested, pipeline.RetryRequested, pipeline.StepSkipped, pipeline.StepSkipped, pipeline.HoldSet, pipeline.HoldCleared,
 		pipeline.HoldCleared, pipeline.UntilSet, pipeline.AlarmRaised, pipeline.PipelineCanceled, pipeline.ApprovalGiven, "dance"}
 	events = []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested, pipeline.BuildCompleted, pipeline.WaveBaked, pipeline.StageBaked,
-		pipeline.HostStarted, pipeline.StageStarted, pipeline.GateEvent("x"), pipeline.GateEvent("y"), "x", "deploy", "bake", "warmed", "build"}
+		pipeline.HostStarted, pipeline.StageStarted, pipeline.GateEvent("x"), pipeline.GateEvent("y"), "x", "replicate", "deploy", "test", "bake", "warmed", "build", "host-finished", "pipeline-start", "host-tested"}
 )
 
 func (p *player) command() {
@@ -254,6 +256,19 @@ func (p *player) answerFailure() {
 func stageOf(target string) string {
 	parts := strings.SplitN(target, "/", 3)
 	return pipeline.Path(parts[:min(2, len(parts))]...)
+}
+
+// giveUp cancels a deployment, and perhaps interrupts it then.
+func (p *player) giveUp() {
+	p.some(func(l pipeline.Work) {
+		for _, now := range []bool{p.once(3), true} {
+			p.wish(pipeline.Command{Kind: pipeline.PipelineCanceled, Deployment: l.Deployment, Target: p.target(), Now: now})
+			p.pass()
+			if p.once(2) {
+				return
+			}
+		}
+	})
 }
 
 func (p *player) alarm() {
@@ -300,9 +315,15 @@ func (p *player) plan()   { p.edit(doPlan) }
 
 func (p *player) edit(do string) {
 	d := p.edited(p.def())
-	if len(d.Stages) > 0 && len(d.Stages) < 9 && (settled(&d) || p.once(3)) {
-		p.try(op{Do: do, Edit: &d})
+	if len(d.Stages) == 0 || len(d.Stages) > 8 {
+		return
 	}
+	if ok := settled(&d); p.once(12) {
+		p.spoil(&d)
+	} else if !ok && !p.once(3) {
+		return
+	}
+	p.try(op{Do: do, Edit: &d})
 }
 
 // undo brings an earlier definition back.
@@ -368,6 +389,23 @@ func (p *player) admit() bool {
 	}
 	p.try(op{Do: doClock, Now: p.wake})
 	return true
+}
+
+// work makes passes and ends actions, mostly well, so that what follows meets deployments in the middle.
+func (p *player) work() {
+	trouble := pick(p.dice, 4, 10, 1000)
+	for range p.between(1, 12) {
+		p.try(op{Do: doDecide, Limit: pick(p.dice, 3, 1000, 1000, 1000)})
+		if p.over() || len(p.live) == 0 {
+			return
+		}
+		switch l := pick(p.dice, p.live...); {
+		case !p.once(trouble):
+			p.complete(l)
+		default:
+			p.endWith(l.StepKey, pick(p.dice, pipeline.StepFailed, pipeline.StepFailed, pipeline.StepCanceled))
+		}
+	}
 }
 
 // setBack lets everything end well, and then fails steps where that asks for a rollback.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -27,7 +29,7 @@ func (p *player) wild() {
 		}
 		rows = append(rows, row)
 	}
-	p.try(op{Do: doWild, Rows: rows})
+	p.try(op{Do: doWild, Rows: rows, Part: pick(p.dice, 1000, 1000, 1000, 1000, p.IntN(1000), 0)})
 }
 
 // again returns a row of the log, mostly of another deployment or with another class.
@@ -48,13 +50,24 @@ func (p *player) again() pipeline.Entry {
 	return row
 }
 
+// anyStep draws a step of any deployment, often one that is kept back although what is before it is done.
+func (p *player) anyStep() pipeline.StepState {
+	steps := p.steps(pick(p.dice, p.deployments...))
+	kept := slices.DeleteFunc(slices.Clone(steps), func(s pipeline.StepState) bool {
+		return s.State != pipeline.StateRunnable && (s.State != pipeline.StateWaiting || strings.HasPrefix(s.Reason, "waits for "))
+	})
+	if len(kept) > 0 && !p.once(3) {
+		return pick(p.dice, kept...)
+	}
+	return pick(p.dice, steps...)
+}
+
 // any returns a row about any step of any deployment.
 func (p *player) any() pipeline.Entry {
 	if len(p.deployments) == 0 {
 		return p.again()
 	}
-	steps := p.steps(pick(p.dice, p.deployments...))
-	s := pick(p.dice, steps...)
+	s := p.anyStep()
 	row := pipeline.Entry{Deployment: s.Deployment, Target: s.Target, Event: s.Event, Class: pipeline.Fact}
 	if p.once(3) {
 		return row

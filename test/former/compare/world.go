@@ -96,7 +96,7 @@ func (w *world) do(o op) {
 	case doRefold:
 		w.refold(o.Part)
 	case doWild:
-		w.wild(o.Rows)
+		w.wild(o)
 	case doSimulate:
 		w.simulate(o.Wish)
 	default:
@@ -318,9 +318,12 @@ func (w *world) refold(part int) {
 
 // wild folds rows that no engine would write: both must refuse them with the same error, or be in the
 // same state.
-func (w *world) wild(rows []pipeline.Entry) {
-	aside := w.fresh(len(w.log))
-	for _, row := range rows {
+func (w *world) wild(o op) {
+	aside := w.fresh(len(w.log) * o.Part / 1000)
+	for _, row := range o.Rows {
+		if aside.over() {
+			break
+		}
 		row.Seq += aside.today.Seq() + 1
 		row.At = w.now
 		text := raw(row)
