@@ -64,7 +64,7 @@ func (r drawer) stage(d pipeline.Definition, name string) pipeline.Stage {
 	return s
 }
 
-// steps are the steps of a chain with these events.
+// steps returns the steps of a chain with these events.
 func steps(events ...string) []pipeline.Step {
 	builtIn := map[string]string{pipeline.HostReplicated: pipeline.Replicate, pipeline.HostDeployed: pipeline.Deploy, pipeline.HostTested: pipeline.Test}
 	var list []pipeline.Step

@@ -17,6 +17,10 @@ func main() {
 	seed := flag.Uint64("seed", 0, "play the program with this seed only, and print what it does")
 	workers := flag.Int("workers", 0, "programs that are played at a time; 0: one per processor")
 	flag.Parse()
+	if _, err := newFormer(name); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	if *workers <= 0 {
 		*workers = runtime.GOMAXPROCS(0)
 	}
@@ -26,12 +30,39 @@ func main() {
 	os.Exit(run(*first, *programs, *workers, *seed > 0))
 }
 
-// most is how many programs that show a difference are reported; more would say the same.
+// most is how many programs that fail are reported; more would say the same.
 const most = 5
 
-// run plays programs, reports the differences, and returns the exit status.
+// run plays programs, reports what differs, and returns the exit status.
 func run(first uint64, programs, workers int, verbose bool) int {
-	began := time.Now()
+	began, sum := time.Now(), result{}
+	stop := make(chan struct{})
+	for r := range playAll(first, programs, workers, stop) {
+		sum.count++
+		sum.rows += r.rows
+		sum.things += len(r.ops)
+		if verbose {
+			r.print()
+		}
+		if r.stuck == nil && r.found == nil {
+			continue
+		}
+		if sum.fail++; sum.fail <= most {
+			r.report()
+		}
+		if sum.fail == most {
+			close(stop)
+		}
+	}
+	fmt.Printf("%d programs of %d things and %d rows: %d differ (%s)\n", sum.count, sum.things, sum.rows, sum.fail, time.Since(began).Round(time.Second))
+	if sum.fail > 0 {
+		return 1
+	}
+	return 0
+}
+
+// playAll plays programs, some at a time, until all are played or stop is closed.
+func playAll(first uint64, programs, workers int, stop <-chan struct{}) <-chan result {
 	seeds, results := make(chan uint64), make(chan result)
 	var group sync.WaitGroup
 	for range workers {
@@ -41,7 +72,6 @@ func run(first uint64, programs, workers int, verbose bool) int {
 			}
 		})
 	}
-	stop := make(chan struct{})
 	go func() {
 		defer close(results)
 		defer group.Wait()
@@ -54,75 +84,49 @@ func run(first uint64, programs, workers int, verbose bool) int {
 			}
 		}
 	}()
-	var sum result
-	differ := 0
-	for r := range results {
-		sum.rows, sum.ops = sum.rows+r.rows, sum.ops+r.ops
-		sum.count++
-		if verbose {
-			r.print()
-		}
-		if r.err == nil && r.found == nil {
-			continue
-		}
-		r.report()
-		if differ++; differ == most {
-			close(stop)
-		}
-	}
-	fmt.Printf("%d programs, %d rows, %d things done; %d programs differ (%s)\n", sum.count, sum.rows, sum.ops, differ, time.Since(began).Round(time.Second))
-	if differ > 0 {
-		return 1
-	}
-	return 0
+	return results
 }
 
-// result is how one program went.
+// result is how one program went, or all together.
 type result struct {
-	seed             uint64
-	count, rows, ops int
-	played           []op
-	found            *difference
-	err              error
+	*player
+	seed                      uint64
+	count, rows, things, fail int
 }
 
 // playOne plays the program of a seed.
 func playOne(seed uint64) result {
-	p, err := newPlayer(seed)
-	if err == nil {
-		p.play()
-	}
-	if err != nil {
-		return result{seed: seed, err: err}
-	}
-	if p.found == nil && p.stuck != nil {
-		err = fmt.Errorf("both engines refuse what the program does: %w", p.stuck)
-	}
-	return result{seed: seed, rows: len(p.log), ops: len(p.ops), played: p.ops, found: p.found, err: err}
+	p := newPlayer(seed, func() engine {
+		then, err := newFormer(name)
+		if err != nil {
+			panic(err) // main has made one before
+		}
+		return then
+	})
+	p.play()
+	return result{player: p, seed: seed, rows: len(p.log)}
 }
 
 func (r result) print() {
-	for i, o := range r.played {
+	for i, o := range r.ops {
 		fmt.Printf("%4d %s\n", i, o)
 	}
 }
 
-// report prints what a program has found, as short as it is found to be.
+// report prints what a program has found, and a part of the program that shows it.
 func (r result) report() {
-	fmt.Printf("program %d\n", r.seed)
-	if r.err != nil {
-		fmt.Printf("  %v\n", r.err)
+	fmt.Printf("program %d: run it alone with go run ./test/former -seed %d\n", r.seed, r.seed)
+	if r.found == nil {
+		fmt.Printf("both engines refuse what the program does: %v\n\n", r.stuck)
+		return
 	}
-	if r.found != nil {
-		fmt.Println(r.found)
-		ops, found := shrink(r.played)
-		if found != nil && len(ops) < len(r.played) {
-			fmt.Printf("with %d of the %d things that it does:\n", len(ops), len(r.played))
-			for _, o := range ops {
-				fmt.Printf("  %s\n", o)
-			}
-			fmt.Println(found)
+	fmt.Println(r.found)
+	if ops, found := shrink(r.ops, r.other); found != nil {
+		fmt.Printf("%d of the %d things that it does show this:\n", len(ops), len(r.ops))
+		for _, o := range ops {
+			fmt.Printf("  %s\n", o)
 		}
+		fmt.Println(found)
 	}
-	fmt.Printf("alone: go run ./test/former -seed %d\n\n", r.seed)
+	fmt.Println()
 }

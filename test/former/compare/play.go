@@ -13,18 +13,15 @@ import (
 type player struct {
 	*world
 	drawer
+	other     func() engine // makes the engine that is compared with today's
 	ops       []op
 	rollbacks int // each holds what is older, so more only make programs slower
 }
 
-func newPlayer(seed uint64) (*player, error) {
-	w, err := newWorld()
-	if err != nil {
-		return nil, err
-	}
-	p := &player{world: w, drawer: drawer{dice: newDice(seed)}}
+func newPlayer(seed uint64, other func() engine) *player {
+	p := &player{world: newWorld(other()), drawer: drawer{dice: newDice(seed)}, other: other}
 	p.large = p.once(5)
-	return p, nil
+	return p
 }
 
 // play plays the program of the seed.
@@ -70,10 +67,10 @@ var moves = []func(*player){
 
 func (p *player) move() { pick(p.dice, moves...)(p) }
 
-// row is a row of the log that is no answer of an engine.
+// row folds a row of the log that is not an answer of the engines.
 func (p *player) row(row pipeline.Entry) { p.try(op{Do: doRow, Row: &row}) }
 
-// def is the definition in force.
+// def returns the definition in force.
 func (p *player) def() *pipeline.Definition {
 	if d, ok := p.today.Definition().(*pipeline.Definition); ok && d != nil {
 		return d
@@ -190,7 +187,7 @@ func (p *player) clock() {
 	p.try(op{Do: doClock, Now: to})
 }
 
-// note is a row that changes nothing that is decided.
+// note folds a row that changes nothing that is decided.
 func (p *player) note() {
 	switch p.IntN(3) {
 	case 0:
@@ -233,7 +230,7 @@ func (p *player) command() {
 	p.wish(c)
 }
 
-// answerFailure is a person's answer to a failure: for the step, the host, the stage or the deployment.
+// answerFailure asks for what a person may want after a failure: for the step, the host, the stage or the deployment.
 func (p *player) answerFailure() {
 	if len(p.failed) == 0 {
 		return

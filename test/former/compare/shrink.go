@@ -5,16 +5,19 @@ import (
 	"runtime/debug"
 )
 
-// replay does ops in a new world, and returns it. A panic of an engine counts as a difference.
-func replay(ops []op) (w *world, err error) {
-	if w, err = newWorld(); err != nil {
-		return nil, err
-	}
+// replay does ops in a new world, and returns the difference that they show; nil if they show none.
+func replay(ops []op, other func() engine) *difference {
+	w := newWorld(other())
+	w.doAll(ops)
+	return w.found
+}
+
+// doAll does ops. A panic of an engine counts as a difference.
+func (w *world) doAll(ops []op) {
 	defer w.recovered()
 	for _, o := range ops {
 		w.do(o)
 	}
-	return w, nil
 }
 
 // recovered notes a panic as the difference.
@@ -29,20 +32,19 @@ const tries = 300
 
 // shrink returns a part of the ops that still shows a difference, without those that it can be shown
 // without. Later ones are dropped first.
-func shrink(ops []op) ([]op, *difference) {
-	w, err := replay(ops)
-	if err != nil || w.found == nil {
+func shrink(ops []op, other func() engine) ([]op, *difference) {
+	found, left := replay(ops, other), tries
+	if found == nil {
 		return ops, nil
 	}
-	found, left := w.found, tries
 	for size := len(ops) / 2; size > 0; size /= 2 {
 		for at := len(ops) - size; at >= 0; at -= size {
 			if left--; left < 0 {
 				return ops, found
 			}
 			fewer := append(append([]op{}, ops[:at]...), ops[at+size:]...)
-			if w, err := replay(fewer); err == nil && w.found != nil {
-				ops, found = fewer, w.found
+			if shown := replay(fewer, other); shown != nil {
+				ops, found = fewer, shown
 			}
 		}
 	}

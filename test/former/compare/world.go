@@ -41,12 +41,8 @@ type world struct {
 // begin is the time at which programs begin: a Monday.
 var begin = time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
 
-func newWorld() (*world, error) {
-	then, err := newFormer(name)
-	if err != nil {
-		return nil, err
-	}
-	return &world{comparer: newComparer(), today: oracle.New(name), then: then, now: begin}, nil
+func newWorld(then engine) *world {
+	return &world{comparer: newComparer(), today: oracle.New(name), then: then, now: begin}
 }
 
 func (w *world) over() bool { return w.found != nil || w.stuck != nil }
@@ -368,7 +364,7 @@ func (w *world) simulate(scenario json.RawMessage) {
 	w.take(aside)
 }
 
-// duration is how long an action takes in simulations: by its name, up to two hours.
+// duration returns how long an action takes in simulations: by its name, up to two hours.
 func duration(deployment int64, target, event string) time.Duration {
 	h := fnv.New32a()
 	fmt.Fprint(h, deployment, target, event)
