@@ -7,7 +7,7 @@ type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 0))} }
 
-// once is true once in n draws.
+// once returns true once in n draws.
 func (d dice) once(n int) bool { return d.IntN(n) == 0 }
 
 // between draws a number, both ends included.

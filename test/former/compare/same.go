@@ -108,8 +108,11 @@ func (c *comparer) pointers(what string, today, then reflect.Value) (difference,
 	return d, differs
 }
 
+var moment = reflect.TypeFor[time.Time]()
+
 func (c *comparer) structs(what string, today, then reflect.Value) (difference, bool) {
-	if a, ok := today.Interface().(time.Time); ok {
+	if today.Type() == moment {
+		a, _ := today.Interface().(time.Time)
 		b, ok := then.Interface().(time.Time)
 		return differ(what, today, then, !ok || !a.Equal(b) || a.Location().String() != b.Location().String())
 	}

@@ -79,17 +79,17 @@ func (e *Engine) Apply(row []byte) error {
 // Decide makes a pass.
 func (e *Engine) Decide(now time.Time, limit int) (any, error) { return e.engine.Decide(now, limit) }
 
-// Command, Rollback and CatchUp ask what a person asks, in JSON. All return the rows, or why not.
+// Command asks for a pipeline.Command, in JSON, and returns its rows or why there are none.
 func (e *Engine) Command(command []byte) (any, error) {
 	return asked(command, e.engine.Command)
 }
 
-// Rollback is like Command.
+// Rollback asks for a pipeline.Rollback.
 func (e *Engine) Rollback(rollback []byte) (any, error) {
 	return asked(rollback, e.engine.Rollback)
 }
 
-// CatchUp is like Command.
+// CatchUp asks for a pipeline.CatchUp.
 func (e *Engine) CatchUp(catchUp []byte) (any, error) {
 	return asked(catchUp, e.engine.CatchUp)
 }
