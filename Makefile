@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test fuzz mutate simulate e2e lint bench setup clean
+.PHONY: help build demo check test fuzz former mutate simulate e2e lint bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 ROUNDS ?= 1000
 fuzz: ## 100,000 random programs of the pipeline engine; ROUNDS=10 for 1,000
 	$(GO) test ./internal/pipeline -run TestEngineFollowsTheDefinitions -rounds $(ROUNDS) -failfast -timeout 0
+
+# The engine of an earlier commit is taken from the history and built beside today's. Random programs play both and compare what they
+# decide, explain and refuse, after every row. A program that finds a difference prints how to run it alone.
+PROGRAMS ?= 10000
+former: ## 10,000 random programs compared with an earlier engine; PROGRAMS=500 FIRST=1 for others
+	$(GO) run ./test/former -first $(FIRST) -programs $(PROGRAMS)
 
 # Each seed is two control planes in virtual time, with faults that the seed decides: one pipeline that nobody edits, and one that is
 # edited, retried and held meanwhile. A seed that fails prints how to run it alone.
