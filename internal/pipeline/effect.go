@@ -13,8 +13,7 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 	after, moved := e.walkOn(t, next, exclusions...), e.movesTo(t.plan, next)
 	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
 	var without []int32 // hosts that the edit keeps the deployment from finishing
-	for i := range after.step {
-		n := int32(i)
+	for _, n := range next.order() {
 		if !isTouched(t, after, n, moved.back[n]) {
 			continue
 		}

@@ -17,8 +17,8 @@ func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	}
 	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts(), retry: e.retryCommand(t)}
 	list := make([]StepState, len(t.plan.nodes))
-	for n := range list {
-		list[n] = x.step(int32(n))
+	for n, at := range t.plan.rank {
+		list[at] = x.step(int32(n))
 	}
 	return list
 }

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/cron"
@@ -14,7 +16,8 @@ import (
 type Graph struct {
 	def       *Definition
 	graph     adjacency
-	nodes     []node           // breadth-first; 0 is pipeline-started
+	nodes     []node           // 0 is pipeline-started; those of a stage follow each other, breadth-first; the last is end
+	rank      []int32          // per step: its place in the breadth-first order of all, which is that of lists for people
 	targets   map[string]place // by full path; the pipeline's own is its name
 	stages    []stagePlan      // in file order, as in the definition
 	groups    []groupPlan      // in file order over all stages
@@ -71,6 +74,7 @@ func stagePlace(stage int32) place { return place{stage, -1, -1, -1} }
 // stagePlan is a stage of the graph. Its nodes are its own steps, without those of its groups.
 type stagePlan struct {
 	path              string
+	steps             steps // its own, and those of its groups, waves and hosts
 	started, finished int32
 	nodes             []int32 // its start, its finish, what it builds, its gates and its bake
 	groups            []int32 // numbers of its groups, which are consecutive
@@ -83,6 +87,9 @@ type stagePlan struct {
 	// range around it. A failure anywhere in a range stops all of it.
 	scope []int32
 }
+
+// steps is a range of numbers of steps, without its end.
+type steps struct{ from, to int32 }
 
 // groupPlan is a group of hosts of the graph.
 type groupPlan struct {
@@ -134,6 +141,20 @@ func (p *Graph) Definition() *Definition { return p.def }
 
 // Steps returns the number of steps of G, markers included.
 func (p *Graph) Steps() int { return len(p.nodes) }
+
+// order lists all steps breadth-first.
+func (p *Graph) order() []int32 {
+	list := make([]int32, len(p.rank))
+	for n, at := range p.rank {
+		list[at] = int32(n)
+	}
+	return list
+}
+
+// sort sorts steps as they are listed for people.
+func (p *Graph) sort(list []int32) {
+	slices.SortFunc(list, func(a, b int32) int { return cmp.Compare(p.rank[a], p.rank[b]) })
+}
 
 // target returns the full path of a step's target.
 func (p *Graph) target(n int32) string {

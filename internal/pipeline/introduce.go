@@ -120,6 +120,7 @@ func (l *lateness) meets(event string) int32 {
 			list = append(list, int32(n))
 		}
 	}
+	l.plan.sort(list)
 	for i := 0; i < len(list); i++ {
 		for _, s := range l.plan.graph.next.of(list[i]) {
 			switch {

@@ -274,31 +274,58 @@ func (l *layout) connect(root, last int32) {
 	}
 }
 
-// number gives every step its place in the breadth-first order, so that a step's number is also its
-// order in lists for people. Every step is reached from the root, since Compile refuses cycles and
-// unknown predecessors; hence no step is lost here.
+// number gives the steps their numbers: those of a stage follow each other, breadth-first, so that an
+// edit leaves the steps of most stages together. Every step is reached from the root, since Compile
+// refuses cycles and unknown predecessors; hence no step is lost here.
 func (l *layout) number(last int32) {
 	p, n := l.plan, len(l.plan.nodes)
 	order := breadthFirst(0, makeEdges(n, l.from, l.to))
-	rank := make([]int32, n)
+	number := l.byStage(order, last)
 	nodes := make([]node, n)
+	p.rank = make([]int32, n)
 	for i, old := range order {
-		rank[old], nodes[i] = int32(i), p.nodes[old]
+		nodes[number[old]], p.rank[number[old]] = p.nodes[old], int32(i)
 	}
 	p.nodes = nodes
 	// Edges are written down in the order of their sources, so that next keeps the order of the
 	// definition.
 	packed := makeEdges(n, l.from, l.to)
 	from, to := make([]int32, 0, len(l.from)), make([]int32, 0, len(l.to))
-	for i, old := range order {
+	for _, old := range order {
 		for _, t := range packed.of(old) {
-			from, to = append(from, int32(i)), append(to, rank[t])
+			from, to = append(from, number[old]), append(to, number[t])
 		}
 	}
 	p.graph = newGraph(n, from, to)
-	l.renumber(rank)
-	p.end = rank[last]
+	l.renumber(number)
+	p.end = number[last]
 	p.takeTurns()
+}
+
+// byStage returns the number of each step by its provisional one: the start of the pipeline, the
+// stages in file order, and the end.
+func (l *layout) byStage(order []int32, last int32) []int32 {
+	p := l.plan
+	at := make([]int32, len(p.stages)+1) // where the next step of each stage goes
+	for i := range p.nodes {
+		if s := p.nodes[i].stage; s >= 0 {
+			at[s+1]++
+		}
+	}
+	at[0]++
+	for s := range p.stages {
+		at[s+1] += at[s]
+		p.stages[s].steps = steps{at[s], at[s+1]}
+	}
+	number := make([]int32, len(order))
+	number[last] = int32(len(order) - 1)
+	for _, old := range order {
+		if s := p.nodes[old].stage; s >= 0 {
+			number[old] = at[s]
+			at[s]++
+		}
+	}
+	return number
 }
 
 // renumber replaces the provisional numbers of steps in stages, groups and hosts. rank has the
@@ -335,7 +362,7 @@ func (l *layout) renumber(rank []int32) {
 func (p *Graph) takeTurns() {
 	order := make([]int32, 0, len(p.nodes))
 	begun := make([]bool, len(p.groups))
-	for n := range p.nodes {
+	for _, n := range p.order() {
 		at := &p.nodes[n]
 		if at.host >= 0 && at.kind != hostStart {
 			continue
@@ -344,7 +371,7 @@ func (p *Graph) takeTurns() {
 			begun[at.group] = true
 			order = append(order, p.onHosts(at.group)...)
 		}
-		order = append(order, int32(n))
+		order = append(order, n)
 	}
 	p.turn = make([]int32, len(order))
 	for i, n := range order {

@@ -33,6 +33,7 @@ func (e *Engine) movesTo(from, next *Graph) moves {
 			m.gone = append(m.gone, int32(n))
 		}
 	}
+	from.sort(m.gone)
 	for h := range from.hosts {
 		if m.to[from.hosts[h].started()] < 0 {
 			m.left = append(m.left, int32(h))

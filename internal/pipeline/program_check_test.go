@@ -185,9 +185,9 @@ func (p *program) compare() {
 		if t.status != StatusActive && t.status != StatusFailed {
 			continue
 		}
-		v, front := p.oracle.view(o), t.fronts()
+		v, front, order := p.oracle.view(o), t.fronts(), t.plan.order()
 		for i, s := range v.g.steps {
-			n := int32(i)
+			n := order[i]
 			if name := (stepName{t.plan.target(n), t.plan.nodes[n].event}); name != s {
 				p.fatal("step %d is %v, want %v", i, name, s)
 			}
@@ -202,7 +202,7 @@ func (p *program) compare() {
 			if want := p.oracle.check(v, i); got != want {
 				p.fatal("#%d %v: %+v, want %+v", o.number, s, got, want)
 			}
-			if at := front.of(n); b.why == isWaiting && !v.doable[at] {
+			if at := front.of(n); b.why == isWaiting && !v.doable[t.plan.rank[at]] {
 				p.fatal("#%d %v waits for %v, which is not on the frontier", o.number, s, v.g.steps[at])
 			}
 		}

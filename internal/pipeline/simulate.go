@@ -178,9 +178,9 @@ func (s *simulation) create(now time.Duration) error {
 
 // resume puts the live actions of a deployment into the simulation.
 func (s *simulation) resume(t *deployment) {
-	for n := range t.plan.nodes {
-		name := stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}
-		if l := s.engine.liveStepOf(t, int32(n), name); l != nil {
+	for _, n := range t.plan.order() {
+		name := stepName{t.plan.target(n), t.plan.nodes[n].event}
+		if l := s.engine.liveStepOf(t, n, name); l != nil {
 			key := StepKey{t.number, name.target, name.event}
 			since := min(0, l.since.Sub(s.Now))
 			s.push(PlanStep{StepKey: key, Start: since, End: max(0, since+s.Duration(key)), Work: true})
