@@ -194,7 +194,7 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 		}
 	}
 	e.ids(next)
-	for _, b := range changedRegions(old, next) {
+	for _, b := range changedRegions(old, next, e.movesTo(old, next).joined) {
 		id := e.numbers.paths[string(b.id)]
 		holder := e.holder[id].deployment
 		first := e.oldestInside(b.id, inside)

@@ -126,9 +126,10 @@ func (e *Engine) label(t *deployment) string { return e.number(t.number) }
 // number returns what people call the deployment with a number, whether or not it is known.
 func (e *Engine) number(n int64) string { return fmt.Sprintf("%s#%d", e.pipeline, n) }
 
-// known returns what the log says of a deployment's steps, for the steps of a graph. more are
-// exclusions that an edit would add. A complete step keeps only that bit: no later row undoes it.
-func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
+// known returns what the log says of a deployment's steps. A complete step keeps only that bit: no
+// later row undoes it.
+func (e *Engine) known(t *deployment) []bits {
+	plan := t.plan
 	known := make([]bits, len(plan.nodes))
 	mark := func(name stepName, b bits) {
 		if n := plan.find(name.target, name.event); n >= 0 && known[n]&complete == 0 {
@@ -136,11 +137,8 @@ func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
 		}
 	}
 	if t.walk != nil {
-		to := e.movesTo(t.plan, plan).to
 		for n, b := range t.step {
-			if b&complete != 0 && to[n] >= 0 {
-				known[to[n]] = complete
-			}
+			known[n] = b & complete
 		}
 	}
 	for name := range t.away {
@@ -152,8 +150,8 @@ func (e *Engine) known(t *deployment, plan *Graph, more ...exclusion) []bits {
 	for name := range t.failures {
 		mark(name, failed)
 	}
-	for _, x := range slices.Concat(t.exclusions, t.impliedExclusions(plan), more) {
-		for _, n := range e.excludedBy(plan, x) {
+	for _, x := range slices.Concat(t.exclusions, t.impliedExclusions(plan)) {
+		for _, n := range plan.under(x.target, x.event) {
 			known[n] |= excluded
 		}
 	}
@@ -316,7 +314,7 @@ func (t *deployment) isInsideStage(path string) bool {
 
 // leave remembers the hosts that the deployment has started and that the next version does not
 // have, in case they come back, and frees their batches.
-func (e *Engine) leave(t *deployment, m moves) {
+func (e *Engine) leave(t *deployment, m *moves) {
 	for _, h := range m.left {
 		if host := &t.plan.hosts[h]; t.is(host.started(), complete) {
 			t.left[host.path] = t.plan.identity(h)

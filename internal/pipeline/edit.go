@@ -48,7 +48,7 @@ func (f Effect) Touches() bool {
 // comes first: when the exclusions are folded, the deployments are on the new graph already.
 func (e *Engine) Edit(version int, next *Graph, newest int64, now time.Time) Edit {
 	next = e.deal(next)
-	e.walks = map[*deployment]*walk{}
+	e.walks = map[*deployment]carried{}
 	defer func() { e.walks = nil }()
 	w := &editing{e: e, version: version, next: next, now: now, notes: map[noteKey]int{}}
 	w.old = e.plans[e.version]
@@ -118,15 +118,12 @@ func (w *editing) row(t *deployment, target, event string, about any) {
 // moves records the hosts that left and joined, by path. The rows are for people; the fold goes by
 // the graphs.
 func (w *editing) moves() {
-	for h := range w.old.hosts {
-		if path := w.old.hosts[h].path; !w.next.hasHost(path) {
-			w.row(nil, path, HostLeft, nil)
-		}
+	m := w.e.movesTo(w.old, w.next)
+	for _, h := range m.left {
+		w.row(nil, w.old.hosts[h].path, HostLeft, nil)
 	}
-	for h := range w.next.hosts {
-		if path := w.next.hosts[h].path; !w.old.hasHost(path) {
-			w.row(nil, path, HostJoined, nil)
-		}
+	for _, h := range m.joined {
+		w.row(nil, w.next.hosts[h].path, HostJoined, nil)
 	}
 }
 
@@ -143,10 +140,7 @@ func newlyLacking(late []exclusion, news []introduced) map[string]bool {
 
 // hands reports which batches over stages an edit makes or moves, and their new holders.
 func (w *editing) hands() {
-	for _, b := range changedRegions(w.old, w.next) {
-		if b.host >= 0 {
-			continue
-		}
+	for _, b := range changedRegions(w.old, w.next, nil) {
 		name, holder := w.next.short(string(b.id)), w.e.holderOf(b.id).deployment
 		var inside []int // indexes of the effects on deployments in the region
 		for i, f := range w.edit.Effects {
@@ -170,7 +164,7 @@ func (w *editing) hands() {
 // a step of it is complete or claimed, and the deployment has neither passed the region nor failed,
 // unless it failed there under `hold` or `rollback`.
 func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
-	later := &deployment{plan: next, walk: e.walkOn(t, next)}
+	later := &deployment{plan: next, walk: e.walkOn(t, next).walk}
 	if !later.isInside(b) || later.is(b.close, resolved) {
 		return false
 	}

@@ -10,13 +10,11 @@ import (
 // walk of its own over the next graph, so the deployment itself is not changed. exclusions are
 // those that the edit would add.
 func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effect {
-	after, moved := e.walkOn(t, next, exclusions...), e.movesTo(t.plan, next)
+	carried, moved := e.walkOn(t, next, exclusions...), e.movesTo(t.plan, next)
+	after := carried.walk
 	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
 	var without []int32 // hosts that the edit keeps the deployment from finishing
-	for _, n := range next.order() {
-		if !isTouched(t, after, n, moved.back[n]) {
-			continue
-		}
+	for _, n := range touchedSteps(t, next, carried, moved) {
 		effectOn(&f, t, next, after, n)
 		if h := next.nodes[n].host; h >= 0 && next.hosts[h].finished() == n && after.isElided(n) {
 			without = append(without, h)
@@ -42,6 +40,21 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 // isListed reports whether effects list the step: markers follow from other steps and would only
 // hide them.
 func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
+
+// touchedSteps lists the steps of the next graph that the edit touches. They are among those that were
+// computed again.
+func touchedSteps(t *deployment, next *Graph, after carried, moved *moves) []int32 {
+	var list []int32
+	for _, s := range after.again {
+		for n := next.stages[s].steps.from; n < next.stages[s].steps.to; n++ {
+			if isTouched(t, after.walk, n, moved.back[n]) {
+				list = append(list, n)
+			}
+		}
+	}
+	next.sort(list)
+	return list
+}
 
 // isTouched reports whether the edit changes anything about a step of the next graph that is not
 // complete: it is new or becomes elided. before is the step on the graph that the deployment has, or
@@ -100,7 +113,7 @@ type effectWriter struct {
 	t          *deployment
 	next       *Graph
 	after      *walk
-	moved      moves
+	moved      *moves
 	exclusions []exclusion
 	words      []string
 }

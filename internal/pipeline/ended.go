@@ -86,20 +86,27 @@ func (t *deployment) notesOf(target, event string) int {
 }
 
 // moveClaims carries the counts of claims over to the hosts of another graph.
-func (t *deployment) moveClaims(next *Graph) {
+func (t *deployment) moveClaims(next *Graph, m *moves) {
 	if t.claims == nil {
 		return
 	}
 	moved := make([]uint8, len(next.hosts))
-	for h, n := range t.claims {
-		if n == 0 {
-			continue
+	for s, was := range m.stage {
+		if was >= 0 {
+			hosts := t.plan.stages[was].hosts
+			copy(moved[next.stages[s].hosts.from:], t.claims[hosts.from:hosts.to])
 		}
-		path := t.plan.hosts[h].path
-		if at, ok := next.targets[path]; ok && at.host >= 0 {
-			moved[at.host] = n
-		} else {
-			t.noteClaims(path, int(n))
+	}
+	for _, s := range m.touched {
+		for h := t.plan.stages[s].hosts.from; h < t.plan.stages[s].hosts.to; h++ {
+			if t.claims[h] == 0 {
+				continue
+			}
+			if to := m.to[t.plan.hosts[h].started()]; to >= 0 {
+				moved[next.nodes[to].host] = t.claims[h]
+			} else {
+				t.noteClaims(t.plan.hosts[h].path, int(t.claims[h]))
+			}
 		}
 	}
 	t.claims = moved

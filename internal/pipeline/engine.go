@@ -41,10 +41,10 @@ type Engine struct {
 	wakes
 	ended    map[*Graph][]bits       // the steps of the deployment that ended last on each graph
 	next     *Graph                  // the graph that moves are to
-	moves    map[*Graph]moves        // from each other graph
+	moves    map[*Graph]*moves       // from each other graph
 	changed  map[workKey][]int32     // steps of the graph that do something else than in an earlier version
 	excluded map[stepName][]int32    // steps of the graph that an exclusion is about
-	walks    map[*deployment]*walk   // on the graph of the edit that is being computed; nil: none is
+	walks    map[*deployment]carried // on the graph of the edit that is being computed; nil: none is
 	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
 	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
 	spare    []*liveStep             // not in use

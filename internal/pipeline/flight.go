@@ -77,14 +77,19 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 		return
 	}
 	t.inFlight[h] = is
-	group := t.ids.groups[t.plan.hosts[h].group]
 	if is {
-		e.hostsInFlight[group]++
+		e.hostsInFlight[t.ids.groups[t.plan.hosts[h].group]]++
 	} else {
-		e.hostsInFlight[group]--
-		e.freed = true
-		e.offer(groupKey(group))
+		e.land(t, h)
 	}
+}
+
+// land takes a host out of the counts.
+func (e *Engine) land(t *deployment, h int32) {
+	group := t.ids.groups[t.plan.hosts[h].group]
+	e.hostsInFlight[group]--
+	e.freed = true
+	e.offer(groupKey(group))
 }
 
 // leaveFlight takes a deployment's hosts out of the counts of hosts in flight, before the
@@ -92,9 +97,7 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 func (e *Engine) leaveFlight(t *deployment) {
 	for h, flies := range t.inFlight {
 		if flies {
-			group := t.ids.groups[t.plan.hosts[h].group]
-			e.hostsInFlight[group]--
-			e.offer(groupKey(group))
+			e.land(t, int32(h))
 		}
 	}
 	t.inFlight = nil

@@ -160,7 +160,7 @@ func (e *Engine) create(row *Entry) error {
 	if t.undoes != nil {
 		e.rollbacks = append(e.rollbacks, t)
 	}
-	e.place(t, plan, e.version)
+	e.begin(t, plan, e.version)
 	if t.undoes != nil {
 		e.takeOver(t, row.At)
 	} else {

@@ -20,6 +20,7 @@ type Graph struct {
 	rank      []int32          // per step: its place in the breadth-first order of all, which is that of lists for people
 	targets   map[string]place // by full path; the pipeline's own is its name
 	stages    []stagePlan      // in file order, as in the definition
+	sequence  []int32          // the stages, each behind all that are before it
 	groups    []groupPlan      // in file order over all stages
 	waves     []wavePlan       // by group, in the order in which they run
 	hosts     []hostPlan       // in file order over all stages
@@ -74,7 +75,10 @@ func stagePlace(stage int32) place { return place{stage, -1, -1, -1} }
 // stagePlan is a stage of the graph. Its nodes are its own steps, without those of its groups.
 type stagePlan struct {
 	path              string
-	steps             steps // its own, and those of its groups, waves and hosts
+	steps             span // its own, and those of its groups, waves and hosts
+	waves, hosts      span
+	joins             span    // of its steps but its start, in adjacency.in
+	before, after     []int32 // the stages directly before and after it
 	started, finished int32
 	nodes             []int32 // its start, its finish, what it builds, its gates and its bake
 	groups            []int32 // numbers of its groups, which are consecutive
@@ -88,8 +92,8 @@ type stagePlan struct {
 	scope []int32
 }
 
-// steps is a range of numbers of steps, without its end.
-type steps struct{ from, to int32 }
+// span is a range of numbers, without its end.
+type span struct{ from, to int32 }
 
 // groupPlan is a group of hosts of the graph.
 type groupPlan struct {

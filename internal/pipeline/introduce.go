@@ -92,7 +92,7 @@ type lateness struct {
 // newLateness finds the pairs that are late for a deployment under the next version: introduced
 // after its revision was registered, and not there from its start.
 func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
-	l := &lateness{plan: next, walk: e.walkOn(t, next), pairs: map[stepKind]bool{}}
+	l := &lateness{plan: next, walk: e.walkOn(t, next).walk, pairs: map[stepKind]bool{}}
 	for p, i := range e.late {
 		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]
 	}
@@ -147,7 +147,7 @@ func (e *Engine) takenHosts(t *deployment, old, next *Graph, more []exclusion) [
 			continue
 		}
 		if w == nil {
-			w = e.walkOn(t, next, more...)
+			w = e.walkOn(t, next, more...).walk
 		}
 		if end := host.finished(); !w.is(end, resolved) && !w.isElided(end) {
 			list = append(list, exclusion{target: host.path, reason: e.label(last) + " has started it already"})

@@ -32,6 +32,7 @@ func newPlan(d *Definition, dealt map[string]dealing) *Graph {
 	l.connect(first, last)
 	l.number(last)
 	p.placeBatches()
+	p.sequence = p.inSequence()
 	p.pairs = map[stepKind]bool{}
 	for i := range d.Stages {
 		for _, each := range d.pairs(i) {
@@ -39,6 +40,25 @@ func newPlan(d *Definition, dealt map[string]dealing) *Graph {
 		}
 	}
 	return p
+}
+
+// inSequence lists the stages so that each comes behind all that are before it.
+func (p *Graph) inSequence() []int32 {
+	list := make([]int32, 0, len(p.stages))
+	left := make([]int, len(p.stages))
+	for s := range p.stages {
+		if left[s] = len(p.stages[s].before); left[s] == 0 {
+			list = append(list, int32(s))
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		for _, s := range p.stages[list[i]].after {
+			if left[s]--; left[s] == 0 {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
 }
 
 // add appends a step and returns its provisional number.
@@ -60,6 +80,7 @@ func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
 	p.targets[path] = stagePlace(i)
+	waves, hosts := int32(len(p.waves)), int32(len(p.hosts))
 	s := stagePlan{path: path, locked: d.Kind == HostStage && d.Queue != NoQueue}
 	s.windows, _, _ = openings(d.Windows) // Compile has found no fault
 	if d.Approval != nil {
@@ -88,6 +109,7 @@ func (l *layout) stage(i int32) {
 		last = l.bake(i, &s, last)
 	}
 	l.edges(last, s.finished)
+	s.waves, s.hosts = span{waves, int32(len(p.waves))}, span{hosts, int32(len(p.hosts))}
 	p.stages = append(p.stages, s)
 }
 
@@ -266,6 +288,7 @@ func (l *layout) connect(root, last int32) {
 	}
 	for i, successors := range p.def.stageEdges() {
 		for _, s := range successors {
+			p.stages[i].after, p.stages[s].before = append(p.stages[i].after, int32(s)), append(p.stages[s].before, int32(i))
 			l.edge(p.stages[i].finished, p.stages[s].started)
 		}
 		if len(successors) == 0 {
@@ -299,6 +322,7 @@ func (l *layout) number(last int32) {
 	p.graph = newGraph(n, from, to)
 	l.renumber(number)
 	p.end = number[last]
+	p.findJoins()
 	p.takeTurns()
 }
 
@@ -315,7 +339,7 @@ func (l *layout) byStage(order []int32, last int32) []int32 {
 	at[0]++
 	for s := range p.stages {
 		at[s+1] += at[s]
-		p.stages[s].steps = steps{at[s], at[s+1]}
+		p.stages[s].steps = span{at[s], at[s+1]}
 	}
 	number := make([]int32, len(order))
 	number[last] = int32(len(order) - 1)
@@ -351,6 +375,23 @@ func (l *layout) renumber(rank []int32) {
 	}
 	for i := range p.hosts {
 		all(p.hosts[i].nodes)
+	}
+}
+
+// findJoins finds the joins of each stage, which follow each other as its steps do.
+func (p *Graph) findJoins() {
+	for i := range p.stages {
+		s := &p.stages[i]
+		for n := s.steps.from; n < s.steps.to; n++ {
+			j := p.graph.join[n]
+			if j < 0 || n == s.started {
+				continue
+			}
+			if s.joins.to == 0 {
+				s.joins.from = j
+			}
+			s.joins.to = j + 1
+		}
 	}
 }
 

@@ -1,51 +1,180 @@
 package pipeline
 
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
+
 // moves maps the steps of one graph to those of another, and lists the hosts that only one graph
 // has. It is computed once for an edit and used for every deployment.
 type moves struct {
 	to, back     []int32 // per step of the first and of the second graph; -1: not in the other graph
+	same         int32   // so many first steps have the same numbers in both
 	gone         []int32 // steps that only the one has
 	left, joined []int32 // hosts of the one and of the other
+
+	// An edit leaves most stages alone. These say which, so that it costs what it touches.
+	stage   []int32 // per stage of the second graph: the stage of the first with the same steps; -1: none
+	touched []int32 // stages of the first that the second has not with the same steps
+	equal   []bool  // per stage of the second: its steps do the same as in the first, on the same hosts
 }
 
 // movesTo returns where the steps of a graph are on the next one. It keeps the answers for the last
 // graph that was asked for.
-func (e *Engine) movesTo(from, next *Graph) moves {
+func (e *Engine) movesTo(from, next *Graph) *moves {
 	if e.next != next {
-		e.next, e.moves, e.changed, e.excluded = next, map[*Graph]moves{}, map[workKey][]int32{}, map[stepName][]int32{}
+		e.next, e.moves, e.changed, e.excluded = next, map[*Graph]*moves{}, map[workKey][]int32{}, map[stepName][]int32{}
 	}
 	m, ok := e.moves[from]
-	if ok {
-		return m
+	if !ok {
+		m = newMoves(from, next)
+		e.moves[from] = m
 	}
-	m = moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes))}
+	return m
+}
+
+// newMoves compares two graphs.
+func newMoves(from, next *Graph) *moves {
+	m := &moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes)), stage: make([]int32, len(next.stages)), equal: make([]bool, len(next.stages))}
 	for n := range m.back {
 		m.back[n] = -1
 	}
-	for n := range m.to {
-		m.to[n] = int32(n)
-		if from != next {
-			m.to[n] = next.find(from.target(int32(n)), from.nodes[n].event)
+	kept := make([]bool, len(from.stages))
+	general := sameInGeneral(from.def, next.def)
+	for s := range next.stages {
+		m.stage[s] = -1
+		at, ok := from.targets[next.stages[s].path]
+		if !ok || !from.isAlike(at.stage, next, int32(s)) {
+			continue
 		}
-		if m.to[n] >= 0 {
-			m.back[m.to[n]] = int32(n)
-		} else {
-			m.gone = append(m.gone, int32(n))
+		m.stage[s], kept[at.stage] = at.stage, true
+		m.equal[s] = general && sameStage(&from.def.Stages[at.stage], &next.def.Stages[s])
+		shift := next.stages[s].steps.from - from.stages[at.stage].steps.from
+		for n := from.stages[at.stage].steps.from; n < from.stages[at.stage].steps.to; n++ {
+			m.to[n], m.back[n+shift] = n+shift, n
 		}
+	}
+	m.move(from, next, 0)
+	m.move(from, next, from.end)
+	for s := range from.stages {
+		if !kept[s] {
+			m.touched = append(m.touched, int32(s))
+			for n := from.stages[s].steps.from; n < from.stages[s].steps.to; n++ {
+				m.move(from, next, n)
+			}
+		}
+	}
+	for int(m.same) < len(m.to) && m.to[m.same] == m.same {
+		m.same++
 	}
 	from.sort(m.gone)
-	for h := range from.hosts {
-		if m.to[from.hosts[h].started()] < 0 {
-			m.left = append(m.left, int32(h))
-		}
-	}
-	for h := range next.hosts {
-		if m.back[next.hosts[h].started()] < 0 {
-			m.joined = append(m.joined, int32(h))
-		}
-	}
-	e.moves[from] = m
+	m.findHosts(from, next)
 	return m
+}
+
+// move looks for one step on the next graph.
+func (m *moves) move(from, next *Graph, n int32) {
+	to := next.find(from.target(n), from.nodes[n].event)
+	m.to[n] = to
+	if to >= 0 {
+		m.back[to] = n
+	} else {
+		m.gone = append(m.gone, n)
+	}
+}
+
+// findHosts lists the hosts that left and joined, in file order.
+func (m *moves) findHosts(from, next *Graph) {
+	for _, s := range m.touched {
+		for h := from.stages[s].hosts.from; h < from.stages[s].hosts.to; h++ {
+			if m.to[from.hosts[h].started()] < 0 {
+				m.left = append(m.left, h)
+			}
+		}
+	}
+	for s, was := range m.stage {
+		for h := next.stages[s].hosts.from; was < 0 && h < next.stages[s].hosts.to; h++ {
+			if m.back[next.hosts[h].started()] < 0 {
+				m.joined = append(m.joined, h)
+			}
+		}
+	}
+}
+
+// isAlike reports whether a stage of another graph has the same steps in the same order, with the same
+// edges between them, for hosts of the same names, waves and architectures. Then all that a walk knows
+// of the steps holds there too, if what is before and behind the stage is alike.
+func (p *Graph) isAlike(stage int32, other *Graph, otherStage int32) bool {
+	a, b := &p.stages[stage], &other.stages[otherStage]
+	if a.steps.to-a.steps.from != b.steps.to-b.steps.from || a.hosts.to-a.hosts.from != b.hosts.to-b.hosts.from ||
+		a.waves.to-a.waves.from != b.waves.to-b.waves.from || len(a.groups) != len(b.groups) {
+		return false
+	}
+	for i := range a.groups {
+		if p.groups[a.groups[i]].path != other.groups[b.groups[i]].path {
+			return false
+		}
+	}
+	for i := range a.hosts.to - a.hosts.from {
+		x, y := &p.hosts[a.hosts.from+i], &other.hosts[b.hosts.from+i]
+		if x.path != y.path || x.wave != y.wave || x.arch != y.arch {
+			return false
+		}
+	}
+	for i := range a.steps.to - a.steps.from {
+		if !p.isStepAlike(a, a.steps.from+i, other, b, b.steps.from+i) {
+			return false
+		}
+	}
+	return true
+}
+
+// isStepAlike reports whether two steps of stages have the same event, place and edges in these.
+func (p *Graph) isStepAlike(a *stagePlan, n int32, other *Graph, b *stagePlan, m int32) bool {
+	x, y := &p.nodes[n], &other.nodes[m]
+	if x.event != y.event || x.kind != y.kind || x.host-a.hosts.from != y.host-b.hosts.from && (x.host >= 0 || y.host >= 0) ||
+		x.wave-a.waves.from != y.wave-b.waves.from && (x.wave >= 0 || y.wave >= 0) || (x.group < 0) != (y.group < 0) ||
+		x.group >= 0 && x.group-a.groups[0] != y.group-b.groups[0] {
+		return false
+	}
+	if n == a.finished || m == b.finished {
+		return n-a.steps.from == a.finished-a.steps.from && m-b.steps.from == b.finished-b.steps.from
+	}
+	next, theirs := p.graph.next.of(n), other.graph.next.of(m)
+	if len(next) != len(theirs) {
+		return false
+	}
+	for i := range next {
+		if next[i]-a.steps.from != theirs[i]-b.steps.from {
+			return false
+		}
+	}
+	return true
+}
+
+// sameInGeneral reports whether two definitions say the same of what all stages share.
+func sameInGeneral(a, b *Definition) bool {
+	x, y := *a, *b
+	x.Stages, y.Stages, x.Batches, y.Batches = nil, nil, nil, nil
+	return reflect.DeepEqual(x, y)
+}
+
+// sameStage reports whether two stages say the same.
+func sameStage(a, b *Stage) bool {
+	x, y := *a, *b
+	x.Groups, y.Groups = nil, nil
+	return reflect.DeepEqual(x, y) && slices.EqualFunc(a.Groups, b.Groups, func(g, o Group) bool {
+		hosts, theirs := g.Hosts, o.Hosts
+		g.Hosts, o.Hosts = nil, nil
+		return reflect.DeepEqual(g, o) && slices.EqualFunc(hosts, theirs, sameHost)
+	})
+}
+
+// sameHost reports whether two hosts say the same.
+func sameHost(a, b Host) bool {
+	return a.Name == b.Name && a.URL == b.URL && a.HostKey == b.HostKey && a.Arch == b.Arch && a.Root == b.Root &&
+		(a.Service == b.Service || reflect.DeepEqual(a.Service, b.Service)) && maps.Equal(a.Vars, b.Vars)
 }
 
 // excludedBy returns the steps of a graph that an exclusion is about. An edit asks for the same ones
@@ -61,21 +190,4 @@ func (e *Engine) excludedBy(plan *Graph, x exclusion) []int32 {
 		e.excluded[name] = list
 	}
 	return list
-}
-
-// walkOn returns the walk that a deployment would have on another graph. more are exclusions that an
-// edit would add. Without any, an edit asks several times, and gets the same walk, which it must not
-// change.
-func (e *Engine) walkOn(t *deployment, next *Graph, more ...exclusion) *walk {
-	if len(more) > 0 {
-		return newWalk(&next.graph, e.known(t, next, more...))
-	}
-	if w := e.walks[t]; w != nil && w.g == &next.graph {
-		return w
-	}
-	w := newWalk(&next.graph, e.known(t, next))
-	if e.walks != nil {
-		e.walks[t] = w
-	}
-	return w
 }

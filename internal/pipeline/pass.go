@@ -68,7 +68,7 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 // for. Decide then begins again with the first that is awake. What follows from failures comes
 // before new steps, since it may stop the deployment. With nothing left to do the deployment sleeps.
 func (p *pass) turn(t *deployment) error {
-	p.e.begin(t)
+	p.e.beginTurn(t)
 	defer p.e.pause(t)
 	for !p.e.freed && !p.full(t) {
 		acted, err := p.consequence(t)

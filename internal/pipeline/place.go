@@ -2,69 +2,122 @@ package pipeline
 
 import "slices"
 
-// place puts a deployment on the graph of a version. Facts are carried over by the names of their
-// steps, and everything else is computed from them. Facts of steps that the graph does not have
+// begin puts a new deployment on the graph of a version.
+func (e *Engine) begin(t *deployment, plan *Graph, version int) {
+	t.plan, t.ids, t.version = plan, e.ids(plan), version
+	t.at = newTimes(len(plan.nodes))
+	e.placeLive(t)
+	t.findBeyond()
+	e.rebuild(t, newWalk(&plan.graph, e.known(t)))
+	t.inFlight = make([]bool, len(plan.hosts))
+	e.recountFlight(t)
+	e.settleAll(t)
+}
+
+// place moves a deployment to the graph of another version. Facts are carried over by the names of
+// their steps, and everything else is computed from them. Facts of steps that the graph does not have
 // wait in away, in case a later version has the steps again. No fact is lost by an edit (I10).
-//
-// The hosts in flight leave the counts first, while the old graph still has their groups.
 func (e *Engine) place(t *deployment, plan *Graph, version int) {
-	e.leaveFlight(t)
-	known := e.known(t, plan)
-	if t.walk != nil {
-		e.leave(t, e.movesTo(t.plan, plan))
-	}
-	e.moveTimes(t, plan)
-	t.moveClaims(plan)
+	m := e.movesTo(t.plan, plan)
+	walk := e.carry(t, plan, nil)
+	e.leave(t, m)
+	inFlight := e.moveFlight(t, plan, m)
+	t.moveTimes(plan, m)
+	t.moveClaims(plan, m)
 	t.plan, t.ids, t.version = plan, e.ids(plan), version
 	e.placeLive(t)
 	t.findBeyond() // a stage has another number in the new graph
-	e.rebuild(t, known)
-}
-
-// moveTimes carries the times of facts over to another graph. Those of steps that it lacks are put
-// aside by name.
-func (e *Engine) moveTimes(t *deployment, plan *Graph) {
-	moved := newTimes(len(plan.nodes))
-	for name, at := range t.away {
-		if n := plan.find(name.target, name.event); n >= 0 {
-			moved.setNano(n, at)
-			delete(t.away, name)
+	e.rebuild(t, walk.walk)
+	t.inFlight = inFlight
+	for _, s := range walk.again {
+		e.recountStage(t, s)
+	}
+	for s := range plan.stages {
+		if t.isWithin(int32(s)) {
+			e.recountStage(t, int32(s))
 		}
 	}
-	if t.walk != nil {
-		to := e.movesTo(t.plan, plan).to
-		for n := range t.step {
-			switch {
-			case !t.is(int32(n), complete):
-			case to[n] >= 0:
-				moved.setNano(to[n], t.at.of(int32(n)))
-			default:
-				t.away[stepName{t.plan.target(int32(n)), t.plan.nodes[n].event}] = t.at.of(int32(n))
-			}
-		}
-	}
-	t.at = moved
+	e.settleAll(t)
 }
 
 // recompute computes a deployment again on the graph it has, after a row that may undo something.
 // It costs O(V+E), which is acceptable for retries; facts and claims are followed without it.
 func (e *Engine) recompute(t *deployment) {
 	e.leaveFlight(t)
-	e.rebuild(t, e.known(t, t.plan))
+	e.rebuild(t, newWalk(&t.plan.graph, e.known(t)))
+	t.inFlight = make([]bool, len(t.plan.hosts))
+	e.recountFlight(t)
+	e.settleAll(t)
 }
 
-// rebuild starts a new walk, and computes everything that depends on it. The walk's epoch grows, so
+// moveFlight returns which hosts of another graph count as in flight. Those of stages that the edit
+// leaves alone stay as they are; those of all other stages leave the counts.
+func (e *Engine) moveFlight(t *deployment, plan *Graph, m *moves) []bool {
+	moved := make([]bool, len(plan.hosts))
+	for s, was := range m.stage {
+		if was >= 0 {
+			hosts := t.plan.stages[was].hosts
+			copy(moved[plan.stages[s].hosts.from:], t.inFlight[hosts.from:hosts.to])
+		}
+	}
+	for _, s := range m.touched {
+		for h := t.plan.stages[s].hosts.from; h < t.plan.stages[s].hosts.to; h++ {
+			if t.inFlight[h] {
+				e.land(t, h)
+			}
+		}
+	}
+	return moved
+}
+
+// moveTimes carries the times of steps over to another graph. Those of facts of steps that it lacks are
+// put aside by name.
+func (t *deployment) moveTimes(plan *Graph, m *moves) {
+	moved := newTimes(len(plan.nodes))
+	for i, page := range t.at {
+		first := int32(i * stepsOfPage)
+		switch {
+		case page == nil:
+		case first+stepsOfPage <= m.same && first+stepsOfPage <= int32(len(plan.nodes)):
+			moved[i] = page
+		default:
+			t.movePage(moved, first, page, m)
+		}
+	}
+	for name, at := range t.away {
+		if n := plan.find(name.target, name.event); n >= 0 {
+			moved.setNano(n, at)
+			delete(t.away, name)
+		}
+	}
+	t.at = moved
+}
+
+// movePage carries the times of one page of steps over.
+func (t *deployment) movePage(moved times, first int32, page *[stepsOfPage]int64, m *moves) {
+	for i, at := range page {
+		if at == 0 {
+			continue
+		}
+		n := first + int32(i)
+		if to := m.to[n]; to >= 0 {
+			moved.setNano(to, at)
+		} else if t.is(n, complete) {
+			t.away[stepName{t.plan.target(n), t.plan.nodes[n].event}] = at
+		}
+	}
+}
+
+// rebuild takes a new walk, and computes what depends on it. The walk's epoch grows, so
 // that the queue notices that its steps are out of date. The order matters: hosts in flight depend
 // on the failures counted by recount, and whether a batch may be released depends on both walk and
-// failures. The caller must have called leaveFlight.
-func (e *Engine) rebuild(t *deployment, known []bits) {
+// failures. The caller must have taken the hosts in flight out of the counts, and counts them after that.
+func (e *Engine) rebuild(t *deployment, w *walk) {
 	plan := t.plan
-	epoch := 0
 	if t.walk != nil {
-		epoch = t.walk.epoch
+		w.epoch += t.walk.epoch
 	}
-	t.walk = newWalk(&plan.graph, known)
-	t.walk.epoch += epoch
+	t.walk, t.inFlight = w, nil
 	t.unchecked, t.outranked = true, true
 	e.freed = true
 	e.wake(t)
@@ -72,9 +125,6 @@ func (e *Engine) rebuild(t *deployment, known []bits) {
 	e.offerAll(orderKey)
 	t.failing, t.broken = make([]int32, len(plan.stages)), make([]int32, len(plan.groups))
 	e.recount(t)
-	t.inFlight = make([]bool, len(plan.hosts))
-	e.recountFlight(t)
-	e.settleAll(t)
 }
 
 // recount counts where failures stop the deployment: per stage those that are not tolerated, per

@@ -12,8 +12,15 @@ import (
 // and where a host is and what runs there, since a chain would continue with files that are elsewhere.
 func (e *Engine) refusals(next *Graph) fault.Problems {
 	inside := slices.DeleteFunc(e.inside(), func(t *deployment) bool { return t.plan.def.Pin })
+	var m *moves
+	if old := e.plans[e.version]; old != nil {
+		m = e.movesTo(old, next)
+	}
 	r := refusing{e: e, next: next, reported: map[string]bool{}}
 	for i := range next.def.Stages {
+		if m != nil && m.equal[i] {
+			continue
+		}
 		for _, t := range inside {
 			if t.isInsideStage(next.stages[i].path) {
 				r.chain(t, i)
@@ -76,7 +83,7 @@ func (r *refusing) waves(t *deployment, stage int32) {
 			continue
 		}
 		if later == nil {
-			later = r.e.walkOn(t, r.next)
+			later = r.e.walkOn(t, r.next).walk
 		}
 		h, what := moved[0], "would be skipped"
 		at := slices.IndexFunc(moved, func(h int32) bool { return t.wouldSkip(r.next, later, h) })

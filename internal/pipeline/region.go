@@ -145,9 +145,9 @@ func nested(inner, outer batch) bool {
 	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
 }
 
-// changedRegions lists the batches of next that old lacked or that had other stages there,
-// outermost first.
-func changedRegions(old, next *Graph) []batch {
+// changedRegions lists the batches of next that old lacked or that had other stages there, outermost
+// first, and the batches of the hosts that joined.
+func changedRegions(old, next *Graph, joined []int32) []batch {
 	var list []batch
 	add := func(b batch) {
 		was, ok := old.batch(b.id)
@@ -163,10 +163,8 @@ func changedRegions(old, next *Graph) []batch {
 			add(next.stageBatch(int32(s)))
 		}
 	}
-	for h := range next.hosts {
-		if _, ok := old.targets[next.hosts[h].path]; !ok {
-			add(next.hostBatch(int32(h)))
-		}
+	for _, h := range joined {
+		list = append(list, next.hostBatch(h))
 	}
 	return list
 }

@@ -204,8 +204,8 @@ func (e *Engine) rouse(now time.Time) {
 	}
 }
 
-// begin starts a turn of a deployment.
-func (e *Engine) begin(t *deployment) {
+// beginTurn starts a turn of a deployment.
+func (e *Engine) beginTurn(t *deployment) {
 	t.queue.unpark()
 	t.again = false
 	e.forgetBlocked(t)

@@ -39,6 +39,7 @@ type walk struct {
 	epoch   int     // counts restarts, so that a queue notices that its steps are out of date
 	fresh   []int32 // steps found doable since the last look; after a restart all doable steps
 	pending []int32 // components whose members all got resolved and whose edges are still to be followed
+	only    span    // follow and passBefore stay within these steps; empty: they go anywhere
 }
 
 // newWalk returns the walk over g that follows from what is known of each step; known may have the
@@ -75,6 +76,55 @@ func (w *walk) restart() {
 	// No edge leads to the root from another component, so it is entered by none.
 	w.enter(w.g.component[0])
 	w.follow()
+}
+
+// within computes again the steps of one stage, of which the four given bits are known and no edge was
+// followed. isEntered says that what is before the stage is resolved, isPassed that a step behind it is
+// complete or claimed. What follows for other stages is for the caller, which counts the steps too.
+func (w *walk) within(steps span, start int32, isEntered, isPassed bool) {
+	w.only = steps
+	for s := steps.from; s < steps.to; s++ {
+		switch {
+		case isPassed:
+			w.step[s] |= overtaken
+		case w.is(s, complete|claimed):
+			w.passBefore(s)
+		}
+		if w.is(s, complete) {
+			w.resolve(s)
+		}
+	}
+	if isEntered {
+		w.enter(start)
+	}
+	w.follow()
+	w.only = span{}
+}
+
+// isOpen reports whether steps of a stage may be doable.
+func (w *walk) isOpen(s *stagePlan) bool {
+	return w.is(s.started, entered) && !w.is(s.finished, resolved)
+}
+
+// isWithin reports whether a step is one of those that the walk stays within.
+func (w *walk) isWithin(s int32) bool {
+	return w.only == span{} || s >= w.only.from && s < w.only.to
+}
+
+// tally adds the steps of a range to the counts, or with a sign of -1 takes them out. list has their
+// states.
+func (w *walk) tally(list []bits, steps span, sign int) {
+	for _, b := range list[steps.from:steps.to] {
+		switch {
+		case b&complete != 0:
+			w.done += sign
+		case b&excluded != 0:
+			w.elided += sign
+		case b&overtaken != 0:
+			w.elided += sign
+			w.passed += sign
+		}
+	}
 }
 
 // is reports whether the step has at least one of the bits.
@@ -195,7 +245,7 @@ func (w *walk) passBefore(s int32) {
 		stack = stack[:len(stack)-1]
 		for _, m := range w.g.members.of(c) {
 			for _, p := range w.g.prev.of(m) {
-				if before := w.g.component[p]; before != c && !w.is(p, overtaken) {
+				if before := w.g.component[p]; before != c && !w.is(p, overtaken) && w.isWithin(p) {
 					w.pass(before)
 					stack = append(stack, before)
 				}
@@ -257,7 +307,7 @@ func (w *walk) follow() {
 		for _, m := range w.g.members.of(c) {
 			for _, t := range w.g.next.of(m) {
 				behind := w.g.component[t]
-				if behind == c {
+				if behind == c || !w.isWithin(t) {
 					continue
 				}
 				// A component is pending once, when its last member got resolved, so each edge is
