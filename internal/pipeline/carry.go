@@ -5,6 +5,8 @@ package pipeline
 type carried struct {
 	*walk
 	again []int32 // stages of the graph whose steps were computed again
+	// reached has, per stage of the graph, whether a step of it or behind it is complete or claimed.
+	reached []bool
 }
 
 // walkOn returns the walk that a deployment would have on another graph. more are exclusions that an
@@ -207,7 +209,9 @@ func (c *carrying) stage(s int32) {
 		}
 	}
 	if c.again[s] {
-		copy(c.w.wait[stage.joins.from:stage.joins.to], c.next.graph.in[stage.joins.from:stage.joins.to])
+		if wait > 0 || !c.after[s] { // else no step of the stage waits
+			copy(c.w.wait[stage.joins.from:stage.joins.to], c.next.graph.in[stage.joins.from:stage.joins.to])
+		}
 		c.w.within(stage.steps, stage.started, wait == 0, c.after[s])
 	}
 	if j := c.next.graph.join[stage.started]; j >= 0 {
@@ -270,9 +274,10 @@ func (c *carrying) finish() carried {
 		}
 	}
 	w.offer(0)
-	result := carried{walk: w}
+	result := carried{walk: w, reached: c.has}
 	for s := range c.next.stages {
 		stage := &c.next.stages[s]
+		c.has[s] = c.has[s] || c.after[s]
 		if c.again[s] {
 			result.again = append(result.again, int32(s))
 			if was := c.m.stage[s]; was >= 0 {

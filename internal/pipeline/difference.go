@@ -16,7 +16,7 @@ import (
 // values are shown with both versions; of a structure it only says that it changed, since its parts
 // may be long.
 func difference(old, next *Definition) []string {
-	d := differ{old: old, next: next}
+	d := differ{old: old, next: next, isSame: sameInGeneral(old, next)}
 	for i := range next.Stages {
 		d.stage(&next.Stages[i])
 	}
@@ -41,6 +41,7 @@ func difference(old, next *Definition) []string {
 // differ collects the differences of two versions, one line for each.
 type differ struct {
 	old, next *Definition
+	isSame    bool // what all stages share
 	words     []string
 }
 
@@ -70,6 +71,9 @@ func (d *differ) stage(s *Stage) {
 	was := findStage(d.old, s.Name)
 	if was == nil {
 		d.say("+ stage %s after %s", s.Name, cmp.Or(strings.Join(s.After, ", "), "nothing"))
+		return
+	}
+	if d.isSame && sameStage(was, s) {
 		return
 	}
 	d.change("stage "+s.Name+": after", strings.Join(was.After, ", "), strings.Join(s.After, ", "))

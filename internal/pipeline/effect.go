@@ -14,11 +14,16 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 	after := carried.walk
 	f := Effect{Deployment: t.number, Failed: t.status == StatusFailed}
 	var without []int32 // hosts that the edit keeps the deployment from finishing
-	for _, n := range touchedSteps(t, next, carried, moved) {
+	touched := touchedSteps(t, next, carried, moved)
+	f.Added = make([]StepKey, 0, len(touched)) // nearly all are added
+	for _, n := range touched {
 		effectOn(&f, t, next, after, n)
 		if h := next.nodes[n].host; h >= 0 && next.hosts[h].finished() == n && after.isElided(n) {
 			without = append(without, h)
 		}
+	}
+	if len(f.Added) == 0 {
+		f.Added = nil
 	}
 	for _, n := range moved.gone {
 		if t.plan.nodes[n].isListed() && !t.is(n, complete) && !t.isElided(n) {
@@ -186,8 +191,8 @@ func (w *effectWriter) whyNot(target string, n int32) string {
 // a group are described by the difference of the versions, and their markers do nothing.
 func (w *effectWriter) steps(f Effect) {
 	described := map[string]bool{}
-	for i := range w.next.def.Stages {
-		for _, p := range w.next.def.pairs(i) {
+	for _, i := range w.moved.news {
+		for _, p := range w.next.stages[i].pairs {
 			if described[p.event] || !w.isNew(p) || p.event == WaveStarted || p.event == WaveFinished {
 				continue
 			}

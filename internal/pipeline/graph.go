@@ -77,8 +77,9 @@ type stagePlan struct {
 	path              string
 	steps             span // its own, and those of its groups, waves and hosts
 	waves, hosts      span
-	joins             span    // of its steps but its start, in adjacency.in
-	before, after     []int32 // the stages directly before and after it
+	joins             span       // of its steps but its start, in adjacency.in
+	pairs             []stepKind // its events, whether or not there is a host
+	before, after     []int32    // the stages directly before and after it
 	started, finished int32
 	nodes             []int32 // its start, its finish, what it builds, its gates and its bake
 	groups            []int32 // numbers of its groups, which are consecutive

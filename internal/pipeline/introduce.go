@@ -19,8 +19,8 @@ func introductions(old, next *Graph) []introduced {
 		labels[artifactLabel(p.event)] = true
 	}
 	var list []introduced
-	for i := range next.def.Stages {
-		for _, p := range next.def.pairs(i) {
+	for i := range next.stages {
+		for _, p := range next.stages[i].pairs {
 			if !old.pairs[p] {
 				list = append(list, introduced{p, !labels[artifactLabel(p.event)]})
 			}
@@ -66,7 +66,7 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 			met[i.event] = l.meets(i.event)
 		}
 		if n := met[i.event]; n >= 0 {
-			add(i.stepKind, withoutIt(next, l.walk, n))
+			add(i.stepKind, withoutIt(next, l.walk.walk, n))
 		}
 	}
 	// A stage whose start is excluded is elided as a whole. Otherwise its other steps would run on
@@ -85,14 +85,14 @@ func (e *Engine) lateExclusions(t *deployment, next *Graph, news []introduced, n
 // It looks at the deployment as it will be on the new graph.
 type lateness struct {
 	plan  *Graph
-	walk  *walk             // over plan, with what the deployment has done
+	walk  carried           // over plan, with what the deployment has done
 	pairs map[stepKind]bool // late ones
 }
 
 // newLateness finds the pairs that are late for a deployment under the next version: introduced
 // after its revision was registered, and not there from its start.
 func newLateness(e *Engine, t *deployment, next *Graph, news []introduced, newest int64) *lateness {
-	l := &lateness{plan: next, walk: e.walkOn(t, next).walk, pairs: map[stepKind]bool{}}
+	l := &lateness{plan: next, walk: e.walkOn(t, next), pairs: map[stepKind]bool{}}
 	for p, i := range e.late {
 		l.pairs[p] = t.revision <= i.after && !t.from.pairs[p]
 	}
@@ -113,13 +113,22 @@ func (l *lateness) isLate(n int32) bool {
 // late pairs, up to and including the first step that is not late. A step with nothing behind it
 // meets nothing, so it runs (R24).
 func (l *lateness) meets(event string) int32 {
-	seen := make([]bool, len(l.plan.nodes))
 	var list []int32
-	for n := range l.plan.nodes {
-		if l.plan.nodes[n].event == event && !l.walk.is(int32(n), complete) && l.isLate(int32(n)) {
-			list = append(list, int32(n))
+	for i := range l.plan.stages {
+		s := &l.plan.stages[i]
+		if !l.walk.reached[i] || !l.pairs[stepKind{s.path, event}] { // nothing is met from here
+			continue
+		}
+		for n := s.steps.from; n < s.steps.to; n++ {
+			if l.plan.nodes[n].event == event && !l.walk.is(n, complete) {
+				list = append(list, n)
+			}
 		}
 	}
+	if len(list) == 0 {
+		return -1
+	}
+	seen := make([]bool, len(l.plan.nodes))
 	l.plan.sort(list)
 	for i := 0; i < len(list); i++ {
 		for _, s := range l.plan.graph.next.of(list[i]) {

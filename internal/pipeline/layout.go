@@ -35,7 +35,8 @@ func newPlan(d *Definition, dealt map[string]dealing) *Graph {
 	p.sequence = p.inSequence()
 	p.pairs = map[stepKind]bool{}
 	for i := range d.Stages {
-		for _, each := range d.pairs(i) {
+		p.stages[i].pairs = d.pairs(i)
+		for _, each := range p.stages[i].pairs {
 			p.pairs[each] = true
 		}
 	}

@@ -18,6 +18,7 @@ type moves struct {
 	stage   []int32 // per stage of the second graph: the stage of the first with the same steps; -1: none
 	touched []int32 // stages of the first that the second has not with the same steps
 	equal   []bool  // per stage of the second: its steps do the same as in the first, on the same hosts
+	news    []int32 // stages of the second in which the first lacks an event, though it has the stage
 }
 
 // movesTo returns where the steps of a graph are on the next one. It keeps the answers for the last
@@ -70,6 +71,11 @@ func newMoves(from, next *Graph) *moves {
 	}
 	from.sort(m.gone)
 	m.findHosts(from, next)
+	for i := range next.stages {
+		if _, was := from.targets[next.stages[i].path]; was && slices.ContainsFunc(next.stages[i].pairs, func(p stepKind) bool { return !from.pairs[p] }) {
+			m.news = append(m.news, int32(i))
+		}
+	}
 	return m
 }
 

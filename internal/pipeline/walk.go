@@ -82,6 +82,12 @@ func (w *walk) restart() {
 // followed. isEntered says that what is before the stage is resolved, isPassed that a step behind it is
 // complete or claimed. What follows for other stages is for the caller, which counts the steps too.
 func (w *walk) within(steps span, start int32, isEntered, isPassed bool) {
+	if isEntered && isPassed { // all that is not complete is elided, and walked through
+		for s := steps.from; s < steps.to; s++ {
+			w.step[s] |= overtaken | entered | resolved
+		}
+		return
+	}
 	w.only = steps
 	for s := steps.from; s < steps.to; s++ {
 		switch {
