@@ -120,13 +120,14 @@ func (r result) report() {
 		fmt.Printf("both engines refuse what the program does: %v\n\n", r.stuck)
 		return
 	}
-	fmt.Println(r.found)
-	if ops, found := shrink(r.ops, r.other); found != nil {
-		fmt.Printf("%d of the %d things that it does show this:\n", len(ops), len(r.ops))
-		for _, o := range ops {
-			fmt.Printf("  %s\n", o)
-		}
-		fmt.Println(found)
+	ops, found := shrink(r.ops, r.other)
+	if found == nil { // it takes more than the ops, such as the order of a map
+		fmt.Printf("what it does alone does not show this again:\n%s\n\n", r.found)
+		return
 	}
-	fmt.Println()
+	fmt.Printf("%d of the %d things that it does show a difference:\n", len(ops), len(r.ops))
+	for _, o := range ops {
+		fmt.Printf("  %s\n", o)
+	}
+	fmt.Printf("%s\n\n", found)
 }
