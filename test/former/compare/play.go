@@ -272,6 +272,8 @@ func (p *player) alarm() {
 	for _, l := range p.live {
 		if l.Bake != nil {
 			p.wish(pipeline.Command{Kind: pipeline.AlarmRaised, Deployment: l.Deployment, Target: pick(p.dice, l.Target, stageOf(l.Target), name)})
+			p.pass()
+			p.obey()
 			return
 		}
 	}
