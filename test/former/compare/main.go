@@ -31,7 +31,7 @@ func main() {
 }
 
 // most is how many programs that fail are reported; more would say the same.
-const most = 5
+const most = 3
 
 // run plays programs, reports what differs, and returns the exit status.
 func run(first uint64, programs, workers int, verbose bool) int {
