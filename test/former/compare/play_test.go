@@ -71,7 +71,11 @@ func (w wrongError) Apply(row []byte) error {
 	}
 	return err
 }
-func (w wrongError) Fresh() any { return wrongError{w.Engine.Fresh().(*oracle.Engine)} } //nolint:errcheck // a panic fails the test
+
+func (w wrongError) Fresh() any {
+	fresh, _ := w.Engine.Fresh().(*oracle.Engine)
+	return wrongError{fresh}
+}
 
 func (w wrongCrash) CatchUp([]byte) (any, error) { panic("no catch-up") }
 

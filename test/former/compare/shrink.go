@@ -37,8 +37,8 @@ func shrink(ops []op, other func() engine) ([]op, *difference) {
 	if found == nil {
 		return ops, nil
 	}
-	for size, before := len(ops)/2, 0; size > 0; {
-		before = len(ops)
+	for size := len(ops) / 2; size > 0; {
+		before := len(ops)
 		for at := len(ops) - size; at >= 0; at -= size {
 			if left--; left < 0 {
 				return ops, found
