@@ -26,12 +26,16 @@ func (r drawer) definition() pipeline.Definition {
 	if r.once(12) {
 		d.Stages = append(d.Stages, r.buildStage("image", "oci"))
 	}
-	most := 3
+	most, line := 3, r.once(3) // ranges of stages are batches in lines more often than elsewhere
 	if r.large {
 		most = 5
 	}
 	for i := range r.between(1, most) {
-		d.Stages = append(d.Stages, r.stage(d, fmt.Sprintf("s%d", i)))
+		s := r.stage(d, fmt.Sprintf("s%d", i))
+		if n := len(d.Stages); line && n > 0 {
+			s.After = []string{d.Stages[n-1].Name}
+		}
+		d.Stages = append(d.Stages, s)
 	}
 	for r.once(3) {
 		r.addBatch(&d)

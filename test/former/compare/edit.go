@@ -22,6 +22,7 @@ var edits = []struct {
 	{"order", func(r drawer, d *pipeline.Definition) { d.Order = pick(r.dice, pipeline.Runnable, pipeline.Strict) }},
 	{"pin", func(_ drawer, d *pipeline.Definition) { d.Pin = !d.Pin }},
 	{"batch", drawer.addBatch},
+	{"batch", drawer.addBatch},
 	{"batches leave", func(_ drawer, d *pipeline.Definition) { d.Batches = nil }},
 	{"batch queue", func(r drawer, d *pipeline.Definition) {
 		for i := range d.Batches {

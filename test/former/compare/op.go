@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -46,13 +47,37 @@ const (
 
 // String returns the op as one line.
 func (o op) String() string {
-	what := o
-	what.Do = ""
-	text, err := json.Marshal(what)
-	if err != nil {
-		return fmt.Sprintf("%s: %v", o.Do, err)
+	switch {
+	case o.Row != nil && o.Key != nil && o.Key.Event == o.Row.Event:
+		return o.Do + " " + line(*o.Row)
+	case o.Row != nil:
+		return o.Do + " " + line(*o.Row) + " " + string(o.Row.Detail)
+	case o.Rows != nil:
+		text := fmt.Sprintf("%s after %d of 1000", o.Do, o.Part)
+		for _, row := range o.Rows {
+			text += "; " + line(row) + " " + string(row.Detail)
+		}
+		return text
+	case o.Edit != nil:
+		return o.Do + " " + string(raw(o.Edit))
+	case o.Wish != nil:
+		return o.Do + " " + string(o.Wish)
+	case o.Do == doDecide:
+		return fmt.Sprintf("%s %d", o.Do, o.Limit)
 	}
-	return o.Do + " " + string(text)
+	return strings.TrimSuffix(strings.TrimPrefix(string(raw(o)), `{"Do":`), "}")
+}
+
+// line returns what a row says, without its detail.
+func line(row pipeline.Entry) string {
+	text := fmt.Sprintf("%s %s %s", row.Target, row.Event, row.Class)
+	if row.Deployment > 0 {
+		text = fmt.Sprintf("#%d %s", row.Deployment, text)
+	}
+	if row.Revision > 0 {
+		text += fmt.Sprintf(" r%d", row.Revision)
+	}
+	return text
 }
 
 // raw returns a value as JSON. It is called with plain data only.

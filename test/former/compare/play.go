@@ -134,7 +134,7 @@ func (p *player) succeed() {
 func (p *player) complete(l pipeline.Work) {
 	if l.Event == pipeline.BuildCompleted && l.Stage != nil && l.Stage.Build != nil {
 		for _, a := range l.Stage.Build.Artifacts {
-			p.register(l.Revision, a.Label, "")
+			p.register(l.Revision, a.Label, pick(p.dice, "", "", "9b1e", "88d0"))
 		}
 	}
 	p.end(l.StepKey, pipeline.Entry{Event: l.Event, Class: pipeline.Fact})
@@ -272,6 +272,8 @@ func (p *player) alarm() {
 	for _, l := range p.live {
 		if l.Bake != nil {
 			p.wish(pipeline.Command{Kind: pipeline.AlarmRaised, Deployment: l.Deployment, Target: pick(p.dice, l.Target, stageOf(l.Target), name)})
+			p.pass()
+			p.obey()
 			return
 		}
 	}

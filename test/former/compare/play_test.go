@@ -17,7 +17,7 @@ func same() engine { return oracle.New(name) }
 // Played with today's engine on both sides, a program finds nothing, makes no row that cannot be, and does the same again.
 func TestProgramsFitTheEngine(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(1); seed <= 10; seed++ {
+	for seed := uint64(1); seed <= 6; seed++ {
 		p, again := newPlayer(seed, same), newPlayer(seed, same)
 		p.play()
 		again.play()
@@ -71,7 +71,11 @@ func (w wrongError) Apply(row []byte) error {
 	}
 	return err
 }
-func (w wrongError) Fresh() any { return wrongError{w.Engine.Fresh().(*oracle.Engine)} } //nolint:errcheck // a panic fails the test
+
+func (w wrongError) Fresh() any {
+	fresh, _ := w.Engine.Fresh().(*oracle.Engine)
+	return wrongError{fresh}
+}
 
 func (w wrongCrash) CatchUp([]byte) (any, error) { panic("no catch-up") }
 

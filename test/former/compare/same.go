@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -87,8 +88,17 @@ func show(v reflect.Value) string {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
 		return string(v.Bytes())
 	}
-	return fmt.Sprintf("%+v", v)
+	text := fmt.Sprintf("%+v", v)
+	if v.CanInterface() && (v.Kind() == reflect.Slice || v.Kind() == reflect.Struct) {
+		if encoded, err := json.Marshal(v.Interface()); err == nil {
+			text = string(encoded)
+		}
+	}
+	return text[:min(len(text), widest)]
 }
+
+// widest bounds how much of a value is shown, in bytes.
+const widest = 4000
 
 func (c *comparer) pointers(what string, today, then reflect.Value) (difference, bool) {
 	if today.IsNil() || then.IsNil() {

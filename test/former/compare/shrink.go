@@ -37,7 +37,8 @@ func shrink(ops []op, other func() engine) ([]op, *difference) {
 	if found == nil {
 		return ops, nil
 	}
-	for size := len(ops) / 2; size > 0; size /= 2 {
+	for size := len(ops) / 2; size > 0; {
+		before := len(ops)
 		for at := len(ops) - size; at >= 0; at -= size {
 			if left--; left < 0 {
 				return ops, found
@@ -46,6 +47,9 @@ func shrink(ops []op, other func() engine) ([]op, *difference) {
 			if shown := replay(fewer, other); shown != nil {
 				ops, found = fewer, shown
 			}
+		}
+		if size > 1 || len(ops) == before {
+			size /= 2
 		}
 	}
 	return ops, found

@@ -28,6 +28,9 @@ func (p *player) wild() {
 			row.Pipeline = "till"
 		}
 		rows = append(rows, row)
+		if row.Event == pipeline.HostStarted && row.Class == pipeline.Fact {
+			rows = append(rows, p.firstClaim(row)...)
+		}
 	}
 	p.try(op{Do: doWild, Rows: rows, Part: pick(p.dice, 1000, 1000, 1000, 1000, p.IntN(1000), 0)})
 }
@@ -48,6 +51,17 @@ func (p *player) again() pipeline.Entry {
 		row.Version = p.between(0, p.version+1)
 	}
 	return row
+}
+
+// firstClaim returns the claim of the first step of a host that a row starts.
+func (p *player) firstClaim(started pipeline.Entry) []pipeline.Entry {
+	for _, s := range p.steps(started.Deployment) {
+		if s.Target == started.Target && s.Work {
+			return []pipeline.Entry{{Pipeline: name, Deployment: s.Deployment, Target: s.Target, Event: pipeline.StepClaimed, Class: pipeline.Note,
+				Detail: raw(pipeline.StepDetail{Event: s.Event})}}
+		}
+	}
+	return nil
 }
 
 // anyStep draws a step of any deployment, often one that is kept back although what is before it is done.
