@@ -129,23 +129,27 @@ func (e *Engine) countHold(t *deployment, id, change int32) {
 // any order.
 func (e *Engine) holdersIn(id int32) map[*deployment]bool {
 	list := map[*deployment]bool{}
+	stage := e.numbers.stages[id]
 	for plan := range e.crowds {
-		if len(plan.ranges) > 0 { // regions of several stages: look at every holder
-			for _, counts := range e.holding {
-				for t := range counts {
-					list[t] = true
-				}
-			}
-			for _, t := range e.order {
-				if len(t.holds) > 0 {
-					list[t] = true
-				}
-			}
-			return list
+		if len(plan.ranges) > 0 {
+			stage = -1
 		}
 	}
-	for t := range e.holding[e.numbers.stages[id]] {
-		list[t] = true
+	if stage >= 0 {
+		for t := range e.holding[stage] {
+			list[t] = true
+		}
+		return list
+	}
+	for _, counts := range e.holding { // regions of several stages: look at every holder
+		for t := range counts {
+			list[t] = true
+		}
+	}
+	for _, t := range e.order {
+		if len(t.holds) > 0 {
+			list[t] = true
+		}
 	}
 	return list
 }

@@ -23,7 +23,7 @@ import (
 
 // former is the commit of the other engine: the last one whose engine had a node for each step, written
 // out host by host, which is what every later engine must still decide and explain.
-const former = "12cc187"
+const former = "4944b67"
 
 func main() {
 	programs := flag.Int("programs", 1000, "how many random programs to play")

@@ -131,7 +131,7 @@ func (c *comparer) structs(what string, today, then reflect.Value) (difference, 
 		return difference{what + " has " + err.Error(), today.Type().String(), then.Type().String()}, true
 	}
 	for _, f := range fields {
-		if d, differs := c.values("", today.Field(f.in[0]), then.Field(f.in[1]), f.strict); differs {
+		if d, differs := c.values("", today.Field(f.in[0]), then.Field(f.in[1]), f.strict); differs && !isKnown(today.Type().Name()+"."+f.name, d) {
 			d.what = what + "." + f.name + d.what
 			return d, true
 		}

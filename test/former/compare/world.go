@@ -56,9 +56,9 @@ func (w *world) same(what string, today, then any) bool {
 	return !w.over()
 }
 
-// differ notes a difference, unless it is known.
+// differ notes the first difference.
 func (w *world) differ(d difference) {
-	if w.found == nil && !isKnown(d) {
+	if w.found == nil {
 		w.found = &d
 	}
 }
