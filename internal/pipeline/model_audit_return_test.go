@@ -114,8 +114,8 @@ func (u *auditor) undoing(target string, only *audited) (undoing, string) {
 	}
 	for _, p := range places {
 		has := func(revision int64) bool { return slices.Contains(u.artifacts[revision], p.arch) }
-		switch { // artifacts with one label are equal
-		case p.last.revision == want.revision, p.arch != "" && (!has(want.revision) || has(p.last.revision)):
+		switch { // artifacts for amd64 are the same
+		case p.last.revision == want.revision, p.arch != "" && !has(want.revision), p.arch == "amd64" && has(p.last.revision):
 		default:
 			want.hosts = append(want.hosts, p.path)
 		}

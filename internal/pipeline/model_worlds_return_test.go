@@ -30,15 +30,16 @@ var returnWorlds = []modelWorld{
 		has:      []string{KindRollback, PipelineCanceled},
 		budget:   budget{fails: 2, retries: 1}},
 	{name: "the artifact is the same", ships: []int64{1, 2}, versions: []string{"stage build build=amd64; stage lab after build rollback chain=host-deployed; group all ash:amd64"},
-
 		has:    []string{AlarmRaised},
 		budget: budget{fails: 2, retries: 1}},
+	{name: "one artifact of two is the same", ships: []int64{1, 2}, versions: []string{"stage build build=amd64,arm64; stage lab after build rollback chain=host-deployed; group all ash:amd64 birch:arm64"},
+		has:    []string{KindRollback},
+		budget: budget{fails: 1, rollbacks: 1}},
 	{name: "a failure in a batch is rolled back", ships: []int64{1, 2, 3},
 		versions: []string{back + prod + "; batch live lab prod"},
 		has:      []string{KindRollback},
 		budget:   budget{fails: 1, ends: 1}},
 	{name: "a rollback under approvals and freezes", ships: []int64{1, 2}, versions: []string{"stage lab approval=1 self rollback chain=host-deployed; group all ash"},
-
 		has:    []string{KindRollback, FreezeSet},
 		budget: budget{fails: 1, opinions: 3, freezes: 1}},
 	{name: "a rollback out of windows", ships: []int64{1, 2}, versions: []string{"stage lab window=Deny,0_20_*_*_*,4h,UTC rollback chain=host-deployed; group all ash"},
