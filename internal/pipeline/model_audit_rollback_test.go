@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// auditedRank is the pair of section 3 of the design: of a rollback or a catch-up the number of the deployment that it undoes
-// or completes, and the next place above it; of any other deployment its own number, and 0.
+// auditedRank decides what goes over what: the rank of docs/design/deployments.md, "Commands". It is a pair: of a rollback or
+// a catch-up the number of the deployment that it undoes or completes, and the next place above it; of any other deployment
+// its own number, and 0.
 type auditedRank struct{ number, above int64 }
 
 // owedRollback is a stage of a deployment that failed under rollback, in the append that is being read.
@@ -16,7 +17,7 @@ type owedRollback struct {
 	stage      string
 }
 
-// fence is what the host of a resource was told last, and by which deployment.
+// fence is what the host of a resource got last, and from which deployment.
 type fence struct{ deployment, value int64 }
 
 // isBelow: the deployment has a lower rank than the one with a number; 0 has none.

@@ -44,13 +44,13 @@ type fleet struct {
 	log      *ledger.Ledger // builds register their artifacts here
 	programs sync.WaitGroup // on hosts; they outlive the attempt that began them
 
-	mu      sync.Mutex
-	mended  bool                      // from here on no step is broken
-	dooms   func(action.StepRef) bool // steps that will never pass, beside those of the fate; nil: none
-	hosts   map[string]*host          // by lane
-	applied map[pipeline.StepKey]int
-	tries   map[pipeline.StepKey]int
-	faults  []string // what must never happen
+	mu       sync.Mutex
+	repaired bool                      // from here on no step is broken
+	dooms    func(action.StepRef) bool // steps that will never pass, beside those of the fate; nil: none
+	hosts    map[string]*host          // by lane
+	applied  map[pipeline.StepKey]int
+	tries    map[pipeline.StepKey]int
+	faults   []string // what must never happen
 }
 
 // host is a model of a machine with one service, as the host program keeps it: fence, releases, which
@@ -136,14 +136,14 @@ func (f *fleet) isBroken(step action.StepRef, key pipeline.StepKey, try int) boo
 	if f.dooms != nil && f.dooms(step) {
 		return true
 	}
-	return !f.mended && try < 2 && f.fate.happens(f.fate.broken, key, "broken")
+	return !f.repaired && try < 2 && f.fate.happens(f.fate.broken, key, "broken")
 }
 
-// mend has no further step be broken.
-func (f *fleet) mend() {
+// repair has no further step be broken.
+func (f *fleet) repair() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mended = true
+	f.repaired = true
 }
 
 // cutOff returns what an attempt reports that was ended from outside.

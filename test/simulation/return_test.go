@@ -91,15 +91,15 @@ type returning struct{ *simulation }
 // how far a deployment is when a step fails.
 func newReturning(t *testing.T, f fate) returning {
 	t.Helper()
-	r := returning{newSimulationOf(t, f, line1(false))}
+	r := returning{newSimulationOf(t, f, inLine(false))}
 	r.fleet.mu.Lock()
 	defer r.fleet.mu.Unlock()
 	r.fleet.dooms = func(step action.StepRef) bool { return step.Revision == 2 && step.Target == "shop/east/all/fir" }
 	return r
 }
 
-// line1 is the pipeline of newReturning. With joined it has one more host in west.
-func line1(joined bool) pipeline.Definition {
+// inLine returns the pipeline of newReturning. With joined it has one more host in west.
+func inLine(joined bool) pipeline.Definition {
 	d := town(0)
 	d.Stages[2].Groups[0].MaxParallel.N = 1
 	d.Stages[3] = stage("west", "east", 1, "yew")
@@ -121,7 +121,7 @@ func (s returning) shipThree() map[string]bool {
 	pauseFor(s.t.Context(), 30000)
 	s.thaw()
 	s.ended(4)
-	s.apply(line1(true))
+	s.apply(inLine(true))
 	s.ended(5) // the catch-up is #5
 	s.settle()
 	want := map[string]string{}
@@ -182,7 +182,7 @@ func (s returning) meddle() {
 		}
 		s.do(n)
 	}
-	s.fleet.mend()
+	s.fleet.repair()
 	s.ship("last")
 	var next time.Time
 	s.until("the end", func(all []journal.Deployment) bool {

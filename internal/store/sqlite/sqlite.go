@@ -83,7 +83,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Driver, error) 
 // Option changes what Open makes.
 type Option func(*Driver)
 
-// WithClock has the database tell the time by another clock than the process's. A simulation sets it
+// WithClock has the database take its time from another clock than the process's. A simulation sets it
 // forward and back.
 func WithClock(clock func() time.Time) Option { return func(d *Driver) { d.clock = clock } }
 
