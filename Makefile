@@ -26,7 +26,7 @@ check: lint ## vet, lint, and every test that needs no service but the stories; 
 setup: ## install what the tests need (Debian, root), or say what is missing
 	@scripts/setup
 
-mutate: ## each rule of the pipeline engine switched off in turn; some test must fail; about 25 minutes
+mutate: ## each rule of the pipeline engine switched off in turn; some test must fail; about 40 minutes
 	$(GO) run ./test/mutation
 
 test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
@@ -44,8 +44,9 @@ PROGRAMS ?= 10000
 former: ## 10,000 random programs compared with an earlier engine; PROGRAMS=500 FIRST=1 for others
 	$(GO) run ./test/former -first $(FIRST) -programs $(PROGRAMS)
 
-# Each seed is two control planes in virtual time, with faults that the seed decides: one pipeline that nobody edits, and one that is
-# edited, retried and held meanwhile. A seed that fails prints how to run it alone.
+# Each seed is four control planes in virtual time, with faults that the seed decides, and a clock of the database that jumps: a pipeline
+# that nobody edits; one that is edited, retried and held meanwhile; one in which a revision is rolled back; and one with rollbacks,
+# catch-ups, approvals and freezes at random moments. A seed that fails prints how to run it alone.
 SEEDS ?= 500
 FIRST ?= 1000
 simulate: ## 500 seeds of the simulation of the control plane; SEEDS=50 FIRST=1 for others

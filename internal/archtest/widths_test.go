@@ -27,7 +27,7 @@ var wide = map[string]struct {
 	"internal/queue.Driver":        {7, "what a database does for the queue outside of transactions"},
 	"internal/queue.Rows":          {36, "rows of actions, instances, limits and the status"},
 	"internal/queue.CacheRows":     {7, "rows of the payload cache"},
-	"internal/journal.Rows":        {28, "rows of the deployment log and its roll-ups"},
+	"internal/journal.Rows":        {29, "rows of the deployment log and its roll-ups"},
 	"internal/token.Rows":          {7, "rows of tokens and sessions"},
 	"internal/ledger.Driver":       {17, "a database for the whole log: the four drivers above put together"},
 	"internal/caboose.Ledger":      {10, "one loop reads and records what workflows and executions do"},

@@ -72,6 +72,8 @@
 //	I12  the engine's runnable steps and reasons are those of the definitions, after every row
 //	I13  excluded changes by edits, skips and tolerated failures only, elided also by the end of a claim; neither by time
 //	I14  every open step of an active deployment is runnable or has a reason
+//	I15  between a failure under rollback and its rollback no other deployment acquires the batch; at most
+//	     one rollback per failure
 //
 // # Numbers and names
 //

@@ -246,9 +246,13 @@ func (p *position) done(m modelMove) error {
 	return p.fold(Entry{Deployment: m.deployment, Target: "shop/" + m.target, Event: m.event, Class: Fact}, 0)
 }
 
-// register registers an artifact. Those of all revisions are equal.
+// register registers an artifact. Those for amd64 are the same in all revisions.
 func (p *position) register(revision int64, label string) error {
-	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, Digest: label})}, 0)
+	digest := label
+	if label != "amd64" {
+		digest = fmt.Sprint(label, revision)
+	}
+	return p.fold(Entry{Target: "shop", Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, Digest: digest})}, 0)
 }
 
 // edit puts a version in force, unless that is refused.

@@ -3,9 +3,11 @@ package pipeline
 import (
 	"bytes"
 	"cmp"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -53,6 +55,8 @@ type modelRun struct {
 	quiet  int
 	rows   map[string]int // what happened: notes and changes by event, deployments by kind
 	oracle int            // states that were compared with the oracle
+
+	stopped *atomic.Bool // another world has failed
 }
 
 // TestEveryInterleaving checks a model of the engine. In each small world it plays every interleaving of
@@ -73,6 +77,8 @@ func TestEveryInterleavingOfReturns(t *testing.T) {
 }
 
 func everyInterleaving(t *testing.T, worlds []modelWorld) {
+	failfast := flag.Lookup("test.failfast").Value.String() == "true"
+	var stopped atomic.Bool
 	for _, w := range worlds {
 		if raceDetector && !w.race {
 			continue
@@ -80,14 +86,16 @@ func everyInterleaving(t *testing.T, worlds []modelWorld) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			r := newModelRun(t, w)
+			r.stopped = &stopped
 			violation := r.search()
 			t.Logf("%d states, %d moves, %d quiet, %d compared with the oracle", len(r.nodes), r.moves, r.quiet, r.oracle)
 			if violation != nil {
+				stopped.Store(failfast) // these worlds run side by side, which go test does not stop by itself
 				t.Errorf("%s\n\n%s", violation.text, r.transcript(t, violation))
 				return
 			}
 			for _, what := range w.has {
-				if r.rows[what] == 0 {
+				if r.rows[what] == 0 && !stopped.Load() {
 					t.Errorf("%s happens in no state; there were %v", what, r.rows)
 				}
 			}
@@ -133,7 +141,7 @@ func (r *modelRun) search() *modelViolation {
 	}
 	r.nodes = append(r.nodes, modelNode{parent: -1, state: r.stateOf(p)})
 	r.seen[r.nodes[0].state] = true
-	for i := 0; i < len(r.nodes); i++ {
+	for i := 0; i < len(r.nodes) && !r.stopped.Load(); i++ {
 		if violation := r.expand(int32(i)); violation != nil {
 			return violation
 		}

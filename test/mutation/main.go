@@ -1,7 +1,7 @@
 // Command mutation switches off the rules of the pipeline engine, one in each test build, and runs the
 // engine's tests: some test must fail. A rule that no test misses could be lost unseen.
 //
-//	go run ./test/mutation [-only TEXT]
+//	go run ./test/mutation [-only TEXT] [-run PATTERN]
 //
 // Exit status 1 says that a mutation survived, 2 that one could not be tested or a flag is wrong.
 package main
@@ -30,6 +30,7 @@ const limit = 10 * time.Minute
 
 func main() {
 	only := flag.String("only", "", "run the mutations whose rule contains this text")
+	tests := flag.String("run", "", "run the engine's tests that match this pattern, as go test does; a mutation that survives may be caught by others")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -37,11 +38,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, *only))
+	os.Exit(run(ctx, *only, *tests))
 }
 
-// run tests every mutation whose rule contains a text, and returns the exit status.
-func run(ctx context.Context, only string) int {
+// run tests every mutation whose rule contains a text, by the tests that match a pattern, and returns the exit status.
+func run(ctx context.Context, only, tests string) int {
 	survived, tried := 0, 0
 	for _, m := range mutations {
 		if !strings.Contains(m.rule, only) {
@@ -49,7 +50,7 @@ func run(ctx context.Context, only string) int {
 		}
 		tried++
 		begin := time.Now()
-		test, err := m.test(ctx)
+		test, err := m.test(ctx, tests)
 		took := time.Since(begin).Round(time.Second)
 		switch {
 		case err != nil:
@@ -69,9 +70,9 @@ func run(ctx context.Context, only string) int {
 	return 0
 }
 
-// test runs the engine's tests with the mutation, and returns the name of a test that fails; "" if
-// none does. The tree stays as it is, because the mutated file is an overlay of the build.
-func (m mutation) test(ctx context.Context) (string, error) {
+// test runs the engine's tests that match a pattern with the mutation, and returns the name of a test that
+// fails; "" if none does. The tree stays as it is, because the mutated file is an overlay of the build.
+func (m mutation) test(ctx context.Context, tests string) (string, error) {
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return "", err
@@ -83,7 +84,7 @@ func (m mutation) test(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, errors.New("the test run does not end"))
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout", limit.String(), "./"+engine,
+	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-failfast", "-timeout", limit.String(), "-run", tests, "./"+engine,
 		"-rapid.nofailfile", "-rapid.shrinktime=1ms")
 	out, err := command.CombinedOutput()
 	switch {

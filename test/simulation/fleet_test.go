@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -25,6 +26,7 @@ type fate struct {
 	refuse, lose, death int // of calls to the log: refused, answer lost, the role dies
 	cut, broken, retry  int // of attempts: answer lost, will never pass, may pass later
 	slow                int // of hosts: ten times as slow
+	jumps               int // of the database's clock, how often
 }
 
 // pick returns a number below n for something.
@@ -42,18 +44,20 @@ type fleet struct {
 	log      *ledger.Ledger // builds register their artifacts here
 	programs sync.WaitGroup // on hosts; they outlive the attempt that began them
 
-	mu      sync.Mutex
-	hosts   map[string]*host // by lane
-	applied map[pipeline.StepKey]int
-	tries   map[pipeline.StepKey]int
-	faults  []string // what must never happen
+	mu       sync.Mutex
+	repaired bool                      // from here on no step is broken
+	dooms    func(action.StepRef) bool // steps that will never pass, beside those of the fate; nil: none
+	hosts    map[string]*host          // by lane
+	applied  map[pipeline.StepKey]int
+	tries    map[pipeline.StepKey]int
+	faults   []string // what must never happen
 }
 
 // host is a model of a machine with one service, as the host program keeps it: fence, releases, which
 // one is current.
 type host struct {
 	busy     chan struct{} // the lock: full while a program has it
-	rank     int64         // of the last deployment that was here
+	rank     int64         // fence of the last deployment that was here
 	attempts map[action.ID]int
 	releases map[int64]bool // deployments whose release is here
 	current  int64          // the deployment whose release runs; 0: none
@@ -100,7 +104,7 @@ func (f *fleet) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if try < 3 && f.fate.happens(f.fate.retry, key, try, "retry") {
 		return action.Outcome{Kind: action.Retry, Error: "it may pass later"}
 	}
-	if try < 2 && f.fate.happens(f.fate.broken, key, "broken") {
+	if f.isBroken(*step, key, try) {
 		return action.Outcome{Kind: action.Fatal, Error: "it will never pass"}
 	}
 	var err error
@@ -123,6 +127,23 @@ func (f *fleet) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		return cutOff(ctx)
 	}
 	return action.Outcome{Kind: action.Done}
+}
+
+// isBroken reports whether an attempt at a step fails for good.
+func (f *fleet) isBroken(step action.StepRef, key pipeline.StepKey, try int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dooms != nil && f.dooms(step) {
+		return true
+	}
+	return !f.repaired && try < 2 && f.fate.happens(f.fate.broken, key, "broken")
+}
+
+// repair has no further step be broken.
+func (f *fleet) repair() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.repaired = true
 }
 
 // cutOff returns what an attempt reports that was ended from outside.
@@ -172,17 +193,25 @@ func (f *fleet) onHost(ctx context.Context, a conductor.Attempt, key pipeline.St
 	}
 }
 
-// enter refuses what an older deployment, or an older attempt, asks of the host.
+// enter refuses what an older deployment, or an older attempt, asks of the host. The number of a rollback
+// says nothing of its rank, so the fence decides.
 func (f *fleet) enter(h *host, a conductor.Attempt, key pipeline.StepKey) error {
+	var about struct{ Fence int64 }
+	if err := json.Unmarshal(a.Action.Parameters, &about); err != nil {
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if h.rank > key.Deployment {
-		return fault.New(fault.Refused, "deployment %d was here", h.rank)
+	if about.Fence == 0 {
+		f.never("%v: without a fence", key)
+	}
+	if h.rank > about.Fence {
+		return fault.New(fault.Refused, "a deployment with the fence %d was here", h.rank)
 	}
 	if h.attempts[a.Action.ID] > a.Number {
 		return fault.New(fault.Refused, "attempt %d was here", h.attempts[a.Action.ID])
 	}
-	h.rank, h.attempts[a.Action.ID] = key.Deployment, a.Number
+	h.rank, h.attempts[a.Action.ID] = about.Fence, a.Number
 	return nil
 }
 
@@ -197,9 +226,6 @@ func (f *fleet) apply(h *host, key pipeline.StepKey) {
 	case pipeline.HostDeployed:
 		if !h.releases[key.Deployment] {
 			f.never("%v: deployed before it was replicated", key)
-		}
-		if h.current > key.Deployment {
-			f.never("%v: deployed over deployment %d", key, h.current)
 		}
 		if h.current != key.Deployment {
 			h.restarts++

@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/deployer"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -26,13 +28,14 @@ type observer struct {
 	facts   map[pipeline.StepKey]int
 	claimed map[pipeline.StepKey]bool // live actions
 	started map[string]int64          // by the name of a host: the last deployment that started it
-	last    int64                     // deployment
+	shipped int                       // deployments of revisions that were registered
+	kinds   map[string]int            // of deployments, how many
 	edited  bool
 }
 
 func newObserver(t *testing.T, log *ledger.Ledger, f *fleet) *observer {
 	return &observer{t: t, log: log.NewWaiter(), fleet: f, engine: pipeline.New("shop"), facts: map[pipeline.StepKey]int{},
-		claimed: map[pipeline.StepKey]bool{}, started: map[string]int64{}}
+		claimed: map[pipeline.StepKey]bool{}, started: map[string]int64{}, kinds: map[string]int{}}
 }
 
 func (o *observer) run(ctx context.Context) {
@@ -66,13 +69,25 @@ func (o *observer) check(row pipeline.Entry) {
 	case row.Event == pipeline.PipelineDefined:
 		o.edited = o.edited || row.Version > 1
 	case row.Event == pipeline.DeploymentCreated:
-		o.last = row.Deployment
+		o.created(row)
 	case row.Class == pipeline.Fact:
 		o.fact(key)
 	case row.Event == pipeline.StepClaimed, row.Event == pipeline.StepFailed, row.Event == pipeline.StepCanceled:
 		key.Event = detailEvent(row)
 		o.claimed[key] = row.Event == pipeline.StepClaimed
 		o.checkParallel(key)
+	}
+}
+
+// created counts a deployment by its kind.
+func (o *observer) created(row pipeline.Entry) {
+	var about struct{ Kind string }
+	if err := json.Unmarshal(row.Detail, &about); err != nil {
+		o.t.Error(err)
+	}
+	o.kinds[about.Kind]++
+	if about.Kind == journal.Forward {
+		o.shipped++
 	}
 }
 
@@ -89,7 +104,7 @@ func (o *observer) fact(key pipeline.StepKey) {
 	delete(o.claimed, key)
 	if key.Event == pipeline.HostStarted {
 		host := addressOf(key.Target)
-		if o.started[host] > key.Deployment {
+		if o.engine.Outranks(o.started[host], key.Deployment) {
 			o.t.Errorf("%v: deployment %d has started the host", key, o.started[host])
 		}
 		o.started[host] = key.Deployment

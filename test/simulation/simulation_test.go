@@ -2,7 +2,8 @@
 // the deployer, the conductor and the service that people ask, with model hosts. A seed decides what
 // goes wrong: calls to the log that are refused or lose their answers, roles that die between an
 // effect and its record, hosts that are slow or whose answers get lost, steps that fail, edits and
-// retries in the middle. An observer checks every row of the log; the end equals that of a run in
+// retries in the middle, freezes, approvals, rejections, rollbacks and catch-ups, and jumps of the
+// database's clock. An observer checks every row of the log; the end equals that of a run in
 // which nothing goes wrong.
 package simulation_test
 
@@ -41,7 +42,7 @@ func faulty(seed uint64) fate {
 	f := fate{seed: seed}
 	some := func(what string, most int) int { return f.pick(most+1, what) }
 	f.refuse, f.lose, f.death = some("refuse", 10), some("lose", 10), some("death", 4)
-	f.cut, f.retry, f.slow = some("cut", 30), some("retry", 30), some("slow", 40)
+	f.cut, f.retry, f.slow, f.jumps = some("cut", 30), some("retry", 30), some("slow", 40), some("jumps", 6)
 	return f
 }
 
@@ -112,6 +113,7 @@ type simulation struct {
 	service *server.Service
 	fleet   *fleet
 	seen    *observer
+	clock   *clock
 	stop    context.CancelFunc
 	roles   sync.WaitGroup
 	late    sync.WaitGroup
@@ -120,16 +122,20 @@ type simulation struct {
 }
 
 // newSimulation starts the roles on a new log with the pipeline shop.
-func newSimulation(t *testing.T, f fate) *simulation {
+func newSimulation(t *testing.T, f fate) *simulation { return newSimulationOf(t, f, shop(0)) }
+
+// newSimulationOf starts the roles on a new log with a version of the pipeline.
+func newSimulationOf(t *testing.T, f fate, d pipeline.Definition) *simulation {
 	t.Helper()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+	clock := &clock{}
+	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"), sqlite.WithClock(clock.now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &simulation{t: t, fate: f, log: ledger.New(driver, ledger.Options{})}
+	s := &simulation{t: t, fate: f, log: ledger.New(driver, ledger.Options{}), clock: clock}
 	s.service = server.NewService(s.log.NewWaiter(), nil, server.ServiceOptions{})
 	s.fleet = newFleet(f, s.log)
-	s.apply(shop(0))
+	s.apply(d)
 	s.seen = newObserver(t, s.log, s.fleet)
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
@@ -140,6 +146,7 @@ func newSimulation(t *testing.T, f fate) *simulation {
 		}
 	})
 	s.roles.Go(func() { s.seen.run(ctx) })
+	s.roles.Go(func() { clock.run(ctx, f) })
 	s.roles.Go(func() {
 		s.live(ctx, "conductor", func(ctx context.Context, l *line) error {
 			return conductor.New(l, conductor.Config{Handlers: map[string]conductor.Handler{"step": s.fleet, "build": s.fleet}, Workers: 20, Log: slog.New(alarm{t})}).Run(ctx)
@@ -191,10 +198,10 @@ func (s *simulation) close() {
 		s.t.Error(text)
 	}
 	s.judge()
-	if s.seen.last != int64(s.shipped) {
-		s.t.Errorf("%d revisions were shipped, and there are %d deployments", s.shipped, s.seen.last)
+	if s.seen.shipped != s.shipped {
+		s.t.Errorf("%d revisions were shipped, and there are %d deployments of them", s.shipped, s.seen.shipped)
 	}
-	s.t.Logf("%d rows, %d lives of roles", s.seen.engine.Seq(), s.lives.Load())
+	s.t.Logf("%d rows, %d lives of roles, %v", s.seen.engine.Seq(), s.lives.Load(), s.seen.kinds)
 }
 
 // ship registers a revision, with its forward deployment. Now and then the answer gets lost, and it is
@@ -248,7 +255,7 @@ func (s *simulation) until(what string, holds func([]journal.Deployment) bool) {
 func (s *simulation) explain(all []journal.Deployment) {
 	for _, d := range all {
 		s.t.Logf("#%d %s", d.Number, d.Status)
-		for _, step := range s.seen.engine.Explain(d.Number, time.Now()) {
+		for _, step := range s.seen.engine.Explain(d.Number, s.clock.now()) {
 			if d.Status == pipeline.StatusActive && step.State != pipeline.StateComplete {
 				s.t.Logf("  %s %s: %s %s", step.Target, step.Event, step.State, step.Reason)
 			}
@@ -376,13 +383,30 @@ func (s *simulation) judge() {
 	}
 }
 
-// judgeHosts checks that every host of the last definition runs the last deployment.
+// judgeHosts checks that every host of the last definition runs the last revision.
 func (s *simulation) judgeHosts() {
 	_, graph := s.seen.engine.Current()
-	runs := s.fleet.runs()
+	runs := s.running()
 	for place := range graph.Definition().EachHost() {
-		if got := runs[place.Host.Address()]; got != s.seen.last {
-			s.t.Errorf("%s runs deployment %d, want %d; hosts run %v", place.Host.Name, got, s.seen.last, runs)
+		if got := runs[place.Host.Address()]; got != "last" {
+			s.t.Errorf("%s runs %q, want last; hosts run %v", place.Host.Name, got, runs)
 		}
 	}
+}
+
+// running returns the label of the revision that each host runs, by address.
+func (s *simulation) running() map[string]string {
+	all, err := s.log.Deployments(context.WithoutCancel(s.t.Context()), journal.DeploymentQuery{Pipeline: "shop"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	labels := map[string]string{}
+	for address, number := range s.fleet.runs() {
+		for _, d := range all {
+			if d.Number == number {
+				labels[address] = d.Label
+			}
+		}
+	}
+	return labels
 }

@@ -61,13 +61,17 @@ type Driver struct {
 	stopped sync.WaitGroup
 	closed  atomic.Bool
 	newer   atomic.Bool // whether a newer Waybill has migrated the file
+	clock   func() time.Time
 }
 
 // Open opens the file, creates it if necessary, and brings its schema up to date. The folder must
 // exist. The error is fault.Corrupt for a damaged file and for one that a newer Waybill wrote, and
 // fault.Unavailable for what the system refuses.
-func Open(ctx context.Context, path string) (*Driver, error) {
-	d := &Driver{path: path, writer: make(chan *sql.Conn, 1)}
+func Open(ctx context.Context, path string, options ...Option) (*Driver, error) {
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), clock: time.Now}
+	for _, set := range options {
+		set(d)
+	}
 	if err := d.open(ctx); err != nil {
 		err = d.explain("open the database", err)
 		_ = d.Close() // closes what was opened so far; the first error is returned
@@ -75,6 +79,13 @@ func Open(ctx context.Context, path string) (*Driver, error) {
 	}
 	return d, nil
 }
+
+// Option changes what Open makes.
+type Option func(*Driver)
+
+// WithClock has the database take its time from another clock than the process's. A simulation sets it
+// forward and back.
+func WithClock(clock func() time.Time) Option { return func(d *Driver) { d.clock = clock } }
 
 // open prepares the file and makes the connections of readers.
 func (d *Driver) open(ctx context.Context) error {
@@ -224,7 +235,7 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return d.explain("begin", err)
 	}
-	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: now(), plans: plans}); err != nil {
+	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: d.now(), plans: plans}); err != nil {
 		return err
 	}
 	if !keep {
@@ -252,7 +263,7 @@ func (d *Driver) Read(ctx context.Context, use store.Use, fn func(store.Rows) er
 	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return d.explain("read", err)
 	}
-	return fn(&tx{ctx: ctx, driver: d, conn: conn, now: now()})
+	return fn(&tx{ctx: ctx, driver: d, conn: conn, now: d.now()})
 }
 
 // Explain returns the query plans of what fn does, and undoes it.
@@ -357,4 +368,4 @@ func (d *Driver) Close() error {
 }
 
 // now returns the time as it is stored.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+func (d *Driver) now() time.Time { return d.clock().UTC().Truncate(time.Microsecond) }

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// auditedRank is the pair of section 3 of the design: of a rollback or a catch-up the number of the deployment that it undoes
-// or completes, and the next place above it; of any other deployment its own number, and 0.
+// auditedRank decides what goes over what: the rank of docs/design/deployments.md, "Commands". It is a pair: of a rollback or
+// a catch-up the number of the deployment that it undoes or completes, and the next place above it; of any other deployment
+// its own number, and 0.
 type auditedRank struct{ number, above int64 }
 
 // owedRollback is a stage of a deployment that failed under rollback, in the append that is being read.
@@ -16,7 +17,7 @@ type owedRollback struct {
 	stage      string
 }
 
-// fence is what the host of a resource was told last, and by which deployment.
+// fence is what the host of a resource got last, and from which deployment.
 type fence struct{ deployment, value int64 }
 
 // isBelow: the deployment has a lower rank than the one with a number; 0 has none.
@@ -114,8 +115,8 @@ func (u *auditor) undoing(target string, only *audited) (undoing, string) {
 	}
 	for _, p := range places {
 		has := func(revision int64) bool { return slices.Contains(u.artifacts[revision], p.arch) }
-		switch { // artifacts with one label are equal
-		case p.last.revision == want.revision, p.arch != "" && (!has(want.revision) || has(p.last.revision)):
+		switch { // artifacts for amd64 are the same
+		case p.last.revision == want.revision, p.arch != "" && !has(want.revision), p.arch == "amd64" && has(p.last.revision):
 		default:
 			want.hosts = append(want.hosts, p.path)
 		}
@@ -287,134 +288,4 @@ func (u *auditor) yields(t *audited, n int) {
 			}
 		}
 	}
-}
-
-// catchUp judges a catch-up that a pass has made: of what it completes, and where.
-func (u *auditor) catchUp(t, completes *audited, isAutomatic bool) {
-	if !isAutomatic { // judgeCatchUp knows the target
-		return
-	}
-	group := groupOf(t.hosts[0])
-	_, g, _, _ := u.versions[u.law].d.Find(group)
-	if want, hosts := u.joined(group); g == nil || !g.CatchUp || want != completes || !slices.Equal(hosts, t.hosts) || t.revision != completes.revision {
-		u.breaks("4.12: a catch-up of #%d on %v, want %v", completes.number, t.hosts, hosts)
-	}
-}
-
-// completing returns what a catch-up of a target has to be, or why there can be none.
-func (u *auditor) completing(target string) (completes *audited, hosts []string, why string) {
-	for _, s := range u.versions[u.law].d.Stages {
-		for _, g := range s.Groups {
-			current := u.current(Path("shop", s.Name, g.Name))
-			var some []string
-			for _, host := range u.lacking(Path("shop", s.Name, g.Name), current) {
-				if isUnder(target, "", stepName{target: host}) {
-					some = append(some, host)
-				}
-			}
-			if len(some) == 0 {
-				continue
-			}
-			if completes != nil && completes != current {
-				return nil, nil, "the groups have different revisions"
-			}
-			completes, hosts = current, append(hosts, some...)
-		}
-	}
-	switch {
-	case completes == nil:
-		return nil, nil, "no host lacks anything"
-	case u.rejected[completes.revision]:
-		return nil, nil, "the revision is rejected"
-	}
-	slices.Sort(hosts)
-	return completes, hosts, ""
-}
-
-// judgeCatchUp judges the answer to a person who asks for a catch-up.
-func (u *auditor) judgeCatchUp(target string, rows []Entry, err error) {
-	completes, hosts, why := u.completing(target)
-	if (why == "") != (err == nil) {
-		u.breaks("4.12: a catch-up of %s is answered with %v, want %q", target, err, why)
-	}
-	if err != nil || u.broken != "" {
-		return
-	}
-	about := detail[createdDetail](rows[0])
-	if got := slices.Sorted(slices.Values(about.Hosts)); about.Completes != completes.number || rows[0].Revision != completes.revision || !slices.Equal(got, hosts) {
-		u.breaks("4.12: a catch-up of %s completes #%d on %v, want #%d on %v", target, about.Completes, got, completes.number, hosts)
-	}
-}
-
-// current returns the deployment of highest rank that finished a group; nil if none has.
-func (u *auditor) current(group string) *audited {
-	var current *audited
-	n, ok := u.numbers[stepName{group, GroupFinished}]
-	for i := range u.deployments {
-		if t := &u.deployments[i]; ok && t.facts.has(n) && (current == nil || u.isBelow(current, t.number)) {
-			current = t
-		}
-	}
-	return current
-}
-
-// lacking lists the hosts of a group without its current revision, but none that a newer deployment started, that the
-// current one or a catch-up still has to do, or that the revision has no artifact for.
-func (u *auditor) lacking(group string, current *audited) []string {
-	v := u.versions[u.law]
-	var list []string
-	for n, at := range v.at {
-		if current == nil || !v.all.has(n) || at.event != HostStarted || at.group != group {
-			continue
-		}
-		host := u.names[n].target
-		last := u.deployment(u.started[at.resource])
-		switch {
-		case last != nil && last.rank.number > current.rank.number:
-		case last != nil && last.revision == current.revision && last.facts.has(u.numbers[stepName{host, HostFinished}]):
-		case at.arch != "" && !slices.Contains(u.artifacts[current.revision], at.arch):
-		case u.isOnItsWay(current, at.resource):
-		default:
-			list = append(list, host)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// isOnItsWay: the deployment, or a catch-up, is active and has steps left on a resource.
-func (u *auditor) isOnItsWay(current *audited, r Resource) bool {
-	for i := range u.deployments {
-		t := &u.deployments[i]
-		if t.status != StatusActive || t != current && t.kind != KindCatchUp {
-			continue
-		}
-		v := u.of(t)
-		left := v.all.without(u.look(t).resolved).without(u.look(t).elided)
-		for n, at := range v.at {
-			if left.has(n) && at.host && at.resource == r {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// joined lists the hosts that joined a group after its current deployment had finished it, and that neither got a catch-up
-// nor were skipped in that deployment.
-func (u *auditor) joined(group string) (completes *audited, hosts []string) {
-	current := u.current(group)
-	if current == nil || u.rejected[current.revision] {
-		return nil, nil
-	}
-	for _, host := range u.lacking(group, current) {
-		had := slices.ContainsFunc(u.deployments, func(t audited) bool { // what a rollback has undone was there as well
-			return t.rank.number == current.rank.number && (t.kind == KindCatchUp && slices.Contains(t.hosts, host) || slices.Contains(t.ranIn, host))
-		})
-		skipped := slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return isUnder(x.target, x.event, stepName{host, HostStarted}) })
-		if !had && !skipped && !slices.Contains(current.rosters[group], host) {
-			hosts = append(hosts, host)
-		}
-	}
-	return current, hosts
 }
