@@ -184,6 +184,31 @@ func TestSimulateARollback(t *testing.T) {
 	}
 }
 
+// TestSimulateARollbackBeforeTheDeployment: a rollback that begins before the scenario's deployment is created is reported too.
+func TestSimulateARollbackBeforeTheDeployment(t *testing.T) {
+	t.Parallel()
+	d := greeter()
+	d.Stages[1].OnFailure = RollBack
+	w := newWorld(t, d)
+	w.create(1, 1)
+	w.workUntilDone()
+	w.create(2, 2)
+	w.decide()
+	w.done(StepKey{2, "greeter/build", BuildCompleted})
+	w.decide()
+	w.done(StepKey{2, "greeter/beta/all/oak", HostReplicated})
+	w.decide()
+	w.fold(Entry{Deployment: 2, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: HostDeployed})})
+	s := w.simulate(Scenario{Revision: 3, Label: "r3", Duration: took, After: time.Hour})
+	var got []string
+	for _, end := range s.Ends {
+		got = append(got, fmt.Sprint(end.Deployment, " ", end.Status))
+	}
+	if want := "2 failed; 3 finished; 4 finished"; strings.Join(got, "; ") != want || s.Deployment != 4 {
+		t.Errorf("deployment %d, ends %s, want %s", s.Deployment, strings.Join(got, "; "), want)
+	}
+}
+
 // TestSimulateSaysWhereItStops: a stage is held by a failure, so the next deployment goes no further than its build.
 func TestSimulateSaysWhereItStops(t *testing.T) {
 	t.Parallel()
