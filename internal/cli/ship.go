@@ -100,8 +100,10 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 		Warn:  func() { a.printProblems(p.warnings) },
 		Label: tree.Label, Commit: tree.Commit, Precedes: git.Open(p.dir).Precedes,
 		Pack: func(ctx context.Context, w io.Writer) error {
-			_, _, err := workspace.Pack(ctx, w, p.dir, tree.Files)
-			return err
+			if _, _, err := workspace.Pack(ctx, w, p.dir, tree.Files); err != nil {
+				return err
+			}
+			return p.unchanged(ctx, s.Home, tree.Label)
 		},
 		Idle: s.IsIdle, Ask: a.ask, Retry: a.offerRetry(s), Out: a.printer(), Now: time.Now,
 	}
