@@ -300,7 +300,8 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 			continue
 		}
 		found := stepAction{ActionState: state, lastError: state.Error}
-		if state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff) {
+		live := state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff)
+		if live || state.Thread.Status == action.TimedOut {
 			if found.lastError, err = s.lastError(ctx, state.ID); err != nil {
 				return nil, err
 			}
@@ -310,7 +311,8 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 	return newest, nil
 }
 
-// lastError returns the error of the newest event that has one.
+// lastError returns the error of the newest event that has one. A deadline names no cause, so the error of the attempt
+// before it follows, such as that the host cannot be reached.
 func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	events, err := s.ledger.Events(ctx, id)
 	if err != nil {
@@ -318,7 +320,11 @@ func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	}
 	text := ""
 	for _, event := range events {
-		if event.Error != "" {
+		switch {
+		case event.Error == "":
+		case event.Code == action.CodeDeadline && text != "":
+			text = event.Error + "; the last attempt: " + text
+		default:
 			text = event.Error
 		}
 	}
