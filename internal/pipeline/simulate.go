@@ -409,7 +409,8 @@ func (s *simulation) stops(number int64, now time.Time) (reason, who string) {
 }
 
 // markCritical marks the work that the end of the scenario's deployment depends on: what ended last, and before it each
-// time what ended when that began, the nearest in the graph first.
+// time what ended when that began, the nearest in the graph first. Work that takes no time cannot be shorter, so it is not
+// marked, and the path leads through it: each turn goes back in time, and all of them together read the schedule once.
 func (s *simulation) markCritical() {
 	last := -1
 	for i := range s.done {
@@ -419,11 +420,13 @@ func (s *simulation) markCritical() {
 	}
 	for last >= 0 {
 		step := &s.done[last]
-		step.Critical = true
+		step.Critical = step.End > step.Start
 		before, near := -1, -1
 		for i := last - 1; i >= 0 && s.done[i].End >= step.Start; i-- {
-			if n := nearness(s.done[i].StepKey, step.StepKey); s.done[i].Work && s.done[i].End == step.Start && n > near {
-				before, near = i, n
+			if d := &s.done[i]; d.Work && d.End == step.Start && d.End > d.Start {
+				if n := nearness(d.StepKey, step.StepKey); n > near {
+					before, near = i, n
+				}
 			}
 		}
 		last = before

@@ -79,6 +79,31 @@ func TestSimulateRunsOnVirtualTime(t *testing.T) {
 	}
 }
 
+// TestCriticalPathHasNothingThatTakesNoTime: such as the steps that were never measured, of which a first plan of 10,000
+// hosts has 30,000 at one moment; the path leads through them without reading all of them again for each.
+func TestCriticalPathHasNothingThatTakesNoTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, greeter())
+	s := w.simulate(Scenario{Revision: 1, Duration: func(k StepKey) time.Duration {
+		if k.Event == HostDeployed {
+			return 0
+		}
+		return took(k)
+	}})
+	critical := 0
+	for _, step := range s.Steps {
+		if step.Critical && step.End == step.Start {
+			t.Errorf("%s %s takes no time and is critical", step.Target, step.Event)
+		}
+		if step.Critical {
+			critical++
+		}
+	}
+	if critical == 0 {
+		t.Error("nothing is critical")
+	}
+}
+
 // TestSimulateMeetsWindowsAndApprovals: a plan waits for the opening of a window, and takes approvals as given.
 func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	t.Parallel()
