@@ -118,6 +118,15 @@ func (p Place) storedElsewhere(h Home) bool {
 	return err != nil || cfg.Ledger.URL != ""
 }
 
+// KindOf returns which processes can do the work of a folder's log. It opens and makes nothing.
+func (p Place) KindOf(dir string) (Kind, error) {
+	s, err := p.locate(dir)
+	if err != nil {
+		return 0, err
+	}
+	return s.Kind, nil
+}
+
 // locate finds the log of a folder, and opens nothing.
 func (p Place) locate(dir string) (*Session, error) {
 	h := p.HomeOf(dir)

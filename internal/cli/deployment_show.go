@@ -14,11 +14,12 @@ import (
 
 func deploymentShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show DEPLOYMENT",
+		Use:   "show [DEPLOYMENT]",
 		Short: "Show a deployment: its stages, hosts and steps; what failed, why, and what to do",
-		Example: examples("waybill deployment show greeter#7", "waybill deployment show greeter   # its newest",
+		Long:  "Without a name: the newest deployment of this folder's pipeline.",
+		Example: examples("waybill deployment show", "waybill deployment show greeter#7", "waybill deployment show greeter   # its newest",
 			"waybill deployment show greeter#7 -o json | jq .failures"),
-		Args:              arguments(1, 1, "DEPLOYMENT"),
+		Args:              arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: completeDeployments(a),
 		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
 			return runShowDeployment(ctx, showDeploymentOptions{Deployments: s, Ref: ref, Idle: s.IsIdle, Out: a.printer(), Now: time.Now})

@@ -13,12 +13,12 @@ import (
 
 func deploymentWatchCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "watch DEPLOYMENT",
+		Use:   "watch [DEPLOYMENT]",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
 		Long: `Shows the progress of a deployment, as ship does, and does no work itself.
-Ctrl-C stops the watching only.`,
-		Example:           examples("waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
-		Args:              arguments(1, 1, "DEPLOYMENT"),
+Ctrl-C stops the watching only. Without a name: the newest deployment of this folder's pipeline.`,
+		Example:           examples("waybill deployment watch", "waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
+		Args:              arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: completeDeployments(a),
 		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
 			return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: a.offerRetry(s), Out: a.printer()})

@@ -13,14 +13,15 @@ import (
 
 func deploymentWhyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "why DEPLOYMENT [TARGET]",
+		Use:   "why [DEPLOYMENT [TARGET]]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
 		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
 wait for the same are counted, not listed; -o json lists each. Steps are named by their events, as in waybill log:
 host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
-test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.`,
-		Example:           examples("waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
-		Args:              arguments(1, 2, "DEPLOYMENT", "TARGET"),
+test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.
+Without a name: the newest deployment of this folder's pipeline.`,
+		Example:           examples("waybill deployment why", "waybill deployment why greeter#7", "waybill deployment why greeter#7 prod/east"),
+		Args:              arguments(0, 2, "DEPLOYMENT", "TARGET"),
 		ValidArgsFunction: completeDeployments(a),
 		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error {
 			_, err := runWhy(ctx, whyOptions{Deployments: s, Ref: ref, Target: optional(rest, 0), Idle: s.IsIdle, Out: a.printer()})

@@ -47,11 +47,13 @@ func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Proble
 }
 
 // checkHostKeys refuses a project with ssh hosts whose keys are not known, if this machine is the one that reaches them.
-func (a *app) checkHostKeys(p project, s *assembly.Session) error {
-	if s.Kind != assembly.Embedded {
-		return nil
+// It opens no log and makes no home, so that a refused command leaves nothing behind.
+func (a *app) checkHostKeys(p project) error {
+	kind, err := a.KindOf(p.dir)
+	if err != nil || kind != assembly.Embedded {
+		return err
 	}
-	problems, err := a.unknownHosts(p, s.Home)
+	problems, err := a.unknownHosts(p, a.HomeOf(p.dir))
 	if err != nil {
 		return err
 	}

@@ -31,15 +31,20 @@ func resolve(ctx context.Context, log deploymentLister, text string) (server.Ref
 	return show.RefOf(newest[0]), nil
 }
 
-// withDeployment opens the log and finds the deployment that the first argument names.
+// withDeployment opens the log and finds the deployment that the first argument names; without one, the newest of this
+// folder's pipeline.
 func withDeployment(a *app, do func(ctx context.Context, s *assembly.Session, ref server.Ref, rest []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, arguments []string) error {
 		return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-			ref, err := resolve(ctx, s, arguments[0])
+			name, err := a.pipelineName(arguments)
 			if err != nil {
 				return err
 			}
-			return do(ctx, s, ref, arguments[1:])
+			ref, err := resolve(ctx, s, name)
+			if err != nil {
+				return err
+			}
+			return do(ctx, s, ref, arguments[min(1, len(arguments)):])
 		})
 	}
 }

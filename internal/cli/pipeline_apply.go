@@ -24,10 +24,10 @@ or lose work it asks, and without a terminal stops with status 4 unless --yes sa
 			if err != nil {
 				return err
 			}
+			if err := a.checkHostKeys(p); err != nil {
+				return err
+			}
 			return a.inSession(c, p.dir, assembly.Create, func(ctx context.Context, s *assembly.Session) error {
-				if err := a.checkHostKeys(p, s); err != nil {
-					return err
-				}
 				return runApply(ctx, applyOptions{Edits: s, Proposal: p.proposal(a.User()), Warn: func() { a.printProblems(p.warnings) }, Yes: yes, Ask: a.ask, Out: a.printer()})
 			})
 		},

@@ -114,6 +114,19 @@ func (p project) tree(ctx context.Context, h assembly.Home) (git.Tree, error) {
 	return git.Open(p.dir, exclude...).Tree(ctx)
 }
 
+// unchanged returns an error if the folder's content is not that of a label anymore, as when a file was saved while ship
+// waited for an answer: what is stored under a label must be what the label names.
+func (p project) unchanged(ctx context.Context, h assembly.Home, label string) error {
+	now, err := p.tree(ctx, h)
+	if err != nil {
+		return err
+	}
+	if now.Label != label {
+		return fault.New(fault.Conflict, "the folder has changed meanwhile and is %s now", now.Label).WithHint("waybill ship again")
+	}
+	return nil
+}
+
 // secretFiles returns the files of the project's folder from which services get secrets, behind links too: sorted slash paths.
 func (p project) secretFiles() []string {
 	dir, err := filepath.EvalSymlinks(p.dir)

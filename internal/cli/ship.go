@@ -80,28 +80,30 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err := a.checkBuilds(ctx, p); err != nil {
 		return err
 	}
+	if err := a.checkHostKeys(p); err != nil {
+		return err
+	}
+	tree, err := p.tree(ctx, a.HomeOf(p.dir))
+	if err != nil {
+		return err
+	}
 	s, err := a.Open(ctx, p.dir, assembly.Create)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := a.checkHostKeys(p, s); err != nil {
-		return err
-	}
 	a.warnPrivateBlobs(s.PrivateBlobs())
 	a.printProblems(a.secretWarnings(ctx, p))
-	tree, err := p.tree(ctx, s.Home)
-	if err != nil {
-		return err
-	}
 	o := shipOptions{
 		Revisions: s, Deployments: s, Pipelines: s, Edits: s, Entries: s,
 		Flags: flags, Pipeline: p.definition.Pipeline, Proposal: p.proposal(a.User()), By: a.User(),
 		Warn:  func() { a.printProblems(p.warnings) },
 		Label: tree.Label, Commit: tree.Commit, Precedes: git.Open(p.dir).Precedes,
 		Pack: func(ctx context.Context, w io.Writer) error {
-			_, _, err := workspace.Pack(ctx, w, p.dir, tree.Files)
-			return err
+			if _, _, err := workspace.Pack(ctx, w, p.dir, tree.Files); err != nil {
+				return err
+			}
+			return p.unchanged(ctx, s.Home, tree.Label)
 		},
 		Idle: s.IsIdle, Ask: a.ask, Retry: a.offerRetry(s), Out: a.printer(), Now: time.Now,
 	}

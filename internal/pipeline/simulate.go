@@ -38,7 +38,7 @@ func (f Failing) fails(k StepKey) bool {
 type Schedule struct {
 	Deployment int64         // the one that it created
 	Steps      []PlanStep    // of all deployments, in the order of their ends
-	Ends       []ExpectedEnd // of the deployments that were active or created, oldest first
+	Ends       []ExpectedEnd // of the deployments that were active or are created, oldest first
 }
 
 // PlanStep is a step that would be done, or what would follow from a failure, in virtual time.
@@ -78,6 +78,9 @@ func (e *Engine) Simulate(x Scenario) (Schedule, error) {
 		return Schedule{}, fmt.Errorf("simulate pipeline %s: no definition is in force", e.pipeline)
 	}
 	s := &simulation{Scenario: x, engine: e, waited: map[StepKey]string{}, ended: map[int64]time.Duration{}}
+	if n := len(e.order); n > 0 {
+		s.newest = e.order[n-1].number
+	}
 	for _, t := range e.active {
 		s.before = append(s.before, t.number)
 		if err := s.approve(t); err != nil {
@@ -93,6 +96,7 @@ type simulation struct {
 	Scenario
 	engine *Engine
 	before []int64                 // deployments that were active
+	newest int64                   // number of the newest deployment at the start
 	made   int64                   // the deployment of the scenario; 0 before it was created
 	waited map[StepKey]string      // steps that waited for a window or a freeze, with the reason
 	ended  map[int64]time.Duration // when deployments ended
@@ -376,8 +380,8 @@ func (s *simulation) schedule() Schedule {
 		was[number] = true
 	}
 	for _, t := range s.engine.order {
-		if !was[t.number] && t.number < s.made {
-			continue
+		if !was[t.number] && t.number <= s.newest {
+			continue // it had ended before; a rollback or catch-up that begins before the scenario's deployment is newer
 		}
 		end := ExpectedEnd{Deployment: t.number, Label: t.label, Status: t.status, At: s.ended[t.number], Reason: t.reason}
 		if t.status == StatusActive {
@@ -405,7 +409,8 @@ func (s *simulation) stops(number int64, now time.Time) (reason, who string) {
 }
 
 // markCritical marks the work that the end of the scenario's deployment depends on: what ended last, and before it each
-// time what ended when that began, the nearest in the graph first.
+// time what ended when that began, the nearest in the graph first. Work that takes no time cannot be shorter, so it is not
+// marked, and the path leads through it: each turn goes back in time, and all of them together read the schedule once.
 func (s *simulation) markCritical() {
 	last := -1
 	for i := range s.done {
@@ -415,11 +420,13 @@ func (s *simulation) markCritical() {
 	}
 	for last >= 0 {
 		step := &s.done[last]
-		step.Critical = true
+		step.Critical = step.End > step.Start
 		before, near := -1, -1
 		for i := last - 1; i >= 0 && s.done[i].End >= step.Start; i-- {
-			if n := nearness(s.done[i].StepKey, step.StepKey); s.done[i].Work && s.done[i].End == step.Start && n > near {
-				before, near = i, n
+			if d := &s.done[i]; d.Work && d.End == step.Start && d.End > d.Start {
+				if n := nearness(d.StepKey, step.StepKey); n > near {
+					before, near = i, n
+				}
 			}
 		}
 		last = before

@@ -79,6 +79,31 @@ func TestSimulateRunsOnVirtualTime(t *testing.T) {
 	}
 }
 
+// TestCriticalPathHasNothingThatTakesNoTime: such as the steps that were never measured, of which a first plan of 10,000
+// hosts has 30,000 at one moment; the path leads through them without reading all of them again for each.
+func TestCriticalPathHasNothingThatTakesNoTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, greeter())
+	s := w.simulate(Scenario{Revision: 1, Duration: func(k StepKey) time.Duration {
+		if k.Event == HostDeployed {
+			return 0
+		}
+		return took(k)
+	}})
+	critical := 0
+	for _, step := range s.Steps {
+		if step.Critical && step.End == step.Start {
+			t.Errorf("%s %s takes no time and is critical", step.Target, step.Event)
+		}
+		if step.Critical {
+			critical++
+		}
+	}
+	if critical == 0 {
+		t.Error("nothing is critical")
+	}
+}
+
 // TestSimulateMeetsWindowsAndApprovals: a plan waits for the opening of a window, and takes approvals as given.
 func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	t.Parallel()
@@ -181,6 +206,31 @@ func TestSimulateARollback(t *testing.T) {
 	}
 	if i := slices.IndexFunc(s.Steps, func(p PlanStep) bool { return p.Event == RevisionRejected }); i < 0 || s.Steps[i].Deployment != 2 {
 		t.Errorf("the rejection does not name deployment 2, whose revision it is: %+v", s.Steps)
+	}
+}
+
+// TestSimulateARollbackBeforeTheDeployment: a rollback that begins before the scenario's deployment is created is reported too.
+func TestSimulateARollbackBeforeTheDeployment(t *testing.T) {
+	t.Parallel()
+	d := greeter()
+	d.Stages[1].OnFailure = RollBack
+	w := newWorld(t, d)
+	w.create(1, 1)
+	w.workUntilDone()
+	w.create(2, 2)
+	w.decide()
+	w.done(StepKey{2, "greeter/build", BuildCompleted})
+	w.decide()
+	w.done(StepKey{2, "greeter/beta/all/oak", HostReplicated})
+	w.decide()
+	w.fold(Entry{Deployment: 2, Target: "greeter/beta/all/oak", Event: StepFailed, Class: Note, Detail: raw(StepDetail{Event: HostDeployed})})
+	s := w.simulate(Scenario{Revision: 3, Label: "r3", Duration: took, After: time.Hour})
+	var got []string
+	for _, end := range s.Ends {
+		got = append(got, fmt.Sprint(end.Deployment, " ", end.Status))
+	}
+	if want := "2 failed; 3 finished; 4 finished"; strings.Join(got, "; ") != want || s.Deployment != 4 {
+		t.Errorf("deployment %d, ends %s, want %s", s.Deployment, strings.Join(got, "; "), want)
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -229,15 +230,27 @@ func (s *Service) explain(ctx context.Context, f *fold, number int64, now time.T
 }
 
 // Why returns the open steps of a deployment, each with its reason. A target selects those at it and below it.
+// The error is fault.NotFound for a target that the deployment does not have.
 func (s *Service) Why(ctx context.Context, ref Ref, target string) ([]pipeline.StepState, error) {
 	steps, err := s.Steps(ctx, ref)
-	open := []pipeline.StepState{}
+	if err != nil {
+		return nil, err
+	}
+	target = strings.TrimSuffix(target, "/")
+	open, found := []pipeline.StepState{}, target == ""
 	for _, step := range steps {
-		if step.State != pipeline.StateComplete && (target == "" || isWithin(step.Target, fullTarget(ref.Pipeline, target))) {
+		if target != "" && !isWithin(step.Target, fullTarget(ref.Pipeline, target)) {
+			continue
+		}
+		found = true
+		if step.State != pipeline.StateComplete {
 			open = append(open, step)
 		}
 	}
-	return open, err
+	if !found {
+		return nil, fault.New(fault.NotFound, "%s has no target %q", ref, target).WithHint("waybill deployment show %s lists what is there", ref)
+	}
+	return open, nil
 }
 
 // readDeployment returns a deployment by its number, with hints if the pipeline or the deployment is not found.
@@ -287,7 +300,8 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 			continue
 		}
 		found := stepAction{ActionState: state, lastError: state.Error}
-		if state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff) {
+		live := state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff)
+		if live || state.Thread.Status == action.TimedOut {
 			if found.lastError, err = s.lastError(ctx, state.ID); err != nil {
 				return nil, err
 			}
@@ -297,7 +311,8 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 	return newest, nil
 }
 
-// lastError returns the error of the newest event that has one.
+// lastError returns the error of the newest event that has one. A deadline names no cause, so the error of the attempt
+// before it follows, such as that the host cannot be reached.
 func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	events, err := s.ledger.Events(ctx, id)
 	if err != nil {
@@ -305,7 +320,11 @@ func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	}
 	text := ""
 	for _, event := range events {
-		if event.Error != "" {
+		switch {
+		case event.Error == "":
+		case event.Code == action.CodeDeadline && text != "":
+			text = event.Error + "; the last attempt: " + text
+		default:
 			text = event.Error
 		}
 	}

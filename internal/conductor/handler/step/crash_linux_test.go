@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -212,6 +213,39 @@ func TestHostWithoutPermissionIsFatal(t *testing.T) {
 	}
 	w.revise(1, forever)
 	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "Permission denied", "let the user that runs Waybill there write to "+w.dir)
+}
+
+func TestFolderOfAnotherUserIsRefused(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		w.revise(2, forever)
+		if os.Getuid() != 0 {
+			return // only root can give a folder away
+		}
+		give := func(user int) {
+			t.Helper()
+			if err := os.Chown(w.dir, user, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		give(12345)
+		const refused = "greeter belongs to another user"
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, refused, "if you trust what is in it")
+		if err := os.Remove((&program{folder: w.dir}).path()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, refused)
+		for sudo, want := range map[string]int{"12345": 0, "12346": exitForeign, "": exitForeign} {
+			c := exec.CommandContext(t.Context(), "sh", "-c", ownLine+`own "$1"`, "sh", w.dir)
+			c.Env = append(os.Environ(), "SUDO_UID="+sudo)
+			if out, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != want {
+				t.Errorf("for root of the user %q by sudo: exit status %d, want %d\n%s", sudo, c.ProcessState.ExitCode(), want, out)
+			}
+		}
+		give(0)
+		w.ship(2)
+	})
 }
 
 // forbid makes a folder in which its own user may not write until the test ends.

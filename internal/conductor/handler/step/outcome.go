@@ -98,6 +98,9 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 			WithHint("a release in use is never replaced: restore its files in %s, or ship another revision", p.folder))
 	case exitDisk:
 		return fault.Permanent(fault.New(fault.Unavailable, "host %s: %s", p.name, reason).WithHint("%s", p.remedy(reason)))
+	case exitForeign:
+		return fault.Permanent(fault.New(fault.Refused, "host %s: %s", p.name, reason).
+			WithHint("if you trust what is in it, give it to this account: chown -R USER %s", p.folder))
 	case exitUsage:
 		return fault.Permanent(fault.New(fault.Internal, "host %s: %s", p.name, reason))
 	case exitBusy:

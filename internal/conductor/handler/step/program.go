@@ -39,16 +39,28 @@ const (
 	exitStuck    = 74  // the old service does not end
 	exitBusy     = 75  // another call still runs
 	exitDamaged  = 76  // content did not arrive as it was sent
+	exitForeign  = 77  // the folder belongs to another user
 	exitNotFound = 127 // the host lacks sh, or sudo
 	exitSignal   = 128 // and above: ended by a signal
 )
+
+// ownLine defines a function that ends the shell if a folder belongs to another user, who could have this one run
+// commands, or read files by links. Whoever became root by sudo is trusted. Where the shell knows no -O, find answers;
+// a host that lacks find is refused for that later.
+const ownLine = `own() {
+	[ ! -e "$1" ] || [ -O "$1" ] 2>/dev/null || ! command -v find >/dev/null || {
+		user=$(id -u) behind=0 && { [ "$user" != 0 ] || behind=${SUDO_UID:-0}; }
+		[ -n "$(find "$1/." -prune \( -user "$user" -o -user 0 -o -user "$behind" \) -print)" ]
+	} || { echo "$1 belongs to another user, who could have this account run commands" >&2; exit 77; }
+}
+`
 
 // Shell lines that call the host program, and send it. $0 is a name for messages. The program is
 // called only if it has the digest that its name ends in: a power loss may leave an empty file, and
 // sh ends an empty file with success. What is sent puts itself in place, durably.
 const (
-	callLine = `{ sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
-	sendLine = `umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
+	callLine = ownLine + `own "$2"; { sum=$(sha256sum <"$1" || shasum -a 256 <"$1"); } 2>/dev/null; [ "${sum%% *}" = "${1##*-}" ] || exit 69; exec sh "$@"`
+	sendLine = ownLine + `own "$1"; umask 022 && mkdir -p "$1/.waybill" && chmod 700 "$1/.waybill" && cat >"$2.$$" && [ "$(wc -c <"$2.$$")" -eq "$3" ] && exec sh "$2.$$" "$1" install "name=$2"`
 )
 
 // maxOutput is the number of bytes of a host's answer that are kept; the rest is dropped, and the
@@ -128,7 +140,7 @@ func (p *program) run(ctx context.Context, stdin func() io.Reader, argv []string
 func (p *program) send(ctx context.Context) error {
 	argv := []string{"sh", "-c", sendLine, "waybill", p.folder, p.path(), strconv.Itoa(len(hostProgram))}
 	answer, exit, reason, err := p.run(ctx, func() io.Reader { return strings.NewReader(hostProgram) }, argv)
-	if exit > 0 && exit < exitSignal { // of a tool of the host
+	if exit > 0 && exit < exitSignal && exit != exitForeign { // of a tool of the host
 		exit = exitDisk
 	}
 	if err := p.check(ctx, "install", answer, exit, reason, err); err != nil {
