@@ -101,7 +101,7 @@ func questionsTo(l *ledger.Ledger, last int64) []question {
 			return answered(len(found), err)
 		}},
 		{"what runs where, 100 hosts", 0, func(ctx context.Context) error {
-			found, err := l.Resources(ctx, "fleet")
+			found, err := l.Resources(ctx, journal.ResourceQuery{Pipeline: "fleet"})
 			return answered(len(found), err)
 		}},
 		{"runs that ended, for metrics", 0, func(ctx context.Context) error {

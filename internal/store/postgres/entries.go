@@ -211,15 +211,20 @@ func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error 
 	return nil
 }
 
-// Resources lists what runs where, by pipeline; "" lists all.
-func (t *tx) Resources(name string) ([]journal.Resource, error) {
+// Resources lists what runs where, in the order of addresses and services.
+func (t *tx) Resources(q journal.ResourceQuery) ([]journal.Resource, error) {
 	var f filter
-	f.when(name != "", "h.name = ?", name)
+	f.when(q.Pipeline != "", "h.name = ?", q.Pipeline)
+	f.when(q.Address != "", "r.address = ?", q.Address)
+	if q.After != (pipeline.Resource{}) {
+		f.and("(r.address, r.service) > ("+f.argument(q.After.Address)+", ?)", q.After.Service)
+	}
+	limited := f.limit(q.Limit)
 	return query(t, func(row pgx.Row) (r journal.Resource, err error) {
 		err = row.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, timeOf{&r.At})
 		return r, err
 	}, `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
-		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service", f.arguments...)
+		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service"+limited, f.arguments...)
 }
 
 // InsertIntroduction stores a step that an edit added to a stage.
@@ -238,16 +243,16 @@ func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 		WHERE h.name = $1 ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
-// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
-func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
+// Standings reads the roll-ups of targets. Each is one search by its key.
+func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error) {
 	var f filter
-	f.and("h.name = ?", name)
-	f.when(target != "", "t.path = ?", target)
+	f.pipeline("t", name)
+	f.and("t.path = ANY (?::text[])", targets)
 	return query(t, func(row pgx.Row) (s journal.Standing, err error) {
 		err = row.Scan(&s.Target, &s.Current, &s.Revision, &s.Highest, timeOf{&s.At}, &s.Failed, timeOf{&s.FailedAt})
 		return s, err
 	}, `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
-		FROM target t JOIN pipeline_head h ON h.id = t.pipeline_id`+f.where()+" ORDER BY t.path", f.arguments...)
+		FROM target t`+f.where(), f.arguments...)
 }
 
 // History reads what happened at a target in the newest deployments that started there below a

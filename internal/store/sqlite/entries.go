@@ -221,18 +221,25 @@ func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error 
 			finished = CASE WHEN pipeline_id = excluded.pipeline_id AND excluded.finished = 0 THEN finished ELSE excluded.finished END`, values)
 }
 
-// Resources lists what runs where, by pipeline; "" lists all.
-func (t *tx) Resources(name string) ([]journal.Resource, error) {
+// Resources lists what runs where, in the order of addresses and services.
+func (t *tx) Resources(q journal.ResourceQuery) ([]journal.Resource, error) {
 	scan := func(s scanner) (r journal.Resource, err error) {
 		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
 		return r, err
 	}
-	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
-		FROM pipeline_head h CROSS JOIN resource r ON r.pipeline_id = h.id`
-	if name == "" {
-		return rows(t, scan, query+` ORDER BY r.address, r.service`)
+	from := `resource r CROSS JOIN pipeline_head h` // in the order of the primary key, so that LIMIT ends the walk
+	if q.Pipeline != "" {
+		from = `pipeline_head h CROSS JOIN resource r`
 	}
-	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, name)
+	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM ` + from + ` ON r.pipeline_id = h.id WHERE (r.address, r.service) > (?3, ?4)`
+	if q.Pipeline != "" {
+		query += ` AND h.name = ?1`
+	}
+	if q.Address != "" {
+		query += ` AND r.address = ?2`
+	}
+	return rows(t, scan, query+` ORDER BY r.address, r.service LIMIT ?5`, q.Pipeline, q.Address, q.After.Address, q.After.Service, limit(q.Limit))
 }
 
 // InsertIntroduction stores a step that an edit added to a stage.
@@ -253,18 +260,19 @@ func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
-// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
-func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
+// Standings reads the roll-ups of targets. Each is one search by its key.
+func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error) {
 	scan := func(s scanner) (st journal.Standing, err error) {
 		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
 		return st, err
 	}
-	query := `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
-		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.name = ?1`
-	if target != "" {
-		return rows(t, scan, query+` AND t.path = ?2`, name, target)
+	paths, err := list(targets)
+	if err != nil {
+		return nil, err
 	}
-	return rows(t, scan, query+` ORDER BY t.path`, name)
+	return rows(t, scan, `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
+		FROM pipeline_head h CROSS JOIN json_each(?2) p CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = p.value
+		WHERE h.name = ?1`, name, paths)
 }
 
 // startEvents is the condition of the partial index entry_start, word for word. SQLite uses a
