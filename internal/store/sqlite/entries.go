@@ -60,27 +60,43 @@ func (t *tx) targets(pipelineID int64, entries []pipeline.Entry) (map[string]int
 	for _, e := range entries {
 		ids[e.Target] = 0
 	}
-	paths, err := list(slices.Collect(maps.Keys(ids)))
-	if err != nil {
+	if err := t.findTargets(pipelineID, ids); err != nil {
 		return nil, err
 	}
-	_, err = t.exec(`INSERT INTO target (pipeline_id, path) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING`, pipelineID, paths)
-	if err != nil {
+	var missing [][]any // in the order of their first entries: what is near in time is near in the indexes by id
+	for _, e := range entries {
+		if ids[e.Target] == 0 {
+			ids[e.Target] = -1
+			missing = append(missing, []any{pipelineID, e.Target})
+		}
+	}
+	if len(missing) == 0 {
+		return ids, nil
+	}
+	if err := t.insert(table{name: "target", columns: []string{"pipeline_id", "path"}}, missing); err != nil {
 		return nil, err
 	}
+	return ids, t.findTargets(pipelineID, ids)
+}
+
+// findTargets fills in the ids of targets that exist, by path.
+func (t *tx) findTargets(pipelineID int64, ids map[string]int64) error {
 	type target struct {
 		id   int64
 		path string
 	}
-	scan := func(s scanner) (one target, err error) {
+	paths, err := list(slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return err
+	}
+	found, err := rows(t, func(s scanner) (one target, err error) {
 		err = s.Scan(&one.id, &one.path)
 		return one, err
-	}
-	found, err := rows(t, scan, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipelineID, paths)
+	}, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipelineID, paths)
 	for _, f := range found {
 		ids[f.path] = f.id
 	}
-	return ids, err
+	return err
 }
 
 // Entries reads the log of a pipeline in the order of seq. Each kind of query has its own

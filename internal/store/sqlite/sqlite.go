@@ -55,6 +55,7 @@ type Driver struct {
 	read    *sql.DB
 	browse  *sql.DB
 	writer  chan *sql.Conn // holds the one connection that writes while no transaction uses it
+	kept    kept           // of that connection
 	opened  bool           // whether that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
@@ -67,7 +68,7 @@ type Driver struct {
 // exist. The error is fault.Corrupt for a damaged file and for one that a newer Waybill wrote, and
 // fault.Unavailable for what the system refuses.
 func Open(ctx context.Context, path string) (*Driver, error) {
-	d := &Driver{path: path, writer: make(chan *sql.Conn, 1)}
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: kept{}}
 	if err := d.open(ctx); err != nil {
 		err = d.explain("open the database", err)
 		_ = d.Close() // closes what was opened so far; the first error is returned
@@ -224,7 +225,7 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return d.explain("begin", err)
 	}
-	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: now(), plans: plans}); err != nil {
+	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, kept: d.kept, now: now(), plans: plans}); err != nil {
 		return err
 	}
 	if !keep {
