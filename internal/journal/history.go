@@ -131,19 +131,6 @@ func errorOf(e pipeline.Entry) string {
 	return detail.Error
 }
 
-// Standing returns what the log says in short of a target. It is empty, with the target's name, if
-// nothing has finished or failed there.
-func (j *Journal) Standing(ctx context.Context, name, target string) (s Standing, err error) {
-	err = j.read(ctx, "read what is at "+target, func(tx *txn) error {
-		some, err := tx.Standings(name, []string{target})
-		if s = (Standing{Target: target}); len(some) > 0 {
-			s = some[0]
-		}
-		return err
-	})
-	return s, err
-}
-
 // Standings returns what the log says in short of each target, by target. One that nothing has happened
 // to is left out.
 func (j *Journal) Standings(ctx context.Context, name string, targets []string) (found map[string]Standing, err error) {
