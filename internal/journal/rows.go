@@ -64,7 +64,7 @@ type Rows interface {
 	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
 	// EndedRuns reads the runs that ended at a time or later, by their ends, of one stage or of all when stage is "".
 	EndedRuns(pipeline, stage string, since time.Time) ([]EndedRun, error)
-	// PutResources writes what runs where; the last one wins. A Finished of 0 leaves that of the same pipeline as it is.
+	// PutResources writes what runs where, each resource once. A Finished of 0 leaves that of the same pipeline as it is.
 	PutResources(pipeline int64, resources []Resource) error
 	Resources(q ResourceQuery) ([]Resource, error)
 	// InsertIntroduction stores the introduction of an event to a stage by a version, once.

@@ -194,21 +194,26 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 		f.where()+` ORDER BY s.ended_at, s.deployment, s.stage`, f.arguments...)
 }
 
-// PutResources writes what runs where. The last call wins: under the lock of the head entries come in
-// their order, and no deployment starts a resource that one of a higher rank has started.
+// PutResources writes what runs where. Under the lock of the head entries come in their order, and no
+// deployment starts a resource that one of a higher rank has started. Rows are taken in the order of
+// their key, since two pipelines may write the same one after the other.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
-	for _, r := range resources {
-		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-			ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
-				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
-				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id AND excluded.finished = 0 THEN resource.finished ELSE excluded.finished END`,
-			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+		SELECT r.address, r.service, $1, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::timestamptz[])
+			AS r (address, service, target, deployment, revision, finished, at)
+		ORDER BY r.address COLLATE "C", r.service COLLATE "C"
+		ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
+			deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
+			finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id AND excluded.finished = 0 THEN resource.finished ELSE excluded.finished END`,
+		pipelineID,
+		column(resources, func(r journal.Resource) string { return r.Address }),
+		column(resources, func(r journal.Resource) string { return r.Service }),
+		column(resources, func(r journal.Resource) string { return r.Target }),
+		column(resources, func(r journal.Resource) int64 { return r.Deployment }),
+		column(resources, func(r journal.Resource) int64 { return r.Revision }),
+		column(resources, func(r journal.Resource) int64 { return r.Finished }),
+		column(resources, func(r journal.Resource) pgtype.Timestamptz { return stamp(r.At) }))
 }
 
 // Resources lists what runs where, in the order of addresses and services.

@@ -223,18 +223,30 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 	return rows(t, scan, query+` ORDER BY s.ended_at, s.deployment, s.stage`, name, stage, since.UnixMicro())
 }
 
-// PutResources writes what runs where. The last call wins: under the lock of the head entries come in
-// their order, and no deployment starts a resource that one of a higher rank has started.
+// PutResources writes what runs where. Under the lock of the head entries come in their order, and no
+// deployment starts a resource that one of a higher rank has started. A row that the pipeline has
+// already is changed without its pipeline, which would move its entry in an index.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
-	values := make([][]any, len(resources))
-	for i, r := range resources {
-		values[i] = []any{r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At)}
+	for _, r := range resources {
+		n, err := t.exec(`UPDATE resource SET target = ?, deployment = ?, revision = ?, at = ?, finished = iif(?, ?, finished)
+			WHERE address = ? AND service = ? AND pipeline_id = ?`,
+			r.Target, r.Deployment, r.Revision, micros(r.At), r.Finished != 0, r.Finished, r.Address, r.Service, pipelineID)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			continue
+		}
+		_, err = t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
+				revision = excluded.revision, at = excluded.at, finished = excluded.finished`,
+			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
+		if err != nil {
+			return err
+		}
 	}
-	return t.each(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
-			revision = excluded.revision, at = excluded.at,
-			finished = CASE WHEN pipeline_id = excluded.pipeline_id AND excluded.finished = 0 THEN finished ELSE excluded.finished END`, values)
+	return nil
 }
 
 // Resources lists what runs where, in the order of addresses and services.
