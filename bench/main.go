@@ -47,6 +47,7 @@ type Options struct {
 	Readers      int           // readers: clients that read at a time
 	Ended        int           // readers: actions that have ended before
 	Entries      int           // ask: entries of the log
+	Whole        bool          // append: whole deployments only
 	Steps        int           // ssh: of each host
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
@@ -67,7 +68,7 @@ type bench struct {
 func benches() map[string]bench {
 	return map[string]bench{
 		"ask":            {"ms of each question to a log of many entries", askFlags, ask},
-		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", counted(0), appendEntries},
+		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", appendFlags, appendEntries},
 		"caboose-faults": {"what a caboose gets wrong whose archive and whose cluster fail again and again", cabooseFaultsFlags, cabooseFaults},
 		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":          {"actions/s through a conductor whose handler does nothing", drainFlags, drain},

@@ -55,6 +55,8 @@ type Operations interface {
 
 	History(ctx context.Context, q journal.HistoryQuery) ([]journal.Passage, error)
 	Target(ctx context.Context, pipeline, target string) (server.TargetView, error)
+	Targets(ctx context.Context, q server.TargetQuery) ([]server.TargetView, error)
+	Resources(ctx context.Context, q journal.ResourceQuery) ([]journal.Resource, error)
 	Metrics(ctx context.Context, q server.MetricsQuery) ([]server.StageMetrics, error)
 	Difference(ctx context.Context, pipeline, from, to string) (server.DifferenceView, error)
 

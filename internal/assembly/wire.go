@@ -43,10 +43,13 @@ type RoleOptions struct {
 	Drain    time.Duration // how long running attempts may continue at shutdown; 0: they are handed back at once
 	Log      *slog.Logger  // nil: nothing is logged
 	Registry *prometheus.Registry
-	Listen   string               // of the API; "": the configuration's
-	ledger   *obs.Ledger          // its metrics
-	Tracing  trace.TracerProvider // where spans go; nil: nowhere
-	Reload   <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
+	// MetricsPerPipeline gives metrics that count what pipelines have the label pipeline.
+	MetricsPerPipeline bool
+
+	Listen  string               // of the API; "": the configuration's
+	ledger  *obs.Ledger          // its metrics
+	Tracing trace.TracerProvider // where spans go; nil: nowhere
+	Reload  <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
 }
 
 // registerer returns where metrics are registered; nil without a registry.
@@ -113,7 +116,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case RoleDeployer:
-			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Log: o.Log, Metrics: obs.NewDeployer(o.registerer())})
+			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())

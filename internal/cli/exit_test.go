@@ -54,7 +54,7 @@ var exitStatuses = map[string]exits{
 	"pipeline show": reads.with("greeter"), "pipeline stop": beside.with("greeter"), "pipeline trust": projects,
 	"pipeline validate": projects, "pipeline versions": reads.with("greeter"), "plan": projects,
 	"process list": reads, "process run": makes.with("mirror"), "process show": reads.with("mirror"),
-	"pipeline history": reads.with("greeter"), "pipeline metrics": reads.with("greeter"), "revision diff": reads.with("greeter r1 r2"),
+	"pipeline history": reads.with("greeter"), "pipeline targets": reads.with("greeter"), "pipeline metrics": reads.with("greeter"), "revision diff": reads.with("greeter r1 r2"),
 	"revision list": reads.with("greeter"), "revision show": reads.with("greeter r1"), "deployment rollback": reads.with("greeter"), "revision reject": reads.with("greeter r1"), "revision accept": reads.with("greeter r1"), "revision register": reads.with("greeter r1"), "revision artifact": reads.with("greeter r1 --arch any /etc/hosts"), "run": projects, "ship": projects, "status": reads,
 	"service list": reads.with("greeter"), "service logs": reads.with("greeter beta/all/oak"), "service status": reads.with("greeter beta/all/oak"),
 	"service restart": reads.with("greeter beta/all/oak"),

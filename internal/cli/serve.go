@@ -20,13 +20,17 @@ import (
 )
 
 // serveFlags are the flags of `waybill up` and `waybill serve`.
-type serveFlags struct{ listen, logLevel, logFormat, conductor string }
+type serveFlags struct {
+	listen, logLevel, logFormat, conductor string
+	metricsPerPipeline                     bool
+}
 
 func (f *serveFlags) add(a *app, c *cobra.Command) {
 	a.addDials(c)
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
+	c.Flags().BoolVar(&f.metricsPerPipeline, "metrics-per-pipeline", false, "metrics of deployments, waiting steps and lag have the label pipeline")
 	offer(c, "log-level", "debug", "info", "warn", "error")
 	offer(c, "log-format", string(obs.Text), string(obs.JSON))
 }
@@ -212,7 +216,7 @@ func (a *app) roleOptions(flags serveFlags) (assembly.RoleOptions, error) {
 	if err != nil {
 		return assembly.RoleOptions{}, err
 	}
-	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen}, nil
+	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen, MetricsPerPipeline: flags.metricsPerPipeline}, nil
 }
 
 // greet prints where the page is. At a terminal the address logs its reader in.

@@ -81,7 +81,7 @@ type Deployer struct {
 // New makes a deployer.
 func New(l Ledger, cfg Config) *Deployer {
 	if cfg.Metrics == nil {
-		cfg.Metrics = obs.NewDeployer(nil)
+		cfg.Metrics = obs.NewDeployer(nil, false)
 	}
 	return &Deployer{
 		ledger:  l,

@@ -105,7 +105,7 @@ func TestPassesAreMeasured(t *testing.T) {
 		f, registry := newFake(), prometheus.NewRegistry()
 		f.define(t, greeter("greeter"))
 		ctx, cancel := context.WithCancel(t.Context())
-		d := deployer.New(f, deployer.Config{Metrics: obs.NewDeployer(registry)})
+		d := deployer.New(f, deployer.Config{Metrics: obs.NewDeployer(registry, false)})
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
 		f.create("greeter", 1)
@@ -129,6 +129,47 @@ func TestPassesAreMeasured(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// TestDeploymentsAreCountedByStatus: by the rows that change them, and by a new engine, which counts all.
+func TestDeploymentsAreCountedByStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.define(t, greeter("greeter"))
+		f.define(t, greeter("other"))
+		for range 2 { // the second deployer folds the log
+			registry := prometheus.NewRegistry()
+			ctx, cancel := context.WithCancel(t.Context())
+			d := deployer.New(f, deployer.Config{Metrics: obs.NewDeployer(registry, true)})
+			ended := make(chan error, 1)
+			go func() { ended <- d.Run(ctx) }()
+			if len(f.facts("greeter")) == 0 {
+				for number := range int64(3) {
+					f.create("greeter", number+1)
+				}
+				elapse(time.Second)
+				if got := measured(t, registry, `waybill_deployer_deployments{pipeline="greeter"}{status="active"}`); got != 3 {
+					t.Errorf("%v deployments are active, want 3", got)
+				}
+				f.add("greeter", pipeline.Entry{Deployment: 3, Target: "greeter", Event: pipeline.PipelineCanceled, Class: pipeline.Note, Occurrence: 1, Revision: 3})
+				workUntilDone(t, f, "greeter")
+			}
+			elapse(time.Minute)
+			counted := map[string]float64{}
+			for _, status := range []string{"active", "finished", "failed", "superseded", "canceled"} {
+				for _, name := range []string{"greeter", "other"} {
+					counted[name+" "+status] = measured(t, registry, fmt.Sprintf(`waybill_deployer_deployments{pipeline=%q}{status=%q}`, name, status))
+				}
+			}
+			want := map[string]float64{"greeter active": 0, "greeter finished": 2, "greeter failed": 0, "greeter superseded": 0, "greeter canceled": 1,
+				"other active": 0, "other finished": 0, "other failed": 0, "other superseded": 0, "other canceled": 0}
+			if diff := cmp.Diff(want, counted); diff != "" {
+				t.Errorf("deployments by status (-want +got):\n%s", diff)
+			}
+			cancel()
+			<-ended
+		}
 	})
 }
 

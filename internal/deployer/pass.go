@@ -35,7 +35,7 @@ type held struct {
 	away      loop.Backoff
 	suspect   bool                           // the last pass broke an invariant; if the next does too, the pipeline stops
 	stopped   bool                           // no more passes until this process starts again
-	active    int                            // number of active deployments
+	tally     tally                          // of deployments by status
 	blocked   map[string]int                 // number of steps that wait, by reason
 	claimed   map[pipeline.StepKey]time.Time // when each step under way was claimed, for the metrics
 }
@@ -151,13 +151,13 @@ func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
 		// for so long: that clock may be set, or this machine be suspended meanwhile.
 		p.wake = time.Now().Add(min(x.decision.Wake.Sub(x.now), look))
 	}
-	p.active = len(x.engine.Deployments(true))
 	d.metrics.Passes.WithLabelValues("ok").Inc()
 	p.blocked = x.decision.Blocked
 	for _, e := range x.decision.Entries {
 		d.metrics.Rows.WithLabelValues(e.Class.String()).Inc()
 		d.time(p, e)
 	}
+	p.tally.follow(x.engine)
 	if !x.decision.Empty() {
 		d.log.Info("pass", obs.KeyPipeline, p.name, obs.KeySeq, head.Seq, obs.KeyRows, len(x.decision.Entries), obs.KeyActions, len(x.decision.Work),
 			obs.KeyDrained, len(x.decision.Drain), obs.KeyCanceled, len(x.decision.Cancel), obs.KeyDuration, time.Since(p.began).Milliseconds())
@@ -167,6 +167,7 @@ func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
 // time measures from a step's claim to its completion, and counts superseded deployments and
 // rollbacks. What happened before this instance held the pipeline is not measured.
 func (d *Deployer) time(p *held, row pipeline.Entry) {
+	p.tally.notice(row)
 	switch row.Event {
 	case pipeline.StepClaimed, pipeline.StepFailed, pipeline.StepCanceled:
 		var detail pipeline.StepDetail

@@ -36,7 +36,6 @@ func (d *Deployer) survey(ctx context.Context) {
 			p.known = max(p.known, head.Seq) // a pass may have gone further meanwhile
 		}
 	}
-	d.lag()
 	d.read = d.nextLook(time.Now())
 }
 
@@ -67,15 +66,6 @@ func (d *Deployer) notice(heads []journal.Head) {
 	if total != d.total {
 		d.total, d.moved = total, time.Now()
 	}
-}
-
-// lag publishes by how many rows the held pipelines' engines are behind their logs.
-func (d *Deployer) lag() {
-	var rows int64
-	for _, p := range d.held {
-		rows += max(0, p.known-p.seq)
-	}
-	d.metrics.LagRows.Set(float64(rows))
 }
 
 // takeOver leases a pipeline, unless its owner is alive. alive saves a transaction for each further
@@ -135,23 +125,30 @@ func (d *Deployer) next() time.Time {
 	return next
 }
 
-// gauge publishes figures about the held pipelines.
+// gauge publishes figures about the held pipelines. Of deployments it shows every status, also those that none has.
 func (d *Deployer) gauge() {
-	active, stopped, blocked := 0, 0, map[string]int{}
+	stopped := 0
+	var deployments, blocked, lag []obs.Level
 	for _, p := range d.held {
-		active += p.active
-		for reason, n := range p.blocked {
-			blocked[reason] += n
+		for _, status := range statuses() {
+			deployments = append(deployments, obs.Level{Pipeline: p.name, Label: string(status), N: p.tally.count[status]})
 		}
+		for reason, n := range p.blocked {
+			blocked = append(blocked, obs.Level{Pipeline: p.name, Label: reason, N: n})
+		}
+		lag = append(lag, obs.Level{Pipeline: p.name, N: int(max(0, p.known-p.seq))})
 		if p.stopped {
 			stopped++
 		}
 	}
+	d.metrics.Deployments.Show(deployments)
+	d.metrics.Blocked.Show(blocked)
+	d.metrics.LagRows.Show(lag)
 	d.metrics.Pipelines.Set(float64(len(d.held)))
 	d.metrics.Stopped.Set(float64(stopped))
-	d.metrics.Blocked.Reset()
-	for reason, n := range blocked {
-		d.metrics.Blocked.WithLabelValues(reason).Set(float64(n))
-	}
-	d.metrics.Deployments.WithLabelValues(string(pipeline.StatusActive)).Set(float64(active))
+}
+
+// statuses returns every status of a deployment.
+func statuses() []pipeline.Status {
+	return []pipeline.Status{pipeline.StatusActive, pipeline.StatusFinished, pipeline.StatusFailed, pipeline.StatusSuperseded, pipeline.StatusCanceled}
 }

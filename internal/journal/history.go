@@ -131,17 +131,18 @@ func errorOf(e pipeline.Entry) string {
 	return detail.Error
 }
 
-// Standing returns what the log says in short of a target. It is empty, with the target's name, if
-// nothing has finished or failed there.
-func (j *Journal) Standing(ctx context.Context, name, target string) (s Standing, err error) {
-	err = j.read(ctx, "read what is at "+target, func(tx *txn) error {
-		some, err := tx.Standings(name, target)
-		if s = (Standing{Target: target}); len(some) > 0 {
-			s = some[0]
+// Standings returns what the log says in short of each target, by target. One that nothing has happened
+// to is left out.
+func (j *Journal) Standings(ctx context.Context, name string, targets []string) (found map[string]Standing, err error) {
+	err = j.list(ctx, "read what is at targets of "+name, func(tx *txn) error {
+		some, err := tx.Standings(name, targets)
+		found = make(map[string]Standing, len(some))
+		for _, s := range some {
+			found[s.Target] = s
 		}
 		return err
 	})
-	return s, err
+	return found, err
 }
 
 // EndedRuns lists the runs through stages that ended at a time or later, by their ends; stage "" is

@@ -114,7 +114,7 @@ func (o *owning) pinned(head *HeadRow) error {
 // left adds what definitions no longer have and a deployment has started: an active one may be changing it still, and
 // the newest there may be retried once it has failed.
 func (o *owning) left() error {
-	started, err := o.Resources("")
+	started, err := o.Resources(ResourceQuery{})
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,14 @@ type DeploymentQuery struct {
 	Limit    int             // 0: all
 }
 
+// ResourceQuery selects resources, in the order of their addresses and services.
+type ResourceQuery struct {
+	Pipeline string            // "": all
+	Address  string            // of a host; "": all
+	After    pipeline.Resource // keyset: only those behind this one; zero: all
+	Limit    int               // 0: all
+}
+
 // EntriesUnder reads the entries of a deployment at a target and below it, in their order.
 func (j *Journal) EntriesUnder(ctx context.Context, name string, deployment int64, target string) ([]pipeline.Entry, error) {
 	return j.Entries(ctx, EntryQuery{Pipeline: name, Deployment: deployment, Target: target})
@@ -161,10 +169,10 @@ func (j *Journal) Deployment(ctx context.Context, name string, number int64) (De
 	return some[0], nil
 }
 
-// Resources lists what runs where, by pipeline; "" lists all.
-func (j *Journal) Resources(ctx context.Context, name string) (some []Resource, err error) {
+// Resources lists what runs where, in the order of addresses and services.
+func (j *Journal) Resources(ctx context.Context, q ResourceQuery) (some []Resource, err error) {
 	err = j.list(ctx, "read resources", func(tx *txn) error {
-		some, err = tx.Resources(name)
+		some, err = tx.Resources(q)
 		return err
 	})
 	return some, err

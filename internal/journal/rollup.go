@@ -27,9 +27,30 @@ func (t *txn) rollUp(head *HeadRow, entries []pipeline.Entry) error {
 		}
 	}
 	if len(r.resources) > 0 {
-		return t.PutResources(head.ID, r.resources)
+		return t.PutResources(head.ID, lastOfEach(r.resources))
 	}
 	return nil
+}
+
+// lastOfEach returns each resource once, as several changes one after the other leave it: a host that starts and finishes
+// in one transaction is one row. A start does not say what has finished, so it keeps that of the change before.
+func lastOfEach(changes []Resource) []Resource {
+	type key struct{ address, service string }
+	last := make([]Resource, 0, len(changes))
+	at := make(map[key]int, len(changes))
+	for _, r := range changes {
+		i, found := at[key{r.Address, r.Service}]
+		if !found {
+			at[key{r.Address, r.Service}] = len(last)
+			last = append(last, r)
+			continue
+		}
+		if r.Finished == 0 {
+			r.Finished = last[i].Finished
+		}
+		last[i] = r
+	}
+	return last
 }
 
 // rollUps are the rows that are written in bulk, because one transaction may end many hosts.

@@ -66,14 +66,14 @@ type Rows interface {
 	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
 	// EndedRuns reads the runs that ended at a time or later, by their ends, of one stage or of all when stage is "".
 	EndedRuns(pipeline, stage string, since time.Time) ([]EndedRun, error)
-	// PutResources writes what runs where; the last one wins. A Finished of 0 leaves that of the same pipeline as it is.
+	// PutResources writes what runs where, each resource once. A Finished of 0 leaves that of the same pipeline as it is.
 	PutResources(pipeline int64, resources []Resource) error
-	Resources(pipeline string) ([]Resource, error)
+	Resources(q ResourceQuery) ([]Resource, error)
 	// InsertIntroduction stores the introduction of an event to a stage by a version, once.
 	InsertIntroduction(pipeline int64, i Introduction) error
 	Introductions(pipeline string) ([]Introduction, error)
-	// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
-	Standings(pipeline, target string) ([]Standing, error)
+	// Standings reads the roll-ups of targets, in no order. A target that nothing has happened to is left out.
+	Standings(pipeline string, targets []string) ([]Standing, error)
 	// History reads what happened at a target in the newest limit deployments that started there below a position (0: none):
 	// the deployments newest first, the entries of each in their order. It leaves out step-reported.
 	History(pipeline, target string, below int64, limit int) ([]pipeline.Entry, error)

@@ -97,32 +97,36 @@ type Deployer struct {
 	Passes      *prometheus.CounterVec   // end: ok, stale, error, violation
 	PassSeconds prometheus.Histogram     //
 	Rows        *prometheus.CounterVec   // class: fact, note, change
-	LagRows     prometheus.Gauge         // of the pipelines held: rows that are not folded yet
-	Blocked     *prometheus.GaugeVec     // reason; steps whose turn it is and that wait, of the pipelines held
+	LagRows     *Levels                  // of the pipelines held: rows that are not folded yet
+	Blocked     *Levels                  // reason; steps whose turn it is and that wait, of the pipelines held
 	StepSeconds *prometheus.HistogramVec // event; from an action's creation to the fact
 	Superseded  prometheus.Counter
 	Rollbacks   prometheus.Counter
-	Deployments *prometheus.GaugeVec   // status; of the pipelines held
+	Deployments *Levels                // status; of the pipelines held
 	Violations  *prometheus.CounterVec // invariant
 	Refolds     prometheus.Counter     //
 	FoldSeconds prometheus.Histogram   //
 	Stopped     prometheus.Gauge       // pipelines whose decisions stopped at a violation
 }
 
-// NewDeployer makes the metrics and registers them; a nil registerer leaves them unregistered.
-func NewDeployer(to prometheus.Registerer) *Deployer {
+// NewDeployer makes the metrics and registers them; a nil registerer leaves them unregistered. perPipeline gives those that
+// count what pipelines have the label pipeline too, which is a series for each.
+func NewDeployer(to prometheus.Registerer, perPipeline bool) *Deployer {
 	create, at := promauto.With(to), named("deployer")
+	levels := func(name, help string, own ...string) *Levels {
+		return newLevels(perPipeline, func(labels []string) *prometheus.GaugeVec { return create.NewGaugeVec(at.gauge(name, help), labels) }, own...)
+	}
 	return &Deployer{
 		Pipelines:   create.NewGauge(at.gauge("pipelines", "Pipelines that this instance passes.")),
 		Passes:      create.NewCounterVec(at.counter("passes_total", "Scheduling passes, by how they ended."), []string{"end"}),
 		PassSeconds: create.NewHistogram(at.histogram("pass_seconds", "How long a pass' transaction took.", short())),
 		Rows:        create.NewCounterVec(at.counter("rows_appended_total", "Entries that passes appended."), []string{"class"}),
-		LagRows:     create.NewGauge(at.gauge("lag_rows", "Entries of the pipelines held that no pass has looked at yet.")),
-		Blocked:     create.NewGaugeVec(at.gauge("blocked_steps", "Steps whose turn it is and that something keeps waiting; of a group of hosts that wait for the same, one."), []string{"reason"}),
+		LagRows:     levels("lag_rows", "Entries of the pipelines held that no pass has looked at yet."),
+		Blocked:     levels("blocked_steps", "Steps whose turn it is and that something keeps waiting; of a group of hosts that wait for the same, one.", "reason"),
 		StepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "From the creation of a step's action to its completion.", long()), []string{"event"}),
 		Superseded:  create.NewCounter(at.counter("superseded_total", "Deployments superseded by newer ones.")),
 		Rollbacks:   create.NewCounter(at.counter("rollbacks_total", "Rollbacks that were created.")),
-		Deployments: create.NewGaugeVec(at.gauge("deployments", "Deployments of the pipelines held."), []string{"status"}),
+		Deployments: levels("deployments", "Deployments of the pipelines held.", "status"),
 		Violations:  create.NewCounterVec(at.counter("invariant_violations_total", "Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
 		Refolds:     create.NewCounter(at.counter("refolds_total", "Engines thrown away and folded again.")),
 		FoldSeconds: create.NewHistogram(at.histogram("fold_seconds", "How long folding a pipeline's log took.", short())),

@@ -44,6 +44,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerApprovals()
 	a.registerServices()
 	a.registerHistory()
+	a.registerTargets()
 	a.registerLog()
 	a.registerActions()
 	a.registerActionCommands()

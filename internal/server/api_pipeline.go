@@ -83,7 +83,6 @@ func (a *api) registerPipelines() {
 	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
 	handle(a, plan, a.plan)
-	handle(a, readOperation("list-resources", "/resources", "What runs where"), a.resources)
 }
 
 func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, error) {
@@ -166,14 +165,4 @@ func ifVersion(header string) (*int, error) {
 		return nil, fault.New(fault.Invalid, "If-Match: want a definition version, found %s", header)
 	}
 	return &version, nil
-}
-
-// resourceInput selects resources.
-type resourceInput struct {
-	Pipeline string `query:"pipeline"`
-	Host     string `query:"host" doc:"address of a host"`
-}
-
-func (a *api) resources(ctx context.Context, in *resourceInput) ([]journal.Resource, error) {
-	return a.service.Resources(ctx, in.Pipeline, in.Host)
 }

@@ -276,6 +276,12 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		v.Now = time.Time{}
 		return v, err
 	})
+	same("targets", func(o operations) (any, error) {
+		return o.Targets(ctx, server.TargetQuery{Pipeline: "greeter", Target: "prod", After: "prod/east", Limit: 2})
+	})
+	same("resources", func(o operations) (any, error) {
+		return o.Resources(ctx, journal.ResourceQuery{Pipeline: "greeter", After: pipeline.Resource{Address: "local://elm", Service: "greeter"}, Limit: 2})
+	})
 	same("plan of an edit", func(o operations) (any, error) { return o.PlanEdit(ctx, proposal) })
 	same("resolve", func(o operations) (any, error) { return o.Resolve(ctx, first.Deployment.ID.String()) })
 	same("entries", func(o operations) (any, error) {
@@ -298,6 +304,8 @@ type operations interface {
 	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
 	Version(ctx context.Context, pipeline string, version int) (journal.Version, error)
 	PlanEdit(ctx context.Context, p server.Proposal) (server.EditView, error)
+	Targets(ctx context.Context, q server.TargetQuery) ([]server.TargetView, error)
+	Resources(ctx context.Context, q journal.ResourceQuery) ([]journal.Resource, error)
 	Plan(ctx context.Context, q server.PlanQuery) (server.PlanView, error)
 	Revisions(ctx context.Context, pipeline string, limit int) ([]pipeline.RegisteredRevision, error)
 	Revision(ctx context.Context, pipeline, label string) (pipeline.RegisteredRevision, error)

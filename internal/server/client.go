@@ -159,6 +159,23 @@ func (c *Client) Target(ctx context.Context, name, target string) (view TargetVi
 	return view, c.getJSON(ctx, apiPath("pipelines", name, "target"), query, &view)
 }
 
+// Targets calls Service.Targets on the server.
+func (c *Client) Targets(ctx context.Context, q TargetQuery) (views []TargetView, err error) {
+	query := numberQuery("limit", int64(q.Limit))
+	addTexts(query, "target", q.Target, "after", q.After)
+	return views, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "targets"), query, &views)
+}
+
+// Resources calls Service.Resources on the server.
+func (c *Client) Resources(ctx context.Context, q journal.ResourceQuery) (found []journal.Resource, err error) {
+	query := numberQuery("limit", int64(q.Limit))
+	addTexts(query, "pipeline", q.Pipeline, "host", q.Address)
+	if q.After != (pipeline.Resource{}) {
+		query.Set("after", q.After.String())
+	}
+	return found, c.getJSON(ctx, "/resources", query, &found)
+}
+
 // Metrics calls Service.Metrics on the server.
 func (c *Client) Metrics(ctx context.Context, q MetricsQuery) (found []StageMetrics, err error) {
 	query := numberQuery("weeks", int64(q.Weeks))

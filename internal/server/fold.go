@@ -47,6 +47,7 @@ type fold struct {
 	labels   map[int64]string // rev_seq → label; labels never change
 	edit     computedEdit
 	compared comparison
+	targets  targetPaths
 }
 
 // computedEdit is an edit with what it was computed from. Apply computes it before it takes the lock of the head, and under

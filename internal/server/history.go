@@ -58,6 +58,7 @@ type TargetView struct {
 	Highest *Reached   `json:"highest,omitempty"` // the newest revision that finished here, which a rollback may have undone
 	Failed  *Reached   `json:"failed,omitempty"`  // the deployment that failed here last; left out: none
 	Open    []OpenHere `json:"open"`              // active deployments with steps to do here, oldest first
+	More    int        `json:"more,omitempty"`    // how many such deployments a list has left out of Open
 }
 
 // Reached is a revision at a target. Highest has no deployment and no time.
@@ -87,38 +88,22 @@ func (s *Service) Target(ctx context.Context, name, target string) (TargetView, 
 		return TargetView{}, err
 	}
 	target = targetOrAll(name, target)
-	view := TargetView{Target: target, Open: []OpenHere{}}
+	views := []TargetView{{Target: target, Open: []OpenHere{}}}
 	if err := s.checkTarget(ctx, name, target); err != nil {
-		return view, err
-	}
-	standing, err := s.ledger.Standing(ctx, name, target)
-	if err != nil {
-		return view, err
-	}
-	var failed journal.Deployment
-	if standing.Failed > 0 {
-		if failed, err = s.ledger.Deployment(ctx, name, standing.Failed); err != nil {
-			return view, err
-		}
+		return views[0], err
 	}
 	now, err := s.ledger.Now(ctx)
 	if err != nil {
-		return view, err
+		return views[0], err
 	}
-	return view, s.withFold(ctx, name, func(f *fold) error {
-		// The log's roll-up goes by numbers. A rollback ranks below deployments that its number is above.
-		if current := f.engine.CurrentAt(target); current != 0 && current != standing.Current {
-			if view.Current, err = s.reachedBefore(ctx, f, target, current); err != nil {
-				return err
-			}
-		} else {
-			view.Current = s.reached(ctx, f, standing.Current, standing.Revision, standing.At)
+	err = s.withFold(ctx, name, func(f *fold) error {
+		if err := s.fillReached(ctx, f, views); err != nil {
+			return err
 		}
-		view.Highest = s.reached(ctx, f, 0, standing.Highest, time.Time{})
-		view.Failed = s.reached(ctx, f, standing.Failed, failed.Revision, standing.FailedAt)
-		view.Open = openAt(f.engine, target, now)
+		views[0].Open = openAt(f.engine, target, now)
 		return nil
 	})
+	return views[0], err
 }
 
 // reachedBefore returns what a deployment brought to a target, from the entries of that deployment.

@@ -3,6 +3,8 @@ package server_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -133,5 +135,105 @@ func TestTargetShowsTheHighestRank(t *testing.T) {
 	view, err := ana.Target(ctx, "greeter", "prod/east")
 	if err != nil || view.Current == nil || view.Current.Deployment != third.Number || view.Current.Label != "r3" || view.Current.At.IsZero() {
 		t.Errorf("current is %+v, %v; want greeter#3 of r3", view.Current, err)
+	}
+}
+
+// TestTargetsAreReadInPages: the pages together name every target once, each with what Target says of it.
+func TestTargetsAreReadInPages(t *testing.T) {
+	t.Parallel()
+	for name, start := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, ctx := start(t), t.Context()
+			w.Apply(t, servertest.Definition)
+			w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+			w.Script.Hold("beta/all/oak host-deployed")
+			second := w.Ship(t, "greeter", "88d0e17")
+			w.Until(t, second, "reaches oak", func(v server.DeploymentView) bool { return v.State.Done >= 9 && v.State.Live == 1 })
+			var all []server.TargetView
+			for after := ""; ; after = all[len(all)-1].Target {
+				page, err := w.Service.Targets(ctx, server.TargetQuery{Pipeline: "greeter", After: after, Limit: 3})
+				if err != nil || len(page) > 3 {
+					t.Fatalf("%d targets after %q, %v", len(page), after, err)
+				}
+				if len(page) == 0 {
+					break
+				}
+				all = append(all, page...)
+			}
+			var paths []string
+			for _, view := range all {
+				paths = append(paths, view.Target)
+				alone, err := w.Service.Target(ctx, "greeter", view.Target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range alone.Open {
+					alone.Open[i].Steps = alone.Open[i].Steps[:1]
+				}
+				if diff := cmp.Diff(alone, view); diff != "" {
+					t.Errorf("%s (-alone +in the list):\n%s", view.Target, diff)
+				}
+			}
+			want := []string{"greeter", "greeter/beta", "greeter/beta/all", "greeter/beta/all/oak", "greeter/build", "greeter/prod",
+				"greeter/prod/east", "greeter/prod/east/elm", "greeter/prod/east/fir", "greeter/prod/west", "greeter/prod/west/yew"}
+			if diff := cmp.Diff(want, paths); diff != "" {
+				t.Errorf("targets (-want +got):\n%s", diff)
+			}
+			if oak := all[3]; oak.Current == nil || oak.Current.Label != "3f2c9a1" || len(oak.Open) != 1 || oak.Open[0].Deployment != second.Number || oak.Open[0].Steps[0].State != pipeline.StateClaimed {
+				t.Errorf("oak: %+v", oak)
+			}
+			below, err := w.Service.Targets(ctx, server.TargetQuery{Pipeline: "greeter", Target: "prod/east", After: "prod/east/elm"})
+			if err != nil || len(below) != 1 || below[0].Target != "greeter/prod/east/fir" {
+				t.Errorf("below prod/east: %+v, %v", below, err)
+			}
+			w.Script.Release("beta/all/oak host-deployed")
+			w.Until(t, second, "ends", servertest.Ended)
+		})
+	}
+}
+
+// TestResourcesAreReadInPages: of all hosts, of a pipeline, of a host.
+func TestResourcesAreReadInPages(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, servertest.Definition)
+	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	ana := s.client()
+	read := func(q journal.ResourceQuery) (found []string) {
+		t.Helper()
+		some, err := ana.Resources(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range some {
+			found = append(found, pipeline.Resource{Address: r.Address, Service: r.Service}.String())
+		}
+		return found
+	}
+	all := read(journal.ResourceQuery{})
+	want := []string{"local://elm greeter", "local://fir greeter", "local://oak greeter", "local://yew greeter"}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("all (-want +got):\n%s", diff)
+	}
+	fir := pipeline.Resource{Address: "local://fir", Service: "greeter"}
+	for name, c := range map[string]struct {
+		q    journal.ResourceQuery
+		want []string
+	}{
+		"the first page":          {journal.ResourceQuery{Limit: 2}, want[:2]},
+		"the second page":         {journal.ResourceQuery{After: fir, Limit: 2}, want[2:]},
+		"a page of a pipeline":    {journal.ResourceQuery{Pipeline: "greeter", After: fir, Limit: 1}, want[2:3]},
+		"of a host":               {journal.ResourceQuery{Address: "local://oak"}, want[2:3]},
+		"of a host that has none": {journal.ResourceQuery{Address: "local://ash"}, nil},
+	} {
+		if diff := cmp.Diff(c.want, read(c.q)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, wrong := range []string{"/api/v1/resources?after=elm", "/api/v1/resources?limit=1001", "/api/v1/pipelines/greeter/targets?limit=1001"} {
+		if status, answer, _ := s.ask(t, "GET", wrong, ""); status/100 != 4 {
+			t.Errorf("%s: %d %s", wrong, status, answer)
+		}
 	}
 }

@@ -24,6 +24,7 @@ type marks struct {
 // stageMark is the progress of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
+	revision          int64                     // that finished
 	hosts             int                       // that finished
 	checks            map[string]ConditionState // the gates and the bake that have begun, by event
 	approved          bool                      // a person has approved it
@@ -53,7 +54,8 @@ func (m *marks) applyEntry(row pipeline.Entry) {
 	case pipeline.StageStarted:
 		m.stageMarkOf(row).started = row.At
 	case pipeline.StageFinished:
-		m.stageMarkOf(row).finished = row.At
+		mark := m.stageMarkOf(row)
+		mark.finished, mark.revision = row.At, row.Revision
 	case pipeline.HostFinished:
 		m.stageMarkOf(row).hosts++
 	case pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.HostFailureTolerated:
@@ -155,6 +157,16 @@ func (m *marks) failuresOf(deployment int64) map[string]targetMark {
 		m.targets[deployment] = map[string]targetMark{}
 	}
 	return m.targets[deployment]
+}
+
+// newestFinished returns the newest revision that had finished a stage before a time; 0: none had.
+func (m *marks) newestFinished(stage string, before time.Time) (newest int64) {
+	for _, mark := range m.stages[stage] {
+		if !mark.finished.IsZero() && mark.finished.Before(before) {
+			newest = max(newest, mark.revision)
+		}
+	}
+	return newest
 }
 
 // failedAt reports whether a deployment failed at a stage.

@@ -95,7 +95,7 @@ func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, 
 		}
 		for _, stage := range plan.Definition().Stages {
 			if q.Stage == "" || q.Stage == stage.Name {
-				found = append(found, stageMetrics(stage.Name, byStage[stage.Name], from, q.Weeks))
+				found = append(found, stageMetrics(stage.Name, byStage[stage.Name], f.marks.newestFinished(stage.Name, from), from, q.Weeks))
 			}
 		}
 		return nil
@@ -114,11 +114,11 @@ type tally struct {
 	lead, restore               []time.Duration
 }
 
-// stageMetrics measures a stage by the runs that ended since a time, in the order of their ends.
-func stageMetrics(stage string, runs []journal.EndedRun, from time.Time, weeks int) StageMetrics {
+// stageMetrics measures a stage by the runs that ended since a time, in the order of their ends. newest is the newest
+// revision that had finished before: it and older ones are deployed again.
+func stageMetrics(stage string, runs []journal.EndedRun, newest int64, from time.Time, weeks int) StageMetrics {
 	var all tally
 	byWeek := make([]tally, weeks)
-	newest := int64(0) // revision that finished
 	for i, r := range runs {
 		if r.Outcome == string(pipeline.StatusFinished) && r.Revision <= newest {
 			r.CommittedAt = time.Time{} // a rollback, or a revision that is deployed again, has no lead time

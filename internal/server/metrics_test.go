@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // at returns an hour of the first of two weeks.
@@ -53,7 +54,7 @@ func TestStagesAreMeasured(t *testing.T) {
 		"superseded":           {[]journal.EndedRun{run(2, "superseded", 10)}, Measures{}},
 		"without a known time": {[]journal.EndedRun{undated}, Measures{Deployments: 1, PerWeek: 0.5, Changes: 1}},
 	} {
-		if diff := cmp.Diff(c.want, stageMetrics("prod", c.runs, at(0), 2).All); diff != "" {
+		if diff := cmp.Diff(c.want, stageMetrics("prod", c.runs, 0, at(0), 2).All); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 	}
@@ -61,7 +62,7 @@ func TestStagesAreMeasured(t *testing.T) {
 
 func TestRunsCountInTheWeekOfTheirEnd(t *testing.T) {
 	t.Parallel()
-	m := stageMetrics("prod", []journal.EndedRun{run(1, "finished", 0), run(2, "finished", 7*24-1), run(3, "finished", 7*24)}, at(0), 2)
+	m := stageMetrics("prod", []journal.EndedRun{run(1, "finished", 0), run(2, "finished", 7*24-1), run(3, "finished", 7*24)}, 0, at(0), 2)
 	if len(m.Weeks) != 2 || m.Weeks[0].Deployments != 2 || m.Weeks[1].Deployments != 1 || !m.Weeks[1].From.Equal(at(7*24)) {
 		t.Errorf("weeks: %+v", m.Weeks)
 	}
@@ -77,5 +78,29 @@ func TestWeeksBeginOnMonday(t *testing.T) {
 	}
 	if got := monday(at(-1)); !got.Equal(at(-7 * 24)) {
 		t.Errorf("the hour before: %s", got)
+	}
+}
+
+// TestARevisionThatFinishedBeforeTheWindowHasNoLeadTime: it is deployed again, which counts, but was new long ago.
+func TestARevisionThatFinishedBeforeTheWindowHasNoLeadTime(t *testing.T) {
+	t.Parallel()
+	f := newFold("greeter")
+	for _, finish := range []struct {
+		revision int64
+		at       time.Time
+	}{{2, at(-40)}, {1, at(-30)}, {2, at(10)}, {3, at(30)}} {
+		f.marks.applyEntry(pipeline.Entry{Deployment: int64(len(f.marks.stages["prod"]) + 1), Target: "greeter/prod", Event: pipeline.StageFinished,
+			Class: pipeline.Fact, Revision: finish.revision, At: finish.at})
+	}
+	earlier := f.marks.newestFinished("prod", at(0))
+	if earlier != 2 || f.marks.newestFinished("beta", at(0)) != 0 {
+		t.Fatalf("revision %d had finished prod before the window, %d beta; want 2 and none", earlier, f.marks.newestFinished("beta", at(0)))
+	}
+	again, next := run(2, "finished", 10), run(3, "finished", 30)
+	again.CommittedAt = at(-100)
+	got := stageMetrics("prod", []journal.EndedRun{again, next}, earlier, at(0), 2).All
+	want := Measures{Deployments: 2, PerWeek: 1, Changes: 2, LeadTime: hours(30, 30)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -122,7 +122,7 @@ func (s *Service) pipelineView(ctx context.Context, name string, recent int) (Pi
 		last := view.Deployments[0]
 		view.Last = &last
 	}
-	if view.Resources, err = s.ledger.Resources(ctx, name); err != nil {
+	if view.Resources, err = s.ledger.Resources(ctx, journal.ResourceQuery{Pipeline: name}); err != nil {
 		return view, fmt.Errorf("list what runs where for %s: %w", name, err)
 	}
 	now, err := s.ledger.Now(ctx)

@@ -213,18 +213,3 @@ func (s *Service) Deployments(ctx context.Context, q journal.DeploymentQuery) ([
 	}
 	return s.ledger.Deployments(ctx, q)
 }
-
-// Resources returns what runs where, of one pipeline and host or of all ("").
-func (s *Service) Resources(ctx context.Context, name, host string) ([]journal.Resource, error) {
-	all, err := s.ledger.Resources(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("list what runs where: %w", err)
-	}
-	found := []journal.Resource{}
-	for _, r := range all {
-		if host == "" || r.Address == host {
-			found = append(found, r)
-		}
-	}
-	return found, nil
-}

@@ -42,22 +42,13 @@ func passageOutcome(p journal.Passage) string {
 
 // Target returns what is at a target and what is on its way to it.
 func Target(name string, v server.TargetView, now time.Time) []string {
-	reached := func(r *server.Reached) string {
-		switch {
-		case r == nil:
-			return "none"
-		case r.Deployment == 0:
-			return r.Label
-		}
-		return fmt.Sprintf("%s  #%d, %s", r.Label, r.Deployment, Ago(now, r.At))
-	}
 	var t table
 	t.add("target", v.Target)
-	t.add("current", reached(v.Current))
+	t.add("current", reached(v.Current, now))
 	if v.Highest != nil && v.Current != nil && v.Highest.Revision != v.Current.Revision {
-		t.add("highest", reached(v.Highest))
+		t.add("highest", reached(v.Highest, now))
 	}
-	t.add("last failed", reached(v.Failed))
+	t.add("last failed", reached(v.Failed, now))
 	lines := t.lines()
 	for _, open := range v.Open {
 		ref := server.Ref{Pipeline: name, Number: open.Deployment}
@@ -68,6 +59,43 @@ func Target(name string, v server.TargetView, now time.Time) []string {
 		}
 	}
 	return lines
+}
+
+// reached returns a revision at a target, with its deployment and when that finished or failed.
+func reached(r *server.Reached, now time.Time) string {
+	switch {
+	case r == nil:
+		return "none"
+	case r.Deployment == 0:
+		return r.Label
+	}
+	return fmt.Sprintf("%s  #%d, %s", r.Label, r.Deployment, Ago(now, r.At))
+}
+
+// Targets returns a line for each target: its current revision, the last that failed there, and what is on its way there.
+func Targets(views []server.TargetView, now time.Time) []string {
+	var t table
+	t.add("TARGET", "CURRENT", "LAST FAILED", "ON ITS WAY")
+	for _, v := range views {
+		t.add(v.Target, reached(v.Current, now), reached(v.Failed, now), onItsWay(v))
+	}
+	return t.lines()
+}
+
+// onItsWay returns the active deployments with steps to do at a target, and why the first of them does not go on.
+func onItsWay(v server.TargetView) string {
+	if len(v.Open) == 0 {
+		return "none"
+	}
+	first := v.Open[0]
+	text := fmt.Sprintf("%s  #%d", first.Label, first.Deployment)
+	if more := len(v.Open) - 1 + v.More; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if len(first.Steps) > 0 && first.Steps[0].Reason != "" {
+		text += ": " + first.Steps[0].Reason
+	}
+	return text
 }
 
 // Metrics returns the four measures of each stage, and with weeks a line for each week of it.

@@ -161,3 +161,30 @@ func revisionsBetweenTwoAreRead(t *testing.T, s setup) {
 		}
 	}
 }
+
+// resourcesKeepWhatFinished: whether the rows of one host come in one transaction or in several.
+func resourcesKeepWhatFinished(t *testing.T, s setup) {
+	s.define(t)
+	for _, label := range []string{"r1", "r2", "r3"} {
+		s.register(t, label)
+	}
+	start := func(deployment int64) pipeline.Entry { return fact(deployment, oak, pipeline.HostStarted) }
+	finish := func(deployment int64) pipeline.Entry { return fact(deployment, oak, pipeline.HostFinished) }
+	for _, step := range []struct {
+		rows       []pipeline.Entry
+		deployment int64
+		finished   int64
+	}{
+		{[]pipeline.Entry{start(1)}, 1, 0},
+		{[]pipeline.Entry{finish(1), start(2)}, 2, 1},
+		{[]pipeline.Entry{start(3)}, 3, 1},
+		{[]pipeline.Entry{finish(3)}, 3, 3},
+	} {
+		s.append(t, step.rows...)
+		found, err := s.Resources(s.ctx, journal.ResourceQuery{Pipeline: testPipeline})
+		storetest.Check(t, err)
+		if len(found) != 1 || found[0].Deployment != step.deployment || found[0].Finished != step.finished {
+			t.Errorf("after deployment %d: %+v, want %d there and %d finished", step.deployment, found, step.deployment, step.finished)
+		}
+	}
+}

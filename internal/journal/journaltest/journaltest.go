@@ -36,6 +36,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"QuestionsAreAnswered":           questionsAreAnswered,
 		"HistoryNamesEveryDeployment":    historyNamesEveryDeployment,
 		"HistoryIsReadInPages":           historyIsReadInPages,
+		"ResourcesKeepWhatFinished":      resourcesKeepWhatFinished,
 		"RunsKeepTheirFailures":          runsKeepTheirFailures,
 		"RunsAreReadByTheirEnds":         runsAreReadByTheirEnds,
 		"RevisionsBetweenTwoAreRead":     revisionsBetweenTwoAreRead,

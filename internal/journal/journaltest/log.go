@@ -311,13 +311,13 @@ func questionsAreAnswered(t *testing.T, s setup) {
 	if got, want := strings.Join(story, ", "), "4 r1 finished, 3 r3 finished, 2 r2 failed, 1 r1 finished"; got != want {
 		t.Errorf("history: got %s, want %s", got, want)
 	}
-	resources, err := s.Resources(s.ctx, testPipeline)
+	resources, err := s.Resources(s.ctx, journal.ResourceQuery{Pipeline: testPipeline})
 	storetest.Check(t, err)
 	if len(resources) != 1 || resources[0].Address != "local://oak" || resources[0].Service != testPipeline || resources[0].Target != oak ||
 		resources[0].Deployment != 4 || resources[0].Revision != 1 || resources[0].Finished != 4 {
 		t.Errorf("resources: %+v", resources)
 	}
-	everything, err := s.Resources(s.ctx, "")
+	everything, err := s.Resources(s.ctx, journal.ResourceQuery{})
 	storetest.Check(t, err)
 	if diff := cmp.Diff(resources, everything); diff != "" {
 		t.Errorf("of all pipelines (-one +all):\n%s", diff)
@@ -376,7 +376,7 @@ func (s setup) standing(t *testing.T, target string) journal.Standing {
 	t.Helper()
 	standing := journal.Standing{Target: target}
 	storetest.Check(t, s.read(func(tx rows) error {
-		some, err := tx.Standings(testPipeline, target)
+		some, err := tx.Standings(testPipeline, []string{target})
 		if len(some) > 0 {
 			standing = some[0]
 		}

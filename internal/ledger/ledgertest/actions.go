@@ -60,7 +60,7 @@ func failedStepIsNoted(t *testing.T, s setup) {
 		}
 	}
 	storetest.Check(t, s.read(func(tx rows) error {
-		standings, err := tx.Standings(testPipeline, oak)
+		standings, err := tx.Standings(testPipeline, []string{oak})
 		if len(standings) != 1 || standings[0].Failed != 1 {
 			t.Errorf("standings %+v, want one whose last failed is 1", standings)
 		}

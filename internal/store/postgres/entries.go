@@ -202,32 +202,42 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 		f.where()+` ORDER BY s.ended_at, s.deployment, s.stage`, f.arguments...)
 }
 
-// PutResources writes what runs where. The last call wins: under the lock of the head entries come in
-// their order, and no deployment starts a resource that one of a higher rank has started.
+// PutResources writes what runs where. Under the lock of the head entries come in their order, and no
+// deployment starts a resource that one of a higher rank has started. Rows are taken in the order of
+// their key, since two pipelines may write the same one after the other.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
-	for _, r := range resources {
-		err := t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-			ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
-				deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
-				finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id AND excluded.finished = 0 THEN resource.finished ELSE excluded.finished END`,
-			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, r.At)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.do(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+		SELECT r.address, r.service, $1, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::timestamptz[])
+			AS r (address, service, target, deployment, revision, finished, at)
+		ORDER BY r.address COLLATE "C", r.service COLLATE "C"
+		ON CONFLICT (address, service) DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target,
+			deployment = excluded.deployment, revision = excluded.revision, at = excluded.at,
+			finished = CASE WHEN excluded.pipeline_id = resource.pipeline_id AND excluded.finished = 0 THEN resource.finished ELSE excluded.finished END`,
+		pipelineID,
+		column(resources, func(r journal.Resource) string { return r.Address }),
+		column(resources, func(r journal.Resource) string { return r.Service }),
+		column(resources, func(r journal.Resource) string { return r.Target }),
+		column(resources, func(r journal.Resource) int64 { return r.Deployment }),
+		column(resources, func(r journal.Resource) int64 { return r.Revision }),
+		column(resources, func(r journal.Resource) int64 { return r.Finished }),
+		column(resources, func(r journal.Resource) pgtype.Timestamptz { return stamp(r.At) }))
 }
 
-// Resources lists what runs where, by pipeline; "" lists all.
-func (t *tx) Resources(name string) ([]journal.Resource, error) {
+// Resources lists what runs where, in the order of addresses and services.
+func (t *tx) Resources(q journal.ResourceQuery) ([]journal.Resource, error) {
 	var f filter
-	f.when(name != "", "h.name = ?", name)
+	f.when(q.Pipeline != "", "h.name = ?", q.Pipeline)
+	f.when(q.Address != "", "r.address = ?", q.Address)
+	if q.After != (pipeline.Resource{}) {
+		f.and("(r.address, r.service) > ("+f.argument(q.After.Address)+", ?)", q.After.Service)
+	}
+	limited := f.limit(q.Limit)
 	return query(t, func(row pgx.Row) (r journal.Resource, err error) {
 		err = row.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, timeOf{&r.At})
 		return r, err
 	}, `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
-		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service", f.arguments...)
+		FROM resource r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.address, r.service"+limited, f.arguments...)
 }
 
 // InsertIntroduction stores a step that an edit added to a stage.
@@ -246,16 +256,16 @@ func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 		WHERE h.name = $1 ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
-// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
-func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
+// Standings reads the roll-ups of targets. Each is one search by its key.
+func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error) {
 	var f filter
-	f.and("h.name = ?", name)
-	f.when(target != "", "t.path = ?", target)
+	f.pipeline("t", name)
+	f.and("t.path = ANY (?::text[])", targets)
 	return query(t, func(row pgx.Row) (s journal.Standing, err error) {
 		err = row.Scan(&s.Target, &s.Current, &s.Revision, &s.Highest, timeOf{&s.At}, &s.Failed, timeOf{&s.FailedAt})
 		return s, err
 	}, `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
-		FROM target t JOIN pipeline_head h ON h.id = t.pipeline_id`+f.where()+" ORDER BY t.path", f.arguments...)
+		FROM target t`+f.where(), f.arguments...)
 }
 
 // History reads what happened at a target in the newest deployments that started there below a

@@ -60,27 +60,43 @@ func (t *tx) targets(pipelineID int64, entries []pipeline.Entry) (map[string]int
 	for _, e := range entries {
 		ids[e.Target] = 0
 	}
-	paths, err := list(slices.Collect(maps.Keys(ids)))
-	if err != nil {
+	if err := t.findTargets(pipelineID, ids); err != nil {
 		return nil, err
 	}
-	_, err = t.exec(`INSERT INTO target (pipeline_id, path) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING`, pipelineID, paths)
-	if err != nil {
+	var missing [][]any // in the order of their first entries: what is near in time is near in the indexes by id
+	for _, e := range entries {
+		if ids[e.Target] == 0 {
+			ids[e.Target] = -1
+			missing = append(missing, []any{pipelineID, e.Target})
+		}
+	}
+	if len(missing) == 0 {
+		return ids, nil
+	}
+	if err := t.insert(table{name: "target", columns: []string{"pipeline_id", "path"}}, missing); err != nil {
 		return nil, err
 	}
+	return ids, t.findTargets(pipelineID, ids)
+}
+
+// findTargets fills in the ids of targets that exist, by path.
+func (t *tx) findTargets(pipelineID int64, ids map[string]int64) error {
 	type target struct {
 		id   int64
 		path string
 	}
-	scan := func(s scanner) (one target, err error) {
+	paths, err := list(slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return err
+	}
+	found, err := rows(t, func(s scanner) (one target, err error) {
 		err = s.Scan(&one.id, &one.path)
 		return one, err
-	}
-	found, err := rows(t, scan, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipelineID, paths)
+	}, `SELECT t.id, t.path FROM json_each(?2) p CROSS JOIN target t ON t.pipeline_id = ?1 AND t.path = p.value`, pipelineID, paths)
 	for _, f := range found {
 		ids[f.path] = f.id
 	}
-	return ids, err
+	return err
 }
 
 // Entries reads the log of a pipeline in the order of seq. Each kind of query has its own
@@ -217,32 +233,51 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 	return rows(t, scan, query+` ORDER BY s.ended_at, s.deployment, s.stage`, name, stage, since.UnixMicro())
 }
 
-// PutResources writes what runs where. The last call wins: under the lock of the head entries come in
-// their order, and no deployment starts a resource that one of a higher rank has started.
+// PutResources writes what runs where. Under the lock of the head entries come in their order, and no
+// deployment starts a resource that one of a higher rank has started. A row that the pipeline has
+// already is changed without its pipeline, which would move its entry in an index.
 func (t *tx) PutResources(pipelineID int64, resources []journal.Resource) error {
-	values := make([][]any, len(resources))
-	for i, r := range resources {
-		values[i] = []any{r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At)}
+	for _, r := range resources {
+		n, err := t.exec(`UPDATE resource SET target = ?, deployment = ?, revision = ?, at = ?, finished = iif(?, ?, finished)
+			WHERE address = ? AND service = ? AND pipeline_id = ?`,
+			r.Target, r.Deployment, r.Revision, micros(r.At), r.Finished != 0, r.Finished, r.Address, r.Service, pipelineID)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			continue
+		}
+		_, err = t.exec(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
+				revision = excluded.revision, at = excluded.at, finished = excluded.finished`,
+			r.Address, r.Service, pipelineID, r.Target, r.Deployment, r.Revision, r.Finished, micros(r.At))
+		if err != nil {
+			return err
+		}
 	}
-	return t.each(`INSERT INTO resource (address, service, pipeline_id, target, deployment, revision, finished, at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET pipeline_id = excluded.pipeline_id, target = excluded.target, deployment = excluded.deployment,
-			revision = excluded.revision, at = excluded.at,
-			finished = CASE WHEN pipeline_id = excluded.pipeline_id AND excluded.finished = 0 THEN finished ELSE excluded.finished END`, values)
+	return nil
 }
 
-// Resources lists what runs where, by pipeline; "" lists all.
-func (t *tx) Resources(name string) ([]journal.Resource, error) {
+// Resources lists what runs where, in the order of addresses and services.
+func (t *tx) Resources(q journal.ResourceQuery) ([]journal.Resource, error) {
 	scan := func(s scanner) (r journal.Resource, err error) {
 		err = s.Scan(&r.Address, &r.Service, &r.Pipeline, &r.Target, &r.Deployment, &r.Revision, &r.Finished, moment{&r.At})
 		return r, err
 	}
-	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
-		FROM pipeline_head h CROSS JOIN resource r ON r.pipeline_id = h.id`
-	if name == "" {
-		return rows(t, scan, query+` ORDER BY r.address, r.service`)
+	from := `resource r CROSS JOIN pipeline_head h` // in the order of the primary key, so that LIMIT ends the walk
+	if q.Pipeline != "" {
+		from = `pipeline_head h CROSS JOIN resource r`
 	}
-	return rows(t, scan, query+` WHERE h.name = ? ORDER BY r.address, r.service`, name)
+	query := `SELECT r.address, r.service, h.name, r.target, r.deployment, r.revision, r.finished, r.at
+		FROM ` + from + ` ON r.pipeline_id = h.id WHERE (r.address, r.service) > (?3, ?4)`
+	if q.Pipeline != "" {
+		query += ` AND h.name = ?1`
+	}
+	if q.Address != "" {
+		query += ` AND r.address = ?2`
+	}
+	return rows(t, scan, query+` ORDER BY r.address, r.service LIMIT ?5`, q.Pipeline, q.Address, q.After.Address, q.After.Service, limit(q.Limit))
 }
 
 // InsertIntroduction stores a step that an edit added to a stage.
@@ -263,18 +298,19 @@ func (t *tx) Introductions(name string) ([]journal.Introduction, error) {
 		WHERE h.name = ? ORDER BY i.version, i.stage, i.event_name`, name)
 }
 
-// Standings reads the roll-ups of one target, or of all of the pipeline when target is "".
-func (t *tx) Standings(name, target string) ([]journal.Standing, error) {
+// Standings reads the roll-ups of targets. Each is one search by its key.
+func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error) {
 	scan := func(s scanner) (st journal.Standing, err error) {
 		err = s.Scan(&st.Target, &st.Current, &st.Revision, &st.Highest, moment{&st.At}, &st.Failed, moment{&st.FailedAt})
 		return st, err
 	}
-	query := `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
-		FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id WHERE h.name = ?1`
-	if target != "" {
-		return rows(t, scan, query+` AND t.path = ?2`, name, target)
+	paths, err := list(targets)
+	if err != nil {
+		return nil, err
 	}
-	return rows(t, scan, query+` ORDER BY t.path`, name)
+	return rows(t, scan, `SELECT t.path, t.current, t.revision, t.highest, t.finished_at, t.failed, t.failed_at
+		FROM pipeline_head h CROSS JOIN json_each(?2) p CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = p.value
+		WHERE h.name = ?1`, name, paths)
 }
 
 // startEvents is the condition of the partial index entry_start, word for word. SQLite uses a

@@ -55,6 +55,7 @@ type Driver struct {
 	read    *sql.DB
 	browse  *sql.DB
 	writer  chan *sql.Conn // holds the one connection that writes while no transaction uses it
+	kept    kept           // of that connection
 	opened  bool           // whether that connection was made
 	watch   *sql.Conn
 	stop    context.CancelFunc
@@ -68,7 +69,7 @@ type Driver struct {
 // exist. The error is fault.Corrupt for a damaged file and for one that a newer Waybill wrote, and
 // fault.Unavailable for what the system refuses.
 func Open(ctx context.Context, path string, options ...Option) (*Driver, error) {
-	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), clock: time.Now}
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: kept{}, clock: time.Now}
 	for _, set := range options {
 		set(d)
 	}
@@ -235,7 +236,7 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return d.explain("begin", err)
 	}
-	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, now: d.now(), plans: plans}); err != nil {
+	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, kept: d.kept, now: d.now(), plans: plans}); err != nil {
 		return err
 	}
 	if !keep {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +16,14 @@ import (
 // The transaction of package store: the methods of store.Rows, and what the files of queue, journal
 // and token use to run statements and to convert values.
 
-// tx is one transaction on one connection. The database/sql driver compiles a statement each time
-// it runs, so work on many rows is one statement: lists are passed as JSON (list, idList), many new
-// rows as one INSERT, and rows that are each searched for go through each.
+// tx is one transaction on one connection. Lists are passed as JSON (list, idList), many new rows as
+// few INSERTs, and rows that are each searched for go through each. On a connection that reads the
+// database/sql driver compiles a statement each time it runs, so work on many rows is one statement.
 type tx struct {
 	ctx    context.Context
 	driver *Driver
 	conn   *sql.Conn
+	kept   kept // nil: conn only reads, and its statements are compiled each time
 	now    time.Time
 	plans  *[]string // receives query plans; nil unless Explain wants them
 
@@ -56,7 +56,11 @@ func (t *tx) exec(query string, args ...any) (int, error) {
 	if err := t.check(query, args); err != nil {
 		return 0, err
 	}
-	done, err := t.conn.ExecContext(t.ctx, query, args...)
+	statement, err := t.kept.statement(t.ctx, t.conn, query)
+	if err != nil {
+		return 0, t.driver.explain("write", err)
+	}
+	done, err := statement.ExecContext(t.ctx, args...)
 	if err != nil {
 		return 0, t.driver.explain("write", err)
 	}
@@ -64,16 +68,15 @@ func (t *tx) exec(query string, args ...any) (int, error) {
 	return int(n), err
 }
 
-// each runs a statement once for each row of arguments. It compiles the statement once.
+// each runs a statement once for each row of arguments.
 func (t *tx) each(query string, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	statement, err := t.conn.PrepareContext(t.ctx, query)
+	statement, err := t.kept.statement(t.ctx, t.conn, query)
 	if err != nil {
 		return t.driver.explain("write", err)
 	}
-	defer func() { _ = statement.Close() }() // nothing depends on it
 	for _, args := range rows {
 		if err := t.check(query, args); err != nil {
 			return err
@@ -90,7 +93,14 @@ func (t *tx) query(query string, args ...any) (*sql.Rows, error) {
 	if err := t.check(query, args); err != nil {
 		return nil, err
 	}
-	return t.conn.QueryContext(t.ctx, query, args...)
+	if t.kept == nil {
+		return t.conn.QueryContext(t.ctx, query, args...)
+	}
+	statement, err := t.kept.statement(t.ctx, t.conn, query)
+	if err != nil {
+		return nil, err
+	}
+	return statement.QueryContext(t.ctx, args...)
 }
 
 // check refuses texts that PostgreSQL would not store, so that both databases accept the same, and
@@ -161,20 +171,26 @@ type table struct {
 	columns []string
 }
 
-// most is how many values one INSERT has: enough to spread the cost of compiling it, and few,
-// because the database/sql driver looks for each value among all of the statement's.
-const most = 300
+// most is how many rows one INSERT has: enough to spread what it costs to run it, and few, because
+// the database/sql driver looks for each value among all of the statement's.
+const most = 16
 
-// insert writes rows, each with a value per column.
+// insert writes rows, each with a value per column. The last rows go in INSERTs of 8, 4, 2 and 1, so
+// that there are few different ones.
 func (t *tx) insert(into table, rows [][]any) error {
-	for some := range slices.Chunk(rows, most/len(into.columns)) {
-		args := make([]any, 0, len(some)*len(into.columns))
-		for _, r := range some {
+	for n := most; len(rows) > 0; {
+		if n > len(rows) {
+			n /= 2
+			continue
+		}
+		args := make([]any, 0, n*len(into.columns))
+		for _, r := range rows[:n] {
 			args = append(args, r...)
 		}
-		if _, err := t.exec(into.statement(len(some)), args...); err != nil {
+		if _, err := t.exec(into.statement(n), args...); err != nil {
 			return err
 		}
+		rows = rows[n:]
 	}
 	return nil
 }

@@ -1,0 +1,50 @@
+package deployer
+
+import "github.com/waybill-dev/waybill/internal/pipeline"
+
+// tally counts the deployments of a pipeline by status. An engine may have thousands that ended, so it looks only at
+// those that a row may have changed; with another engine it counts again.
+type tally struct {
+	engine  *pipeline.Engine
+	status  map[int64]pipeline.Status
+	count   map[pipeline.Status]int
+	changed map[int64]bool // deployments whose status a row may have changed since
+}
+
+// notice remembers a row that changes the status of its deployment.
+func (t *tally) notice(row pipeline.Entry) {
+	switch row.Event {
+	case pipeline.DeploymentCreated, pipeline.PipelineFinished, pipeline.PipelineFailed, pipeline.PipelineSuperseded,
+		pipeline.PipelineCanceled, pipeline.RetryRequested:
+		if t.changed == nil {
+			t.changed = map[int64]bool{}
+		}
+		t.changed[row.Deployment] = true
+	}
+}
+
+// follow brings the counts to the state of an engine that has applied the rows that were noticed.
+func (t *tally) follow(e *pipeline.Engine) {
+	if t.engine != e {
+		*t = tally{engine: e, status: map[int64]pipeline.Status{}, count: map[pipeline.Status]int{}}
+		for _, d := range e.Deployments(false) {
+			t.set(d.Deployment, d.Status)
+		}
+		return
+	}
+	for number := range t.changed {
+		if d, ok := e.Deployment(number); ok {
+			t.set(number, d.Status)
+		}
+	}
+	clear(t.changed)
+}
+
+// set counts a deployment with its new status.
+func (t *tally) set(number int64, status pipeline.Status) {
+	if before, counted := t.status[number]; counted {
+		t.count[before]--
+	}
+	t.status[number] = status
+	t.count[status]++
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// TargetQuery selects targets of the definition in force, in the order of their paths.
+type TargetQuery struct {
+	Pipeline string
+	Target   string // this target and those below it; "": the pipeline, so all
+	After    string // keyset: only those behind this one; "": all
+	Limit    int    // 0: RecentLimit; at most MostTargets
+}
+
+// Bounds of a list of targets.
+const (
+	MostTargets   = 1000 // of a page
+	mostOpenLists = 20   // active deployments that a target of a list names
+)
+
+// Targets returns what is at each target, what was there, and what is on its way to it: the questions of Target, for the
+// pipeline, its stages, groups and hosts. Of each deployment on its way it has the first open step only. After may name a
+// target that the definition no longer has. The error is fault.NotFound if the definition does not have the query's Target.
+func (s *Service) Targets(ctx context.Context, q TargetQuery) ([]TargetView, error) {
+	if q.Limit < 0 || q.Limit > MostTargets {
+		return nil, fault.New(fault.Invalid, "limit: %d is not between 0 and %d", q.Limit, MostTargets)
+	}
+	if _, err := s.readHead(ctx, q.Pipeline); err != nil {
+		return nil, err
+	}
+	q.Target, q.Limit = targetOrAll(q.Pipeline, q.Target), cmp.Or(q.Limit, RecentLimit)
+	if q.After != "" {
+		q.After = fullTarget(q.Pipeline, q.After)
+	}
+	if err := s.checkTarget(ctx, q.Pipeline, q.Target); err != nil {
+		return nil, err
+	}
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []TargetView{}
+	err = s.withFold(ctx, q.Pipeline, func(f *fold) error {
+		for _, target := range f.targetsOf(q) {
+			views = append(views, TargetView{Target: target, Open: []OpenHere{}})
+		}
+		if err := s.fillReached(ctx, f, views); err != nil {
+			return err
+		}
+		fillOpen(f.engine, views, now)
+		return nil
+	})
+	return views, err
+}
+
+// targetPaths are the paths of a definition's targets, in order. They are kept because a fleet has many, and each page needs
+// them.
+type targetPaths struct {
+	plan *pipeline.Graph
+	all  []string
+}
+
+// targetsOf returns the page of targets that a query selects.
+func (f *fold) targetsOf(q TargetQuery) []string {
+	_, plan := f.engine.Current()
+	if plan == nil {
+		return nil
+	}
+	if f.targets.plan != plan {
+		f.targets = targetPaths{plan, pathsOf(plan.Definition())}
+	}
+	from, found := slices.BinarySearch(f.targets.all, q.After)
+	if found {
+		from++
+	}
+	var page []string
+	for _, path := range f.targets.all[from:] {
+		if len(page) == q.Limit {
+			break
+		}
+		if isWithin(path, q.Target) {
+			page = append(page, path)
+		}
+	}
+	return page
+}
+
+// pathsOf returns the paths of a definition's targets, in order.
+func pathsOf(d *pipeline.Definition) []string {
+	paths := []string{d.Pipeline}
+	for _, stage := range d.Stages {
+		paths = append(paths, pipeline.Path(d.Pipeline, stage.Name))
+		for _, group := range stage.Groups {
+			paths = append(paths, pipeline.Path(d.Pipeline, stage.Name, group.Name))
+		}
+	}
+	for at := range d.EachHost() {
+		paths = append(paths, at.Target)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// fillReached fills in what has finished and failed at targets. It asks the log for all of them at once.
+func (s *Service) fillReached(ctx context.Context, f *fold, views []TargetView) error {
+	targets := make([]string, len(views))
+	for i := range views {
+		targets[i] = views[i].Target
+	}
+	standings, err := s.ledger.Standings(ctx, f.pipeline, targets)
+	if err != nil {
+		return err
+	}
+	named := []int64{}
+	for _, at := range standings {
+		named = append(named, at.Current, at.Failed)
+	}
+	slices.Sort(named)
+	made, err := s.ledger.Deployments(ctx, journal.DeploymentQuery{Pipeline: f.pipeline, Numbers: slices.Compact(named)})
+	if err != nil {
+		return err
+	}
+	deployments := make(map[int64]journal.Deployment, len(made))
+	for _, d := range made {
+		deployments[d.Number] = d
+		f.labels[d.Revision] = d.Label
+	}
+	for i := range views {
+		if err := s.fillStanding(ctx, f, &views[i], standings[views[i].Target], deployments); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillStanding fills in what has finished and failed at a target. deployments has those that the roll-up names.
+func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, at journal.Standing, deployments map[int64]journal.Deployment) (err error) {
+	view.Current = s.reached(ctx, f, at.Current, at.Revision, at.At)
+	view.Highest = s.reached(ctx, f, 0, at.Highest, time.Time{})
+	view.Failed = s.reached(ctx, f, at.Failed, deployments[at.Failed].Revision, at.FailedAt)
+	if kind := deployments[at.Current].Kind; kind != pipeline.KindRollback && kind != pipeline.KindCatchUp {
+		return nil
+	}
+	// The roll-up goes by numbers. A rollback and a catch-up rank below deployments that their numbers are above.
+	if current := f.engine.CurrentAt(view.Target); current != 0 && current != at.Current {
+		view.Current, err = s.reachedBefore(ctx, f, view.Target, current)
+	}
+	return err
+}
+
+// fillOpen fills in the active deployments with steps to do at each target or below it. It walks the steps of a deployment
+// once for all targets.
+func fillOpen(e *pipeline.Engine, views []TargetView, now time.Time) {
+	places := make(map[string]int, len(views)) // of targets in views
+	for i := range views {
+		places[views[i].Target] = i
+	}
+	for _, d := range e.Deployments(true) {
+		open := map[int]*OpenHere{} // by place
+		for _, step := range e.Explain(d.Deployment, now) {
+			if step.State == pipeline.StateComplete || step.State == pipeline.StateElided {
+				continue
+			}
+			for above := step.Target; above != ""; above = above[:max(strings.LastIndexByte(above, '/'), 0)] {
+				place, listed := places[above]
+				if !listed {
+					continue
+				}
+				if open[place] == nil {
+					open[place] = &OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Steps: []pipeline.StepState{step}}
+				}
+				open[place].Open++
+			}
+		}
+		for place, here := range open {
+			if view := &views[place]; len(view.Open) < mostOpenLists {
+				view.Open = append(view.Open, *here)
+			} else {
+				view.More++
+			}
+		}
+	}
+}
+
+// MostResources is how many resources a page has at most.
+const MostResources = 1000
+
+// Resources returns what runs where, in the order of addresses and services. A Limit of 0 is MostResources.
+func (s *Service) Resources(ctx context.Context, q journal.ResourceQuery) ([]journal.Resource, error) {
+	if q.Limit < 0 || q.Limit > MostResources {
+		return nil, fault.New(fault.Invalid, "limit: %d is not between 0 and %d", q.Limit, MostResources)
+	}
+	q.Limit = cmp.Or(q.Limit, MostResources)
+	found, err := s.ledger.Resources(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("list what runs where: %w", err)
+	}
+	return nonNil(found), nil
+}

@@ -1,0 +1,32 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+)
+
+// mostKept is how many statements stay compiled: more than there are, with every INSERT in each of its lengths. Only
+// statements that are put together from what a caller asks for can exceed it.
+const mostKept = 400
+
+// kept are the statements of the connection that writes that stay compiled. Compiling one takes longer than running most of
+// them. They belong to the transaction that has the connection, so they need no lock; the connection closes them.
+type kept map[string]*sql.Stmt
+
+// statement returns a compiled statement. It begins anew when there are too many.
+func (k kept) statement(ctx context.Context, conn *sql.Conn, query string) (*sql.Stmt, error) {
+	if found := k[query]; found != nil {
+		return found, nil
+	}
+	if len(k) >= mostKept {
+		for _, old := range k {
+			_ = old.Close() // nothing depends on it
+		}
+		clear(k)
+	}
+	compiled, err := conn.PrepareContext(ctx, query)
+	if err == nil {
+		k[query] = compiled
+	}
+	return compiled, err
+}
