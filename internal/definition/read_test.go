@@ -140,7 +140,19 @@ func TestFaults(t *testing.T) {
 		{"a shell line", testPipeline("service: {exec: \"./p --x\"}\n"+test, beta), "2:17: exec is an argument list, not a shell line"},
 		{"a shell line in a test", testPipeline("test: [{run: ./t}]\n", beta), "2:14: run is an argument list, not a shell line"},
 		{"process without exec", testPipeline("service: {manager: process}\n"+test, beta), "2:10: manager process needs exec"},
-		{"systemd without exec", testPipeline("service: {manager: systemd}\n"+test, beta), "2:10: manager systemd needs exec"},
+		{"systemd without exec", testPipeline("service: {manager: systemd}\n"+test, beta), "2:10: manager systemd needs exec or unit"},
+		{"exec and unit", testPipeline("service: {manager: systemd, exec: [./p], unit: p.service}\n"+test, beta), "2:48: the service has both exec and unit"},
+		{"unit without systemd", testPipeline("service: {manager: process, unit: p.service}\n"+test, beta), "2:10: unit needs manager systemd, not process"},
+		{"unit of another kind", testPipeline("service: {unit: p.socket}\n"+test, beta), `2:17: unit "p.socket": want the name of a unit such as greeter.service`},
+		{"unit that is an option", testPipeline("service: {unit: --now.service}\n"+test, beta), `2:17: unit "--now.service": want the name of a unit such as greeter.service`},
+		{"unit with a variable", testPipeline("service: {unit: \"p@${port}.service\"}\n"+test, beta),
+			`2:17: unit "p@${port}.service": want the name of a unit such as greeter.service`},
+		{"long unit", testPipeline("service: {unit: "+strings.Repeat("p", 248)+".service}\n"+test, beta),
+			`2:17: unit "` + strings.Repeat("p", 248) + `.service": want the name of a unit such as greeter.service`},
+		{"unit of ours", testPipeline("service: {unit: waybill-p.service}\n"+test, beta),
+			`2:17: unit "waybill-p.service": units named waybill-… are written by Waybill: set exec, or choose another name`},
+		{"unit with an inherited secret", testPipeline("service: {exec: [a], secrets: {A: {file: a}}}\n"+test, beta+"\nservice: {unit: p.service}"),
+			"7:12: the service has env or secrets, and unit p.service sets its environment itself"},
 		{"variable not set", testPipeline("service: {exec: [a, \"${port}\"]}\n"+test, "name: prod\ngroups: [{name: east, hosts: [{name: bench, url: \"local://x\"}]}]"),
 			"2:21: ${port} is not set for host prod/east/bench"},
 		{"variable unclosed", testPipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},
@@ -350,6 +362,35 @@ stages:
 	wantVars := map[string]string{"x": "7", "y": "2", "host": "h", "stage": "beta", "group": "g", "address": "127.0.0.1", "revision": "r1", "release": "r1-abc"}
 	if diff := cmp.Diff(wantVars, target.Vars); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestUnitAndExecReplaceEachOther: the innermost level that has one of them decides, and with it who starts the service.
+func TestUnitAndExecReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	d, problems := read(`pipeline: p
+service: {exec: [a]}
+stages:
+- name: beta
+  hosts: ["local://oak"]
+- name: prod
+  service: {unit: "p@1.service"}
+  test: [{tcp: "127.0.0.1:1"}]
+  hosts: [{name: elm, url: "local://elm"}, {name: fir, url: "local://fir", service: {exec: [b]}}]
+`)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"p/beta/all/oak": "process [a]", "p/prod/all/elm": "systemd p@1.service", "p/prod/all/fir": "process [b]"} {
+		at, _ := d.Place(path)
+		s := d.ServiceOf(at.Stage, at.Group, at.Host)
+		got := s.Manager + " " + s.Unit
+		if len(s.Exec) > 0 {
+			got += fmt.Sprint(s.Exec)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ lock() {
 # LINK: the release that it names; nothing when it is not there
 target() { [ ! -L "$1" ] || { link=$(readlink "$1") && printf '%s\n' "${link#releases/}"; } || exit; }
 known() { # what the supervisor wrote, or systemd says
-	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
+	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit='' lent=''
 	[ ! -f .waybill/state ] || read -r run_supervisor run_service run_restarts run_started run_release run_unit run_exit <.waybill/state || :
 	case $run_supervisor$run_service in *[!0-9]*) die 73 "$PWD/.waybill/state is not of this version of Waybill: end the service by hand and remove it" ;; esac
 	held .waybill/supervisor || observed || :
@@ -51,7 +51,7 @@ known() { # what the supervisor wrote, or systemd says
 state() { echo "$$ $child $restarts $started $release $unit $code" >.waybill/state.new && mv -f .waybill/state.new .waybill/state; }
 alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is up
 	supervised && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
-		[ "$run_service" -ne 0 ] && { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service
+		[ "$run_service" -ne 0 ] && { [ -n "$lent" ] || { { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service; }; }
 }
 record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
 	[ -n "$action" ] && [ -d .waybill/results ] || return 0
@@ -242,8 +242,8 @@ start() { # RELEASE
 	if planned ".waybill/units/$1"; then plant "$1"; return; fi
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
 }
-halt() { # ends the supervisor, the service, and all that it started in its group
-	uproot; waited=0 asked=
+halt() { # [RELEASE]: ends the supervisor, the service, and all that it started in its group; a unit that RELEASE lends stays
+	uproot "$([ -z "${1-}" ] || lender ".waybill/units/$1")"; waited=0 asked=
 	while held .waybill/supervisor || held .waybill/service; do
 		known
 		if ! held .waybill/supervisor; then
@@ -305,7 +305,7 @@ settled() { # this release runs with this unit, and has for as long as `ready` a
 deploy() { # the unit on standard input; further words are the shared names
 	(umask 077 && mkdir -p .waybill/units && take ".waybill/units/.new.$$") || exit 73
 	wanted=$(digest ".waybill/units/.new.$$") || die 73 "read the unit"
-	! planned ".waybill/units/.new.$$" || plantable
+	! planned ".waybill/units/.new.$$" || plantable "$(lender ".waybill/units/.new.$$")"
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
 	[ -z "$action" ] || [ "$(sed -n 2p "$result")" != status=77 ] || die 70 "$(sed -n 's/^text=//p' "$result")" # news for the caller
@@ -368,20 +368,25 @@ launch() {
 	known && run=$release unit=$wanted
 	if [ "$restart" != restart ] && supervised; then
 		run=$run_release unit=$run_unit
-		[ "$restart" = none ] || [ "$run_service" -eq 0 ] || kill -HUP "$run_service"
+		if [ "$restart" = reload ] && [ -n "$lent" ]; then
+			ctl reload "$lent" || go_back "systemctl cannot reload $lent"
+			run=$release unit=$wanted && echo "$lent $run $unit" | save .waybill/lent || exit
+		elif [ "$restart" = reload ] && [ "$run_service" -ne 0 ]; then
+			kill -HUP "$run_service"
+		fi
 	elif ! alive "$release" "$wanted"; then
-		halt && start "$release"
+		halt "$release" && start "$release" || go_back "systemctl cannot restart $lent"
 	fi
 	ready "$run" "$unit" || { known && go_back "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
 }
 go_back() { # REASON: what did not become ready is taken back at once
 	known
 	printf '%s\n' "reverted=$former" "restarts=$run_restarts"
-	say .waybill/log
-	halt
+	said
 	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || keep ".waybill/units/$release.before" ".waybill/units/$release"
+	halt "$former"
 	point current "$former" && point previous "$older" && sync .
-	[ "$manager" != process ] || [ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
+	[ "$manager" != process ] || [ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former" || :
 	rm -f .waybill/revert
 	[ -z "$former" ] || (release=$former && hook after) 2>/dev/null || : # such as one that rejoins a load balancer
 	die "${expired:-70}" "$1"
@@ -413,7 +418,7 @@ status() {
 	[ ! -s .waybill/fence ] || echo "fence=$(cat .waybill/fence)"
 	[ ! -f .waybill/revert ] || echo armed=1
 	! held .waybill/lock || echo busy=1
-	! held .waybill/service || printf '%s\n' "service=$run_service" "started=$run_started"
+	if held .waybill/service || { [ -n "$lent" ] && [ "$run_service" -ne 0 ]; }; then printf '%s\n' "service=$run_service" "started=$run_started"; fi
 	! supervised || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
 	if supervised || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
 }
@@ -436,9 +441,9 @@ restart() { # the service of the current release, with the unit that it has, as 
 	esac
 	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || [ "$their_ledger" = "$ledger" ] || die 65 "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
 	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
-	release=$(target current) && grep -q '^service() {' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
-	wanted=$(digest ".waybill/units/$release") && halt && start "$release"
-	ready "$release" "$wanted" || { known; say .waybill/log; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
+	release=$(target current) && grep -q -e '^service() {' -e '^# systemd ' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
+	wanted=$(digest ".waybill/units/$release") && halt "$release"
+	start "$release" && ready "$release" "$wanted" || { known; said; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
 	record 0 "restarted"
 }
 stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; rm -f .waybill/revert; record 0 "stopped"; }
