@@ -219,6 +219,8 @@ type (
 		Reason     string `json:"reason,omitempty"`
 		Now        bool   `json:"now,omitempty"`   // canceled: interrupts builds and replication as well
 		Until      string `json:"until,omitempty"` // until-set: stage to go no further than, by name
+		// Groups are those that the person of an approval was in when they gave it.
+		Groups []string `json:"groups,omitempty"`
 	}
 	// artifactDetail is the part of artifact-registered that decides; the engine keeps the whole
 	// Detail.
