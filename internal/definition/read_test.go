@@ -209,6 +209,10 @@ func TestFaults(t *testing.T) {
 		{"host named as a wave", testPipeline(test, "name: a\nhosts: [{name: wave-2, url: \"local://x\"}]"), `5:18: host name "wave-2" is reserved`},
 		{"gate without a way", testPipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:11: gate "x" needs exactly one of http, job, handler`},
 		{"gate without a URL", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {}}]"), "7:21: stages[1].gates[0].http needs a url"},
+		{"private address of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"http://10.1.2.3:80/ready\"}}]"),
+			"7:33: address 10.1.2.3 is refused: private; allowNetworks lets networks through"},
+		{"loopback of a gate", testPipeline("vars: {at: \"[::1]\"}\n"+test, beta, "name: g\ngates: [{name: x, http: {url: \"http://${at}/\", allowNetworks: [127.0.0.0/8]}}]"),
+			"8:33: address ::1 is refused: loopback; allowNetworks lets networks through"},
 		{"URL of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"ftp://x/\"}}]"), "7:33: url: want a URL such as https://example.net/ready"},
 		{"password of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"https://a:b@x/\"}}]"), "7:33: url: a user or password does not belong in an address"},
 		{"network of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"https://x\", allowNetworks: [10.0.0.0]}}]"),
@@ -269,6 +273,16 @@ func steps(n int) string {
 		names[i] = fmt.Sprintf("{name: s%d, run: [a]}", i)
 	}
 	return strings.Join(names, ", ")
+}
+
+// TestAddressesOfGates: networks that are allowed, public addresses and names are not refused.
+func TestAddressesOfGates(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{`url: "http://127.0.0.1:8080/", allowNetworks: [127.0.0.0/8]`, `url: "https://[2606:4700::1111]/"`, `url: "https://${revision}.example.net/"`} {
+		if _, problems := read(testPipeline(test, beta, "name: g\ngates: [{name: x, http: {"+request+"}}]")); problems.Err() != nil {
+			t.Errorf("%s: %v", request, problems.Err())
+		}
+	}
 }
 
 func TestEveryFaultAtOnce(t *testing.T) {
