@@ -170,6 +170,8 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 	// Observed is how long a bake has gone well so far, in step-reported.
 	Observed action.Duration `json:"observed,omitempty"`
+	// Home is the home whose hosts were observed, of a bake over local hosts of several homes.
+	Home string `json:"home,omitempty"`
 }
 
 // TakenDetail is the Detail of service-taken-over.
