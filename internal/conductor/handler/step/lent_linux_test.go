@@ -64,13 +64,13 @@ func TestAnExistingUnitIsRestarted(t *testing.T) {
 	w.service.Ready.Within = action.Duration(20 * time.Second)
 
 	// A switch that is not confirmed is taken back by the host.
-	w.service.Ready.Checks, w.service.Confirm, w.service.ConfirmSet = listens(closedPort(t)), action.Duration(3*time.Second), true
+	w.service.Ready.Checks, w.service.Confirm, w.service.ConfirmSet = listens(closedPort(t)), action.Duration(10*time.Second), true
 	w.revise(3, script+forever+"; # three")
 	w.done(3, pipeline.HostReplicated)
 	w.leave(3)
 	w.wantRuns(1)
 	w.service.Ready.Checks, w.service.ConfirmSet, w.service.Confirm = nil, false, 0
-	w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Retry, "reverted by the host: not confirmed within 3 seconds")
+	w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Retry, "reverted by the host: not confirmed within 10 seconds")
 	w.done(3, pipeline.HostDeployed)
 	w.wantRuns(3)
 

@@ -94,7 +94,8 @@ plant() { # RELEASE: systemd starts it now, and when the host starts; a unit tha
 }
 serve() { # what systemd runs: the service of a release, in its place
 	exec 7>>.waybill/service && grab 7 || exit 75
-	(sh "$program" "$PWD" trim "name=$$" </dev/null >/dev/null 2>&1 7>&- &)
+	(outlet)
+	exec >.waybill/out 2>&1
 	unit=$PWD/.waybill/units/$release started=$PWD/.waybill/started
 	cd "releases/$release" && . "$unit" && date +%s >"$started" && service
 	exit
