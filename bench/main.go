@@ -48,6 +48,7 @@ type Options struct {
 	Ended        int           // readers: actions that have ended before
 	Entries      int           // ask: entries of the log
 	Steps        int           // ssh: of each host
+	Files        int           // replicate: small files of the release; 0: large ones
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
 
