@@ -49,6 +49,7 @@ type Options struct {
 	Entries      int           // ask: entries of the log
 	Whole        bool          // append: whole deployments only
 	Steps        int           // ssh: of each host
+	Files        int           // replicate: small files of the release; 0: large ones
 
 	ArchiveFails, DeleteFails int // caboose-faults: of each workflow
 

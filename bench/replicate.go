@@ -24,6 +24,7 @@ import (
 func replicateFlags(f *flag.FlagSet, o *Options) {
 	o.Size = 128
 	f.IntVar(&o.Size, "size", 128, "megabytes of the release")
+	f.IntVar(&o.Files, "files", 0, "small files of the release, in place of --size")
 }
 
 // replicate measures how fast a release goes to an ssh host, and how fast one is found unchanged. The rival copies
@@ -34,6 +35,9 @@ func replicate(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	defer s.stop()
+	if o.Files > 0 {
+		return replicateFiles(ctx, s, o)
+	}
 	fresh := Result{Bench: "replicate", Subject: fmt.Sprintf("Waybill, a new release of %d MB", o.Size), Unit: "MB/s"}
 	rival := Result{Bench: "replicate", Subject: "tar | ssh tar -x", Unit: "MB/s", Version: openSSHVersion(ctx)}
 	unchanged := Result{Bench: "replicate", Subject: "Waybill, an unchanged release", Unit: "MB/s"}
@@ -81,6 +85,56 @@ func releaseOf(seed, megabytes int) []byte {
 	return b.Bytes()
 }
 
+// replicateFiles measures how fast a release of many small files goes to an ssh host and to a local one, and how fast one is
+// found unchanged. The rival is that of replicate.
+func replicateFiles(ctx context.Context, s *sshServer, o Options) (results []Result, err error) {
+	rival := Result{Bench: "replicate", Subject: "tar | ssh tar -x", Unit: "files/s", Version: openSSHVersion(ctx)}
+	for n := range o.Rounds {
+		if err := s.copyByTar(ctx, smallFiles(n, o.Files), o.Files, &rival); err != nil {
+			return nil, err
+		}
+	}
+	rival.summarize()
+	for _, way := range []string{"ssh", "local"} {
+		fresh := Result{Bench: "replicate", Subject: fmt.Sprintf("%s, a new release of %d files", way, o.Files), Unit: "files/s"}
+		unchanged := Result{Bench: "replicate", Subject: way + ", an unchanged release", Unit: "files/s"}
+		for n := range o.Rounds {
+			r, err := newReplication(ctx, s, smallFiles(n, o.Files))
+			if err != nil {
+				return nil, err
+			}
+			if way == "local" {
+				r.definition.Stages[0].Groups[0].Hosts[0].URL = "local://h000000"
+			}
+			for _, result := range []*Result{&fresh, &unchanged} {
+				if err := r.round(ctx, s, o.Files, result); err != nil {
+					return nil, err
+				}
+			}
+			r.pool.Close()
+		}
+		fresh.summarize()
+		unchanged.summarize()
+		fresh.against(rival, 0)
+		results = append(results, fresh, unchanged)
+	}
+	return append(results, rival), nil
+}
+
+// smallFiles returns a tar of so many files of 1 KB, a hundred in a folder.
+func smallFiles(seed, files int) []byte {
+	var b bytes.Buffer
+	w, noise := tar.NewWriter(&b), rand.NewChaCha8([32]byte{byte(seed), 2})
+	content := make([]byte, 1<<10)
+	for i := range files {
+		_, _ = noise.Read(content) // never fails
+		_ = w.WriteHeader(&tar.Header{Name: fmt.Sprintf("data/%04d/%02d", i/100, i%100), Mode: 0o644, Size: int64(len(content))})
+		_, _ = w.Write(content)
+	}
+	_ = w.Close() // into memory
+	return b.Bytes()
+}
+
 // replication is a handler of steps and the little of a log that it reads: one host, one revision.
 type replication struct {
 	handler    *host.Handler
@@ -120,7 +174,7 @@ func (r *replication) round(ctx context.Context, s *sshServer, megabytes int, re
 	r.attempts++
 	before, start := ownCPU(), time.Now()
 	outcome := r.handler.Do(ctx, conductor.Attempt{Number: r.attempts, Action: action.Action{ID: action.ID{1}, Handler: "step",
-		Step: &action.StepRef{Pipeline: "bench", Deployment: 1, Target: "fleet/prod/all/h000000", Event: pipeline.HostReplicated, Revision: 1, Version: 1}}})
+		Step: &action.StepRef{Pipeline: "bench", Deployment: 1, Target: "fleet/s00/all/s00h000000", Event: pipeline.HostReplicated, Revision: 1, Version: 1}}})
 	round := measured(megabytes, start)
 	if outcome.Kind != action.Done {
 		return errors.New(outcome.Error)

@@ -103,7 +103,7 @@ func (s *Session) buildHandlers(ctx context.Context, cfg *config.Config, d dutie
 // offers returns what people can add: handlers, processes and schedules of the configuration in force.
 func (s *Session) offers() server.Offers {
 	return server.Offers{Handlers: s.orderable, Processes: func() map[string]config.Process { return s.Live.Now().Processes },
-		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }}
+		Schedules: func() map[string]config.Schedule { return s.Live.Now().Schedules }, Groups: func() map[string][]string { return s.Live.Now().Groups }}
 }
 
 // orderable returns the handlers that people may add actions for now: the configured ones, and noop.

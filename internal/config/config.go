@@ -22,6 +22,7 @@ type Config struct {
 	Ledger      Ledger
 	Blob        Blob
 	Server      Server
+	Groups      map[string][]string  // people by the name of their group, by the names of their tokens
 	Conductors  map[string]Conductor // what a process serves, by name; there is always a default
 	TemplateEnv []string             // the environment names that env in templates may read; default none
 	Defaults    action.Policy        // of every handler that says nothing else
@@ -154,6 +155,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	if n := root.Get("defaults"); fits(n, document.Object) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
 	}
+	r.groups(root.Get("groups"), c)
 	r.handlers(root.Get("handlers"), c)
 	r.conductors(root.Get("conductors"), c)
 	r.workflows(root, c)

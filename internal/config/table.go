@@ -24,6 +24,7 @@ func keys() []document.Key {
 			{Name: "url", Shape: document.Text, Help: "where clients reach it when that is not where it listens, as behind a proxy, such as https://waybill.example.org"},
 			{Name: "largestUpload", Shape: document.Scalar, Default: "1GiB", Help: "a snapshot or an artifact of more bytes is refused"},
 		}},
+		{Name: "groups", Shape: document.Object, Help: "people by the name of their group, for approval.by in waybill.yaml"},
 		{Name: "conductors", Shape: document.Object, Help: "what one process serves, by name"},
 		{Name: "defaults", Shape: document.Object, Help: "for every handler, which may override them", Keys: policyKeys()},
 		{Name: "handlers", Shape: document.Object, Help: "what actions can be done, by name"},

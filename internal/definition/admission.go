@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -53,12 +54,12 @@ func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
 		name := r.plainText(item, path, longestPerson)
 		switch {
 		case item.Kind != document.String: // reported
-		case strings.HasPrefix(name, "group:"):
-			r.Add(item, "not-supported", path, "%s: groups are not yet supported: name each person as waybill token list does", path)
 		case strings.TrimSpace(name) == "":
 			r.Add(item, "field-empty", path, "%s must not be empty", path)
 		case hasUnseen(name) && !hasControl(name): // with a control character it is reported
 			r.Add(item, "bad-text", path, "%s: want visible characters only, not %+q", path, name)
+		case isGroup(name) && !groupName.MatchString(name):
+			r.Add(item, "bad-name", path, `%s: group name %q: letters, digits, "-", "_" and "." only, at most 63`, path, strings.TrimPrefix(name, "group:"))
 		case seen[name]:
 			r.Add(item, "name-repeated", path, "%q is named twice", name)
 		}
@@ -66,6 +67,14 @@ func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
 		a.By = append(a.By, name)
 	}
 	return a
+}
+
+// groupName is a group of people in approval.by.
+var groupName = regexp.MustCompile(`^group:[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+
+func isGroup(name string) bool {
+	_, is := pipeline.GroupOf(name)
+	return is
 }
 
 func hasUnseen(text string) bool {

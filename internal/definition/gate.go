@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/address"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -137,6 +138,33 @@ func (r *reader) gateURL(n *document.Node, at string) {
 		r.Add(n, "bad-url", at, "url: want a URL such as https://example.net/ready")
 	case u.User != nil:
 		r.Add(n, "bad-url", at, "url: a user or password does not belong in an address")
+	}
+}
+
+// gateAddress reports an address in a URL that no request is sent to, whatever happens until then. What a name stands for is
+// known only when the gate asks.
+func (r *reader) gateAddress(n *document.Node, request *pipeline.GateRequest, vars map[string]string) {
+	if request == nil || n == nil {
+		return
+	}
+	text, err := Expand(request.URL, vars)
+	if err != nil {
+		return // checkVars reports it
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return // gateURL reports it, or the gate, when a variable is the revision
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return // a name
+	}
+	var allow []netip.Prefix
+	for _, text := range request.AllowNetworks {
+		allow = append(allow, netip.MustParsePrefix(text)) // networks has read it
+	}
+	if err := address.Check(at, allow); err != nil {
+		r.Add(n, "address-refused", "", "%s", err)
 	}
 }
 

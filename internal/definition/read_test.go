@@ -140,7 +140,19 @@ func TestFaults(t *testing.T) {
 		{"a shell line", testPipeline("service: {exec: \"./p --x\"}\n"+test, beta), "2:17: exec is an argument list, not a shell line"},
 		{"a shell line in a test", testPipeline("test: [{run: ./t}]\n", beta), "2:14: run is an argument list, not a shell line"},
 		{"process without exec", testPipeline("service: {manager: process}\n"+test, beta), "2:10: manager process needs exec"},
-		{"systemd without exec", testPipeline("service: {manager: systemd}\n"+test, beta), "2:10: manager systemd needs exec"},
+		{"systemd without exec", testPipeline("service: {manager: systemd}\n"+test, beta), "2:10: manager systemd needs exec or unit"},
+		{"exec and unit", testPipeline("service: {manager: systemd, exec: [./p], unit: p.service}\n"+test, beta), "2:48: the service has both exec and unit"},
+		{"unit without systemd", testPipeline("service: {manager: process, unit: p.service}\n"+test, beta), "2:10: unit needs manager systemd, not process"},
+		{"unit of another kind", testPipeline("service: {unit: p.socket}\n"+test, beta), `2:17: unit "p.socket": want the name of a unit such as greeter.service`},
+		{"unit that is an option", testPipeline("service: {unit: --now.service}\n"+test, beta), `2:17: unit "--now.service": want the name of a unit such as greeter.service`},
+		{"unit with a variable", testPipeline("service: {unit: \"p@${port}.service\"}\n"+test, beta),
+			`2:17: unit "p@${port}.service": want the name of a unit such as greeter.service`},
+		{"long unit", testPipeline("service: {unit: "+strings.Repeat("p", 248)+".service}\n"+test, beta),
+			`2:17: unit "` + strings.Repeat("p", 248) + `.service": want the name of a unit such as greeter.service`},
+		{"unit of ours", testPipeline("service: {unit: waybill-p.service}\n"+test, beta),
+			`2:17: unit "waybill-p.service": units named waybill-… are written by Waybill: set exec, or choose another name`},
+		{"unit with an inherited secret", testPipeline("service: {exec: [a], secrets: {A: {file: a}}}\n"+test, beta+"\nservice: {unit: p.service}"),
+			"7:12: the service has env or secrets, and unit p.service sets its environment itself"},
 		{"variable not set", testPipeline("service: {exec: [a, \"${port}\"]}\n"+test, "name: prod\ngroups: [{name: east, hosts: [{name: bench, url: \"local://x\"}]}]"),
 			"2:21: ${port} is not set for host prod/east/bench"},
 		{"variable unclosed", testPipeline("service: {exec: [a, \"${port\"]}\n"+test, beta), `2:21: "${" is not closed in "${port"`},
@@ -181,8 +193,8 @@ func TestFaults(t *testing.T) {
 		{"no windows", testPipeline(test, beta+"\nwindows: {kind: Deny}"), "6:12: want a list of mappings, found a mapping"},
 		{"approvals that nobody gives", testPipeline(test, beta+"\napproval: {count: 3, by: [ana, bob]}"), "6:21: 3 approvals wanted, 2 people may give them"},
 		{"count of approvals", testPipeline(test, beta+"\napproval: {count: 0}"), "6:21: stages[0].approval.count: want a whole number from 1 to 100"},
-		{"group of people", testPipeline(test, beta+"\napproval: {by: [ana, \"group:ops\"]}"),
-			"6:24: stages[0].approval.by[1]: groups are not yet supported: name each person as waybill token list does"},
+		{"group of people", testPipeline(test, beta+"\napproval: {by: [ana, \"group:o ps\"]}"),
+			`6:24: stages[0].approval.by[1]: group name "o ps": letters, digits, "-", "_" and "." only, at most 63`},
 		{"person named twice", testPipeline(test, beta+"\napproval: {by: [ana, ana]}"), `6:24: "ana" is named twice`},
 		{"person with a letter that is not drawn", testPipeline(test, beta+"\napproval: {by: [\"ana\u3164\"]}"),
 			`6:19: stages[0].approval.by[0]: want visible characters only, not "ana\u3164"`},
@@ -197,6 +209,10 @@ func TestFaults(t *testing.T) {
 		{"host named as a wave", testPipeline(test, "name: a\nhosts: [{name: wave-2, url: \"local://x\"}]"), `5:18: host name "wave-2" is reserved`},
 		{"gate without a way", testPipeline(test, beta, "name: g\ngates: [{name: x}]"), `7:11: gate "x" needs exactly one of http, job, handler`},
 		{"gate without a URL", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {}}]"), "7:21: stages[1].gates[0].http needs a url"},
+		{"private address of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"http://10.1.2.3:80/ready\"}}]"),
+			"7:33: address 10.1.2.3 is refused: private; allowNetworks lets networks through"},
+		{"loopback of a gate", testPipeline("vars: {at: \"[::1]\"}\n"+test, beta, "name: g\ngates: [{name: x, http: {url: \"http://${at}/\", allowNetworks: [127.0.0.0/8]}}]"),
+			"8:33: address ::1 is refused: loopback; allowNetworks lets networks through"},
 		{"URL of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"ftp://x/\"}}]"), "7:33: url: want a URL such as https://example.net/ready"},
 		{"password of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"https://a:b@x/\"}}]"), "7:33: url: a user or password does not belong in an address"},
 		{"network of a gate", testPipeline(test, beta, "name: g\ngates: [{name: x, http: {url: \"https://x\", allowNetworks: [10.0.0.0]}}]"),
@@ -257,6 +273,16 @@ func steps(n int) string {
 		names[i] = fmt.Sprintf("{name: s%d, run: [a]}", i)
 	}
 	return strings.Join(names, ", ")
+}
+
+// TestAddressesOfGates: networks that are allowed, public addresses and names are not refused.
+func TestAddressesOfGates(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{`url: "http://127.0.0.1:8080/", allowNetworks: [127.0.0.0/8]`, `url: "https://[2606:4700::1111]/"`, `url: "https://${revision}.example.net/"`} {
+		if _, problems := read(testPipeline(test, beta, "name: g\ngates: [{name: x, http: {"+request+"}}]")); problems.Err() != nil {
+			t.Errorf("%s: %v", request, problems.Err())
+		}
+	}
 }
 
 func TestEveryFaultAtOnce(t *testing.T) {
@@ -350,6 +376,35 @@ stages:
 	wantVars := map[string]string{"x": "7", "y": "2", "host": "h", "stage": "beta", "group": "g", "address": "127.0.0.1", "revision": "r1", "release": "r1-abc"}
 	if diff := cmp.Diff(wantVars, target.Vars); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestUnitAndExecReplaceEachOther: the innermost level that has one of them decides, and with it who starts the service.
+func TestUnitAndExecReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	d, problems := read(`pipeline: p
+service: {exec: [a]}
+stages:
+- name: beta
+  hosts: ["local://oak"]
+- name: prod
+  service: {unit: "p@1.service"}
+  test: [{tcp: "127.0.0.1:1"}]
+  hosts: [{name: elm, url: "local://elm"}, {name: fir, url: "local://fir", service: {exec: [b]}}]
+`)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"p/beta/all/oak": "process [a]", "p/prod/all/elm": "systemd p@1.service", "p/prod/all/fir": "process [b]"} {
+		at, _ := d.Place(path)
+		s := d.ServiceOf(at.Stage, at.Group, at.Host)
+		got := s.Manager + " " + s.Unit
+		if len(s.Exec) > 0 {
+			got += fmt.Sprint(s.Exec)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,9 +29,7 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 	if m := node.Get("manager"); m != nil {
 		s.service.Manager, s.managerSet = m.Text, true
 	}
-	if node.Get("exec") != nil {
-		s.service.Exec = r.argv(node, "exec", at)
-	}
+	s.service = r.program(s.service, node, at)
 	if restart := node.Str("restart"); restart != "" {
 		s.service.Restart = restart
 	}
@@ -44,18 +43,57 @@ func (r *reader) overrideService(s scope, n *document.Node, at string) scope {
 	r.onceInEnvironment(s.service, node, at)
 	s.service = r.hooksReadyConfirm(s.service, node, at)
 	s.service.Manager = manager(s)
-	if s.service.Supervised() && len(s.service.Exec) == 0 {
-		r.Add(node, "field-missing", at, "manager %s needs exec", s.service.Manager)
-	}
+	r.startable(s.service, node, at)
 	return s
 }
 
-// manager returns the manager in force: the process manager unless another one is set, if there is a service
-// to start.
+// unitName is a name of a service's unit, as systemd has them.
+var unitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*\.service$`)
+
+// maxUnitName is how many bytes systemd allows in the name of a unit.
+const maxUnitName = 255
+
+// program reads what starts the service: exec or unit. Each replaces the other one of an outer level.
+func (r *reader) program(s pipeline.Service, node *document.Node, at string) pipeline.Service {
+	unit := node.Get("unit")
+	if node.Get("exec") != nil {
+		s.Exec, s.Unit = r.argv(node, "exec", at), ""
+	}
+	switch {
+	case unit == nil:
+		return s
+	case node.Get("exec") != nil:
+		r.Add(unit, "bad-value", at+".unit", "the service has both exec and unit")
+	case !unitName.MatchString(unit.Text) || len(unit.Text) > maxUnitName:
+		r.Add(unit, "bad-name", at+".unit", "unit %.300q: want the name of a unit such as greeter.service", unit.Text)
+	case strings.HasPrefix(unit.Text, "waybill-"):
+		r.Add(unit, "bad-name", at+".unit", "unit %q: units named waybill-… are written by Waybill: set exec, or choose another name", unit.Text)
+	}
+	s.Exec, s.Unit = nil, unit.Text
+	return s
+}
+
+// startable reports what keeps the manager in force from starting the service.
+func (r *reader) startable(s pipeline.Service, node *document.Node, at string) {
+	switch {
+	case s.Unit != "" && s.Manager != pipeline.ManagerSystemd:
+		r.Add(node, "bad-value", at, "unit needs manager systemd, not %s", s.Manager)
+	case s.Unit != "" && len(s.Env)+len(s.Secrets) > 0:
+		r.Add(node, "bad-value", at, "the service has env or secrets, and unit %s sets its environment itself", s.Unit)
+	case s.Manager == pipeline.ManagerSystemd && s.Unit == "" && len(s.Exec) == 0:
+		r.Add(node, "field-missing", at, "manager systemd needs exec or unit")
+	case s.Manager == pipeline.ManagerProcess && len(s.Exec) == 0:
+		r.Add(node, "field-missing", at, "manager process needs exec")
+	}
+}
+
+// manager returns the manager in force. If none is set, it is the process manager for exec, and systemd for unit.
 func manager(s scope) string {
 	switch {
 	case s.managerSet:
 		return s.service.Manager
+	case s.service.Unit != "":
+		return pipeline.ManagerSystemd
 	case len(s.service.Exec) > 0:
 		return pipeline.ManagerProcess
 	}

@@ -48,9 +48,9 @@ var keep = []document.Key{
 var service = []document.Key{
 	{Name: "name", Shape: document.Text, Help: "Name of the service on its host; default: the pipeline's name."},
 	{Name: "manager", Shape: document.Text, Values: []string{"systemd", "process", "none"},
-		Help: "Who runs the service: systemd, the supervisor of Waybill (process), or neither; default: process when exec is set, else none."},
+		Help: "Who runs the service: systemd, the supervisor of Waybill (process), or neither; default: process when exec is set, systemd when unit is, else none."},
 	{Name: "exec", Shape: document.Scalars, Help: "Argument list, started in the release; never a shell line."},
-	{Name: "unit", Shape: document.Text, Later: true, Help: "An existing systemd unit, instead of exec."},
+	{Name: "unit", Shape: document.Text, Help: "A unit of systemd that exists on the host, such as greeter.service, instead of exec; it is restarted or reloaded, never written."},
 	{Name: "restart", Shape: document.Text, Values: []string{"restart", "reload", "none"}, Default: "restart", Help: "What a new release does to the running service."},
 	{Name: "shared", Shape: document.Texts, Help: "Names linked from shared/ into every release."},
 	{Name: "env", Shape: document.ScalarMap,

@@ -10,8 +10,39 @@ import (
 
 // approval is what people have said about one stage of one deployment.
 type approval struct {
-	by       []string // approved, in the order of their approvals
-	rejected *hold    // who rejected it last, and why; nil: nobody, or somebody has approved since
+	by       []approver // approved, in the order of their approvals
+	rejected *hold      // who rejected it last, and why; nil: nobody, or somebody has approved since
+}
+
+// approver is a person and the groups that the person was in when they approved. A log is folded again
+// and again, and a group may have other members by then, so the note of an approval says which they were.
+type approver struct {
+	name   string
+	groups []string
+}
+
+// groupPrefix marks the name of a group in Approval.By.
+const groupPrefix = "group:"
+
+// GroupOf returns the group that a name in Approval.By stands for.
+func GroupOf(name string) (group string, is bool) { return strings.CutPrefix(name, groupPrefix) }
+
+// allows reports whether By has a person, or a group of theirs.
+func (a *Approval) allows(who approver) bool {
+	return len(a.By) == 0 || slices.ContainsFunc(a.By, func(name string) bool {
+		group, is := GroupOf(name)
+		return is && slices.Contains(who.groups, group) || !is && name == who.name
+	})
+}
+
+// groups lists the groups in By.
+func (a *Approval) groups() (names []string) {
+	for _, name := range a.By {
+		if group, is := GroupOf(name); is {
+			names = append(names, group)
+		}
+	}
+	return names
 }
 
 // isApproved reports whether the stage needs no approval, as in a rollback, or as many people have approved as it
@@ -27,21 +58,29 @@ func (t *deployment) isApproved(stage int32) bool {
 }
 
 // counted lists the people whose approval of a stage counts.
-func (t *deployment) counted(want *Approval, given approval) []string {
-	return slices.DeleteFunc(slices.Clone(given.by), func(name string) bool { return !t.mayApprove(want, name) })
+func (t *deployment) counted(want *Approval, given approval) (names []string) {
+	for _, who := range given.by {
+		if t.mayApprove(want, who) {
+			names = append(names, who.name)
+		}
+	}
+	return names
 }
 
 // mayApprove reports whether a person is one of those who may approve the deployment in a stage.
-func (t *deployment) mayApprove(want *Approval, name string) bool {
-	return (len(want.By) == 0 || slices.Contains(want.By, name)) && (want.Self || name != t.registrant)
+func (t *deployment) mayApprove(want *Approval, who approver) bool {
+	return want.allows(who) && (want.Self || who.name != t.registrant)
 }
 
-// approve records the approval of a person, once, and ends a rejection.
-func (t *deployment) approve(stage, name string) {
+// approve records the approval of a person, once, and ends a rejection. A later one counts with the
+// groups that the person is in by then.
+func (t *deployment) approve(stage string, who approver) {
 	a := t.approvals[stage]
-	a.rejected = nil
-	if !slices.Contains(a.by, name) {
-		a.by = append(slices.Clone(a.by), name)
+	a.rejected, a.by = nil, slices.Clone(a.by)
+	if i := a.index(who.name); i >= 0 {
+		a.by[i] = who
+	} else {
+		a.by = append(a.by, who)
 	}
 	t.approvals[stage] = a
 }
@@ -50,8 +89,13 @@ func (t *deployment) approve(stage, name string) {
 func (t *deployment) reject(stage string, why hold) {
 	a := t.approvals[stage]
 	a.rejected = &why
-	a.by = slices.DeleteFunc(slices.Clone(a.by), func(name string) bool { return name == why.by })
+	a.by = slices.DeleteFunc(slices.Clone(a.by), func(who approver) bool { return who.name == why.by })
 	t.approvals[stage] = a
+}
+
+// index returns the place of a person's approval, or -1.
+func (a approval) index(name string) int {
+	return slices.IndexFunc(a.by, func(who approver) bool { return who.name == name })
 }
 
 // begins reports whether some start of the stage is to be done now, whatever else keeps it from
@@ -122,7 +166,11 @@ func (e *Engine) opinion(t *deployment, c Command) ([]Entry, error) {
 	if err := e.checkApproval(t, c); err != nil || t.isRepeated(c) {
 		return nil, err
 	}
-	return e.intent(t, c, endDetail{By: c.By, Reason: c.Reason})
+	d := endDetail{By: c.By, Reason: c.Reason}
+	if c.Kind == ApprovalGiven {
+		d.Groups = c.Groups
+	}
+	return e.intent(t, c, d)
 }
 
 // checkApproval refuses an approval, or a rejection, of a stage that does not wait for one, and one
@@ -132,7 +180,7 @@ func (e *Engine) checkApproval(t *deployment, c Command) error {
 	if !ok || at.stage < 0 || at.group >= 0 {
 		return fault.New(fault.Refused, "%s is not a stage", t.plan.short(c.Target)).WithHint("name the stage that waits")
 	}
-	want, name := t.plan.def.Stages[at.stage].Approval, e.heldName(t, c.Target)
+	want, name, who := t.plan.def.Stages[at.stage].Approval, e.heldName(t, c.Target), approver{c.By, c.Groups}
 	switch {
 	case t.undoes != nil:
 		return fault.New(fault.Refused, "%s is a rollback, which needs no approval", e.label(t))
@@ -144,9 +192,9 @@ func (e *Engine) checkApproval(t *deployment, c Command) error {
 		return fault.New(fault.Refused, "%s has failed", e.label(t)).WithHint("waybill deployment retry %s", e.label(t))
 	case !t.begins(at.stage):
 		return fault.New(fault.Refused, "%s does not wait for approval: %s", name, t.whyNotBegins(at.stage))
-	case len(want.By) > 0 && !slices.Contains(want.By, c.By):
+	case !want.allows(who):
 		return fault.New(fault.Forbidden, "%s may not approve %s", c.By, t.plan.short(c.Target)).WithHint("one of these may: %s", strings.Join(want.By, ", "))
-	case c.Kind == ApprovalGiven && !t.mayApprove(want, c.By):
+	case c.Kind == ApprovalGiven && !t.mayApprove(want, who):
 		return fault.New(fault.Forbidden, "%s registered revision %s and may not approve it", c.By, t.label).
 			WithHint("another person may; approval.self: true in waybill.yaml would allow it")
 	}
@@ -172,5 +220,6 @@ func (t *deployment) isRepeated(c Command) bool {
 	if c.Kind == ApprovalRejected {
 		return a.rejected != nil && *a.rejected == hold{by: c.By, reason: c.Reason}
 	}
-	return a.rejected == nil && slices.Contains(a.by, c.By)
+	i := a.index(c.By)
+	return a.rejected == nil && i >= 0 && slices.Equal(a.by[i].groups, c.Groups)
 }

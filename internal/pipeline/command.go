@@ -17,7 +17,8 @@ type Command struct {
 	Target     string // full path; "": the pipeline. UntilSet: the stage to go no further than; the pipeline: to the end
 	Event      string // narrows Target to one step
 	By, Reason string
-	Now        bool // cancel: also interrupt builds and replication
+	Groups     []string // ApprovalGiven: that By is in now
+	Now        bool     // cancel: also interrupt builds and replication
 }
 
 // commands are the events of the notes that record commands.

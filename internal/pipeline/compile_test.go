@@ -43,6 +43,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		{"9: in two stages", Definition{Service: Service{Name: "shop"}, Stages: []Stage{deploys("beta"), hostStage("prod", nil, group("all", "beta"))}},
 			[]string{`warning: stages[1].groups[0].hosts[0].url: local://beta runs "shop" in beta and prod`}},
 		{"11: chain", Definition{Stages: []Stage{{Name: "x", Kind: HostStage, Chain: longChain(61)}}}, []string{"stages[0].steps: chain has 61 steps, at most 60"}},
+		{"15: approvals of a group", admitted(nil, &Approval{Count: 3, By: []string{"ana", "group:ops"}}), nil},
 		{"15: approvals", admitted(nil, &Approval{Count: 3, By: []string{"ana", "bob"}}),
 			[]string{"stages[0].approval.count: 3 approvals wanted, 2 people may give them"}},
 		{"15: schedule of a window", admitted([]Window{{Schedule: "@daily"}, {Schedule: "0 9 * *"}}, nil),

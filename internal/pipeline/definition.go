@@ -86,7 +86,7 @@ type Window struct {
 // Approval is who must agree before a stage starts in a deployment.
 type Approval struct {
 	Count int      `json:"count"`        // people, at least 1
-	By    []string `json:"by,omitempty"` // who may approve, by the names of their tokens; none: everybody with the right
+	By    []string `json:"by,omitempty"` // who may approve, by the names of their tokens, or group:NAME; none: everybody with the right
 	// Self means that the person who registered the revision may approve it.
 	Self bool `json:"self,omitempty"`
 }

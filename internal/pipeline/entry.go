@@ -170,6 +170,8 @@ type StepDetail struct {
 	By     string `json:"by,omitempty"` // the person or program that asked
 	// Observed is how long a bake has gone well so far, in step-reported.
 	Observed action.Duration `json:"observed,omitempty"`
+	// Home is the home whose hosts were observed, of a bake over local hosts of several homes.
+	Home string `json:"home,omitempty"`
 }
 
 // TakenDetail is the Detail of service-taken-over.
@@ -219,6 +221,8 @@ type (
 		Reason     string `json:"reason,omitempty"`
 		Now        bool   `json:"now,omitempty"`   // canceled: interrupts builds and replication as well
 		Until      string `json:"until,omitempty"` // until-set: stage to go no further than, by name
+		// Groups are those that the person of an approval was in when they gave it.
+		Groups []string `json:"groups,omitempty"`
 	}
 	// artifactDetail is the part of artifact-registered that decides; the engine keeps the whole
 	// Detail.

@@ -305,7 +305,8 @@ func (e *Engine) applyNote(t *deployment, row *Entry) error {
 		t.resume(row.Target)
 		e.offerAll(orderKey)
 	case ApprovalGiven:
-		t.approve(row.Target, detail[endDetail](*row).By)
+		d := detail[endDetail](*row)
+		t.approve(row.Target, approver{d.By, d.Groups})
 	case ApprovalRejected:
 		d := detail[endDetail](*row)
 		t.reject(row.Target, hold{by: d.By, reason: d.Reason})

@@ -312,7 +312,7 @@ func (u *auditor) intent(t *audited, row Entry) {
 		delete(t.held, row.Target)
 		t.resumed[row.Target] = true
 	case ApprovalGiven, ApprovalRejected:
-		t.said[row.Target] = append(slices.Clip(t.said[row.Target]), opinion{detail[endDetail](row).By, row.Event == ApprovalGiven})
+		t.said[row.Target] = append(slices.Clip(t.said[row.Target]), opinion{detail[endDetail](row).By, row.Event == ApprovalGiven, nil})
 	case UntilSet:
 		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case PipelineFailed:

@@ -11,8 +11,21 @@ import (
 
 // opinion is what a person said about a stage of a deployment.
 type opinion struct {
-	by  string
-	yes bool
+	by     string
+	yes    bool
+	groups []string // that the person was in
+}
+
+// isAmong: the stage asks everybody, or the person by name, or one of the groups.
+func isAmong(asked []string, by string, groups []string) bool {
+	among := len(asked) == 0
+	for _, name := range asked {
+		among = among || name == by && !strings.HasPrefix(name, "group:")
+		for _, group := range groups {
+			among = among || name == "group:"+group
+		}
+	}
+	return among
 }
 
 // admitted checks condition 8: where a stage, a group, a wave or a host starts, there is no freeze, a window is open, and enough
@@ -82,13 +95,13 @@ func (o *oracle) covers(w Window, now time.Time) bool {
 // agreed: the last word about the stage is no rejection, and of the people who may agree, enough said yes last.
 func (o *oracle) agreed(t *oracleDeployment, stage *Stage) bool {
 	said := t.said[Path(o.pipeline, stage.Name)]
-	last := map[string]bool{}
+	last := map[string]opinion{}
 	for _, s := range said {
-		last[s.by] = s.yes
+		last[s.by] = s
 	}
 	count := 0
-	for by, yes := range last {
-		if yes && (len(stage.Approval.By) == 0 || slices.Contains(stage.Approval.By, by)) && (stage.Approval.Self || by != t.registeredBy) {
+	for by, s := range last {
+		if s.yes && isAmong(stage.Approval.By, by, s.groups) && (stage.Approval.Self || by != t.registeredBy) {
 			count++
 		}
 	}
@@ -101,7 +114,7 @@ func (o *oracle) mayAgree(t *oracleDeployment, c Command) bool {
 	if !ok || group != nil || stage == nil || stage.Approval == nil || t.rollback != nil || t.status != StatusActive {
 		return false
 	}
-	if len(stage.Approval.By) > 0 && !slices.Contains(stage.Approval.By, c.By) {
+	if !isAmong(stage.Approval.By, c.By, c.Groups) {
 		return false
 	}
 	if c.Kind == ApprovalGiven && !stage.Approval.Self && c.By == t.registeredBy {

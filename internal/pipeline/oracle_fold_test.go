@@ -129,7 +129,7 @@ func (o *oracle) note(t *oracleDeployment, row Entry) {
 		delete(t.held, row.Target)
 		t.resumed[row.Target] = true
 	case ApprovalGiven, ApprovalRejected:
-		t.said[row.Target] = append(t.said[row.Target], opinion{detail[endDetail](row).By, row.Event == ApprovalGiven})
+		t.said[row.Target] = append(t.said[row.Target], opinion{detail[endDetail](row).By, row.Event == ApprovalGiven, detail[endDetail](row).Groups})
 	case UntilSet:
 		t.until, t.resumed = detail[endDetail](row).Until, map[string]bool{}
 	case StageFailed:

@@ -356,7 +356,8 @@ func (p *program) approve() {
 		}
 	}
 	p.command(Command{Kind: rapid.SampledFrom([]string{ApprovalGiven, ApprovalGiven, ApprovalGiven, ApprovalRejected}).Draw(p.T, "kind"),
-		Deployment: t.number, Target: Path("shop", rapid.SampledFrom(stages).Draw(p.T, "stage")), By: rapid.SampledFrom(people).Draw(p.T, "by")})
+		Deployment: t.number, Target: Path("shop", rapid.SampledFrom(stages).Draw(p.T, "stage")), By: rapid.SampledFrom(people).Draw(p.T, "by"),
+		Groups: rapid.SampledFrom([][]string{nil, {"ops"}, {"qa", "sre"}}).Draw(p.T, "groups")})
 }
 
 // freeze freezes the pipeline, for a while or not, or thaws it.
@@ -488,7 +489,7 @@ func (p *program) admit() bool {
 	for _, t := range p.oracle.deployments {
 		if stages := p.oracle.pending(t); len(stages) > 0 {
 			for _, by := range people {
-				p.command(Command{Kind: ApprovalGiven, Deployment: t.number, Target: Path("shop", stages[0]), By: by})
+				p.command(Command{Kind: ApprovalGiven, Deployment: t.number, Target: Path("shop", stages[0]), By: by, Groups: []string{"ops"}})
 			}
 			return true
 		}

@@ -77,9 +77,7 @@ func randomApproval(t *rapid.T) *Approval {
 		return nil
 	}
 	a := &Approval{Count: rapid.IntRange(1, 2).Draw(t, "approvals"), Self: rapid.Bool().Draw(t, "self")}
-	if rapid.Bool().Draw(t, "named") {
-		a.By = people[:3]
-	}
+	a.By = rapid.SampledFrom([][]string{nil, people[:3], {"ana", "group:ops"}, {"group:ops", "group:qa"}}).Draw(t, "named")
 	return a
 }
 

@@ -200,12 +200,12 @@ func (s *simulation) approve(t *deployment) error {
 			continue
 		}
 		for k := range want.Count {
-			by := strconv.Itoa(k + 1)
-			if len(want.By) > 0 {
+			by, groups := strconv.Itoa(k+1), want.groups()
+			if len(want.By) > 0 && len(groups) == 0 {
 				by = want.By[k]
 			}
 			given := Entry{Deployment: t.number, Target: t.plan.stages[i].path, Event: ApprovalGiven, Class: Note}
-			given.Detail, _ = json.Marshal(endDetail{By: by}) // a plain struct of strings always marshals
+			given.Detail, _ = json.Marshal(endDetail{By: by, Groups: groups}) // a plain struct of strings always marshals
 			if err := s.apply(given, 0); err != nil {
 				return err
 			}

@@ -125,6 +125,10 @@ func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	if found != len(want) {
 		t.Errorf("%d of %d starts", found, len(want))
 	}
+	d.Stages[2].Approval = &Approval{Count: 3, By: []string{"ana", "group:ops"}}
+	if s := newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute}); len(s.Ends) != 1 || s.Ends[0].Status != StatusFinished {
+		t.Errorf("approved by people of a group: ends %+v", s.Ends)
+	}
 	d.Stages[2].Windows[0] = Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
 	s := newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute})
 	if len(s.Ends) != 1 || s.Ends[0].Status != StatusActive || !strings.HasPrefix(s.Ends[0].Reason, "no window opens before") {

@@ -30,7 +30,7 @@ import (
 //	why N [TARGET]    the open steps of a deployment, with their reasons
 //	list              the deployments and the holder of each batch
 //	retry, skip, hold, resume, until, cancel   "N [TARGET [EVENT]]"
-//	approve, reject   "N STAGE [by NAME]"; ana registered every revision
+//	approve, reject   "N STAGE [by NAME[/GROUP,…]]"; ana registered every revision
 //	freeze [DURATION], thaw   of the pipeline
 //	rollback [TARGET]
 //	reject-revision rN, accept-revision rN
@@ -450,7 +450,10 @@ func (p *player) person(words []string) {
 		"approve": ApprovalGiven, "reject": ApprovalRejected, "alarm": AlarmRaised, "cancel": PipelineCanceled}
 	c := Command{Kind: kinds[words[0]], Deployment: number(words[1]), By: "ana", Reason: "looking"}
 	if n := len(words) - 2; words[n] == "by" {
-		c.By, words = words[n+1], words[:n]
+		name, groups, in := strings.Cut(words[n+1], "/")
+		if c.By, words = name, words[:n]; in {
+			c.Groups = strings.Split(groups, ",")
+		}
 	}
 	if words = words[2:]; len(words) > 0 && words[0] == "now" {
 		c.Now, words = true, words[1:]

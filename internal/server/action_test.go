@@ -20,14 +20,20 @@ import (
 // serveWork starts a server with the handler "work", which no conductor serves.
 func serveWork(t *testing.T) *testServer {
 	t.Helper()
-	w := servertest.Start(t)
 	handlers := server.Handlers{"work": func(raw json.RawMessage) (action.Action, error) {
 		if strings.Contains(string(raw), "bad") {
 			return action.Action{}, fault.Problems{{Code: "parameter-invalid", Scope: "n", Text: "it is bad"}}
 		}
 		return action.Action{Kind: "action", Name: "work", Handler: "work", Parameters: raw, Policy: action.DefaultPolicy()}, nil
 	}}
-	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{Handlers: func() server.Handlers { return handlers }}})
+	return serveOffers(t, server.Offers{Handlers: func() server.Handlers { return handlers }})
+}
+
+// serveOffers starts a server with a configuration.
+func serveOffers(t *testing.T, offers server.Offers) *testServer {
+	t.Helper()
+	w := servertest.Start(t)
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: offers})
 	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,50 @@ func withProd(key string) string {
 func waitsAt(stage string) func(server.DeploymentView) bool {
 	return func(v server.DeploymentView) bool {
 		return len(v.State.Approvals) == 1 && v.State.Approvals[0].Stage == stage
+	}
+}
+
+// Who is in a group when they approve, counts for it; who is not, may not approve. The groups are those of the configuration
+// in force.
+func TestApprovalsOfGroups(t *testing.T) {
+	t.Parallel()
+	groups := map[string][]string{"ops": {"bob", "cyd"}, "qa": {"dan"}}
+	s := serveOffers(t, server.Offers{Groups: func() map[string][]string { return groups }})
+	apply := func(key string) error {
+		proposal, err := server.ReadProposal("waybill.yaml", []byte(withProd(key)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return onlyError(s.client().Apply(t.Context(), proposal))
+	}
+	for key, want := range map[string]string{
+		`approval: {by: ["group:opps"]}`:                    `waybill.yaml:12:19: stages[2].approval.by[0]: group "opps" not found: groups of people are described in server.yaml (did you mean "ops"?)`,
+		`approval: {count: 4, by: ["group:ops", bob, dan]}`: "waybill.yaml:12:21: stages[2].approval.count: 4 approvals wanted, 3 people may give them",
+	} {
+		if err := apply(key); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
+	if err := apply(`approval: {count: 3, by: ["group:ops", "group:qa"]}`); err != nil {
+		t.Errorf("three approvals of three people: %v", err)
+	}
+	if err := apply(`approval: {count: 2, by: ["group:ops"]}`); err != nil {
+		t.Fatal(err)
+	}
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "waits", waitsAt("prod"))
+	approve := func(by string) (server.ApprovalView, error) {
+		return server.NewClient(s.URL, homeToken, by).Approve(t.Context(), server.Approval{Pipeline: "greeter", Stage: "prod"})
+	}
+	if _, err := approve("dan"); !fault.Is(err, fault.Forbidden) || fault.HintOf(err) != "one of these may: group:ops" {
+		t.Errorf("approved by dan: %v, hint %q", err, fault.HintOf(err))
+	}
+	if view, err := approve("bob"); err != nil || view.Pending == nil || !slices.Equal(view.Pending.Given, []string{"bob"}) {
+		t.Errorf("approved by bob: %+v, %v", view, err)
+	}
+	groups = map[string][]string{"ops": {"dan"}} // bob has left since; his approval stays
+	if view, err := approve("dan"); err != nil || view.Pending != nil {
+		t.Errorf("approved by dan, who has joined: %+v, %v", view, err)
 	}
 }
 

@@ -174,7 +174,7 @@ func equalDefinitions(a, b *pipeline.Definition) bool {
 func (s *Service) compile(p Proposal) (*pipeline.Graph, EditView, error) {
 	view := EditView{Pipeline: p.Definition.Pipeline, Words: []string{}, Effects: []pipeline.Effect{}}
 	plan, problems := pipeline.Compile(p.Definition)
-	problems = locateProblems(p, append(problems, s.unknownHandlers(p.Definition)...))
+	problems = locateProblems(p, slices.Concat(problems, s.unknownHandlers(p.Definition), s.unknownGroups(p.Definition)))
 	view.Warnings = problems.Warnings()
 	return plan, view, problems.Err()
 }

@@ -42,11 +42,12 @@ type Service struct {
 	plans   *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
 }
 
-// Offers are the handlers, processes and schedules of the configuration in force. A nil function offers nothing.
+// Offers are the handlers, processes, schedules and groups of people of the configuration in force. A nil function offers nothing.
 type Offers struct {
 	Handlers  func() Handlers
 	Processes func() map[string]config.Process
 	Schedules func() map[string]config.Schedule
+	Groups    func() map[string][]string // people by the name of their group
 }
 
 // ServiceOptions are what a Service knows besides the log. The zero value offers nothing, and no host is on this machine.

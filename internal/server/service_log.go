@@ -33,8 +33,8 @@ type ServiceLogView struct {
 }
 
 // ServiceLog returns the last output of the service on a host, or what came after an earlier view. The error is
-// fault.NotFound if the definition in force does not have the host, and fault.Unavailable if the host is out of reach or
-// never started a service.
+// fault.NotFound if the definition in force does not have the host, fault.Refused if Waybill does not keep what the service
+// prints, and fault.Unavailable if the host is out of reach or never started a service.
 func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLogView, error) {
 	version, err := s.Version(ctx, q.Pipeline, 0)
 	if err != nil {
@@ -50,6 +50,10 @@ func (s *Service) ServiceLog(ctx context.Context, q ServiceLogQuery) (ServiceLog
 	view.Service = service.Name
 	if !service.Supervised() {
 		return view, fault.New(fault.Refused, "no service runs on %s: its manager is %s", q.Target, service.Manager)
+	}
+	if service.Unit != "" {
+		return view, fault.New(fault.Refused, "the output of the service on %s is in the journal of its host", q.Target).
+			WithHint("on the host: journalctl --unit=%s", service.Unit)
 	}
 	part := step.LogQuery{Most: mostOfLog, Whole: q.Follow}
 	if q.Most > 0 {

@@ -369,6 +369,21 @@ func TestServiceLogIsContinued(t *testing.T) {
 	}
 }
 
+// What a unit of the host prints is in the host's journal, and no host is asked for it.
+func TestServiceLogOfAUnitIsInTheJournal(t *testing.T) {
+	t.Parallel()
+	w := serve(t, "127.0.0.1:0")
+	w.Service.ReadLog = func(context.Context, pipeline.Place, *pipeline.Service, step.LogQuery) (step.ServiceLog, bool, error) {
+		t.Error("a host was asked")
+		return step.ServiceLog{}, false, nil
+	}
+	w.Apply(t, strings.Replace(servertest.Definition, `{url: "local://yew", vars: {port: 7104}}`, `{url: "local://yew", vars: {port: 7104}, service: {manager: systemd, unit: greeter.service}}`, 1))
+	err := onlyError(w.client().ServiceLog(t.Context(), server.ServiceLogQuery{Pipeline: "greeter", Target: "greeter/prod/west/yew"}))
+	if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is in the journal of its host") || fault.HintOf(err) != "on the host: journalctl --unit=greeter.service" {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
+	}
+}
+
 // A restart is an action of the caller, and is refused where Waybill runs no service or a deployment is at work.
 func TestRestartService(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/token"
+	"github.com/waybill-dev/waybill/internal/web"
 )
 
 // page returns the page at a path, as the holder of a token sees it; "": without one.
@@ -35,6 +36,33 @@ func (s *site) page(t *testing.T, path, token string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestApprovalOfAGroup: the page says which group may approve, and takes the approval of a person in it.
+func TestApprovalOfAGroup(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Offers: server.Offers{Groups: func() map[string][]string { return map[string][]string{"ops": {"bob"}} }}})
+	s := listen(t, w, web.New(w.Service))
+	for _, name := range []string{"bob", "cyd"} {
+		if err := s.Ledger.CreateToken(t.Context(), token.Token{Hash: sha256.Sum256([]byte("token-of-" + name)), Name: name, Scopes: []string{"approve"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Apply(t, strings.Replace(servertest.Definition, "- name: prod\n", "- name: prod\n  approval: {by: [\"group:ops\"]}\n", 1))
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "waits", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 1 })
+	path := fmt.Sprintf("/deployments/greeter/%d", ref.Number)
+	if shown := s.page(t, path, "token-of-bob"); !strings.Contains(shown, "group:ops may approve it, but not ana, who registered the revision.") {
+		t.Error("the page does not say who may approve")
+	}
+	if got := s.post(t, path+"/stages/prod/approve", "token-of-cyd", "", nil); got != http.StatusForbidden {
+		t.Errorf("cyd, who is in no group, approves: %d", got)
+	}
+	if got := s.post(t, path+"/stages/prod/approve", "token-of-bob", "", nil); got != http.StatusSeeOther {
+		t.Errorf("bob approves: %d", got)
+	}
+	s.Until(t, ref, "is approved", func(v server.DeploymentView) bool { return len(v.State.Approvals) == 0 })
 }
 
 // The buttons that approve need the scope approve, the others operate; neither shows nor does what the other may.

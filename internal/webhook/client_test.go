@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/address"
 	"github.com/waybill-dev/waybill/internal/secret"
 )
 
@@ -364,7 +365,7 @@ func TestGuardKnowsThePrivateRanges(t *testing.T) {
 		"fd00:ec2::254", "ff02::1", "2001:db8::1", "2001::1", "3fff::1", "64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::", "100::1", "5f00::1", "4000::1"}
 	for _, text := range refused {
 		err := Guard{}.Check(netip.MustParseAddr(text))
-		if _, ok := errors.AsType[*Refused](err); !ok {
+		if _, ok := errors.AsType[*address.Refused](err); !ok {
 			t.Errorf("%s is let through", text)
 		}
 	}

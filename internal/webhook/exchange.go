@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waybill-dev/waybill/internal/address"
 	"github.com/waybill-dev/waybill/internal/secret"
 )
 
@@ -77,7 +78,7 @@ const (
 // Failure returns why an answer is missing and what that means: news about the target is throttle.
 func (e *Exchange) Failure() (verdict Verdict, code, text string) {
 	text = plain(e.err)
-	if refused, ok := errors.AsType[*Refused](e.err); ok {
+	if refused, ok := errors.AsType[*address.Refused](e.err); ok {
 		return Fatal, CodeRefused, refused.Error()
 	}
 	if errors.Is(e.err, errRedirect) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/waybill-dev/waybill/internal/address"
 )
 
 // Fetched is a document that was read from elsewhere.
@@ -15,8 +17,8 @@ type Fetched struct {
 }
 
 // Fetch reads a document of at most limit bytes through the guard. Redirects are not followed.
-func (c *Client) Fetch(ctx context.Context, address string, limit int64) (Fetched, error) {
-	u, err := parseURL(address)
+func (c *Client) Fetch(ctx context.Context, link string, limit int64) (Fetched, error) {
+	u, err := parseURL(link)
 	if err != nil {
 		return Fetched{}, err
 	}
@@ -27,7 +29,7 @@ func (c *Client) Fetch(ctx context.Context, address string, limit int64) (Fetche
 	request.Header.Set(headerAgent, userAgent)
 	response, err := c.http.Do(request)
 	if err != nil {
-		if refused, ok := errors.AsType[*Refused](err); ok {
+		if refused, ok := errors.AsType[*address.Refused](err); ok {
 			return Fetched{}, fmt.Errorf("address %s is refused: %s", refused.Address, refused.Why)
 		}
 		return Fetched{}, err

@@ -1,9 +1,12 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // baking is one round of a bake: the tests of the hosts, and how long they have gone well so far.
@@ -18,8 +22,10 @@ type baking struct {
 	*attempt
 	definition *pipeline.Definition
 	bake       *pipeline.Bake
-	observed   time.Duration // before this round
-	hosts      []string      // targets of the hosts that the deployment has finished there
+	observed   map[string]time.Duration // how long each home has, before this round
+	home       string                   // whose hosts this process tests; "": it tests all of them
+	homes      []queue.HostHome         // those that have a local host of the bake, when home is set
+	hosts      []string                 // targets of the hosts that the deployment has finished there
 }
 
 // bake makes one round of a bake. It does not wait: a round that goes well is noted in the log, and
@@ -29,20 +35,65 @@ func (h *Handler) bake(ctx context.Context, a conductor.Attempt) (Output, error)
 	if err != nil {
 		return Output{}, err
 	}
+	if err := h.divide(ctx, b); err != nil {
+		return Output{}, err
+	}
 	if err := h.testAll(ctx, b); err != nil {
 		return Output{}, err
 	}
 	total, every := time.Duration(b.bake.For), time.Duration(b.bake.Every)
-	b.observed += h.laps.take(b.id, every)
-	if b.observed >= total {
+	b.observed[b.home] += h.laps.take(b.id, every)
+	if b.least() >= total {
 		return Output{Text: fmt.Sprintf("%s without a failure", total)}, nil
 	}
 	detail, _ := json.Marshal(pipeline.StepDetail{Event: b.facts.Event, Action: b.id.String(), // plain texts always marshal
-		Observed: action.Duration(b.observed), Error: b.progress()})
+		Observed: action.Duration(b.observed[b.home]), Home: b.home, Error: b.progress()})
 	if err := b.note(ctx, detail); err != nil {
 		return Output{}, unread(err, "note a round of %s", b.facts.Target)
 	}
-	return Output{}, nextRound{time.Now().Add(min(every, total-b.observed))}
+	// The homes take turns, so that each tests its hosts about as often as one alone would.
+	return Output{}, nextRound{time.Now().Add(max(pause, min(every, total-b.least())/time.Duration(max(1, len(b.homes)))))}
+}
+
+// divide leaves to other homes the local hosts that they have, whose files this process cannot reach. Each home observes its own
+// hosts for the whole time; one that is ahead of another leaves the round to it.
+func (h *Handler) divide(ctx context.Context, b *baking) error {
+	var ours []string
+	homes := map[string]queue.HostHome{}
+	for _, target := range b.hosts {
+		_, _, host, _ := b.definition.Find(target) // fold has found it
+		keeper := h.config.Here
+		if !host.Remote() {
+			var err error
+			if keeper, err = h.keeper(ctx, *host); err != nil {
+				return err
+			}
+			homes[keeper.ID] = keeper
+		}
+		if keeper.ID == h.config.Here.ID {
+			ours = append(ours, target)
+		}
+	}
+	if _, here := homes[h.config.Here.ID]; len(homes) == 0 || here && len(homes) == 1 {
+		return nil
+	}
+	b.home, b.homes, b.hosts = h.config.Here.ID, slices.SortedFunc(maps.Values(homes), func(a, b queue.HostHome) int { return cmp.Compare(a.ID, b.ID) }), ours
+	_, here := homes[b.home]
+	last := slices.MinFunc(b.homes, func(x, y queue.HostHome) int { return cmp.Compare(b.observed[x.ID], b.observed[y.ID]) })
+	if here && b.observed[b.home] <= b.observed[last.ID] {
+		return nil
+	}
+	return fault.RetryAfter(fault.New(fault.Unavailable, "the bake waits for a conductor of the home %s, which holds files of its hosts; this one has %s",
+		last.Place, h.config.Here.Place).WithHint("start waybill serve conductor with that home"), time.Now().Add(min(time.Duration(b.number)*pause, mostAway)))
+}
+
+// least returns how long the home has observed its hosts that has done so for the shortest time.
+func (b *baking) least() time.Duration {
+	least := b.observed[b.home]
+	for _, home := range b.homes {
+		least = min(least, b.observed[home.ID])
+	}
+	return least
 }
 
 // nextRound ends an attempt at which nothing was wrong and after which the action is not done. It
@@ -53,7 +104,7 @@ func (nextRound) Error() string { return "another round follows" }
 
 // progress returns how far the bake is, such as "3m0s of 30m0s".
 func (b *baking) progress() string {
-	return fmt.Sprintf("%s of %s", b.observed.Round(time.Second), time.Duration(b.bake.For))
+	return fmt.Sprintf("%s of %s", b.least().Round(time.Second), time.Duration(b.bake.For))
 }
 
 // loadBake reads what the action of a bake names, and its entries of the log.
@@ -62,7 +113,7 @@ func (h *Handler) loadBake(ctx context.Context, a conductor.Attempt) (*baking, e
 	if err != nil {
 		return nil, err
 	}
-	b := &baking{attempt: t, definition: definition, bake: definition.BakeAt(t.facts.Target)}
+	b := &baking{attempt: t, definition: definition, observed: map[string]time.Duration{}, bake: definition.BakeAt(t.facts.Target)}
 	if b.bake == nil {
 		return nil, fault.Permanent(fault.New(fault.NotFound, "definition %d has no bake of %s", t.facts.Version, t.facts.Target))
 	}
@@ -79,7 +130,7 @@ func (h *Handler) loadBake(ctx context.Context, a conductor.Attempt) (*baking, e
 	return b, nil
 }
 
-// fold finds the hosts that the deployment has finished, and the time that this action has noted. A
+// fold finds the hosts that the deployment has finished, and the times that this action has noted. A
 // host that has left the pipeline, or was given up, is not tested.
 func (b *baking) fold(entries []pipeline.Entry) {
 	for _, e := range entries {
@@ -91,7 +142,7 @@ func (b *baking) fold(entries []pipeline.Entry) {
 		case pipeline.StepReported:
 			var d pipeline.StepDetail
 			if json.Unmarshal(e.Detail, &d) == nil && d.Action == b.id.String() {
-				b.observed = time.Duration(d.Observed)
+				b.observed[d.Home] = time.Duration(d.Observed)
 			}
 		}
 	}

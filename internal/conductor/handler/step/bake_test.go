@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // oven is the log of greeter#1, which bakes in beta for 30 minutes, a round every ten.
@@ -105,6 +106,63 @@ func (o *oven) goesOn() time.Duration {
 		o.t.Fatalf("the round ends with %s: %s", out.Kind, out.Error)
 	}
 	return time.Until(out.At)
+}
+
+// homesOf keeps local hosts, by their addresses, for homes.
+type homesOf map[string]queue.HostHome
+
+func (h homesOf) BindHost(_ context.Context, address string, _ queue.HostHome) (queue.HostHome, error) {
+	return h[address], nil
+}
+
+// TestABakeOverSeveralHomes: each home tests its own hosts for the whole time, and they take turns.
+func TestABakeOverSeveralHomes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOven(t)
+		for _, name := range []string{"oak", "elm"} {
+			o.entries = append(o.entries, pipeline.Entry{Event: pipeline.HostFinished, Target: "greeter/beta/all/" + name})
+		}
+		homes := map[string]queue.HostHome{"a": {ID: "a", Place: "m1:/srv/a"}, "b": {ID: "b", Place: "m2:/srv/b"}, "c": {ID: "c", Place: "m3:/srv/c"}}
+		processes := map[string]*Handler{}
+		for id, home := range homes {
+			o.restart()
+			o.handler.config.Here, o.handler.config.Homes = home, homesOf{"local://oak": homes["a"], "local://elm": homes["b"]}
+			processes[id] = o.handler
+		}
+		round := func(id string) action.Outcome {
+			o.handler = processes[id]
+			return o.round("greeter/beta", pipeline.StageBaked)
+		}
+		if out := round("c"); out.Kind != action.RetryAfter || !strings.Contains(out.Error, "the bake waits for a conductor of the home m") {
+			t.Fatalf("a home without a host: %s: %s", out.Kind, out.Error)
+		}
+		begin := time.Now()
+		rounds := map[string]int{}
+		for done := false; !done; {
+			for _, id := range []string{"a", "b"} { // a is always the first to claim
+				out := round(id)
+				if done = out.Kind == action.Done; done {
+					break
+				}
+				if out.Kind != action.RetryAfter {
+					t.Fatalf("a round of %s: %s: %s", id, out.Kind, out.Error)
+				}
+				if out.Error == "" {
+					rounds[id]++
+					<-time.After(time.Until(out.At))
+				} else if !strings.Contains(out.Error, "the bake waits for a conductor of the home "+homes[map[string]string{"a": "b", "b": "a"}[id]].Place) {
+					t.Fatalf("a round of %s: %s", id, out.Error)
+				}
+			}
+			if time.Since(begin) > 3*time.Hour {
+				t.Fatalf("the bake never passes: %v rounds, observed %s", rounds, o.observed())
+			}
+		}
+		if took := time.Since(begin); took < 30*time.Minute || rounds["a"] < 4 || rounds["b"] < 3 {
+			t.Errorf("it took %s, rounds %v", took, rounds)
+		}
+	})
 }
 
 // TestABakeAddsUpWhatItObserves: each round adds the time since the last one, and at most `every`.

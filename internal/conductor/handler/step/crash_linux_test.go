@@ -45,7 +45,7 @@ func (w *world) verbs() map[int]string {
 // programs returns the processes that do what a caller waits for.
 func (w *world) programs() (pids []int) {
 	for pid, verb := range w.verbs() {
-		if !slices.Contains([]string{"supervise", "trim", "await"}, verb) {
+		if !slices.Contains([]string{"supervise", "collect", "await"}, verb) {
 			pids = append(pids, pid)
 		}
 	}

@@ -174,12 +174,15 @@ func (t *attempt) hooks() string {
 	return strings.Join(names, ",")
 }
 
-// unit returns the shell file that starts the service. It holds the secrets, so it goes to the host
-// by standard input only.
+// unit returns the shell file that starts the service, or names the unit of systemd that does. It holds
+// the secrets, so it goes to the host by standard input only.
 func (t *attempt) unit() (string, error) {
 	var b strings.Builder
 	s := &t.Service
-	if s.Supervised() {
+	switch {
+	case s.Unit != "":
+		fmt.Fprintf(&b, "# systemd %s\n", s.Unit)
+	case s.Supervised():
 		if s.Manager == pipeline.ManagerSystemd {
 			b.WriteString("# systemd\n")
 		}

@@ -38,11 +38,12 @@ lock() {
 		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2; exit 75; }
 		nap && waited=$((waited + step))
 	done
+	echo entered=1 2>/dev/null || exit 75 # the caller no longer listens
 }
 # LINK: the release that it names; nothing when it is not there
 target() { [ ! -L "$1" ] || { link=$(readlink "$1") && printf '%s\n' "${link#releases/}"; } || exit; }
 known() { # what the supervisor wrote, or systemd says
-	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit=''
+	run_supervisor=0 run_service=0 run_restarts=0 run_started=0 run_release='' run_unit='' run_exit='' lent=''
 	[ ! -f .waybill/state ] || read -r run_supervisor run_service run_restarts run_started run_release run_unit run_exit <.waybill/state || :
 	case $run_supervisor$run_service in *[!0-9]*) die 73 "$PWD/.waybill/state is not of this version of Waybill: end the service by hand and remove it" ;; esac
 	held .waybill/supervisor || observed || :
@@ -51,7 +52,7 @@ known() { # what the supervisor wrote, or systemd says
 state() { echo "$$ $child $restarts $started $release $unit $code" >.waybill/state.new && mv -f .waybill/state.new .waybill/state; }
 alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is up
 	supervised && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
-		[ "$run_service" -ne 0 ] && { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service
+		[ "$run_service" -ne 0 ] && { [ -n "$lent" ] || { { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service; }; }
 }
 record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
 	[ -n "$action" ] && [ -d .waybill/results ] || return 0
@@ -59,11 +60,10 @@ record() { # STATUS TEXT: what became of the action, for an attempt whose answer
 		mv -f ".waybill/results/$action.new" ".waybill/results/$action"
 	printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ) $verb $name $release" "status $1: $2" >>.waybill/audit
 }
-# enter begins every verb that changes a release or runs something. Under the lock it ends when the caller no longer
-# listens, and refuses what an older deployment, an older attempt or another ledger asks.
+# enter begins every verb that changes a release or runs something. Under the lock it refuses what an older deployment, an
+# older attempt or another ledger asks.
 enter() {
 	lock
-	echo entered=1 2>/dev/null || exit 75
 	their_rank=-1
 	if [ -e .waybill/fence ]; then
 		read -r their_ledger their_rank their_name <.waybill/fence && [ "$their_rank" -ge 0 ] 2>/dev/null ||
@@ -80,59 +80,46 @@ enter() {
 	fi
 	[ "$their_rank" -eq "$rank" ] || echo "$ledger $rank $name" | save .waybill/fence || exit
 }
-adopt() { lock; echo entered=1 2>/dev/null || exit 75; echo "$ledger 0 $name" | save .waybill/fence && record 0 "taken over"; } # for another ledger
+adopt() { lock; echo "$ledger 0 $name" | save .waybill/fence && record 0 "taken over"; } # for another ledger
 refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
+pending() { # a switch is not final; sets what to go back to
+	[ -f .waybill/revert ] || return 1
+	read -r armed former older token <.waybill/revert || die 73 "read .waybill/revert"
+	former=${former#-} older=${older#-}
+}
 used() { # RELEASE: it is current or previous, or runs, or is what a switch that was cut off goes back to
-	former='' older='' && known && at=$(target current) && before=$(target previous) && { [ ! -f .waybill/revert ] || read -r armed former older token <.waybill/revert; } ||
-		die 73 "find out which releases are in use"
+	former='' older='' && known && at=$(target current) && before=$(target previous) && { pending || :; } || die 73 "find out which releases are in use"
 	! supervised || [ -n "$run_release" ] || exit 75 # it has just started, and is about to say of which release
-	case $1 in "$at" | "$before" | "$run_release" | "${former#-}" | "${older#-}") return 0 ;; esac
+	case $1 in "$at" | "$before" | "$run_release" | "$former" | "$older") return 0 ;; esac
 	return 1
 }
 
 # ---- content and releases. A manifest has lines KIND SIZE DIGEST PATH [TARGET], tabs between: f a file, x an executable
 # ---- one, d a folder, l a link. In cas a file is its digest, an executable one digest and x: a hard link shares its mode.
+# Loops of read would take a system call for each byte, so these compare sorted lists, whose lines are in a list once.
+sorted() { LC_ALL=C sort -u >".waybill/$1"; } # LIST
+only() { LC_ALL=C sort "$1" "$2" "$2" | LC_ALL=C uniq -u; } # A B: lines of A that B lacks
+both() { LC_ALL=C sort "$1" "$2" | LC_ALL=C uniq -d; } # A B
+seek() { find "$@" || [ $? -ne 127 ] || die 73 "find: not found"; } # what may not be read is not there
 lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are thrown away
-	while IFS=$tab read -r kind size sum path target; do
-		case $kind in
-		f) [ ! -x "cas/$sum" ] || rm -f "cas/$sum" && echo "$sum  cas/$sum" ;;
-		x) [ -x "cas/${sum}x" ] || rm -f "cas/${sum}x" && echo "$sum  cas/${sum}x" ;;
-		esac
-	done <"$1" | sort -u >.waybill/list
+	LC_ALL=C sed -n "s/^\([fx]\)$tab[^$tab]*$tab\([^$tab]*\).*/\2\1/p" "$1" | sed 's/f$//' | sorted wanted
+	(seek cas -type f ! -name '*x' ! -perm -100 && seek cas -type f -name '*x' -perm -100) >.waybill/list || exit
+	sed 's,^cas/,,' .waybill/list | sorted found
+	only .waybill/wanted .waybill/found
+	both .waybill/wanted .waybill/found | sed 's,^\([0-9a-f]*\)x*$,\1  cas/&,' >.waybill/list
 	[ -s .waybill/list ] || return 0
-	sums -c .waybill/list 2>/dev/null | while IFS=: read -r path verdict; do
-		[ "$verdict" = " OK" ] || { rm -f "$path" && echo "${path#cas/}"; } || exit
-	done
+	sums -c .waybill/list 2>/dev/null | sed -n '/: OK$/!s,^cas/\([0-9a-f]*x*\): .*,\1,p' | while read -r sum; do rm -f "cas/$sum" && echo "$sum" || exit; done
 }
 whole() { # FOLDER MANIFEST: every entry is there and has its content; no release is empty
-	list=$PWD/.waybill/list
 	[ -s "$2" ] || return 1
-	while IFS=$tab read -r kind size sum path target; do
-		case $kind in
-		d) [ -d "$1/$path" ] ;;
-		l) [ "$(readlink "$1/$path")" = "$target" ] ;;
-		f) [ -f "$1/$path" ] && [ ! -x "$1/$path" ] && printf '%s  ./%s\n' "$sum" "$path" ;;
-		x) [ -x "$1/$path" ] && printf '%s  ./%s\n' "$sum" "$path" ;;
-		esac || return 1
-	done <"$2" >"$list"
+	list=$PWD/.waybill/list
+	LC_ALL=C sed "s/^\(.\)$tab[^$tab]*$tab[^$tab]*$tab\([^$tab]*\).*/\1 .\/\2/" "$2" | sorted wanted
+	(cd "$1" && seek . -type d >"$list.d" && seek . -type l >"$list.l" && seek . -type f ! -perm -100 >"$list.f" && seek . -type f -perm -100 >"$list.x") || exit
+	for kind in d l f x; do sed "s/^/$kind /" "$list.$kind"; done | sorted found
+	[ -z "$(only .waybill/wanted .waybill/found | head -n 1)" ] || return 1
+	grep '^l' "$2" | while IFS=$tab read -r kind size sum path target; do [ "$(readlink "$1/$path")" = "$target" ] || exit; done || return 1
+	LC_ALL=C sed -n "s/^[fx]$tab[^$tab]*$tab\([^$tab]*\)$tab\(.*\)/\1  .\/\2/p" "$2" >"$list"
 	[ ! -s "$list" ] || (cd "$1" && sums -c "$list" >/dev/null 2>&1)
-}
-build() { # makes the release from cas: aside, verified, synced, renamed
-	fresh=releases/.new
-	rm -rf "$fresh" && mkdir "$fresh" || die 73 "make a folder in releases"
-	while IFS=$tab read -r kind size sum path target; do
-		case $kind in
-		d) mkdir "$fresh/$path" ;;
-		l) ln -s -- "$target" "$fresh/$path" ;;
-		f) ln "cas/$sum" "$fresh/$path" ;;
-		x) ln "cas/${sum}x" "$fresh/$path" ;;
-		esac || die 73 "build release $release: $path"
-	done <".waybill/manifests/$release"
-	whole "$fresh" ".waybill/manifests/$release" || die 76 "release $release was damaged on its way"
-	find "$fresh" -type d -exec sync {} + && rm -rf releases/.old || die 73 "sync release $release"
-	[ ! -d "releases/$release" ] || mv "releases/$release" releases/.old || die 73 "put the damaged release $release aside"
-	mv "$fresh" "releases/$release" && sync releases || die 73 "name release $release"
-	rm -rf releases/.old; echo state=built
 }
 present() { # MANIFEST: the release is there and whole; when it is not, and is in use, nothing may replace it
 	if [ -d "releases/$release" ] && whole "releases/$release" "$1"; then sync releases || die 73 "sync releases"; return 0; fi
@@ -148,7 +135,6 @@ replicate() { # manifest on standard input; says what must be sent
 	if present ".waybill/manifests/.new.$$"; then rm -f ".waybill/manifests/.new.$$"; echo state=present; return; fi
 	keep ".waybill/manifests/.new.$$" "$manifest"
 	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
-	if [ ! -s .waybill/lacking ]; then build; return; fi
 	set -- $(df -Pk . | tail -n 1) && printf '%s\n' state=lacking "free=$4" && sed 's/^/lacks=/' .waybill/lacking # free in KiB
 	for part in .waybill/parts/*; do [ ! -f "$part" ] || echo "has=${part##*/} $(wc -c <"$part")"; done
 }
@@ -162,17 +148,24 @@ part() { # the rest of one large content from `offset` on, on standard input; wh
 	[ "$(digest "$part")" = "${name%x}" ] || { rm -f "$part" && die 76 "$name was damaged on its way"; }
 	case $name in *x) chmod 555 "$part" ;; *) chmod 444 "$part" ;; esac && keep "$part" "cas/$name"
 }
-receive() { # a tar stream of contents, each under its name in cas, on standard input
+# receive makes the release: aside, verified, synced, renamed. On standard input is a tar.gz of the contents that cas lacks,
+# in .waybill/incoming, and of the release in releases/.new: folders, symbolic links, and hard links to contents there and in
+# cas. So tar makes all of it, where ln would be a process for each file.
+receive() {
 	enter
-	if present ".waybill/manifests/$release"; then echo state=present; return; fi
-	fresh=.waybill/incoming list=$PWD/.waybill/list
-	rm -rf "$fresh" && mkdir "$fresh" && tar -xof - -C "$fresh" || die 73 "unpack what is received"
-	(cd "$fresh" && for sum in *; do echo "${sum%x}  $sum"; done >"$list" && sums -c "$list" >/dev/null 2>&1) || die 76 "contents were damaged on their way"
-	find "$fresh" -type f -exec chmod 444 {} + && find "$fresh" -type f -name '*x' -exec chmod 555 {} + &&
-		find "$fresh" -type f -exec sync {} + && find "$fresh" -type f -exec sh -c 'mv -f "$@" cas/' mv {} + && sync cas ||
-		die 73 "store what was received"
-	build
+	manifest=.waybill/manifests/$release fresh=releases/.new
+	if present "$manifest"; then echo state=present; return; fi
+	rm -rf .waybill/incoming "$fresh" releases/.old && mkdir .waybill/incoming "$fresh" && tar -xmozf - || die 73 "unpack what is received"
+	whole "$fresh" "$manifest" || die 76 "release $release was damaged on its way"
+	durable .waybill/incoming -type f && durable "$fresh" -type d && find .waybill/incoming -type f -exec sh -c 'mv -f "$@" cas/' mv {} + &&
+		sync cas || die 73 "store what was received"
+	[ ! -d "releases/$release" ] || mv "releases/$release" releases/.old || die 73 "put the damaged release $release aside"
+	mv "$fresh" "releases/$release" && sync releases || die 73 "name release $release"
+	rm -rf releases/.old .waybill/incoming
+	echo state=built
 }
+# FOLDER PREDICATE…: what find finds there survives a power loss. Each of many files would wait for the disk by itself
+durable() { { [ "$(find "$@" | wc -l)" -gt 100 ] && sync -f "$1" 2>/dev/null; } || find "$@" -exec sync {} +; }
 
 prune() { # old releases and what only they had; never current, previous or running
 	ls -t releases | while read -r old; do
@@ -202,14 +195,13 @@ supervise() { # runs the service of a release until SIGTERM
 	trap retire TERM
 	state
 	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
-	own sh "$program" "$PWD" trim "name=$$" </dev/null >/dev/null 2>&1 8>&- &
-	trimmer=$!
 	while :; do
+		(outlet)
 		started=$(date +%s)
 		exec 7>>.waybill/service && grab 7
 		: >.waybill/started # the service's own shell says when it begins: under load that may be long after now
 		own sh -c 'cd "$2" && . "$1" && { date +%s >"$3"; service; }' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" "$PWD/.waybill/started" \
-			8>&- </dev/null >>.waybill/log 2>&1 &
+			8>&- </dev/null >.waybill/out 2>&1 &
 		child=$!
 		exec 7>&-
 		state
@@ -230,20 +222,29 @@ retire() { # the supervisor was asked to stop
 		wait "$child"
 		wait "$!"
 	fi
-	rm -f .waybill/state && kill -KILL "-$trimmer"
+	rm -f .waybill/state
 	exit 0
 }
-shorten() { [ ! -f "$1" ] || [ "$(wc -c <"$1")" -le "$2" ] || { tail -c "$2" "$1" >"$1.new"; cat "$1.new" >"$1"; rm -f "$1.new"; }; } # FILE BYTES: its end stays, in place
-trim() { # keeps the log below 8 MiB and log.1 below 64 MiB as long as the supervisor lives, whose id is the name
-	while shorten .waybill/log.1 67108864; sleep 30 && kill -0 "$name" 2>/dev/null; do [ "$(wc -c <.waybill/log)" -lt 8388608 ] || { tail -c 67108864 .waybill/log >.waybill/log.1; true >.waybill/log; }; done
+outlet() { # what is printed to the pipe .waybill/out is kept from now on, until the last that prints there has ended
+	[ -p .waybill/out ] || mkfifo -m 600 .waybill/out || exit 73
+	own sh "$program" "$PWD" collect </dev/null >/dev/null 2>&1 7>&- 8>&- &
+}
+collect() { # log is moved to log.1 at 8 MiB; it gets at most 16 MiB between two looks at its size
+	trap '' TERM # systemd ends all of a service at once, and its last lines come after that
+	exec <.waybill/out
+	while :; do # a full disk keeps no service waiting: what cannot be written is dropped
+		read_in=$(LC_ALL=C dd bs=65536 count=256 2>&1 >>.waybill/log) || read_in=$(LC_ALL=C dd bs=65536 count=256 2>&1 >/dev/null)
+		case $read_in in 0+0*) return ;; esac
+		[ ! -f .waybill/log ] || [ "$(wc -c <.waybill/log)" -lt 8388608 ] || mv -f .waybill/log .waybill/log.1
+	done
 }
 start() { # RELEASE
 	rm -f .waybill/state # the numbers of one that was killed mean nothing
 	if planned ".waybill/units/$1"; then plant "$1"; return; fi
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
 }
-halt() { # ends the supervisor, the service, and all that it started in its group
-	uproot; waited=0 asked=
+halt() { # [RELEASE]: ends the supervisor, the service, and all that it started in its group; a unit that RELEASE lends stays
+	uproot "$([ -z "${1-}" ] || lender ".waybill/units/$1")"; waited=0 asked=
 	while held .waybill/supervisor || held .waybill/service; do
 		known
 		if ! held .waybill/supervisor; then
@@ -278,7 +279,8 @@ bounded() { # OUTPUT WORD…: in the release, for at most `limit` seconds; sets 
 	(cd "releases/$release" && own "$@") </dev/null >>"$output" 2>&1 9>&- &
 	child=$!; guard "$child" >/dev/null 2>&1 </dev/null &
 	wait "$child"; code=$?
-	kill -KILL "$!" 2>/dev/null; shorten "$output" 1048576
+	kill -KILL "$!" 2>/dev/null
+	[ "$(wc -c <"$output")" -le 1048576 ] || { tail -c 1048576 "$output" >"$output.new"; mv -f "$output.new" "$output"; }
 }
 guard() { # GROUP: ends it at the limit, empties an output of 64 MiB; holds the lock meanwhile, even when this program is killed
 	while kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null; do
@@ -305,14 +307,13 @@ settled() { # this release runs with this unit, and has for as long as `ready` a
 deploy() { # the unit on standard input; further words are the shared names
 	(umask 077 && mkdir -p .waybill/units && take ".waybill/units/.new.$$") || exit 73
 	wanted=$(digest ".waybill/units/.new.$$") || die 73 "read the unit"
-	! planned ".waybill/units/.new.$$" || plantable
+	! planned ".waybill/units/.new.$$" || plantable "$(lender ".waybill/units/.new.$$")"
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
 	[ -z "$action" ] || [ "$(sed -n 2p "$result")" != status=77 ] || die 70 "$(sed -n 's/^text=//p' "$result")" # news for the caller
 	at=$(target current) && older=$(target previous) || die 73 "read the links"
 	former=$at armed=
-	if [ -f .waybill/revert ]; then read -r armed former older token <.waybill/revert || die 73 "read .waybill/revert"; fi # an attempt was cut off on its way
-	former=${former#-} older=${older#-}
+	pending || : # unless an attempt was cut off on its way
 	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
 		rm -f ".waybill/units/.new.$$"; record 0 "already runs"; echo already=1; return
 	fi
@@ -343,9 +344,7 @@ settle() { # the switch is final
 }
 # armed ends with 70 unless the switch to the release is not final yet
 armed() {
-	[ ! -f .waybill/revert ] || read -r armed former older token <.waybill/revert || die 73 "read .waybill/revert"
-	[ -f .waybill/revert ] && [ "$(target current)" = "$release" ] || die 70 "reverted by the host before it was confirmed"
-	former=${former#-} older=${older#-}
+	pending && [ "$(target current)" = "$release" ] || die 70 "reverted by the host before it was confirmed"
 }
 confirm() { # the caller has found the service good
 	enter
@@ -360,28 +359,33 @@ await() { # goes back after `limit` seconds unless somebody has confirmed, or sw
 	sleep "$limit"
 	[ -f .waybill/revert ] || exit 0
 	exec 9>>.waybill/lock && until try 9 2>/dev/null; do sleep 1; done
-	[ -f .waybill/revert ] && read -r armed former older token <.waybill/revert && [ "$token" = "$name" ] || exit 0
-	former=${former#-} older=${older#-} expired=77
+	pending && [ "$token" = "$name" ] || exit 0
+	expired=77
 	go_back "reverted by the host: not confirmed within $limit seconds"
 }
 launch() {
 	known && run=$release unit=$wanted
 	if [ "$restart" != restart ] && supervised; then
 		run=$run_release unit=$run_unit
-		[ "$restart" = none ] || [ "$run_service" -eq 0 ] || kill -HUP "$run_service"
+		if [ "$restart" = reload ] && [ -n "$lent" ]; then
+			ctl reload "$lent" || go_back "systemctl cannot reload $lent"
+			run=$release unit=$wanted && echo "$lent $run $unit" | save .waybill/lent || exit
+		elif [ "$restart" = reload ] && [ "$run_service" -ne 0 ]; then
+			kill -HUP "$run_service"
+		fi
 	elif ! alive "$release" "$wanted"; then
-		halt && start "$release"
+		halt "$release" && start "$release" || go_back "systemctl cannot restart $lent"
 	fi
 	ready "$run" "$unit" || { known && go_back "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
 }
 go_back() { # REASON: what did not become ready is taken back at once
 	known
 	printf '%s\n' "reverted=$former" "restarts=$run_restarts"
-	say .waybill/log
-	halt
+	said
 	[ "$former" != "$release" ] || [ ! -f ".waybill/units/$release.before" ] || keep ".waybill/units/$release.before" ".waybill/units/$release"
+	halt "$former"
 	point current "$former" && point previous "$older" && sync .
-	[ "$manager" != process ] || [ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former"
+	[ "$manager" != process ] || [ -z "$former" ] || [ ! -f ".waybill/units/$former" ] || start "$former" || :
 	rm -f .waybill/revert
 	[ -z "$former" ] || (release=$former && hook after) 2>/dev/null || : # such as one that rejoins a load balancer
 	die "${expired:-70}" "$1"
@@ -413,12 +417,12 @@ status() {
 	[ ! -s .waybill/fence ] || echo "fence=$(cat .waybill/fence)"
 	[ ! -f .waybill/revert ] || echo armed=1
 	! held .waybill/lock || echo busy=1
-	! held .waybill/service || printf '%s\n' "service=$run_service" "started=$run_started"
+	if held .waybill/service || { [ -n "$lent" ] && [ "$run_service" -ne 0 ]; }; then printf '%s\n' "service=$run_service" "started=$run_started"; fi
 	! supervised || printf '%s\n' "supervisor=$run_supervisor" "restarts=$run_restarts" "exit=$run_exit"
 	if supervised || held .waybill/service; then printf '%s\n' "release=$run_release" "unit=$run_unit"; fi
 }
 needs() { # what this program needs and the host lacks
-	for tool in tar find df sed grep tail sort sync readlink; do has "$tool" || echo "lacks=$tool"; done
+	for tool in tar df gzip find sed grep head tail sort uniq sync readlink dd mkfifo; do has "$tool" || echo "lacks=$tool"; done
 	has sha256sum || has shasum || echo "lacks=sha256sum or shasum"
 	has flock || has lockf || echo "lacks=flock or lockf"; has setsid || has perl || echo "lacks=setsid or perl"
 }
@@ -428,7 +432,7 @@ install() { # this file becomes `name`, unless the host lacks what it needs
 	sync .. ../.. 2>/dev/null || : # folders of others, which this user may not be allowed to open
 }
 restart() { # the service of the current release, with the unit that it has, as long as nothing else is at work
-	lock; echo entered=1 2>/dev/null || exit 75
+	lock
 	result=.waybill/results/$action
 	case $(sed -n 2p "$result" 2>/dev/null) in
 	status=0) return ;; # the answer to an earlier attempt was lost
@@ -436,12 +440,12 @@ restart() { # the service of the current release, with the unit that it has, as 
 	esac
 	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || [ "$their_ledger" = "$ledger" ] || die 65 "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
 	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
-	release=$(target current) && grep -q '^service() {' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
-	wanted=$(digest ".waybill/units/$release") && halt && start "$release"
-	ready "$release" "$wanted" || { known; say .waybill/log; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
+	release=$(target current) && grep -q -e '^service() {' -e '^# systemd ' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
+	wanted=$(digest ".waybill/units/$release") && halt "$release"
+	start "$release" && ready "$release" "$wanted" || { known; said; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
 	record 0 "restarted"
 }
-stop() { lock; echo entered=1 2>/dev/null || exit 75; halt; rm -f .waybill/revert; record 0 "stopped"; }
+stop() { lock; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
 action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0
@@ -455,5 +459,5 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
-case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | serve | trim | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | serve | collect | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -48,8 +48,8 @@ type ServiceLog struct {
 }
 
 // logLine prints where the log in the folder $1 was read to, and at most $2 bytes of it: those after the place $4 of
-// the file $3, or the last ones if $3 is 0. The supervisor moves what it has written to log.1 when it starts, and
-// copies it there when log is large; then the rest of log.1 comes first. What is not a regular file is not waited for.
+// the file $3, or the last ones if $3 is 0. log is moved to log.1 when a supervisor starts, and when it is large; one of
+// an earlier version copies it. Then the rest of log.1 comes first. What is not a regular file is not waited for.
 const logLine = ownLine + `own "$1"; cd "$1/.waybill" 2>/dev/null || exit 66
 for log in log.1 log; do
 	[ ! -e "$log" ] || [ -f "$log" ] || { echo "$log is not a regular file" >&2; exit 73; }

@@ -1,10 +1,9 @@
 package step
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -12,19 +11,6 @@ import (
 )
 
 const mebibyte = 1 << 20
-
-// makeLarge makes a file of 100 MiB without blocks, except for its last line.
-func makeLarge(t *testing.T, path, end string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt([]byte(end), 100*mebibyte-int64(len(end))); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // wantEnd checks the size of a file in the service's folder, and its last bytes.
 func (w *world) wantEnd(name string, size int, end string) {
@@ -35,37 +21,47 @@ func (w *world) wantEnd(name string, size int, end string) {
 	}
 }
 
-func TestTheLogOfAServiceIsTrimmed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "/usr/bin:/bin")
-	w.revise(1, forever)
-	w.ship(1)
-	programs, err := filepath.Glob(filepath.Join(w.dir, ".waybill", "host-*"))
-	if err != nil || len(programs) != 1 {
-		t.Fatal(programs, err)
-	}
-	once := t.TempDir() // the loop of trim sleeps; this sleep ends it before the second round
-	if err := os.WriteFile(filepath.Join(once, "sleep"), []byte("#!/bin/sh\n[ ! -e \"$0.ran\" ] && : >\"$0.ran\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	round := func() {
-		t.Helper()
-		_ = os.Remove(filepath.Join(once, "sleep.ran"))
-		trim := exec.CommandContext(t.Context(), w.shell(), programs[0], w.dir, "trim", fmt.Sprint("name=", os.Getpid()))
-		trim.Env = []string{"PATH=" + once + ":/usr/bin:/bin"}
-		if out, err := trim.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+// TestTheLogOfAServiceIsBounded however fast the service prints, and has its last lines.
+func TestTheLogOfAServiceIsBounded(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, "echo begun; head -c 100000000 /dev/zero; echo; echo the end; "+forever)
+		w.ship(1)
+		size := func(name string) int64 {
+			info, err := os.Stat(filepath.Join(w.dir, ".waybill", name))
+			if err != nil {
+				return 0
+			}
+			return info.Size()
 		}
-	}
-	log := filepath.Join(w.dir, ".waybill", "log")
-	makeLarge(t, log, "the end\n")
-	round()
-	w.wantEnd(".waybill/log", 0, "")
-	w.wantEnd(".waybill/log.1", 64*mebibyte, "the end\n")
+		ends := func() bool {
+			if log, before := size("log"), size("log.1"); log > 25*mebibyte || before > 25*mebibyte {
+				t.Fatalf("the log has %d bytes, the one before it %d", log, before)
+			}
+			log, _, err := w.handler.config.ReadLog(t.Context(), pipeline.Place{Host: &pipeline.Host{Name: "oak", URL: w.url, Root: w.root}, SSH: w.ssh},
+				&pipeline.Service{Name: "greeter"}, LogQuery{Most: 100})
+			return err == nil && strings.HasSuffix(string(log.Text), "the end\nI am oak\n")
+		}
+		until(t, "the last lines are in the log", ends)
+		if size("log.1") < 8*mebibyte {
+			t.Errorf("of what came before only %d bytes are kept", size("log.1"))
+		}
+	})
+}
 
-	makeLarge(t, log+".1", "of one before it\n") // as a restart leaves it
-	round()
-	w.wantEnd(".waybill/log.1", 64*mebibyte, "of one before it\n")
+// TestALogThatCannotBeWrittenKeepsNoServiceWaiting: what it prints is dropped meanwhile.
+func TestALogThatCannotBeWrittenKeepsNoServiceWaiting(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, "head -c 30000000 /dev/zero; echo printed >$0.done; until [ -e ../../go ]; do sleep 0.1; done; "+forever)
+		w.done(1, pipeline.HostReplicated)
+		log := filepath.Join(w.dir, ".waybill", "log")
+		if err := os.MkdirAll(filepath.Join(log, "in the way"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.service.Exec = []string{"sh", "./greeter", "oak"}
+		w.done(1, pipeline.HostDeployed)
+		done := filepath.Join("releases", w.release(1), "greeter.done")
+		until(t, "the service has printed", func() bool { return w.read(done) != "" })
+	})
 }
 
 func TestTheOutputOfHooksIsBounded(t *testing.T) {

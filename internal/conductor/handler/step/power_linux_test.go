@@ -3,6 +3,7 @@ package step
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"os"
@@ -141,7 +142,15 @@ func TestEmptyManifestBuildsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.lose(manifest, 0)
-		if exit, out := w.verb(true, "receive", string(tarOf(t, tar.Header{Name: strings.Repeat("0", 64), Size: 0, Mode: 0o644})), w.identity(1, pipeline.HostReplicated, 100)...); exit != exitDamaged || strings.Contains(out, "state=") {
+		var stream bytes.Buffer
+		zipped := gzip.NewWriter(&stream)
+		if _, err := zipped.Write(tarOf(t, tar.Header{Name: incomingDir + strings.Repeat("0", 64), Mode: 0o444}, tar.Header{Name: freshDir + "greeter", Mode: 0o444})); err != nil {
+			t.Fatal(err)
+		}
+		if err := zipped.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if exit, out := w.verb(true, "receive", stream.String(), w.identity(1, pipeline.HostReplicated, 100)...); exit != exitDamaged || strings.Contains(out, "state=") {
 			t.Errorf("receive ends with %d: %s", exit, out)
 		}
 		w.attempts = 100

@@ -2,6 +2,7 @@ package step
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -53,11 +55,7 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 		return Output{}, err
 	}
 	out.Sent -= resumed
-	if len(lacks) > 0 {
-		return out, t.send(ctx, &a.archive, m, lacks)
-	}
-	_, err = t.program().call(ctx, func() io.Reader { return strings.NewReader(list) }, "replicate", append(t.common(ctx), pair("bytes", len(list)))...)
-	return out, err
+	return out, t.send(ctx, &a.archive, m, lacks)
 }
 
 // large is the size in bytes from which a content is sent by itself. What arrives of it before a
@@ -124,12 +122,12 @@ func (t *attempt) checkSpace(m manifest, lacks map[string]bool, free string) (in
 	return need, nil
 }
 
-// send streams the contents that the host lacks, each under the name that it will have there.
+// send streams the release: the contents that the host lacks, and the names that they have in it.
 func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[string]bool) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
-		err := writeContents(w, a, m, lacks)
+		err := writeRelease(w, a, m, lacks)
 		w.CloseWithError(err)
 		written <- err
 	}()
@@ -144,30 +142,74 @@ func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[st
 // errStopped ends the writer of a stream whose reader has stopped.
 var errStopped = errors.New("the host reads no more")
 
-func writeContents(w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
+// Folders in the stream that makes a release, below the folder of the service.
+const (
+	incomingDir = ".waybill/incoming/" // contents that the host lacks, by their names in cas
+	casDir      = "cas/"               // contents that it has
+	freshDir    = "releases/.new/"     // the release
+)
+
+// writeRelease writes the tar.gz from which the host makes a release. A file of the release is a hard link
+// to its content. Names of hosts' tars differ least in the format of GNU: busybox knows no other for long ones.
+func writeRelease(w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
+	packets := bufio.NewWriterSize(w, 64<<10) // each write is a packet of ssh, and the compressor makes small ones
+	zipped, err := gzip.NewWriterLevel(packets, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	stream := tar.NewWriter(zipped)
+	if err := writeContents(stream, a, m, lacks); err != nil {
+		return err
+	}
+	for _, e := range m {
+		if err := stream.WriteHeader(headerOf(e, lacks)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(stream.Close(), zipped.Close(), packets.Flush())
+}
+
+// headerOf returns what makes an entry of a release.
+func headerOf(e entry, lacks map[string]bool) *tar.Header {
+	h := &tar.Header{Typeflag: tar.TypeLink, Name: freshDir + e.path, Mode: 0o755, ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
+	switch name := e.content(); {
+	case e.kind == kindFolder:
+		h.Typeflag = tar.TypeDir
+		h.Name += "/"
+	case e.kind == kindLink:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.target
+	case lacks[name]:
+		h.Linkname = incomingDir + name
+	default:
+		h.Linkname = casDir + name
+	}
+	return h
+}
+
+// writeContents writes the contents that the host lacks, each once.
+func writeContents(stream *tar.Writer, a *archive, m manifest, lacks map[string]bool) error {
+	if len(lacks) == 0 {
+		return nil
+	}
 	known := m.byPath()
 	sent := map[string]bool{}
-	stream := tar.NewWriter(w)
-	err := a.visit(func(e entry, content io.Reader) error {
+	return a.visit(func(e entry, content io.Reader) error {
 		e = known[e.path]
 		name := e.content()
 		if !lacks[name] || sent[name] || e.source != "" {
 			return nil
 		}
 		sent[name] = true
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: e.size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if e.size >= 8<<30 {
-			header.Format = tar.FormatPAX
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: incomingDir + name, Size: e.size, Mode: 0o444, ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
+		if e.kind == kindExecutable {
+			header.Mode = 0o555
 		}
 		if err := stream.WriteHeader(header); err != nil {
 			return err
 		}
-		if _, err := io.Copy(stream, content); err != nil {
-			return err
-		}
-		return nil
+		_, err := io.Copy(stream, content)
+		return err
 	})
-	return errors.Join(err, stream.Close())
 }
 
 // opened is an artifact in a file that is this process's own, or the store's.

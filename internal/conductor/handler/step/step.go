@@ -205,21 +205,32 @@ const mostAway = 15 * time.Second
 // That spends no attempt, and each claim waits longer than the last one, since the home may be away
 // for days.
 func (h *Handler) bind(ctx context.Context, host pipeline.Host, claim int) error {
-	address := host.Address()
-	if _, known := h.ours.Load(address); known || h.config.Homes == nil {
-		return nil
-	}
-	keeper, err := h.config.Homes.BindHost(ctx, address, h.config.Here)
+	keeper, err := h.keeper(ctx, host)
 	if err != nil {
-		return unread(err, "find the home of host %s", host.Name)
+		return err
 	}
 	if keeper.ID != h.config.Here.ID {
 		return fault.RetryAfter(fault.New(fault.Unavailable, "host %s waits for a conductor of the home %s, which holds its files; this one has %s",
 			host.Name, keeper.Place, h.config.Here.Place).
 			WithHint("start waybill serve conductor with that home, or give the host a new name in waybill.yaml"), time.Now().Add(min(time.Duration(claim)*pause, mostAway)))
 	}
-	h.ours.Store(address, true)
 	return nil
+}
+
+// keeper returns the home that a local host is kept for: this one, if no other has it.
+func (h *Handler) keeper(ctx context.Context, host pipeline.Host) (queue.HostHome, error) {
+	address := host.Address()
+	if _, known := h.ours.Load(address); known || h.config.Homes == nil {
+		return h.config.Here, nil
+	}
+	keeper, err := h.config.Homes.BindHost(ctx, address, h.config.Here)
+	if err != nil {
+		return keeper, unread(err, "find the home of host %s", host.Name)
+	}
+	if keeper.ID == h.config.Here.ID {
+		h.ours.Store(address, true)
+	}
+	return keeper, nil
 }
 
 // resolve finds the host that the attempt's target names, and what it gets.
