@@ -7,6 +7,7 @@ var known = []struct {
 	reason string
 }{
 	{"StepState.At", `"0001-01-01T00:00:00Z"`, "an edit keeps when a step was claimed or has failed; the earlier engine forgot it"},
+	{"PlanStep.Critical", "", "work without a duration cannot be shorter, so it is not critical; the earlier engine searched through it for minutes"},
 }
 
 // isKnown reports whether a difference of a field is on purpose.
