@@ -55,7 +55,7 @@ func (p *position) bringBack(m modelMove) error {
 		rows, err = p.engine.CatchUp(CatchUp{Target: target, By: "ana"})
 		p.auditor.judgeCatchUp(target, rows, err)
 	}
-	if err != nil {
+	if isAllowed := err == nil; !isAllowed {
 		return nil
 	}
 	for _, row := range rows {
@@ -81,7 +81,7 @@ func (p *position) judge(m modelMove) error {
 	if was := p.auditor.rejected[m.number]; (err == nil) == (was == (m.kind == "reject-revision")) {
 		p.auditor.breaks("4.12: r%d is rejected: %v, and %s is answered with %v", m.number, was, m.kind, err)
 	}
-	if err != nil {
+	if isAllowed := err == nil; !isAllowed {
 		return nil
 	}
 	p.left.judgments--

@@ -112,7 +112,7 @@ var returnWorlds = []modelWorld{
 	{name: "catch-ups by hand", ships: []int64{1, 2}, versions: []string{labOf + "failed=1 ash birch"},
 		has:    []string{KindCatchUp, RevisionAccepted},
 		budget: budget{fails: 2, catchUps: 2, judgments: 2}},
-	{name: "catch-ups by hand of hosts that join", ships: []int64{1, 2}, versions: []string{lab + prodOf + "birch", labOf + "ash cedar" + prodOf + "birch"},
+	{name: "catch-ups by hand of hosts that join", ships: []int64{1, 2}, versions: []string{lab + prodOf + "birch", labOf + "ash cedar" + prodOf + "birch dan"},
 		has:    []string{KindCatchUp},
 		budget: budget{edits: 1, fails: 1, catchUps: 1}},
 	{name: "a catch-up and a rollback", ships: []int64{1, 2}, versions: []string{labOf + "joining=catch-up ash", labOf + "joining=catch-up ash birch"},
