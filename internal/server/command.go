@@ -47,11 +47,15 @@ func commandPath(kind string) string {
 	return kind
 }
 
-// Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note.
+// Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note. A skip
+// cannot be taken back, so the log always says why: one without a reason is fault.Invalid.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	intent, err := c.intent(ref)
 	if err != nil {
 		return err
+	}
+	if c.Kind == "skip" && c.Reason == "" {
+		return fault.New(fault.Invalid, "skip wants a reason").WithHint("such as that a disk is being replaced")
 	}
 	if _, err := s.readDeployment(ctx, ref); err != nil {
 		return err

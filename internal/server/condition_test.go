@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -78,7 +79,10 @@ func TestStageViewHasItsConditions(t *testing.T) {
 	w.Until(t, ref, "fails", servertest.Ended)
 	want("failed", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke failed: failed", "bake 10m: waiting")
 
-	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "skip", Target: "prod", Event: "gate-passed/smoke", By: "ana"}); err != nil {
+	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "skip", Target: "prod", By: "ana"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a skip without a reason: %v, want it refused as invalid", err)
+	}
+	if err := w.Service.Command(t.Context(), ref, server.Command{Kind: "skip", Target: "prod", Event: "gate-passed/smoke", By: "ana", Reason: "known"}); err != nil {
 		t.Fatal(err)
 	}
 	want("skipped", "window open: open", "approved: passed", "gate calm passed: passed", "gate smoke skipped: skipped", "bake 10m: waiting")

@@ -31,7 +31,7 @@ func TestDeploymentHasTheCommandsOnIt(t *testing.T) {
 	w.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.Stages[1].State == server.RunRunning })
 	for _, c := range []server.Command{
 		{Kind: "hold", Target: "prod", By: "ana", Reason: "checking dashboards"},
-		{Kind: "skip", Target: "prod/east/elm", Event: "test", By: "bob"},
+		{Kind: "skip", Target: "prod/east/elm", Event: "test", By: "bob", Reason: "flaky"},
 		{Kind: "until", Target: "beta", By: "bob"},
 		{Kind: "until", By: "bob"},
 		{Kind: "resume", Target: "prod", By: "ana"},
@@ -53,7 +53,7 @@ func TestDeploymentHasTheCommandsOnIt(t *testing.T) {
 		got = append(got, c.Target+" "+c.Text)
 	}
 	want := []string{
-		"greeter/prod held by ana: checking dashboards", "greeter/prod/east/elm skipped host-deployment-tested by bob",
+		"greeter/prod held by ana: checking dashboards", "greeter/prod/east/elm skipped host-deployment-tested by bob: flaky",
 		"greeter stops behind beta by bob", "greeter let go through every stage by bob", "greeter/prod resumed by ana",
 		"greeter frozen by ana: during", "greeter thawed by bob",
 	}

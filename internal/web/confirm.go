@@ -29,6 +29,7 @@ type confirmPage struct {
 	Fields   []confirmField // that the form repeats
 	Button   string
 	Execute  bool // it needs the scope execute and not operate
+	Explain  bool // a reason is required
 }
 
 // confirmField is a field of a form that its reader does not see.
@@ -146,7 +147,7 @@ func (p *Pages) confirmSkip(r *http.Request) (content, error) {
 		return content{}, err
 	}
 	target, event := strings.TrimSpace(r.FormValue("target")), strings.TrimSpace(r.FormValue("event"))
-	page := confirmPage{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + belowPipeline(target), Columns: []string{"Target", "Step", "State"}}
+	page := confirmPage{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + belowPipeline(target), Explain: true, Columns: []string{"Target", "Step", "State"}}
 	if event != "" {
 		page.Heading += " " + event
 	}

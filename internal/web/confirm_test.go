@@ -118,6 +118,7 @@ func TestSkipPageSaysWhatIsLeftOut(t *testing.T) {
 		t.Error("dan sees the button")
 	}
 	has(t, s.page(t, path+"/skip?target=beta", "token-of-cyd"), `id="refused"`, "nothing is left to skip in beta")
+	has(t, seen, `name="reason" id="reason" maxlength="200" autocomplete="off" required>`)
 	fields := url.Values{"target": {"prod/east/elm"}, "event": {"host-deployment-tested"}, "reason": {"known"}}
 	if got := s.post(t, path+"/skip", "token-of-cyd", "", fields); got != http.StatusSeeOther {
 		t.Fatalf("cyd skips: %d, want %d", got, http.StatusSeeOther)
