@@ -31,7 +31,7 @@ var wide = map[string]struct {
 	"internal/token.Rows":          {7, "rows of tokens and sessions"},
 	"internal/ledger.Driver":       {17, "a database for the whole log: the four drivers above put together"},
 	"internal/caboose.Ledger":      {10, "one loop reads and records what workflows and executions do"},
-	"internal/assembly.Operations": {55, "proves that the service and its client are alike; no command needs all of it"},
+	"internal/assembly.Operations": {57, "proves that the service and its client are alike; no command needs all of it"},
 	"internal/cli/show.Display":    {6, "what a live view is shown, from its first entry to its end"},
 	"internal/conductor.Ledger":    {21, "a conductor claims, records, rescues and serves limits"},
 	"internal/deployer.Ledger":     {10, "a pass reads heads and definitions and appends, and is an instance"},

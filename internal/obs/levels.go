@@ -13,7 +13,7 @@ type Level struct {
 	N        int
 }
 
-// Levels is a gauge of what the pipelines have together, or of each of them. It is not safe for concurrent use.
+// Levels is a gauge of what the pipelines have together, or what each has. It is not safe for concurrent use.
 type Levels struct {
 	vec         *prometheus.GaugeVec
 	perPipeline bool

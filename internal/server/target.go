@@ -110,7 +110,7 @@ func pathsOf(d *pipeline.Definition) []string {
 	return paths
 }
 
-// fillReached fills in what has finished and failed at targets. It asks the log for all of them at once.
+// fillReached fills in what has finished and failed at targets. It asks the log for all at once.
 func (s *Service) fillReached(ctx context.Context, f *fold, views []TargetView) error {
 	targets := make([]string, len(views))
 	for i := range views {

@@ -9,8 +9,8 @@ import (
 // statements that are put together from what a caller asks for can exceed it.
 const mostKept = 400
 
-// kept are the statements of the connection that writes that stay compiled. Compiling one takes longer than running most of
-// them. They belong to the transaction that has the connection, so they need no lock; the connection closes them.
+// kept are the statements of the connection that writes that stay compiled. Compiling most takes longer than running them.
+// They belong to the transaction that has the connection, so they need no lock; the connection closes them.
 type kept map[string]*sql.Stmt
 
 // statement returns a compiled statement. It begins anew when there are too many.
