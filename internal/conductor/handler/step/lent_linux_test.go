@@ -164,9 +164,12 @@ func TestAUnitThatIsNotThereIsRefusedBeforeTheSwitch(t *testing.T) {
 	if s := w.state(); s.Release != "" || s.Unfinished {
 		t.Errorf("refused: %+v", s)
 	}
-	w.lend("greeter.service", "Type=notify\nTimeoutStartSec=1s")
-	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "systemctl cannot restart greeter.service", "nothing ran there before")
-	if s := w.state(); s.Release != "" || s.Service != 0 || w.systemctl("is-active", "greeter.service") == "active" {
-		t.Errorf("stopped: %+v", s)
+	w.service.Ready.Within = action.Duration(3 * time.Second)
+	for _, limit := range []string{"1s", "infinity"} { // it never says that it is ready
+		w.lend("greeter.service", "Type=notify\nTimeoutStartSec="+limit)
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "systemctl cannot restart greeter.service", "nothing ran there before")
+		if s := w.state(); s.Release != "" || s.Service != 0 || w.systemctl("is-active", "greeter.service") == "active" {
+			t.Errorf("stopped: %+v", s)
+		}
 	}
 }

@@ -66,7 +66,7 @@ plant() { # RELEASE: systemd starts it now, and when the host starts; a unit tha
 	plantable "$lent"
 	if [ -n "$lent" ]; then
 		rm -f .waybill/started && echo "$lent $1 -" | save .waybill/lent || exit # no digest: it still runs what it ran
-		ctl daemon-reload && ctl restart "$lent" && echo "$lent $1 $(digest ".waybill/units/$1")" | save .waybill/lent
+		ctl daemon-reload && renew && echo "$lent $1 $(digest ".waybill/units/$1")" | save .waybill/lent
 		return
 	fi
 	file=$(unit_file)
@@ -91,6 +91,14 @@ plant() { # RELEASE: systemd starts it now, and when the host starts; a unit tha
 		WantedBy=default.target
 	END
 	ctl daemon-reload && ctl enable --quiet "$(unit_name)" && ctl restart "$(unit_name)" || die 73 "systemctl cannot start $(unit_name)"
+}
+renew() { # restarts the unit that is lent. Its own limit may be no limit, and the lock is held meanwhile, so it has `within`
+	ctl --no-block restart "$lent" || return 1
+	waited=0
+	while ctl show --property=Job "$lent" | grep -q '=[1-9]'; do
+		[ "$waited" -lt $((within > 0 ? within : 600)) ] && nap && waited=$((waited + step)) || return 1
+	done
+	observed
 }
 serve() { # what systemd runs: the service of a release, in its place
 	exec 7>>.waybill/service && grab 7 || exit 75
