@@ -26,8 +26,9 @@ func (p *position) compareWithOracle(log []Entry) string {
 			continue
 		}
 		v := o.view(each)
+		order := t.plan.order()
 		for i, s := range v.g.steps {
-			b := p.engine.check(t, int32(i), p.now)
+			b := p.engine.check(t, order[i], p.now)
 			got := verdict{why: b.why, batch: b.batch}
 			if b.deployment != nil {
 				got.by = b.deployment.number

@@ -147,6 +147,7 @@ func TestRegionsAreBetweenOpenAndClose(t *testing.T) {
 			t.Fatal("not a pipeline")
 		}
 		g := newOracleGraph(plan.def, newOracle("shop").deal(plan.def))
+		order := plan.order()
 		for n, s := range g.steps {
 			var want []batchID
 			for _, b := range g.batches {
@@ -155,7 +156,7 @@ func TestRegionsAreBetweenOpenAndClose(t *testing.T) {
 				}
 			}
 			var got []batchID
-			for _, b := range plan.around(int32(n)) {
+			for _, b := range plan.around(order[n]) {
 				got = append(got, b.id)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
