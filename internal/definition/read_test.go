@@ -379,7 +379,7 @@ stages:
 	}
 }
 
-// TestUnitAndExecReplaceEachOther: the innermost level that has one of them decides, and with it who starts the service.
+// TestUnitAndExecReplaceEachOther: the innermost level that has either decides, and with it who starts the service.
 func TestUnitAndExecReplaceEachOther(t *testing.T) {
 	t.Parallel()
 	d, problems := read(`pipeline: p

@@ -50,7 +50,7 @@ type carrying struct {
 	m    *moves
 	w    *walk
 	more []exclusion
-	// Per stage of the next graph: whether its steps are computed again, whether one of them is complete
+	// Per stage of the next graph: whether its steps are computed again, whether one is complete
 	// or claimed, and whether one behind the stage is.
 	again, has, after []bool
 }

@@ -21,9 +21,10 @@
 //	waves.go       how hosts are dealt to waves
 //	entry.go       a row of the log              fold.go        what a row changes
 //	engine.go      the state of a pipeline       deployment.go  the state of a deployment
-//	ended.go       what is kept of the ended     moves.go       where steps are on another graph
+//	ended.go       what is kept of the ended     moves.go       what an edit leaves alone
+//	carry.go       a walk on another graph
 //	live.go        live actions                  flight.go      hosts in flight
-//	times.go       when each step's row came
+//	times.go       when each step's row came       numbers.go     numbers of what outlasts a graph
 //	place.go       a move to another graph       until.go       the bound of a deployment
 //	condition.go   what keeps a step back        front.go       what a step waits for
 //	admission.go   windows, and condition 8      approval.go    what people say about a stage
@@ -77,10 +78,18 @@
 //
 // # Numbers and names
 //
-// Inside one graph, steps and places are numbers. Whatever must outlast an edit is kept by name:
-// the path of a target and an event. When an edit or a retry may undo something, place and rebuild
-// compute the numbers again from the names. So a row about a step that the graph lacks is valid,
-// and it counts again when a later version has the step.
+// Inside one graph, steps and places are numbers. The steps of a stage follow each other, so an edit of
+// one stage shifts the others as a whole: what a walk knows of them, and all else that is kept by number,
+// is copied stage by stage (moves.go, carry.go), and only touched stages are computed again. The order in
+// which steps are listed for people is breadth-first, in Graph.rank.
+//
+// Beside these the engine numbers what outlasts a graph: stages, groups, hosts, batches and resources
+// (numbers.go). What it keeps of them over all deployments is in slices by these numbers, so that a row
+// of the log is looked for by name once, and a row of a pass not at all.
+//
+// Whatever a deployment keeps of steps that its graph may lack is kept by name: the path of a target
+// and an event. So a row about a step that the graph lacks is valid, and it counts again when a later
+// version has the step.
 //
 // Counts such as the hosts in flight and the failures of a stage are kept beside the walk. Each has
 // one function that computes it (recountHost, recount), which is called for every row that may
@@ -94,8 +103,8 @@
 // package with.
 // Here a walk over G is kept per deployment and followed row by row: completing,
 // claiming and excluding only ever resolve or elide more steps, so together they
-// cost O(V+E). What may undo something (an edit, a retry, the end of a
-// claim that had elided something) computes that deployment again. A pass looks at the deployments
+// cost O(V+E). What may undo something (a retry, the end of a claim that had elided something) computes
+// that deployment again, and an edit the stages that it touches. A pass looks at the deployments
 // that something has happened to, or that waited for what is free now. Of these it looks at steps
 // that became doable and at blocked steps, and of a group at one waiting host only. So it gets
 // slower neither with the hosts that wait nor with the deployments.

@@ -85,7 +85,7 @@ func (ids *numbered) hostsOn(resource int32) []int32 {
 	return ids.byResource.of(resource)
 }
 
-// makeRoom lets what is kept by numbers have all of them.
+// makeRoom makes room for all numbers in what is kept by them.
 func (e *Engine) makeRoom() {
 	e.holder = append(e.holder, make([]holding, len(e.numbers.names)-len(e.holder))...)
 	e.holding = append(e.holding, make([]map[*deployment]int32, len(e.numbers.names)-len(e.holding))...)

@@ -300,7 +300,7 @@ func (p *pass) append(t *deployment, row Entry, step int32) error {
 // record applies a complete row of this pass and adds it to the decision.
 func (p *pass) record(row Entry) error { return p.recordStep(&row, unknownStep) }
 
-// recordStep is record for a row whose step is known.
+// recordStep does what record does for a row whose step is known.
 func (p *pass) recordStep(row *Entry, step int32) error {
 	row.At = p.now
 	if err := p.e.apply(row, step); err != nil {

@@ -410,7 +410,7 @@ func (s *simulation) stops(number int64, now time.Time) (reason, who string) {
 
 // markCritical marks the work that the end of the scenario's deployment depends on: what ended last, and before it each
 // time what ended when that began, the nearest in the graph first. Work that takes no time cannot be shorter, so it is not
-// marked, and the path leads through it: each turn goes back in time, and all of them together read the schedule once.
+// marked, and the path leads through it: each turn goes back in time, and together the turns read the schedule once.
 func (s *simulation) markCritical() {
 	last := -1
 	for i := range s.done {

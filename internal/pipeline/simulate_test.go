@@ -80,7 +80,7 @@ func TestSimulateRunsOnVirtualTime(t *testing.T) {
 }
 
 // TestCriticalPathHasNothingThatTakesNoTime: such as the steps that were never measured, of which a first plan of 10,000
-// hosts has 30,000 at one moment; the path leads through them without reading all of them again for each.
+// hosts has 30,000 at one moment; the path leads through them without reading each again for every other.
 func TestCriticalPathHasNothingThatTakesNoTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, greeter())

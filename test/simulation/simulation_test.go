@@ -199,7 +199,7 @@ func (s *simulation) close() {
 	}
 	s.judge()
 	if s.seen.shipped != s.shipped {
-		s.t.Errorf("%d revisions were shipped, and there are %d deployments of them", s.shipped, s.seen.shipped)
+		s.t.Errorf("%d revisions were shipped, and they have %d deployments", s.shipped, s.seen.shipped)
 	}
 	s.t.Logf("%d rows, %d lives of roles, %v", s.seen.engine.Seq(), s.lives.Load(), s.seen.kinds)
 }

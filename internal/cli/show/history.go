@@ -82,7 +82,7 @@ func Targets(views []server.TargetView, now time.Time) []string {
 	return t.lines()
 }
 
-// onItsWay returns the active deployments with steps to do at a target, and why the first of them does not go on.
+// onItsWay returns the active deployments with steps to do at a target, and why the first one does not continue.
 func onItsWay(v server.TargetView) string {
 	if len(v.Open) == 0 {
 		return "none"

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// op is one thing that happens to both engines. A program is a list of them, and means the same when
+// op is one thing that happens to both engines. A program is a list of ops, and means the same when
 // some are left out: what no longer fits is passed over.
 type op struct {
 	Do       string

@@ -23,7 +23,7 @@ type baking struct {
 	definition *pipeline.Definition
 	bake       *pipeline.Bake
 	observed   map[string]time.Duration // how long each home has, before this round
-	home       string                   // whose hosts this process tests; "": it tests all of them
+	home       string                   // whose hosts this process tests; "": every host
 	homes      []queue.HostHome         // those that have a local host of the bake, when home is set
 	hosts      []string                 // targets of the hosts that the deployment has finished there
 }
