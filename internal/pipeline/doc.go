@@ -79,7 +79,7 @@
 // # Numbers and names
 //
 // Inside one graph, steps and places are numbers. The steps of a stage follow each other, so an edit of
-// one stage shifts the others as a whole: what a walk knows of them, and all else that is kept by number,
+// one stage shifts those behind it as a whole: what a walk knows of them, and all else that is kept by number,
 // is copied stage by stage (moves.go, carry.go), and only touched stages are computed again. The order in
 // which steps are listed for people is breadth-first, in Graph.rank.
 //
