@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -80,11 +81,15 @@ func lockForEdit(ctx context.Context, l *ledger.Ledger, d pipeline.Definition) (
 	if err := edit.Refused.Err(); err != nil {
 		return Round{}, err
 	}
+	encoded, err := json.Marshal(plan.Definition())
+	if err != nil {
+		return Round{}, err
+	}
 	var locked time.Time
 	_, err = l.Define(ctx, d.Pipeline, engine.Seq(), func(at journal.Locked) (journal.Change, error) {
 		locked = time.Now()
 		_, err := at.Owners()
-		return journal.Change{Definition: plan.Definition(), By: "bench", Entries: edit.Entries}, err
+		return journal.Change{Definition: plan.Definition(), Encoded: encoded, By: "bench", Entries: edit.Entries}, err
 	})
 	return measured(1, locked), err
 }

@@ -160,15 +160,18 @@ func (t *txn) storedVersion(head *HeadRow, version int) (Version, error) {
 type definitionInForce struct {
 	version    int
 	definition pipeline.Definition
-	resources  map[string]pipeline.Resource // by the host's full path
+	resources  func() map[string]pipeline.Resource // by the host's full path; computed when a fact of a host needs it
 }
 
 func newDefinitionInForce(v Version) *definitionInForce {
-	k := &definitionInForce{version: v.Version, definition: v.Definition, resources: map[string]pipeline.Resource{}}
-	d := &k.definition
-	for at := range d.EachHost() {
-		k.resources[at.Target] = d.ResourceOf(at.Stage, at.Group, at.Host)
-	}
+	k := &definitionInForce{version: v.Version, definition: v.Definition}
+	k.resources = sync.OnceValue(func() map[string]pipeline.Resource {
+		resources, d := map[string]pipeline.Resource{}, &k.definition
+		for at := range d.EachHost() {
+			resources[at.Target] = d.ResourceOf(at.Stage, at.Group, at.Host)
+		}
+		return resources
+	})
 	return k
 }
 

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -24,9 +25,18 @@ type Version struct {
 	Pipeline   string              `json:"pipeline"`
 	Version    int                 `json:"version"`
 	Definition pipeline.Definition `json:"definition"`
+	Encoded    []byte              `json:"-"`                // of a version to be stored: the definition as JSON; nil: not made yet
 	Source     string              `json:"source,omitempty"` // the file as it was written
 	By         string              `json:"by,omitempty"`
 	At         time.Time           `json:"at"`
+}
+
+// EncodedDefinition returns the definition as JSON.
+func (v Version) EncodedDefinition() ([]byte, error) {
+	if v.Encoded != nil {
+		return v.Encoded, nil
+	}
+	return json.Marshal(v.Definition)
 }
 
 // Deployment is one revision on its way through its pipeline. Status and EndedAt are roll-ups of its

@@ -28,6 +28,7 @@ type Locked struct {
 // nothing, and is how a decider answers that nothing is to be done.
 type Change struct {
 	Definition *pipeline.Definition // stored as version Head.Version+1; Define only
+	Encoded    []byte               // the definition as JSON, if the caller made that before it waited for the lock; else nil
 	Source     string               // the file it came from
 	By         string
 	Entries    []pipeline.Entry
@@ -267,7 +268,7 @@ func (t *txn) insertCreated(head *HeadRow, entries []pipeline.Entry) error {
 func (t *txn) define(head *HeadRow, c Change) error {
 	head.Version++
 	v := Version{Pipeline: head.Pipeline, Version: head.Version, Definition: *c.Definition,
-		Source: c.Source, By: c.By, At: t.Now()}
+		Encoded: c.Encoded, Source: c.Source, By: c.By, At: t.Now()}
 	t.defined = newDefinitionInForce(v)
 	return t.InsertVersion(head.ID, v)
 }

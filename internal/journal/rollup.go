@@ -190,7 +190,7 @@ func (t *txn) resource(head *HeadRow, e pipeline.Entry) (r Resource, ok bool, er
 	if err != nil {
 		return Resource{}, false, err
 	}
-	of, ok := k.resources[e.Target]
+	of, ok := k.resources()[e.Target]
 	if !ok {
 		return Resource{}, false, nil
 	}

@@ -73,13 +73,19 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 		return compiled, err
 	}
 	view := compiled
+	encoded, err := json.Marshal(plan.Definition()) // of 10,000 hosts it takes longer than writers should wait for the lock
+	if err != nil {
+		return compiled, err
+	}
 	f := s.folds.foldOf(view.Pipeline)
 	decide := func(locked journal.Locked) (journal.Change, error) {
 		view = compiled
 		if err := f.applyLocked(ctx, locked); err != nil {
 			return journal.Change{}, err
 		}
-		return s.decideApply(f, plan, p, locked, &view)
+		change, err := s.decideApply(f, plan, p, locked, &view)
+		change.Encoded = encoded
+		return change, err
 	}
 	err = s.decideOnFold(ctx, f, func() error {
 		defer func() { f.edit, f.compared = computedEdit{}, comparison{} }()

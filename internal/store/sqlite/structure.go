@@ -65,7 +65,7 @@ func (t *tx) UpdateHead(h journal.HeadRow) error {
 
 // InsertVersion stores one definition version.
 func (t *tx) InsertVersion(pipelineID int64, v journal.Version) error {
-	definition, err := json.Marshal(v.Definition)
+	definition, err := v.EncodedDefinition()
 	if err != nil {
 		return fmt.Errorf("write definition %d of %s: %w", v.Version, v.Pipeline, err)
 	}
