@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 // mostKept is how many statements stay compiled: more than there are, with every INSERT in each of its lengths. Only
@@ -10,23 +11,31 @@ import (
 const mostKept = 400
 
 // kept are the statements of the connection that writes that stay compiled. Compiling most takes longer than running them.
-// They belong to the transaction that has the connection, so they need no lock; the connection closes them.
+// They belong to the transaction that has the connection, so they need no lock. The connection stays open until they are
+// closed.
 type kept map[string]*sql.Stmt
 
-// statement returns a compiled statement. It begins anew when there are too many.
+// statement returns a compiled statement. It starts again when there are too many.
 func (k kept) statement(ctx context.Context, conn *sql.Conn, query string) (*sql.Stmt, error) {
 	if found := k[query]; found != nil {
 		return found, nil
 	}
 	if len(k) >= mostKept {
-		for _, old := range k {
-			_ = old.Close() // nothing depends on it
-		}
-		clear(k)
+		_ = k.close() // nothing depends on them
 	}
 	compiled, err := conn.PrepareContext(ctx, query)
 	if err == nil {
 		k[query] = compiled
 	}
 	return compiled, err
+}
+
+// close closes all statements.
+func (k kept) close() error {
+	var errs []error
+	for _, statement := range k {
+		errs = append(errs, statement.Close())
+	}
+	clear(k)
+	return errors.Join(errs...)
 }

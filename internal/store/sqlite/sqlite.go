@@ -356,7 +356,7 @@ func (d *Driver) Close() error {
 	if d.opened {
 		if conn, ok := <-d.writer; ok { // waits for the transaction that is under way
 			close(d.writer)
-			errs = append(errs, conn.Close())
+			errs = append(errs, d.kept.close(), conn.Close())
 		}
 	}
 	if d.write != nil {
