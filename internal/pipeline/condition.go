@@ -1,6 +1,9 @@
 package pipeline
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // block is the first condition that keeps a step from running. The zero value blocks nothing. The
 // fields beside why are for the text that people see; which of them are set depends on why.
@@ -211,7 +214,8 @@ func (e *Engine) keepsOut(t *deployment, b batch) *deployment {
 // free, or nil. The deployment that asks may itself be the newest.
 func (e *Engine) newestWaiter(b batch, now time.Time) *deployment {
 	var newest *deployment
-	for _, t := range e.active {
+	// The newest come last, so nearly always the first one that is asked is the answer.
+	for _, t := range slices.Backward(e.active) {
 		if (newest == nil || newest.isOlder(t)) && e.waitsFor(t, b.id, now) {
 			newest = t
 		}
