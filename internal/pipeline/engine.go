@@ -8,7 +8,7 @@ type Engine struct {
 	pipeline string
 	seq      int64          // position of the last row applied; 0 before the first
 	version  int            // definition version in force; 0 before the first
-	plans    map[int]*Graph // every version that AddVersion made known
+	plans    map[int]*Graph // the versions that AddVersion made known, without those that nothing is on any more
 
 	deployments map[int64]*deployment
 	order       []*deployment                        // all, by number
@@ -67,7 +67,8 @@ func New(name string) *Engine {
 // number of a version, so the caller reads the definition and compiles it.
 func (e *Engine) AddVersion(version int, plan *Graph) { e.plans[version] = plan }
 
-// HasVersion reports whether AddVersion was called for the version.
+// HasVersion reports whether the engine has a version: AddVersion was called for it, and it is the one
+// in force or a later one, or a deployment is on it.
 func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
 
 // Seq returns the position of the last row applied, or 0 for an empty engine. The next row must be

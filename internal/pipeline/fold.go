@@ -123,9 +123,29 @@ func (e *Engine) define(version int, at time.Time) error {
 	}
 	e.reassign(old, next, inside, at)
 	e.disperse()
+	e.forgetVersions()
 	e.next, e.moves, e.changed, e.excluded = nil, nil, nil, nil
 	e.wakeAll() // limits and policies are in force for pinned deployments too
 	return nil
+}
+
+// forgetVersions drops the graphs of versions that no deployment is on and none has kept an event of.
+// A pipeline that is edited for months has many, and one of 10,000 hosts takes megabytes. Versions
+// only grow, so an earlier one is never put in force again.
+func (e *Engine) forgetVersions() {
+	used := map[int]bool{}
+	for _, t := range e.order {
+		used[t.version] = true
+		for _, version := range t.kept {
+			used[version] = true
+		}
+	}
+	for version, plan := range e.plans {
+		if version < e.version && !used[version] {
+			delete(e.plans, version)
+			delete(e.numbers.graphs, plan)
+		}
+	}
 }
 
 // create folds the creation of a deployment. Numbers grow, so that order is sorted by them.

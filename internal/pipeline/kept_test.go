@@ -101,3 +101,27 @@ func TestR26AnotherComputerHasTheNewVersion(t *testing.T) {
 		t.Errorf("claims %v, want elm, which is another computer now, under 2, and fir under 1", got)
 	}
 }
+
+// TestVersionsThatNothingIsOnAreForgotten: an engine lives for months, and a pipeline may be edited every hour. Of four versions the
+// first has the test that the deployment has claimed, the last is in force, and nothing asks for the others.
+func TestVersionsThatNothingIsOnAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, retested("/old", 1))
+	w.create(1, 1)
+	for _, k := range []StepKey{{1, "greeter/build", BuildCompleted}, {1, "greeter/beta/all/oak", HostReplicated}} {
+		w.decide()
+		w.done(k)
+	}
+	w.decide()
+	for range 3 {
+		w.define(retested("/new", 1))
+	}
+	for version, want := range []bool{1: true, 2: false, 3: false, 4: true} {
+		if got := w.engine.HasVersion(version); got != want {
+			t.Errorf("the engine has version %d: %t, want %t", version, got, want)
+		}
+	}
+	if got := len(w.engine.numbers.graphs); got != 2 {
+		t.Errorf("the engine has the numbers of %d graphs, want 2", got)
+	}
+}

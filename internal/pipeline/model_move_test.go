@@ -49,12 +49,13 @@ type position struct {
 	log     []Entry
 	left    budget
 	now     time.Time
+	graphs  []*Graph // of the versions, from 1: the engine forgets some
 
 	unjudged bool // moves that were judged before are made again
 }
 
 func (p *position) clone() *position {
-	return &position{engine: cloneEngine(p.engine), auditor: p.auditor.clone(), log: slices.Clip(p.log), left: p.left, now: p.now}
+	return &position{engine: cloneEngine(p.engine), auditor: p.auditor.clone(), log: slices.Clip(p.log), left: p.left, now: p.now, graphs: slices.Clip(p.graphs)}
 }
 
 // moves lists what may happen next, by what the log says.
@@ -276,6 +277,8 @@ func (p *position) edit(r *modelRun, m modelMove) error {
 			return err
 		}
 	}
+	_, dealt := p.engine.Current()
+	p.graphs = append(p.graphs, dealt)
 	return nil
 }
 

@@ -13,7 +13,7 @@ func (p *position) compareWithOracle(log []Entry) string {
 	o.now = p.now
 	for _, row := range log {
 		if row.Event == PipelineDefined {
-			o.graphs[row.Version] = newOracleGraph(p.engine.plans[row.Version].def, o.deal(p.engine.plans[row.Version].def))
+			o.graphs[row.Version] = newOracleGraph(p.graphs[row.Version-1].def, o.deal(p.graphs[row.Version-1].def))
 		}
 		o.apply(row)
 	}

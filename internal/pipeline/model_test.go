@@ -200,8 +200,10 @@ func (r *modelRun) rebuilt(at int32) (*position, string) {
 			return nil, "I8: made again, a move does something else: " + text
 		}
 	}
-	folded := &position{engine: New("shop"), auditor: p.auditor, left: p.left, now: p.now}
-	folded.engine.plans = p.engine.plans
+	folded := &position{engine: New("shop"), auditor: p.auditor, left: p.left, now: p.now, graphs: p.graphs}
+	for i, plan := range p.graphs {
+		folded.engine.AddVersion(i+1, plan)
+	}
 	for _, row := range p.log {
 		if err := folded.engine.Apply(row); err != nil {
 			return nil, err.Error()

@@ -36,8 +36,8 @@ func (n *numbers) of(name string, stage int32, isHost bool) int32 {
 	return i
 }
 
-// ids returns the numbers of a graph's parts. Those of a graph that no deployment is on and no version
-// has are forgotten with the next edit.
+// ids returns the numbers of a graph's parts. They are kept as long as the graph of the version is; see
+// forgetVersions.
 func (e *Engine) ids(p *Graph) *numbered {
 	if ids, ok := e.numbers.graphs[p]; ok {
 		return ids

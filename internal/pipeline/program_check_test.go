@@ -239,7 +239,9 @@ func (p *program) checkDrained() {
 // engine.
 func (p *program) refold() {
 	fresh := New("shop")
-	fresh.plans = p.engine.plans
+	for i, plan := range p.graphs {
+		fresh.AddVersion(i+1, plan)
+	}
 	for _, row := range p.log {
 		if err := fresh.Apply(row); err != nil {
 			p.fatal("fold again: %v", err)

@@ -18,6 +18,7 @@ type program struct {
 	engine *Engine
 	oracle *oracle
 	log    []Entry
+	graphs []*Graph         // of the versions, from 1: the engine forgets some
 	asked  map[StepKey]bool // drained or canceled
 	now    time.Time
 	next   int64 // deployment
@@ -95,7 +96,7 @@ func (p *program) move() {
 		p.alarm()
 	case "undo": // an earlier definition comes back
 		version, _ := p.engine.Current()
-		p.edit(p.engine.plans[rapid.IntRange(1, version).Draw(p.T, "version")])
+		p.edit(p.graphs[rapid.IntRange(1, version).Draw(p.T, "version")-1])
 	case "edit":
 		_, plan := p.engine.Current()
 		if next, ok := settled(mutated(p.T, plan.Definition())); ok {
@@ -190,6 +191,8 @@ func (p *program) edit(plan *Graph) {
 	for _, row := range edit.Entries {
 		p.fold(row)
 	}
+	_, dealt := p.engine.Current()
+	p.graphs = append(p.graphs, dealt)
 }
 
 // lives lists live actions in a stable order.
