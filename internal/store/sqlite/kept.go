@@ -15,19 +15,26 @@ const mostKept = 400
 // closed.
 type kept map[string]*sql.Stmt
 
+// compiled is a statement that stays compiled: who runs it does not close it.
+type compiled interface {
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+}
+
 // statement returns a compiled statement. It starts again when there are too many.
-func (k kept) statement(ctx context.Context, conn *sql.Conn, query string) (*sql.Stmt, error) {
+func (k kept) statement(ctx context.Context, conn *sql.Conn, query string) (compiled, error) {
 	if found := k[query]; found != nil {
 		return found, nil
 	}
 	if len(k) >= mostKept {
 		_ = k.close() // nothing depends on them
 	}
-	compiled, err := conn.PrepareContext(ctx, query)
-	if err == nil {
-		k[query] = compiled
+	made, err := conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
 	}
-	return compiled, err
+	k[query] = made
+	return made, nil
 }
 
 // close closes all statements.
