@@ -1,8 +1,8 @@
 package pipeline
 
-// adjacency is G as numbers: steps count breadth-first from the root, which is 0.
-// It knows nothing of definitions, and nothing of what is complete: what comes after a step must
-// not change while a deployment proceeds (R5).
+// adjacency is G as numbers; the root is 0, and Graph says how the other steps are numbered. It
+// knows nothing of definitions, and nothing of what is complete: what comes after a step must not
+// change while a deployment proceeds (R5).
 //
 // Definitions with a cycle are refused, but a graph with one is walked all the same (R7). "Strictly
 // after" is a relation of its strongly connected components, which form an acyclic graph. Without a

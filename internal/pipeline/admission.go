@@ -8,17 +8,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/cron"
 )
 
-// Freezes, windows and approvals are condition 8. They are asked where something begins, and nowhere
-// else: what has begun on a host runs to its end, because a host between two steps is the worst place
-// to stop at.
+// Freezes, windows and approvals are condition 8. They are asked where something begins, and
+// nowhere else: what has begun on a host runs to its end, because a host between two steps is the
+// worst place to stop at.
 
 // isStart reports whether a stage or a part of it begins with the step.
 func (n *node) isStart() bool {
 	return n.kind == hostStart || n.event == StageStarted || n.event == GroupStarted || n.event == WaveStarted
 }
 
-// checkAdmission checks condition 8: the pipeline is not frozen, a window is open, and enough people
-// have approved.
+// checkAdmission checks condition 8: the pipeline is not frozen, a window is open, and enough
+// people have approved.
 func (e *Engine) checkAdmission(t *deployment, n int32, now time.Time) block {
 	at := &t.plan.nodes[n]
 	if !at.isStart() {
@@ -66,8 +66,8 @@ func (p *Graph) Opening(stage int, now time.Time) (open bool, text string) {
 	return false, openingText(windows, now)
 }
 
-// openingText describes when closed windows open, such as "window opens Mon 09:00 Europe/Stockholm",
-// and why a Deny closes them.
+// openingText describes when closed windows open, such as "window opens Mon 09:00
+// Europe/Stockholm", and why a Deny closes them.
 func openingText(windows cron.Windows, now time.Time) string {
 	o := windows.At(now)
 	zone := windows[0].Zone

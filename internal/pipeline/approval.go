@@ -14,8 +14,9 @@ type approval struct {
 	rejected *hold      // who rejected it last, and why; nil: nobody, or somebody has approved since
 }
 
-// approver is a person and the groups that the person was in when they approved. A log is folded again
-// and again, and a group may have other members by then, so the note of an approval says which they were.
+// approver is a person and the groups that the person was in when they approved. A log is folded
+// again and again, and a group may have other members by then, so the note of an approval says
+// which they were.
 type approver struct {
 	name   string
 	groups []string
@@ -45,9 +46,9 @@ func (a *Approval) groups() (names []string) {
 	return names
 }
 
-// isApproved reports whether the stage needs no approval, as in a rollback, or as many people have approved as it
-// needs. Approvals are counted by the definition in force for the deployment: an edit may change how
-// many are needed, and whose.
+// isApproved reports whether the stage needs no approval, as in a rollback, or as many people have
+// approved as it needs. Approvals are counted by the definition in force for the deployment: an
+// edit may change how many are needed, and whose.
 func (t *deployment) isApproved(stage int32) bool {
 	want := t.plan.def.Stages[stage].Approval
 	if want == nil || t.undoes != nil {

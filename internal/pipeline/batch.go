@@ -29,7 +29,8 @@ func (e *Engine) acquire(t *deployment, n int32, at time.Time) error {
 	return nil
 }
 
-// acquireOne gives one batch, if it is free, to the deployment that claims or completes a step in it.
+// acquireOne gives one batch, if it is free, to the deployment that claims or completes a step in
+// it.
 func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
 	switch h := e.holder[id].deployment; {
 	case h == nil:
@@ -40,8 +41,8 @@ func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
 	return nil
 }
 
-// takeBatch makes t the holder of a batch. Who holds a host decides whether it is in flight, so the
-// hosts in the region are counted again.
+// takeBatch makes t the holder of a batch. Who holds a batch over stages decides which hosts in it
+// are in flight, so these are counted again.
 func (e *Engine) takeBatch(t *deployment, id int32, at time.Time) {
 	e.holder[id] = holding{t, at}
 	e.countHold(t, id, 1)
@@ -63,7 +64,8 @@ func (e *Engine) lockOut(t *deployment, id int32) {
 	}
 }
 
-// settle releases those batches around a step that can be released after a row about the step.
+// settle releases those batches around a step that can be released after a row about the step. It
+// goes by numbers, since it is called for every fact.
 func (e *Engine) settle(t *deployment, n int32) {
 	place := &t.plan.nodes[n]
 	if place.stage < 0 {
@@ -105,8 +107,8 @@ func (e *Engine) settleAll(t *deployment) {
 	}
 }
 
-// eachHostHeld calls a function for each host of a stage whose batch a deployment holds. The function
-// may free the batch.
+// eachHostHeld calls a function for each host of a stage whose batch a deployment holds. The
+// function may free the batch.
 func (e *Engine) eachHostHeld(t *deployment, stage int32, do func(h int32)) {
 	if e.holding[t.ids.stages[stage]][t] == 0 {
 		return
@@ -157,9 +159,9 @@ func (e *Engine) isLockedOut(t *deployment, b batch) bool {
 	return false
 }
 
-// release frees a batch over stages and every batch nested in it that the same deployment holds. If a nested
-// one stayed, the next deployment could enter the outer batch and then wait inside for one that
-// does not work there any more.
+// release frees a batch over stages and every batch nested in it that the same deployment holds. If
+// a nested one stayed, the next deployment could enter the outer batch and then wait inside for one
+// that does not work there any more.
 func (e *Engine) release(t *deployment, id int32, b batch) {
 	e.freeBatch(t, id)
 	for _, id := range slices.Sorted(maps.Keys(t.holds)) {
@@ -211,8 +213,8 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 	}
 }
 
-// freeGone frees the batches of a closed deployment whose regions a version lacks: it does not follow
-// the edit, but nothing may hold a region that is gone.
+// freeGone frees the batches of a closed deployment whose regions a version lacks: it does not
+// follow the edit, but nothing may hold a region that is gone.
 func (e *Engine) freeGone(t *deployment, next *Graph) {
 	for id := range t.holds { // in any order: freeing one batch does not affect the next
 		if _, stays := next.batch(batchID(e.numbers.names[id])); !stays {

@@ -1,17 +1,29 @@
 package pipeline
 
+// The states of a stage's steps follow from three things: what the log says of these steps, whether
+// everything before the stage is resolved, and whether anything behind it is complete or claimed.
+// So a stage that has the same steps after an edit, and of which the two other answers are the
+// same, is copied. Each answer is one bit per stage: what is before arrives through the stage's
+// start alone, and what is behind leaves through its finish alone.
+//
+// Stages are taken in their order, since the answer about what is before a stage depends on the
+// stages there; the answer about what is behind it needs the log only, and is found in a turn of
+// its own before. Of the pipeline's start and end, which are in no stage, the same is computed one
+// by one.
+
 // carried is the walk that a deployment has on another graph. Stages that an edit leaves alone keep
 // what the walk knew of their steps.
 type carried struct {
 	*walk
 	again []int32 // stages of the graph whose steps were computed again
-	// reached has, per stage of the graph, whether a step of it or behind it is complete or claimed.
+	// reached has, per stage of the graph, whether a step of it or behind it is complete or
+	// claimed.
 	reached []bool
 }
 
-// walkOn returns the walk that a deployment would have on another graph. more are exclusions that an
-// edit would add. Without any, an edit asks several times, and gets the same walk, which it must not
-// change.
+// walkOn returns the walk that a deployment would have on another graph. more are exclusions that
+// an edit would add. Without any, an edit asks several times, and gets the same walk, which it must
+// not change. With some, each question is another one, so these walks are not kept.
 func (e *Engine) walkOn(t *deployment, next *Graph, more ...exclusion) carried {
 	if len(more) > 0 {
 		return e.carry(t, next, more)
@@ -26,8 +38,8 @@ func (e *Engine) walkOn(t *deployment, next *Graph, more ...exclusion) carried {
 	return w
 }
 
-// carry computes the walk of a deployment on another graph. It is what newWalk would return, but costs
-// what the edit touches: the states of all other steps are copied, stage by stage.
+// carry computes the walk of a deployment on another graph. It is what newWalk would return, but
+// costs what the edit touches: the states of all other steps are copied, stage by stage.
 func (e *Engine) carry(t *deployment, next *Graph, more []exclusion) carried {
 	c := &carrying{e: e, t: t, next: next, m: e.movesTo(t.plan, next), again: make([]bool, len(next.stages)), more: more,
 		has: make([]bool, len(next.stages)), after: make([]bool, len(next.stages))}
@@ -55,8 +67,8 @@ type carrying struct {
 	again, has, after []bool
 }
 
-// known marks what the log says of the steps of stages that are computed again in any case: those that
-// the edit touches, and those with more exclusions.
+// known marks what the log says of the steps of stages that are computed again in any case: those
+// that the edit touches, and those with more exclusions.
 func (c *carrying) known() {
 	for s, was := range c.m.stage {
 		c.again[s] = was < 0
@@ -88,8 +100,8 @@ func (c *carrying) known() {
 	}
 }
 
-// recall takes over what the log says of the steps of one stage: of the same steps all, otherwise what
-// is complete.
+// recall takes over what the log says of the steps of one stage: of the same steps all, otherwise
+// what is complete.
 func (c *carrying) recall(s int32) {
 	steps := c.next.stages[s].steps
 	for n := steps.from; n < steps.to; n++ {
@@ -138,7 +150,9 @@ func (c *carrying) ahead() {
 	}
 }
 
-// isBegun reports whether a step of a stage is complete or claimed.
+// isBegun reports whether a step of a stage is complete or claimed. Of a stage that the edit leaves
+// alone its start nearly always answers: if it is neither, and nothing behind it is, then no step
+// of the stage is, as all are behind it.
 func (c *carrying) isBegun(s int32) bool {
 	stage, was, list := &c.next.stages[s], c.m.stage[s], c.w.step
 	steps := stage.steps
@@ -159,7 +173,7 @@ func (c *carrying) isBegun(s int32) bool {
 	return false
 }
 
-// root computes the start of the pipeline.
+// root computes the start of the pipeline. Nothing is before it, so it is entered in any case.
 func (c *carrying) root() {
 	b := c.w.step[0] | entered
 	if c.t.is(0, complete) {
@@ -178,8 +192,8 @@ func (c *carrying) root() {
 	c.w.step[0] = b
 }
 
-// unresolved returns how many of some stages are not wholly resolved on the next graph. Of none it is
-// the start of the pipeline that counts.
+// unresolved returns how many of some stages are not wholly resolved on the next graph. Of none it
+// is the start of the pipeline that counts.
 func (c *carrying) unresolved(stages []int32) int32 {
 	if len(stages) == 0 && !c.w.is(0, resolved) {
 		return 1
@@ -199,6 +213,7 @@ func (c *carrying) stage(s int32) {
 	wait := c.unresolved(stage.before)
 	if !c.again[s] {
 		was := &c.t.plan.stages[c.m.stage[s]]
+		// The bits of the start and the finish are the two answers that the walk had for the stage.
 		if c.t.is(was.started, entered) == (wait == 0) && c.t.is(was.finished, overtaken) == c.after[s] {
 			c.copy(was, stage)
 		} else {
@@ -219,7 +234,8 @@ func (c *carrying) stage(s int32) {
 	}
 }
 
-// copy takes over all that the walk knows of a stage. Its steps are not in the queue of the other graph.
+// copy takes over all that the walk knows of a stage. Its steps are not in the queue of the other
+// graph.
 func (c *carrying) copy(was, stage *stagePlan) {
 	steps := c.w.step[stage.steps.from:stage.steps.to]
 	copy(steps, c.t.step[was.steps.from:was.steps.to])
@@ -231,7 +247,8 @@ func (c *carrying) copy(was, stage *stagePlan) {
 	copy(c.w.wait[stage.joins.from:stage.joins.to], c.t.wait[was.joins.from:was.joins.to])
 }
 
-// end computes the end of the pipeline.
+// end computes the end of the pipeline. Nothing is behind it, so it is never elided by later work,
+// only by an exclusion.
 func (c *carrying) end() {
 	end := c.next.end
 	var last []int32
@@ -257,7 +274,9 @@ func (c *carrying) end() {
 	}
 }
 
-// finish counts the steps and finds those that are doable.
+// finish counts the steps and finds those that are doable. The counts are those of the walk before,
+// without the stages that left or were computed again, and with what these are now: counting all
+// steps would cost as much as computing them.
 func (c *carrying) finish() carried {
 	w, t := c.w, c.t
 	w.done, w.elided, w.passed, w.fresh, w.pending, w.epoch = t.done, t.elided, t.passed, nil, nil, 1

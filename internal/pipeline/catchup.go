@@ -23,8 +23,8 @@ type CatchUp struct {
 
 // CatchUp returns the row that creates a catch-up. It changes nothing.
 //
-// Errors have the code fault.NotFound for an unknown target, and fault.Refused if no host of it lacks
-// its current revision, if groups have different ones, or if the revision is rejected.
+// Errors have the code fault.NotFound for an unknown target, and fault.Refused if no host of it
+// lacks its current revision, if groups have different ones, or if the revision is rejected.
 func (e *Engine) CatchUp(c CatchUp) ([]Entry, error) {
 	if c.Target == "" {
 		c.Target = e.pipeline
@@ -143,8 +143,8 @@ func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target 
 	return list
 }
 
-// isOnItsWay reports whether the current deployment of a group, or an active catch-up, has steps left
-// on a resource.
+// isOnItsWay reports whether the current deployment of a group, or an active catch-up, has steps
+// left on a resource.
 func (e *Engine) isOnItsWay(current *deployment, resource int32) bool {
 	for _, t := range e.active {
 		if (t == current || t.completes != nil) && t.hasStepsOn(resource) {

@@ -208,8 +208,8 @@ func (e *Engine) checkSkip(t *deployment, c Command) error {
 	return nil
 }
 
-// checkAlarm refuses an alarm where nothing bakes: it would be forgotten, while the person relies on
-// it.
+// checkAlarm refuses an alarm where nothing bakes: it would be forgotten, while the person relies
+// on it.
 func (e *Engine) checkAlarm(t *deployment, c Command) error {
 	for _, l := range t.live {
 		if l.kind == bakeStep && covers(c.Target, "", l.name) {

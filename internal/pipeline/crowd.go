@@ -2,16 +2,16 @@ package pipeline
 
 import "slices"
 
-// crowd lists, for the stages of one graph, the active deployments that a row may concern besides its
-// own. Without it each start of a host would look at every deployment in flight. Entries that are out
-// of date are removed when a list is read.
+// crowd lists, for the stages of one graph, the active deployments that a row may concern besides
+// its own. Without it each start of a host would look at every deployment in flight. Entries that
+// are out of date are removed when a list is read.
 type crowd struct {
 	behind [][]*deployment // per stage: those that have not passed it, by rank
 	within [][]*deployment // per stage: those that have started and not finished it
 }
 
-// enlist adds an active deployment to the lists of its graph, when it is created and whenever stages
-// that it had passed may be open again.
+// enlist adds an active deployment to the lists of its graph, when it is created and whenever
+// stages that it had passed may be open again.
 func (e *Engine) enlist(t *deployment) {
 	if t.status != StatusActive {
 		return
@@ -40,20 +40,21 @@ func (c *crowd) enter(t *deployment, stage int32) {
 	}
 }
 
-// hasPassed reports whether nothing of a stage is left to do.
+// hasPassed reports whether nothing of a stage is left to do. A finish that was walked through
+// counts: the stage is then elided, and no step of it will run.
 func (t *deployment) hasPassed(stage int32) bool {
 	return t.is(t.plan.stages[stage].finished, resolved)
 }
 
-// isWithin reports whether a deployment has come past the start of a stage and not past its finish. A
-// catch-up, or a rollback of one host, has neither of the two as a step of its own.
+// isWithin reports whether a deployment has come past the start of a stage and not past its finish.
+// A catch-up, or a rollback of one host, has neither of the two as a step of its own.
 func (t *deployment) isWithin(stage int32) bool {
 	s := &t.plan.stages[stage]
 	return t.is(s.started, resolved) && !t.is(s.finished, resolved)
 }
 
-// behind lists the active deployments of lower rank than t that have steps left on a resource, in the
-// order of a pass.
+// behind lists the active deployments of lower rank than t that have steps left on a resource, in
+// the order of a pass.
 func (e *Engine) behind(t *deployment, resource int32) []*deployment {
 	if e.active[0] == t && t.undoes == nil { // rollbacks come first there, whatever their rank
 		return nil
@@ -88,7 +89,8 @@ func (c *crowd) lower(plan *Graph, stage int32, t *deployment) []*deployment {
 	return list[:kept]
 }
 
-// inside returns the deployments within a stage of the graph.
+// inside returns the deployments within a stage of the graph. Those that have left it are removed
+// here, and not when they leave: rows of many kinds may end that a deployment is inside.
 func (c *crowd) inside(plan *Graph, stage int32) []*deployment {
 	c.within[stage] = slices.DeleteFunc(c.within[stage], func(t *deployment) bool {
 		return t.plan != plan || t.status != StatusActive || !t.isWithin(stage)
@@ -109,7 +111,8 @@ func (e *Engine) disperse() {
 	}
 }
 
-// countHold counts the batches that a deployment holds in a stage.
+// countHold counts the batches that a deployment holds in a stage, its own and those of its hosts.
+// So eachHostHeld need not look at the hosts of a stage in which a deployment holds none.
 func (e *Engine) countHold(t *deployment, id, change int32) {
 	stage := e.numbers.stages[id]
 	if stage < 0 {

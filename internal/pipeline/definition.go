@@ -54,8 +54,8 @@ type Keep struct {
 	Entries  action.Duration `json:"entries"`
 }
 
-// Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts with
-// one chain of steps, or a gate between other stages.
+// Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts
+// with one chain of steps, or a gate between other stages.
 type Stage struct {
 	Name      string            `json:"name"` // unique in the pipeline
 	Kind      StageKind         `json:"kind"`
@@ -102,8 +102,8 @@ const (
 	GateStage  StageKind = "gate"
 )
 
-// Gate is a named check of a whole stage. It is a step, gate-passed/NAME, whose action asks until the
-// gate has passed or is given up. The gates of one side of a stage run side by side.
+// Gate is a named check of a whole stage. It is a step, gate-passed/NAME, whose action asks until
+// the gate has passed or is given up. The gates of one side of a stage run side by side.
 type Gate struct {
 	Name   string        `json:"name"` // unique in its stage
 	When   GateWhen      `json:"when"` // without meaning in a gate stage
@@ -115,7 +115,8 @@ type Gate struct {
 	Handler *GateHandler `json:"handler,omitempty"`
 }
 
-// GateJob is a program that runs on the conductor's machine for a gate, in the files of the revision.
+// GateJob is a program that runs on the conductor's machine for a gate, in the files of the
+// revision.
 type GateJob struct {
 	Run []string `json:"run"` // its arguments may use the variables of the stage, ${stage} and ${revision}
 }
@@ -124,8 +125,8 @@ type GateJob struct {
 // definition does not say whether it exists.
 type GateHandler struct {
 	Name string `json:"name"`
-	// Parameters is a JSON object or nil. Its texts may use the variables of the stage, ${stage} and
-	// ${revision}.
+	// Parameters is a JSON object or nil. Its texts may use the variables of the stage, ${stage}
+	// and ${revision}.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 }
 
@@ -197,7 +198,8 @@ type Group struct {
 	MaxParallel Limit  `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
 	MaxFailed   Limit  `json:"maxFailed"`       // more than this fails the group; rounded down
 	Waves       *Waves `json:"waves,omitempty"` // nil: all hosts side by side
-	// CatchUp means that a host that joins after the group has finished gets a deployment of its own.
+	// CatchUp means that a host that joins after the group has finished gets a deployment of its
+	// own.
 	CatchUp bool              `json:"catchUp,omitempty"`
 	Service *Service          `json:"service,omitempty"`
 	Vars    map[string]string `json:"vars,omitempty"`
@@ -328,7 +330,8 @@ type Service struct {
 	// Confirm is how long the host waits for a confirmation before it goes back by itself; 0 is
 	// never.
 	Confirm action.Duration `json:"confirm"`
-	// ConfirmSet reports that the file sets Confirm. Otherwise only ssh hosts wait for a confirmation.
+	// ConfirmSet reports that the file sets Confirm. Otherwise only ssh hosts wait for a
+	// confirmation.
 	ConfirmSet bool `json:"confirmSet,omitempty"`
 }
 

@@ -73,6 +73,7 @@ func (d *differ) stage(s *Stage) {
 		d.say("+ stage %s after %s", s.Name, cmp.Or(strings.Join(s.After, ", "), "nothing"))
 		return
 	}
+	// Most stages of a large edit are left alone, and comparing them word by word takes far longer.
 	if d.isSame && sameStage(was, s) {
 		return
 	}
@@ -340,8 +341,8 @@ func (d *differ) batches() {
 	}
 }
 
-// service describes what changed about a service: each name of its environment, and the rest at once.
-// Values are not shown, since they may be long.
+// service describes what changed about a service: each name of its environment, and the rest at
+// once. Values are not shown, since they may be long.
 func (d *differ) service(of string, was, now Service) {
 	for _, name := range slices.Sorted(maps.Keys(merge(was.Env, now.Env))) {
 		before, had := was.Env[name]

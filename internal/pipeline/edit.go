@@ -160,9 +160,9 @@ func (w *editing) hands() {
 	}
 }
 
-// willBeInside reports whether, under the next version, a deployment is inside a region and keeps it:
-// a step of it is complete or claimed, and the deployment has neither passed the region nor failed,
-// unless it failed there under `hold` or `rollback`.
+// willBeInside reports whether, under the next version, a deployment is inside a region and keeps
+// it: a step of it is complete or claimed, and the deployment has neither passed the region nor
+// failed, unless it failed there under `hold` or `rollback`.
 func (e *Engine) willBeInside(t *deployment, next *Graph, b batch) bool {
 	later := &deployment{plan: next, walk: e.walkOn(t, next).walk}
 	if !later.isInside(b) || later.is(b.close, resolved) {

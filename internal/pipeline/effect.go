@@ -46,8 +46,8 @@ func (e *Engine) effect(t *deployment, next *Graph, exclusions []exclusion) Effe
 // hide them.
 func (n *node) isListed() bool { return n.kind != marker && n.kind != hostStart }
 
-// touchedSteps lists the steps of the next graph that the edit touches. They are among those that were
-// computed again.
+// touchedSteps lists the steps of the next graph that the edit touches. They are among those that
+// were computed again: what is copied is neither new nor elided by the edit.
 func touchedSteps(t *deployment, next *Graph, after carried, moved *moves) []int32 {
 	var list []int32
 	for _, s := range after.again {
@@ -62,8 +62,9 @@ func touchedSteps(t *deployment, next *Graph, after carried, moved *moves) []int
 }
 
 // isTouched reports whether the edit changes anything about a step of the next graph that is not
-// complete: it is new or becomes elided. before is the step on the graph that the deployment has, or
-// -1. Nearly every step of every deployment is left at this, so it looks at nothing but the walks.
+// complete: it is new or becomes elided. before is the step on the graph that the deployment has,
+// or -1. Nearly every step of every deployment is left at this, so it looks at nothing but the
+// walks.
 func isTouched(t *deployment, after *walk, n, before int32) bool {
 	switch {
 	case after.is(n, complete):
@@ -101,8 +102,8 @@ func drifting(next *Graph, without []int32) []string {
 	return list
 }
 
-// write describes what an edit does to a deployment: the stages, hosts and steps that it adds, those
-// that it removes, and the actions to be drained.
+// write describes what an edit does to a deployment: the stages, hosts and steps that it adds,
+// those that it removes, and the actions to be drained.
 func (w *effectWriter) write(f Effect) []string {
 	w.stages()
 	w.hosts()

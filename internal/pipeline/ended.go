@@ -3,13 +3,14 @@ package pipeline
 import "slices"
 
 // shrink drops what nothing asks an ended deployment for, once its last action has ended: the times
-// of its steps, which the log has, and what passes and edits need. Deployments that ended alike share
-// the states of their steps, so one more costs next to nothing.
+// of its steps, which the log has, and what passes and edits need. Deployments that ended alike
+// share the states of their steps, so one more costs next to nothing.
 func (e *Engine) shrink(t *deployment) {
 	if t.isShrunk || t.status == StatusActive || t.status == StatusFailed || len(t.live) > 0 {
 		return
 	}
 	t.isShrunk = true
+	// Whether a step is complete or elided stays: history, rollbacks and catch-ups ask for it.
 	t.at, t.inFlight, t.claims, t.queue, t.fresh, t.pending, t.kept = nil, nil, nil, queue{}, nil, nil, nil
 	for name := range t.notes {
 		if batchID(name.target).isHost() { // no further note on a host is decided
@@ -26,7 +27,9 @@ func (e *Engine) shrink(t *deployment) {
 	}
 }
 
-// unshrink prepares a deployment that was shrunk for a row that comes after all.
+// unshrink prepares a deployment that was shrunk for a row that comes after all, such as a note
+// that people add. Its steps may be those of other deployments too, so it gets a copy that it may
+// change.
 func (t *deployment) unshrink() {
 	if !t.isShrunk {
 		return
@@ -36,9 +39,9 @@ func (t *deployment) unshrink() {
 	t.at, t.inFlight = newTimes(len(t.plan.nodes)), make([]bool, len(t.plan.hosts))
 }
 
-// countClaim counts a note step-claimed of a target, so that the next one gets another number. n is its
-// step in the graph, or -1 if the graph lacks it. Claims of hosts are by far the most notes, and are
-// counted in one byte each.
+// countClaim counts a note step-claimed of a target, so that the next one gets another number. n is
+// its step in the graph, or -1 if the graph lacks it. Claims of hosts are by far the most notes,
+// and are counted in one byte each.
 func (t *deployment) countClaim(target string, n int32) {
 	host := int32(-1)
 	if n >= 0 {
@@ -58,10 +61,11 @@ func (t *deployment) countClaim(target string, n int32) {
 	t.noteClaims(target, 1)
 }
 
-// noteClaims counts claims that claims has no place for.
+// noteClaims counts claims that claims has no place for: of stages, of hosts that the graph lacks,
+// and of a host after 255. Without any, claimsOf need not look by name.
 func (t *deployment) noteClaims(target string, n int) {
 	t.notes[noteName{target, StepClaimed}] += n
-	t.manyClaims = true
+	t.notedClaims = true
 }
 
 // claimsOf returns how many notes step-claimed the target of a step has.
@@ -70,7 +74,7 @@ func (t *deployment) claimsOf(n int32) int {
 	if host := t.plan.nodes[n].host; host >= 0 && t.claims != nil {
 		count = int(t.claims[host])
 	}
-	if t.manyClaims {
+	if t.notedClaims {
 		count += t.notes[noteName{t.plan.target(n), StepClaimed}]
 	}
 	return count
@@ -85,7 +89,9 @@ func (t *deployment) notesOf(target, event string) int {
 	return count
 }
 
-// moveClaims carries the counts of claims over to the hosts of another graph.
+// moveClaims carries the counts of claims over to the hosts of another graph. Those of hosts that
+// left go to the notes, so that a host that comes back continues its numbers: a note that repeats
+// one would be taken for a note that the log has already.
 func (t *deployment) moveClaims(next *Graph, m *moves) {
 	if t.claims == nil {
 		return

@@ -48,7 +48,8 @@ type Engine struct {
 	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
 	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
 	spare    []*liveStep             // not in use
-	// The sizes of the last decision. Passes follow each other with about as many rows.
+	// The sizes of the last decision. Passes follow each other with about as many rows, so the next
+	// decision is made with room for as many.
 	rows, works int
 }
 
@@ -67,8 +68,8 @@ func New(name string) *Engine {
 // number of a version, so the caller reads the definition and compiles it.
 func (e *Engine) AddVersion(version int, plan *Graph) { e.plans[version] = plan }
 
-// HasVersion reports whether the engine has a version: AddVersion was called for it, and it is the one
-// in force or a later one, or a deployment is on it.
+// HasVersion reports whether the engine has a version: AddVersion was called for it, and it is the
+// one in force or a later one, or a deployment is on it.
 func (e *Engine) HasVersion(version int) bool { return e.plans[version] != nil }
 
 // Seq returns the position of the last row applied, or 0 for an empty engine. The next row must be

@@ -74,8 +74,8 @@ type StepKey struct {
 }
 
 // Facts. Events of own steps are "host-" + the step's name; of artifacts see ArtifactEvent, of
-// gates GateEvent. Each event has one name in the log (R23); canonicalEvent reads the short forms that
-// people may write.
+// gates GateEvent. Each event has one name in the log (R23); canonicalEvent reads the short forms
+// that people may write.
 const (
 	PipelineStarted  = "pipeline-started"
 	PipelineFinished = "pipeline-finished-successfully"
@@ -197,9 +197,11 @@ type (
 		Scope  string   `json:"scope,omitempty"`
 		Hosts  []string `json:"hosts,omitempty"`
 		Reason string   `json:"reason,omitempty"`
-		// Completes is, of a catch-up, the deployment that it completes; Hosts and Reason are as in a rollback.
+		// Completes is, of a catch-up, the deployment that it completes; Hosts and Reason are as in
+		// a rollback.
 		Completes int64 `json:"completes,omitempty"`
-		// RegisteredBy is who registered the revision; "": By did, as always in rows of earlier versions.
+		// RegisteredBy is who registered the revision; "": By did, as always in rows of earlier
+		// versions.
 		RegisteredBy string `json:"registeredBy"`
 	}
 	// freezeDetail is the Detail of freeze-set and freeze-cleared.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Explain lists the steps of a deployment breadth-first, each with its state and reason.
-// now is the time for the conditions that depend on it, such as windows. Steps of a deployment that
-// has ended have no times, since only the log keeps these. It returns nil for an unknown deployment.
+// Explain lists the steps of a deployment breadth-first, each with its state and reason. now is the
+// time for the conditions that depend on it, such as windows. Steps of a deployment that has ended
+// have no times, since only the log keeps these. It returns nil for an unknown deployment.
 func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	t, ok := e.deployments[number]
 	if !ok {
@@ -69,8 +69,8 @@ func (x *explanation) step(n int32) StepState {
 	return s
 }
 
-// retryCommand returns the command that lets the failed steps of a deployment run again: the retry or,
-// before that, accepting its revision. It returns "" if a retry would be refused.
+// retryCommand returns the command that lets the failed steps of a deployment run again: the retry
+// or, before that, accepting its revision. It returns "" if a retry would be refused.
 func (e *Engine) retryCommand(t *deployment) string {
 	switch {
 	case t.status != StatusActive && t.status != StatusFailed || e.outranks(t) != nil:

@@ -45,10 +45,10 @@ func (p *pass) tolerate(t *deployment) (bool, error) {
 	return false, nil
 }
 
-// failStage records stage-failed for each stage whose stopped actions are drained, once until a retry
-// clears the stage; its finish may then follow stage-failed in the log (R4). The note stops nothing,
-// since the failures themselves have stopped the stage. What `rollback` asks for follows at once, so
-// that no other deployment comes between (I15).
+// failStage records stage-failed for each stage whose stopped actions are drained, once until a
+// retry clears the stage; its finish may then follow stage-failed in the log (R4). The note stops
+// nothing, since the failures themselves have stopped the stage. What `rollback` asks for follows
+// at once, so that no other deployment comes between (I15).
 func (p *pass) failStage(t *deployment) (acted bool, err error) {
 	var undo []int32
 	for s := range t.plan.stages {
@@ -79,8 +79,9 @@ func (p *pass) failStage(t *deployment) (acted bool, err error) {
 	return true, nil
 }
 
-// failLate records stage-failed, and makes the rollback, for stages that have failed since a rollback of
-// another stage canceled their deployment: what was live there was drained, and ended in a failure.
+// failLate records stage-failed, and makes the rollback, for stages that have failed since a
+// rollback of another stage canceled their deployment: what was live there was drained, and ended
+// in a failure.
 func (p *pass) failLate() error {
 	byNumber(p.e.touched)
 	for _, t := range slices.Clone(p.e.touched) {
@@ -103,8 +104,8 @@ func (p *pass) failLate() error {
 	return nil
 }
 
-// owesRollback reports whether a stage has failed under `rollback` after a rollback of something else canceled
-// its deployment, and nothing has followed yet.
+// owesRollback reports whether a stage has failed under `rollback` after a rollback of something
+// else canceled its deployment, and nothing has followed yet.
 func (e *Engine) owesRollback(t *deployment, stage int32) bool {
 	if t.undoneBy == 0 || t.failing[stage] == 0 || t.plan.def.Stages[stage].OnFailure != RollBack {
 		return false
@@ -113,8 +114,8 @@ func (e *Engine) owesRollback(t *deployment, stage int32) bool {
 	return !t.noted[path] && !slices.ContainsFunc(e.rollbacks, func(r *deployment) bool { return r.undoes == t && isInScope(r.scope, path) })
 }
 
-// rollBack makes the rollback that a failure of a stage asks for. If there can be none, it raises an
-// alarm; the deployment then keeps its batches, as under `hold`.
+// rollBack makes the rollback that a failure of a stage asks for. If there can be none, it raises
+// an alarm; the deployment then keeps its batches, as under `hold`.
 func (p *pass) rollBack(t *deployment, stage string) error {
 	rows, err := p.e.undoFailure(t, stage)
 	if fault.Is(err, fault.Refused) {
@@ -195,8 +196,8 @@ func (p *pass) end() {
 
 // endingOf returns how a live action is to end. Switching a host to another release is never
 // interrupted, since the host would be left between two releases. A test, a bake and a gate change
-// nothing, and their results do not matter to a canceled deployment, so they are canceled at once. A
-// bake with an alarm is canceled too, and has then failed.
+// nothing, and their results do not matter to a canceled deployment, so they are canceled at once.
+// A bake with an alarm is canceled too, and has then failed.
 func (t *deployment) endingOf(l *liveStep) ending {
 	name := l.name
 	n := t.plan.find(name.target, name.event)

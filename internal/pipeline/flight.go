@@ -84,7 +84,8 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 	}
 }
 
-// land takes a host out of the counts.
+// land takes a host out of the counts, and gives its place to the first that waits for one in the
+// group.
 func (e *Engine) land(t *deployment, h int32) {
 	group := t.ids.groups[t.plan.hosts[h].group]
 	e.hostsInFlight[group]--
@@ -93,7 +94,8 @@ func (e *Engine) land(t *deployment, h int32) {
 }
 
 // leaveFlight takes a deployment's hosts out of the counts of hosts in flight, before the
-// deployment is computed again, perhaps on another graph. rebuild then counts them from zero.
+// deployment is computed again. The caller then counts them from zero. An edit does not need it:
+// moveFlight takes out those of the stages that it touches only.
 func (e *Engine) leaveFlight(t *deployment) {
 	for h, flies := range t.inFlight {
 		if flies {

@@ -21,8 +21,10 @@ func (e *Engine) Apply(row Entry) error { return e.apply(&row, unknownStep) }
 // unknownStep stands for a step that is still to be looked for by its names.
 const unknownStep = -2
 
-// apply folds one row. step is the number of the step that it completes or claims, on the graph of its
-// deployment, where the caller knows it.
+// apply folds one row. step is the number of the step that it completes or claims, on the graph of
+// its deployment, where the caller knows it: a pass does, and need not have its own rows looked up
+// by name. A row about a deployment that has ended makes room for what ending has dropped, and
+// drops it again.
 func (e *Engine) apply(row *Entry, step int32) error {
 	if row.Seq != e.seq+1 {
 		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
@@ -37,6 +39,7 @@ func (e *Engine) apply(row *Entry, step int32) error {
 	if row.Event == DeploymentCreated {
 		return e.create(row)
 	}
+	// Rows of one deployment often follow each other.
 	t := e.latest
 	if t == nil || t.number != row.Deployment {
 		if t = e.deployments[row.Deployment]; t == nil {
@@ -53,8 +56,8 @@ func (e *Engine) apply(row *Entry, step int32) error {
 	return nil
 }
 
-// applyStep folds a fact or a note of a deployment. Notes without an effect are counted too, so that
-// the next one gets a number of its own.
+// applyStep folds a fact or a note of a deployment. Notes without an effect are counted too, so
+// that the next one gets a number of its own.
 func (e *Engine) applyStep(t *deployment, row *Entry, step int32) error {
 	switch {
 	case row.Class == Fact:
@@ -101,7 +104,9 @@ func (e *Engine) applyChange(row *Entry) error {
 	return nil
 }
 
-// define puts a version in force.
+// define puts a version in force. All deployments that follow the edit are moved first, and the
+// batches that it made or changed are given away after that: who is inside a region is known only
+// when everybody is on the new graph.
 func (e *Engine) define(version int, at time.Time) error {
 	old, next := e.plans[e.version], e.plans[version]
 	if next == nil {
@@ -129,9 +134,9 @@ func (e *Engine) define(version int, at time.Time) error {
 	return nil
 }
 
-// forgetVersions drops the graphs of versions that no deployment is on and none has kept an event of.
-// A pipeline that is edited for months has many, and one of 10,000 hosts takes megabytes. Versions
-// only grow, so an earlier one is never put in force again.
+// forgetVersions drops the graphs of versions that no deployment is on and none has kept an event
+// of. A pipeline that is edited for months has many, and one of 10,000 hosts takes megabytes.
+// Versions only grow, so an earlier one is never put in force again.
 func (e *Engine) forgetVersions() {
 	used := map[int]bool{}
 	for _, t := range e.order {
@@ -173,7 +178,7 @@ func (e *Engine) create(row *Entry) error {
 	if err := e.rankOf(t, about); err != nil {
 		return err
 	}
-	e.startWithout(t) // before place, whose walk takes the exclusions into account
+	e.startWithout(t) // before begin, whose walk takes the exclusions into account
 	e.deployments[t.number] = t
 	e.order = append(e.order, t)
 	e.listActive(t)
@@ -205,6 +210,8 @@ func (e *Engine) applyFact(t *deployment, row *Entry, n int32) error {
 	if err := e.checkFact(t, n); err != nil {
 		return err
 	}
+	// The batch is taken while the step still counts as claimed, by which a step that was live
+	// before an edit gave the batch to another deployment is told from one that must not run.
 	if t.status == StatusActive {
 		if err := e.acquire(t, n, row.At); err != nil {
 			return err
@@ -410,7 +417,9 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 	return nil
 }
 
-// raiseAlarm marks the bakes that are live under a target. The pass cancels them.
+// raiseAlarm marks the bakes that are live under a target. The pass cancels them, and their ends
+// then count as failures. A bake that begins later is not marked: an alarm is about what ran when
+// it was raised.
 func (t *deployment) raiseAlarm(target string, d endDetail) {
 	for _, l := range t.live {
 		if l.kind == bakeStep && covers(target, "", l.name) {
@@ -446,7 +455,9 @@ func (e *Engine) applyEnd(t *deployment, row *Entry) {
 	restarts := t.passed > 0 // what the claim had elided may be new again
 	t.unclaim(n)
 	if restarts {
-		// Steps that are new again may be on hosts that a newer deployment has started since.
+		// Hosts and stages that had been passed may be open again, so all that is listed by them is
+		// out of date. Steps that are new again may be on hosts that a newer deployment has started
+		// since.
 		t.unchecked, t.outranked = true, true
 		e.enlist(t)
 		e.recountFlight(t)
@@ -543,7 +554,9 @@ func (e *Engine) applyRetry(t *deployment, row *Entry) {
 	}
 }
 
-// forgive removes the failures under a target, which are retried, tolerated or skipped.
+// forgive removes the failures under a target, which are retried, tolerated or skipped. It goes by
+// name, so a failure of a step that the graph lacks is forgiven as well, and does not come back
+// with the step.
 func (t *deployment) forgive(target, event string) {
 	maps.DeleteFunc(t.failures, func(name stepName, _ failure) bool { return covers(target, event, name) })
 }

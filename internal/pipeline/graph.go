@@ -58,8 +58,8 @@ const (
 // takesAction reports whether the step is work; any other step is a marker.
 func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep || k.isCheck() }
 
-// isCheck reports whether the step only looks at what others have done: it changes nothing, so it may
-// be canceled at any time.
+// isCheck reports whether the step only looks at what others have done: it changes nothing, so it
+// may be canceled at any time.
 func (k nodeKind) isCheck() bool { return k == bakeStep || k == gateStep }
 
 // place is what a target names, as numbers of a graph; -1 for what is below the target. A host has

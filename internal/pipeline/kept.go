@@ -9,11 +9,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// What a step does is edited as well: its own fields, the tests, gates and bakes, the service and its
-// variables. An event that a deployment has claimed keeps the version of its first claim in all of the
-// deployment, wherever that version has the step. Otherwise a test that was changed would run for the
-// first time in the last stage, on a revision that the stages before tested without it. A retry ends
-// this, so that a test that was mended reaches it. Limits and retry policies are those in force.
+// What a step does is edited as well: its own fields, the tests, gates and bakes, the service and
+// its variables. An event that a deployment has claimed keeps the version of its first claim in all
+// of the deployment, wherever that version has the step. Otherwise a test that was changed would
+// run for the first time in the last stage, on a revision that the stages before tested without it.
+// A retry ends this, so that a test that was mended reaches it. Limits and retry policies are those
+// in force.
 
 // keep remembers the version under which an event was claimed first.
 func (t *deployment) keep(event string) {
@@ -40,7 +41,8 @@ func (e *Engine) versionOf(t *deployment, n int32) (version int, p *Graph, at in
 }
 
 // counterpart returns the step of another version's graph that has the same name; -1 if there is
-// none. A host must be the same computer there, with the same artifact, and be reached the same way.
+// none. A host must be the same computer there, with the same artifact, and be reached the same
+// way.
 func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	at := p.find(other.target(n), other.nodes[n].event)
 	if at < 0 {
@@ -56,8 +58,8 @@ func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	return at
 }
 
-// keptWords says which events keep what an earlier version makes of them, although the next one makes
-// something else of steps that the deployment has still to do.
+// keptWords says which events keep what an earlier version makes of them, although the next one
+// makes something else of steps that the deployment has still to do.
 func (e *Engine) keptWords(t *deployment, next *Graph, after *walk) (words []string) {
 	for _, event := range slices.Sorted(maps.Keys(t.kept)) {
 		version := t.kept[event]
@@ -106,8 +108,8 @@ func (e *Engine) changedWork(version int, next *Graph, event string) []int32 {
 	return list
 }
 
-// doTheSame reports whether a step does the same in two versions, whatever its policy is, and whatever
-// its host says.
+// doTheSame reports whether a step does the same in two versions, whatever its policy is, and
+// whatever its host says.
 func doTheSame(was, now Work) bool {
 	was.takePolicy(action.Policy{})
 	now.takePolicy(action.Policy{})
@@ -159,7 +161,8 @@ func (w *Work) policy() action.Policy {
 	return w.Stage.Build.Policy
 }
 
-// takePolicy gives the step another policy. The definition stays as it is.
+// takePolicy gives the step another policy. The definition stays as it is: graphs are shared, so
+// what is changed is copied first.
 func (w *Work) takePolicy(policy action.Policy) {
 	switch {
 	case w.Step != nil:

@@ -6,7 +6,7 @@ import (
 )
 
 // layout lays out the steps of a definition and the edges between them, in
-// definition order; number then renumbers them breadth-first. Until then the numbers in stages,
+// definition order; number then renumbers them stage by stage. Until then the numbers in stages,
 // groups and hosts are provisional.
 //
 // The edges depend on the definition alone and never on what a deployment has done (R5).
@@ -43,7 +43,8 @@ func newPlan(d *Definition, dealt map[string]dealing) *Graph {
 	return p
 }
 
-// inSequence lists the stages so that each comes behind all that are before it.
+// inSequence lists the stages so that each comes behind all that are before it. The file may name
+// them in any order; Compile has refused cycles, so every stage gets its place.
 func (p *Graph) inSequence() []int32 {
 	list := make([]int32, 0, len(p.stages))
 	left := make([]int, len(p.stages))
@@ -73,10 +74,10 @@ func (l *layout) edge(from, to int32) {
 	l.from, l.to = append(l.from, from), append(l.to, to)
 }
 
-// stage lays out a stage: its start, the gates before, what it builds or its groups, the gates after,
-// its bake and its finish. What a stage does not have is left out, so the start of a stage without
-// anything leads to its finish, and the walk passes through it. Without groups a host stage has
-// nothing to look at behind them.
+// stage lays out a stage: its start, the gates before, what it builds or its groups, the gates
+// after, its bake and its finish. What a stage does not have is left out, so the start of a stage
+// without anything leads to its finish, and the walk passes through it. Without groups a host stage
+// has nothing to look at behind them.
 func (l *layout) stage(i int32) {
 	p, d := l.plan, &l.plan.def.Stages[i]
 	path := Path(p.def.Pipeline, d.Name)
@@ -255,8 +256,8 @@ func (l *layout) passEmpty(group *groupPlan) {
 }
 
 // host lays out a host: host-started, the chain, host-finished, one after another, between the
-// start and the finish of its group or wave. It also decides which artifact the host gets: the one of its
-// arch, or else the only one that is built before the stage.
+// start and the finish of its group or wave. It also decides which artifact the host gets: the one
+// of its arch, or else the only one that is built before the stage.
 func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	p, h := l.plan, int32(len(l.plan.hosts))
 	s := &p.def.Stages[stage]
@@ -298,9 +299,9 @@ func (l *layout) connect(root, last int32) {
 	}
 }
 
-// number gives the steps their numbers: those of a stage follow each other, breadth-first, so that an
-// edit leaves the steps of most stages together. Every step is reached from the root, since Compile
-// refuses cycles and unknown predecessors; hence no step is lost here.
+// number gives the steps their numbers: those of a stage follow each other, breadth-first, so that
+// an edit leaves the steps of most stages together. Every step is reached from the root, since
+// Compile refuses cycles and unknown predecessors; hence no step is lost here.
 func (l *layout) number(last int32) {
 	p, n := l.plan, len(l.plan.nodes)
 	order := breadthFirst(0, makeEdges(n, l.from, l.to))
@@ -353,23 +354,22 @@ func (l *layout) byStage(order []int32, last int32) []int32 {
 	return number
 }
 
-// renumber replaces the provisional numbers of steps in stages, groups and hosts. rank has the
-// final number of each provisional one.
-func (l *layout) renumber(rank []int32) {
+// renumber replaces the provisional numbers of steps in stages, groups and hosts by the final ones.
+func (l *layout) renumber(number []int32) {
 	p := l.plan
 	all := func(list []int32) {
 		for i, n := range list {
-			list[i] = rank[n]
+			list[i] = number[n]
 		}
 	}
 	for i := range p.stages {
 		s := &p.stages[i]
-		s.started, s.finished = rank[s.started], rank[s.finished]
+		s.started, s.finished = number[s.started], number[s.finished]
 		all(s.nodes)
 	}
 	for i := range p.groups {
 		g := &p.groups[i]
-		g.started, g.finished = rank[g.started], rank[g.finished]
+		g.started, g.finished = number[g.started], number[g.finished]
 	}
 	for i := range p.waves {
 		all(p.waves[i].nodes)
@@ -379,7 +379,9 @@ func (l *layout) renumber(rank []int32) {
 	}
 }
 
-// findJoins finds the joins of each stage, which follow each other as its steps do.
+// findJoins finds the joins of each stage, which follow each other as its steps do. The start is
+// left out: how many of the stages before it are unresolved is not known from the stage, so carry
+// counts that by itself.
 func (p *Graph) findJoins() {
 	for i := range p.stages {
 		s := &p.stages[i]

@@ -58,17 +58,17 @@ func (l liveSteps) find(name stepName) *liveStep {
 	return nil
 }
 
-// sorted lists live actions by target and event, so that a decision has them in the same order every
-// time.
+// sorted lists live actions by target and event, so that a decision has them in the same order
+// every time.
 func (l liveSteps) sorted() []*liveStep {
 	list := slices.Clone(l)
 	slices.SortFunc(list, func(a, b *liveStep) int { return compareNames(a.name, b.name) })
 	return list
 }
 
-// liveStepOf returns the live action of a step, or nil. n is the step in the graph, or -1 if the graph
-// lacks it. Live steps of the graph are marked as claimed, and nearly all occupy the resource of
-// their host, so it rarely looks at each.
+// liveStepOf returns the live action of a step, or nil. n is the step in the graph, or -1 if the
+// graph lacks it. Live steps of the graph are marked as claimed, and nearly all occupy the resource
+// of their host, so it rarely looks at each.
 func (e *Engine) liveStepOf(t *deployment, n int32, name stepName) *liveStep {
 	if len(t.live) == 0 || n >= 0 && !t.is(n, claimed) {
 		return nil
@@ -82,8 +82,8 @@ func (e *Engine) liveStepOf(t *deployment, n int32, name stepName) *liveStep {
 }
 
 // liveIn returns the number of live actions in the region of a batch over stages. Actions on hosts
-// that have left a stage of the region still count, because liveAt is by the path of the stage at the
-// claim.
+// that have left a stage of the region still count, because liveAt is by the path of the stage at
+// the claim.
 func (t *deployment) liveIn(b batch) int {
 	if len(t.live) == 0 {
 		return 0
@@ -103,7 +103,8 @@ func (e *Engine) isLiveOn(t *deployment, h int32) bool {
 	return t.strays > 0 && slices.ContainsFunc(t.live, func(l *liveStep) bool { return l.host == t.ids.hosts[h] })
 }
 
-// placeLive counts live actions by the parts of the present graph.
+// placeLive counts live actions by the parts of the present graph. It is called when the graph
+// changes, and only then can a live action become a stray, or cease to be one.
 func (e *Engine) placeLive(t *deployment) {
 	t.liveAt, t.strays = make([]int32, len(t.plan.stages)), 0
 	for _, l := range t.live {
@@ -121,7 +122,9 @@ func (e *Engine) placeLive(t *deployment) {
 	}
 }
 
-// newLiveStep returns a live step to be filled in. Steps that have ended are used again.
+// newLiveStep returns a live step to be filled in. Steps that have ended are used again, which is
+// safe because endLive has removed the only two pointers to one: that of the deployment, and that
+// of the resource. There are never more than were live at one time.
 func (e *Engine) newLiveStep() *liveStep {
 	last := len(e.spare) - 1
 	if last < 0 {

@@ -22,7 +22,8 @@ type moves struct {
 }
 
 // movesTo returns where the steps of a graph are on the next one. It keeps the answers for the last
-// graph that was asked for.
+// graph that was asked for: an edit is judged before it is folded, and nearly all deployments are
+// on the same graph, so it is computed once or twice for each edit.
 func (e *Engine) movesTo(from, next *Graph) *moves {
 	if e.next != next {
 		e.next, e.moves, e.changed, e.excluded = next, map[*Graph]*moves{}, map[workKey][]int32{}, map[stepName][]int32{}
@@ -35,7 +36,8 @@ func (e *Engine) movesTo(from, next *Graph) *moves {
 	return m
 }
 
-// newMoves compares two graphs.
+// newMoves compares two graphs. A stage with the same steps in both is moved as a whole, by the
+// difference of its first numbers; only the steps of other stages are looked for by name.
 func newMoves(from, next *Graph) *moves {
 	m := &moves{to: make([]int32, len(from.nodes)), back: make([]int32, len(next.nodes)), stage: make([]int32, len(next.stages)), equal: make([]bool, len(next.stages))}
 	for n := range m.back {
@@ -90,7 +92,8 @@ func (m *moves) move(from, next *Graph, n int32) {
 	}
 }
 
-// findHosts lists the hosts that left and joined, in file order.
+// findHosts lists the hosts that left and joined, in file order. A stage with the same steps has
+// the same hosts, so only the other ones are looked at.
 func (m *moves) findHosts(from, next *Graph) {
 	for _, s := range m.touched {
 		for h := from.stages[s].hosts.from; h < from.stages[s].hosts.to; h++ {
@@ -108,9 +111,9 @@ func (m *moves) findHosts(from, next *Graph) {
 	}
 }
 
-// isAlike reports whether a stage of another graph has the same steps in the same order, with the same
-// edges between them, for hosts of the same names, waves and architectures. Then all that a walk knows
-// of the steps holds there too, if what is before and behind the stage is alike.
+// isAlike reports whether a stage of another graph has the same steps in the same order, with the
+// same edges between them, for hosts of the same names, waves and architectures. Then all that a
+// walk knows of the steps holds there too, if what is before and behind the stage is alike.
 func (p *Graph) isAlike(stage int32, other *Graph, otherStage int32) bool {
 	a, b := &p.stages[stage], &other.stages[otherStage]
 	if a.steps.to-a.steps.from != b.steps.to-b.steps.from || a.hosts.to-a.hosts.from != b.hosts.to-b.hosts.from ||
@@ -137,36 +140,46 @@ func (p *Graph) isAlike(stage int32, other *Graph, otherStage int32) bool {
 }
 
 // isStepAlike reports whether two steps of stages have the same event, place and edges in these.
+// Numbers are compared from the first one of the stage, since an edit may have shifted the stage.
+// Edges from a finish lead to other stages, which may be others now; carry looks at what is behind
+// a stage by itself.
 func (p *Graph) isStepAlike(a *stagePlan, n int32, other *Graph, b *stagePlan, m int32) bool {
 	x, y := &p.nodes[n], &other.nodes[m]
-	if x.event != y.event || x.kind != y.kind || x.host-a.hosts.from != y.host-b.hosts.from && (x.host >= 0 || y.host >= 0) ||
-		x.wave-a.waves.from != y.wave-b.waves.from && (x.wave >= 0 || y.wave >= 0) || (x.group < 0) != (y.group < 0) ||
-		x.group >= 0 && x.group-a.groups[0] != y.group-b.groups[0] {
+	if x.event != y.event || x.kind != y.kind || !isPlaceAlike(a, x.place, b, y.place) {
 		return false
 	}
 	if n == a.finished || m == b.finished {
 		return n-a.steps.from == a.finished-a.steps.from && m-b.steps.from == b.finished-b.steps.from
 	}
-	next, theirs := p.graph.next.of(n), other.graph.next.of(m)
-	if len(next) != len(theirs) {
-		return false
-	}
-	for i := range next {
-		if next[i]-a.steps.from != theirs[i]-b.steps.from {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(p.graph.next.of(n), other.graph.next.of(m), func(next, theirs int32) bool {
+		return next-a.steps.from == theirs-b.steps.from
+	})
 }
 
-// sameInGeneral reports whether two definitions say the same of what all stages share.
+// isPlaceAlike reports whether two places in stages are the same host, wave and group, counted from the
+// first ones of their stages.
+func isPlaceAlike(a *stagePlan, x place, b *stagePlan, y place) bool {
+	alike := func(n, from, m, theirs int32) bool { // a negative number stands for none
+		if n < 0 || m < 0 {
+			return n < 0 && m < 0
+		}
+		return n-from == m-theirs
+	}
+	return alike(x.host, a.hosts.from, y.host, b.hosts.from) && alike(x.wave, a.waves.from, y.wave, b.waves.from) &&
+		((x.group < 0 && y.group < 0) || alike(x.group, a.groups[0], y.group, b.groups[0]))
+}
+
+// sameInGeneral reports whether two definitions say the same of what all stages share. Batches are
+// left out: which stages they lock together changes nothing about what a step does.
 func sameInGeneral(a, b *Definition) bool {
 	x, y := *a, *b
 	x.Stages, y.Stages, x.Batches, y.Batches = nil, nil, nil, nil
 	return reflect.DeepEqual(x, y)
 }
 
-// sameStage reports whether two stages say the same.
+// sameStage reports whether two stages say the same. Hosts are nearly all of a large definition,
+// and reflection over each would be most of the cost of an edit, so they are compared field by
+// field.
 func sameStage(a, b *Stage) bool {
 	x, y := *a, *b
 	x.Groups, y.Groups = nil, nil
@@ -177,14 +190,15 @@ func sameStage(a, b *Stage) bool {
 	})
 }
 
-// sameHost reports whether two hosts say the same.
+// sameHost reports whether two hosts say the same. A field that it forgets would let an edit of
+// that field pass as none; TestSameHostLooksAtEachField tries each.
 func sameHost(a, b Host) bool {
 	return a.Name == b.Name && a.URL == b.URL && a.HostKey == b.HostKey && a.Arch == b.Arch && a.Root == b.Root &&
 		(a.Service == b.Service || reflect.DeepEqual(a.Service, b.Service)) && maps.Equal(a.Vars, b.Vars)
 }
 
-// excludedBy returns the steps of a graph that an exclusion is about. An edit asks for the same ones
-// for each deployment, so the answers for the graph of the edit are kept.
+// excludedBy returns the steps of a graph that an exclusion is about. An edit asks for the same
+// ones for each deployment, so the answers for the graph of the edit are kept.
 func (e *Engine) excludedBy(plan *Graph, x exclusion) []int32 {
 	if plan != e.next {
 		return plan.under(x.target, x.event)

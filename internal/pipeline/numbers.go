@@ -25,7 +25,9 @@ func newNumbers() numbers {
 	return numbers{paths: map[string]int32{}, resources: map[Resource]int32{}, graphs: map[*Graph]*numbered{}}
 }
 
-// of returns the number of a path or of the name of a batch, and gives it one if it has none.
+// of returns the number of a path or of the name of a batch, and gives it one if it has none. A
+// number is never given again, so what is kept by it stays right when a host leaves the pipeline
+// and comes back.
 func (n *numbers) of(name string, stage int32, isHost bool) int32 {
 	i, ok := n.paths[name]
 	if !ok {
@@ -36,8 +38,8 @@ func (n *numbers) of(name string, stage int32, isHost bool) int32 {
 	return i
 }
 
-// ids returns the numbers of a graph's parts. They are kept as long as the graph of the version is; see
-// forgetVersions.
+// ids returns the numbers of a graph's parts. They are kept as long as the graph of the version is;
+// see forgetVersions.
 func (e *Engine) ids(p *Graph) *numbered {
 	if ids, ok := e.numbers.graphs[p]; ok {
 		return ids
@@ -85,7 +87,8 @@ func (ids *numbered) hostsOn(resource int32) []int32 {
 	return ids.byResource.of(resource)
 }
 
-// makeRoom makes room for all numbers in what is kept by them.
+// makeRoom makes room for all numbers in what is kept by them. New numbers come with a graph only,
+// so a row never has to look whether there is room.
 func (e *Engine) makeRoom() {
 	e.holder = append(e.holder, make([]holding, len(e.numbers.names)-len(e.holder))...)
 	e.holding = append(e.holding, make([]map[*deployment]int32, len(e.numbers.names)-len(e.holding))...)

@@ -66,7 +66,8 @@ func (e *Engine) Decide(now time.Time, limit int) (Decision, error) {
 
 // turn does what one deployment can do, until that frees something that another deployment may wait
 // for. Decide then begins again with the first that is awake. What follows from failures comes
-// before new steps, since it may stop the deployment. With nothing left to do the deployment sleeps.
+// before new steps, since it may stop the deployment. With nothing left to do the deployment
+// sleeps.
 func (p *pass) turn(t *deployment) error {
 	p.e.beginTurn(t)
 	defer p.e.pause(t)

@@ -2,7 +2,8 @@ package pipeline
 
 import "slices"
 
-// begin puts a new deployment on the graph of a version.
+// begin puts a new deployment on the graph of a version. It has no rows yet beside the one that
+// creates it, but exclusions may leave out steps of it from the start.
 func (e *Engine) begin(t *deployment, plan *Graph, version int) {
 	t.plan, t.ids, t.version = plan, e.ids(plan), version
 	t.at = newTimes(len(plan.nodes))
@@ -15,8 +16,8 @@ func (e *Engine) begin(t *deployment, plan *Graph, version int) {
 }
 
 // place moves a deployment to the graph of another version. Facts are carried over by the names of
-// their steps, and everything else is computed from them. Facts of steps that the graph does not have
-// wait in away, in case a later version has the steps again. No fact is lost by an edit (I10).
+// their steps, and everything else is computed from them. Facts of steps that the graph does not
+// have wait in away, in case a later version has the steps again. No fact is lost by an edit (I10).
 func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	m := e.movesTo(t.plan, plan)
 	walk := e.carry(t, plan, nil)
@@ -29,6 +30,9 @@ func (e *Engine) place(t *deployment, plan *Graph, version int) {
 	t.findBeyond() // a stage has another number in the new graph
 	e.rebuild(t, walk.walk)
 	t.inFlight = inFlight
+	// Whether a host is in flight follows from its steps, and from what may stop its stage: limits
+	// on failures and the holders of batches. The edit may have changed these for a stage whose
+	// steps it left alone.
 	for _, s := range walk.again {
 		e.recountStage(t, s)
 	}
@@ -70,8 +74,9 @@ func (e *Engine) moveFlight(t *deployment, plan *Graph, m *moves) []bool {
 	return moved
 }
 
-// moveTimes carries the times of steps over to another graph. Those of facts of steps that it lacks are
-// put aside by name.
+// moveTimes carries the times of steps over to another graph. Those of facts of steps that it lacks
+// are put aside by name. A page whose steps have the same numbers in both graphs is not copied: the
+// times of the former graph are dropped, so nobody else has the page.
 func (t *deployment) moveTimes(plan *Graph, m *moves) {
 	moved := newTimes(len(plan.nodes))
 	for i, page := range t.at {
@@ -108,10 +113,11 @@ func (t *deployment) movePage(moved times, first int32, page *[stepsOfPage]int64
 	}
 }
 
-// rebuild takes a new walk, and computes what depends on it. The walk's epoch grows, so
-// that the queue notices that its steps are out of date. The order matters: hosts in flight depend
-// on the failures counted by recount, and whether a batch may be released depends on both walk and
-// failures. The caller must have taken the hosts in flight out of the counts, and counts them after that.
+// rebuild takes a new walk, and computes what depends on it. The walk's epoch grows, so that the
+// queue notices that its steps are out of date. The order matters: hosts in flight depend on the
+// failures counted by recount, and whether a batch may be released depends on both walk and
+// failures. The caller must have taken the hosts in flight out of the counts, and counts them after
+// that.
 func (e *Engine) rebuild(t *deployment, w *walk) {
 	plan := t.plan
 	if t.walk != nil {
@@ -159,7 +165,7 @@ func (e *Engine) recount(t *deployment) {
 	if !slices.Equal(was, t.failing) {
 		t.unchecked = true
 		e.freed = true
-		if t.inFlight != nil { // nil: rebuild calls both itself
+		if t.inFlight != nil { // nil: the deployment is being computed again, and the caller of rebuild does both
 			e.recountFlight(t)
 			e.settleAll(t)
 		}

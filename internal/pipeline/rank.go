@@ -25,16 +25,16 @@ func (t *deployment) isOlder(other *deployment) bool { return compareRanks(t, ot
 // isBehind reports whether there is another deployment and it has a higher rank than t.
 func (t *deployment) isBehind(other *deployment) bool { return other != nil && t.isOlder(other) }
 
-// Outranks reports whether a deployment has a higher rank than another; false if one of the two does not
-// exist. A later deployment outranks an earlier one, unless it is a rollback or a catch-up, which is
-// just above the deployment that it undoes or completes.
+// Outranks reports whether a deployment has a higher rank than another; false if one of the two
+// does not exist. A later deployment outranks an earlier one, unless it is a rollback or a
+// catch-up, which is just above the deployment that it undoes or completes.
 func (e *Engine) Outranks(deployment, other int64) bool {
 	t, o := e.deployments[deployment], e.deployments[other]
 	return t != nil && o != nil && o.isOlder(t)
 }
 
-// CurrentAt returns the number of the deployment of highest rank that finished the pipeline, a stage, a
-// group or a host, by full path; 0 if none has.
+// CurrentAt returns the number of the deployment of highest rank that finished the pipeline, a
+// stage, a group or a host, by full path; 0 if none has.
 func (e *Engine) CurrentAt(target string) int64 {
 	event := []string{PipelineFinished, StageFinished, GroupFinished, HostFinished}[min(strings.Count(target, "/"), 3)]
 	if t := e.finisherOf(target, event); t != nil {

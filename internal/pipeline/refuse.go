@@ -8,8 +8,9 @@ import (
 )
 
 // refusals finds what an edit may not change while a deployment is inside a stage or may come back
-// to it: the order of a chain and the wave of a host, since steps would be skipped without a notice;
-// and where a host is and what runs there, since a chain would continue with files that are elsewhere.
+// to it: the order of a chain and the wave of a host, since steps would be skipped without a
+// notice; and where a host is and what runs there, since a chain would continue with files that are
+// elsewhere.
 func (e *Engine) refusals(next *Graph) fault.Problems {
 	inside := slices.DeleteFunc(e.inside(), func(t *deployment) bool { return t.plan.def.Pin })
 	var m *moves
@@ -18,6 +19,8 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 	}
 	r := refusing{e: e, next: next, reported: map[string]bool{}}
 	for i := range next.def.Stages {
+		// All deployments that are asked are on the graph in force, so where it says the same
+		// nothing moves.
 		if m != nil && m.equal[i] {
 			continue
 		}
@@ -72,8 +75,8 @@ func (r *refusing) chain(t *deployment, stage int) {
 	}
 }
 
-// waves refuses hosts that change their wave: one that moves to a wave that is done would be skipped
-// without a notice.
+// waves refuses hosts that change their wave: one that moves to a wave that is done would be
+// skipped without a notice.
 func (r *refusing) waves(t *deployment, stage int32) {
 	var later *walk
 	for i, g := range r.next.stages[stage].groups {

@@ -145,8 +145,8 @@ func nested(inner, outer batch) bool {
 	return inner.host >= 0 || len(inner.stages) <= len(outer.stages)
 }
 
-// changedRegions lists the batches of next that old lacked or that had other stages there, outermost
-// first, and the batches of the hosts that joined.
+// changedRegions lists the batches of next that old lacked or that had other stages there,
+// outermost first, and the batches of the hosts that joined.
 func changedRegions(old, next *Graph, joined []int32) []batch {
 	var list []batch
 	add := func(b batch) {

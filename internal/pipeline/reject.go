@@ -13,8 +13,8 @@ func (e *Engine) Reject(revision int64, label, by, reason string) (Entry, error)
 	return e.judgment(RevisionRejected, revision, rejectionDetail{label, by, reason})
 }
 
-// Accept returns the change that accepts a rejected revision again. It is refused if the revision is
-// not rejected.
+// Accept returns the change that accepts a rejected revision again. It is refused if the revision
+// is not rejected.
 func (e *Engine) Accept(revision int64, label, by, reason string) (Entry, error) {
 	if e.rejected[revision] == nil {
 		return Entry{}, fault.New(fault.Refused, "revision %s is not rejected", label)

@@ -9,11 +9,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// A rollback is a deployment that brings an older revision back. A person asks for it, or the failure
-// of a stage with `onFailure: rollback`, once per failure. It ranks just above the deployment
-// that it undoes, covers only the hosts that differ, and asks neither windows nor approvals. When
-// it is created it takes the batches around its hosts from their holders, and deployments of the
-// revisions known then are held at the stages in scope, since they may have the fault as well.
+// A rollback is a deployment that brings an older revision back. A person asks for it, or the
+// failure of a stage with `onFailure: rollback`, once per failure. It ranks just above the
+// deployment that it undoes, covers only the hosts that differ, and asks neither windows nor
+// approvals. When it is created it takes the batches around its hosts from their holders, and
+// deployments of the revisions known then are held at the stages in scope, since they may have the
+// fault as well.
 
 // KindRollback is the kind of a rollback in the row that creates it.
 const KindRollback = "rollback"
@@ -166,7 +167,8 @@ func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 	return newest
 }
 
-// hasFact reports whether the deployment has a fact, even if an edit has removed the step from its graph.
+// hasFact reports whether the deployment has a fact, even if an edit has removed the step from its
+// graph.
 func (t *deployment) hasFact(target, event string) bool {
 	if _, ok := t.away[stepName{target, event}]; ok {
 		return true
@@ -247,8 +249,8 @@ func (t *deployment) outside(plan *Graph) []exclusion {
 	return list
 }
 
-// has reports whether a step is in scope. A part has all steps of its target. Of its groups and stages a rollback has the
-// start and the finish, but no builds, gates, waves or bakes.
+// has reports whether a step is in scope. A part has all steps of its target. Of its groups and
+// stages a rollback has the start and the finish, but no builds, gates, waves or bakes.
 func (t *deployment) has(plan *Graph, n int32) bool {
 	at, target := &plan.nodes[n], plan.target(n)
 	if t.part != "" {

@@ -48,8 +48,9 @@ type PlanStep struct {
 	Work       bool
 	Failed     bool `json:"failed,omitempty"`     // the scenario says so
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
-	// Source is where the expected duration comes from: host, the median on that host; step, the median
-	// on all hosts; definition, for a bake; "" if it is not known. Callers of Simulate set it.
+	// Source is where the expected duration comes from: host, the median on that host; step, the
+	// median on all hosts; definition, for a bake; "" if it is not known. Callers of Simulate set
+	// it.
 	Source string `json:"source,omitempty"`
 	// Critical is set for work on the critical path: were it shorter, the end would come sooner.
 	Critical bool `json:"critical,omitempty"`
@@ -71,8 +72,8 @@ type ExpectedEnd struct {
 
 // Simulate runs the engine on virtual time, from its present state, with one more deployment: every
 // action succeeds after its duration but for those that fail by the scenario, and every approval is
-// given as soon as it is asked for. Actions that are live have been so since their claims. The engine
-// must be discarded afterwards. What waits for longer than two years stops.
+// given as soon as it is asked for. Actions that are live have been so since their claims. The
+// engine must be discarded afterwards. What waits for longer than two years stops.
 func (e *Engine) Simulate(x Scenario) (Schedule, error) {
 	if e.plans[e.version] == nil {
 		return Schedule{}, fmt.Errorf("simulate pipeline %s: no definition is in force", e.pipeline)
@@ -180,7 +181,9 @@ func (s *simulation) create(now time.Duration) error {
 	return s.approve(s.engine.deployments[s.made])
 }
 
-// resume puts the live actions of a deployment into the simulation.
+// resume puts the live actions of a deployment into the simulation. They are looked for in the
+// order of lists, because ends at one time are taken as they were put in, and a simulation must say
+// the same every time.
 func (s *simulation) resume(t *deployment) {
 	for _, n := range t.plan.order() {
 		name := stepName{t.plan.target(n), t.plan.nodes[n].event}
@@ -408,9 +411,10 @@ func (s *simulation) stops(number int64, now time.Time) (reason, who string) {
 	return reason, who
 }
 
-// markCritical marks the work that the end of the scenario's deployment depends on: what ended last, and before it each
-// time what ended when that began, the nearest in the graph first. Work that takes no time cannot be shorter, so it is not
-// marked, and the path leads through it: each turn goes back in time, and together the turns read the schedule once.
+// markCritical marks the work that the end of the scenario's deployment depends on: what ended
+// last, and before it each time what ended when that began, the nearest in the graph first. Work
+// that takes no time cannot be shorter, so it is not marked, and the path leads through it: each
+// turn goes back in time, and together the turns read the schedule once.
 func (s *simulation) markCritical() {
 	last := -1
 	for i := range s.done {
@@ -433,7 +437,8 @@ func (s *simulation) markCritical() {
 	}
 }
 
-// nearness returns how many parts the targets of two steps have in common; more for the same deployment.
+// nearness returns how many parts the targets of two steps have in common; more for the same
+// deployment.
 func nearness(a, b StepKey) (n int) {
 	x, y := strings.Split(a.Target, "/"), strings.Split(b.Target, "/")
 	for n < len(x) && n < len(y) && x[n] == y[n] {

@@ -41,8 +41,8 @@ func (d *Definition) Find(target string) (stage *Stage, group *Group, host *Host
 	return stage, group, host, true
 }
 
-// BakeAt returns the bake whose step is of a target: a stage, or a wave such as greeter/prod/east/wave-2.
-// It is nil if there is none.
+// BakeAt returns the bake whose step is of a target: a stage, or a wave such as
+// greeter/prod/east/wave-2. It is nil if there is none.
 func (d *Definition) BakeAt(target string) *Bake {
 	if stage, group, _, ok := d.Find(target); ok {
 		if group != nil || stage == nil {

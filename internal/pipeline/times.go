@@ -2,8 +2,8 @@ package pipeline
 
 import "time"
 
-// times has when the last row of each step of a graph came. A page of steps takes memory once one of
-// its steps has a row: most of a large pipeline is still ahead of most deployments.
+// times has when the last row of each step of a graph came. A page of steps takes memory once one
+// of its steps has a row: most of a large pipeline is still ahead of most deployments.
 type times []*[stepsOfPage]int64 // Unix time in ns; 0: no row came
 
 const stepsOfPage = 512

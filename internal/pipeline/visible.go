@@ -6,8 +6,8 @@ import (
 )
 
 // Unseen returns the first character of a name that is not drawn, and whether the name has one. The
-// space in the middle of a name counts as drawn, one at either end does not. People tell revisions and
-// each other apart by their names, and characters that are not drawn make two names look alike.
+// space in the middle of a name counts as drawn, one at either end does not. People tell revisions
+// and each other apart by their names, and characters that are not drawn make two names look alike.
 //
 // Emoji are drawn. The joiners and variation selectors that change how some emoji look are not.
 func Unseen(name string) (rune, bool) {
@@ -22,9 +22,9 @@ func Unseen(name string) (rune, bool) {
 	return 0, false
 }
 
-// undrawn are characters that nothing is drawn for, although their category is that of letters, marks or
-// symbols, which unicode.IsPrint accepts. The first two tables and the categories that IsPrint refuses
-// contain the property Default_Ignorable_Code_Point.
+// undrawn are characters that nothing is drawn for, although their category is that of letters,
+// marks or symbols, which unicode.IsPrint accepts. The first two tables and the categories that
+// IsPrint refuses contain the property Default_Ignorable_Code_Point.
 var undrawn = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, {
 	R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}}, // Braille without dots
 	R32: []unicode.Range32{

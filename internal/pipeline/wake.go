@@ -44,7 +44,8 @@ type waiters struct {
 	limit int // of a group: the largest number of hosts in flight that a waiter allows
 }
 
-// wakes has the deployments that are awake, what each sleeping one waits for, and the counts of its blocked steps.
+// wakes has the deployments that are awake, what each sleeping one waits for, and the counts of its
+// blocked steps.
 type wakes struct {
 	awake    passOrder
 	touched  []*deployment // had a row, or were computed again, since the last pass; also ended ones
@@ -234,7 +235,8 @@ func (e *Engine) countBlocked(t *deployment, sign int) {
 	}
 }
 
-// settleDown puts a deployment to sleep that has nothing to do now.
+// settleDown puts a deployment to sleep that has nothing to do now, unless its own turn has freed
+// something that one of its steps waited for.
 func (e *Engine) settleDown(t *deployment) {
 	if t.again {
 		return
@@ -256,8 +258,8 @@ func (e *Engine) disturb() {
 	e.restless = e.restless[:0]
 }
 
-// nextAwake returns the first deployment that is awake, and leaves it so. It returns nil if there is
-// none.
+// nextAwake returns the first deployment that is awake, and leaves it so. It returns nil if there
+// is none.
 func (e *Engine) nextAwake() *deployment {
 	for len(e.awake) > 0 {
 		t := e.awake[0]
@@ -297,7 +299,8 @@ func (e *Engine) pushTimer(next timer) {
 	}
 }
 
-// popTimer removes the first timer and returns its deployment.
+// popTimer removes the first timer and returns its deployment. Its time is forgotten if it was the
+// last one set, so that the same time may be set again.
 func (e *Engine) popTimer() *deployment {
 	first, last := e.timers[0].t, len(e.timers)-1
 	if first.timer.Equal(e.timers[0].at) {

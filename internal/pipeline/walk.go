@@ -2,9 +2,9 @@ package pipeline
 
 import "slices"
 
-// bits is the state of one step of a deployment. The first four are set by the log, the next ones are
-// computed from these, and queued belongs to the queue. A deployment keeps one byte for each step of a
-// host, since there may be 100,000 hosts.
+// bits is the state of one step of a deployment. The first four are set by the log, the next ones
+// are computed from these, and queued belongs to the queue. A deployment keeps one byte for each
+// step of a host, since there may be 100,000 hosts.
 type bits uint8
 
 const (
@@ -78,9 +78,10 @@ func (w *walk) restart() {
 	w.follow()
 }
 
-// within computes again the steps of one stage, of which the four given bits are known and no edge was
-// followed. isEntered says that what is before the stage is resolved, isPassed that a step behind it is
-// complete or claimed. What follows for other stages is for the caller, which counts the steps too.
+// within computes again the steps of one stage, of which the four given bits are known and no edge
+// was followed. isEntered says that what is before the stage is resolved, isPassed that a step
+// behind it is complete or claimed. What follows for other stages is for the caller, which counts
+// the steps too.
 func (w *walk) within(steps span, start int32, isEntered, isPassed bool) {
 	if isEntered && isPassed { // all that is not complete is elided, and walked through
 		for s := steps.from; s < steps.to; s++ {
@@ -117,8 +118,8 @@ func (w *walk) isWithin(s int32) bool {
 	return w.only == span{} || s >= w.only.from && s < w.only.to
 }
 
-// tally adds the steps of a range to the counts, or with a sign of -1 takes them out. list has their
-// states.
+// tally adds the steps of a range to the counts, or with a sign of -1 takes them out. list has
+// their states.
 func (w *walk) tally(list []bits, steps span, sign int) {
 	for _, b := range list[steps.from:steps.to] {
 		switch {

@@ -21,8 +21,9 @@ import (
 	"syscall"
 )
 
-// former is the commit of the other engine: the last one whose engine had a node for each step, written
-// out host by host, which is what every later engine must still decide and explain.
+// former is the commit of the other engine: the last one before what outlasts a graph got numbers and an
+// edit was computed stage by stage. What it decides and explains is what every later engine must still
+// decide and explain.
 const former = "4944b67"
 
 func main() {
