@@ -210,8 +210,8 @@ func (e *Engine) applyFact(t *deployment, row *Entry, n int32) error {
 	if err := e.checkFact(t, n); err != nil {
 		return err
 	}
-	// The batch is taken while the step still counts as claimed, by which a step that was live
-	// before an edit gave the batch to another deployment is told from one that must not run.
+	// The batch is taken while the step still counts as claimed: acquire lets a step complete that was
+	// live before an edit gave the batch to another deployment, and no other step.
 	if t.status == StatusActive {
 		if err := e.acquire(t, n, row.At); err != nil {
 			return err

@@ -103,7 +103,7 @@ func TestR26AnotherComputerHasTheNewVersion(t *testing.T) {
 }
 
 // TestVersionsThatNothingIsOnAreForgotten: an engine lives for months, and a pipeline may be edited every hour. Of four versions the
-// first has the test that the deployment has claimed, the last is in force, and nothing asks for the others.
+// first has the test that the deployment has claimed, the last is in force, and nothing asks for versions 2 and 3.
 func TestVersionsThatNothingIsOnAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, retested("/old", 1))
