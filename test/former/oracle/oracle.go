@@ -8,6 +8,7 @@ package oracle
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -67,11 +68,15 @@ func (e *Engine) Opening(version, stage int, now time.Time) (bool, string) {
 	return e.graphs[version].Opening(stage, now)
 }
 
-// Apply folds a row, an Entry in JSON.
+// Apply folds a row, an Entry in JSON. A version that the engine has forgotten is made known again, as the
+// deployer does when it folds a log.
 func (e *Engine) Apply(row []byte) error {
 	var entry pipeline.Entry
 	if err := json.Unmarshal(row, &entry); err != nil {
 		return fmt.Errorf("row %s: %w", row, err)
+	}
+	if entry.Event == pipeline.PipelineDefined && slices.Contains(e.adopted, entry.Version) && !e.engine.HasVersion(entry.Version) {
+		e.engine.AddVersion(entry.Version, e.graphs[entry.Version])
 	}
 	return e.engine.Apply(entry)
 }
