@@ -269,13 +269,15 @@ func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error
 }
 
 // History reads what happened at a target in the newest deployments that started there below a
-// position. A target has starts of one name only, so entry_mark is walked from its end.
+// position. A target has starts of one name only, so entry_mark is walked from its end. Statistics do not
+// tell the planner that a stage has more starts than a page, so it would fetch all of them with a bitmap and sort them.
 func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
 	f.and("b.target_id = (SELECT id FROM target WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = "+f.argument(name)+") AND path = ?)", target)
 	f.and("b.event_name = ?", startOf(target))
 	f.when(below > 0, "b.seq < ?", below)
 	limited := f.limit(limit)
+	t.keep("SET LOCAL enable_bitmapscan = off")
 	return query(t, scanEntry, "SELECT "+entryColumns+`
 		JOIN (SELECT b.pipeline_id, b.deployment, b.target_id, b.seq FROM entry b`+f.where()+" ORDER BY b.seq DESC"+limited+`) s
 			ON s.pipeline_id = e.pipeline_id AND s.deployment = e.deployment AND s.target_id = e.target_id
