@@ -98,7 +98,7 @@ func (s *Service) withFold(ctx context.Context, name string, ask func(*fold) err
 	return s.withFoldAt(ctx, name, func(f *fold, _ time.Time) error { return ask(f) })
 }
 
-// withFoldAt does what withFold does, and passes the ledger's time. The head tells whether the log has grown: where it
+// withFoldAt does what withFold does, and passes the ledger's time. The head shows whether the log has grown: where it
 // has not, that is the only read.
 func (s *Service) withFoldAt(ctx context.Context, name string, ask func(*fold, time.Time) error) error {
 	head, now, err := s.ledger.HeadAt(ctx, name)

@@ -262,8 +262,8 @@ func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error
 }
 
 // History reads what happened at a target in the newest deployments that started there below a
-// position. A target has starts of one name only, so entry_mark is walked from its end. Statistics do not
-// tell the planner that a stage has more starts than a page, so it would fetch all of them with a bitmap and sort them.
+// position. A target has starts of one name only, so entry_mark is walked from its end. Statistics have
+// the starts of a stage seldom, so the planner would fetch all starts with a bitmap and sort them.
 func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
 	f.and("b.target_id = (SELECT id FROM target WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = "+f.argument(name)+") AND path = ?)", target)
