@@ -76,7 +76,7 @@ func benches() map[string]bench {
 		"edit":           {"CPU ms of an edit with deployments inside, computed and applied", editFlags, edit},
 		"edit-lock":      {"ms for which an edit holds the lock of the head, with deployments under way", editFlags, editLock},
 		"engine":         {"rows per CPU second of the scheduler alone, its heap, and passes beside many deployments", engineFlags, engine},
-		"fold":           {"rows per CPU second of folding a log from memory", nil, fold},
+		"fold":           {"rows per CPU second of folding a log from memory, or ms from a database", foldFlags, fold},
 		"in-flight-heap": {"MB of heap that deployments take in memory, beside the graph", inFlightHeapFlags, inFlightHeap},
 		"global-limit":   {"actions/s of several instances that share a limit, beside the same without one", globalLimitFlags, globalLimit},
 		"plan":           {"CPU ms of the plan of one more deployment", planFlags, plan},

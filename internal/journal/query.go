@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -45,30 +46,40 @@ func (j *Journal) EntriesUnder(ctx context.Context, name string, deployment int6
 }
 
 // Heads lists every pipeline's head, by name.
-func (j *Journal) Heads(ctx context.Context) ([]Head, error) { return j.heads(ctx, nil) }
+func (j *Journal) Heads(ctx context.Context) ([]Head, error) {
+	heads, _, err := j.heads(ctx, nil)
+	return heads, err
+}
 
 // Head reads one pipeline's head without locking it. Errors: fault.NotFound.
 func (j *Journal) Head(ctx context.Context, name string) (Head, error) {
-	heads, err := j.heads(ctx, []string{name})
+	head, _, err := j.HeadAt(ctx, name)
+	return head, err
+}
+
+// HeadAt does what Head does, and returns the database's time of it.
+func (j *Journal) HeadAt(ctx context.Context, name string) (Head, time.Time, error) {
+	heads, now, err := j.heads(ctx, []string{name})
 	if err == nil && len(heads) == 0 {
 		err = pipelineNotFound(name)
 	}
 	if err != nil {
-		return Head{}, err
+		return Head{}, time.Time{}, err
 	}
-	return heads[0], nil
+	return heads[0], now, nil
 }
 
-func (j *Journal) heads(ctx context.Context, names []string) (heads []Head, err error) {
+func (j *Journal) heads(ctx context.Context, names []string) (heads []Head, now time.Time, err error) {
 	err = j.read(ctx, "read pipelines", func(tx *txn) error {
 		rows, err := tx.Heads(names)
 		heads = make([]Head, len(rows))
 		for i, r := range rows {
 			heads[i] = r.Head
 		}
+		now = tx.Now()
 		return err
 	})
-	return heads, err
+	return heads, now, err
 }
 
 // Version reads one definition version; 0: the one in force. The error is fault.NotFound if the

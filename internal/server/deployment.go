@@ -181,15 +181,11 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 
 // Steps returns every step of a deployment, breadth-first, each with its state and reason.
 func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
-	if _, err := s.readDeployment(ctx, ref); err != nil {
-		return nil, err
-	}
-	now, err := s.ledger.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var steps []pipeline.StepState
-	err = s.withFold(ctx, ref.Pipeline, func(f *fold) error {
+	err := s.withFoldAt(ctx, ref.Pipeline, func(f *fold, now time.Time) (err error) {
+		if _, ok := f.engine.Deployment(ref.Number); !ok {
+			return deploymentNotFound(ref)
+		}
 		if steps, err = s.explain(ctx, f, ref.Number, now); err != nil {
 			return err
 		}
@@ -260,10 +256,14 @@ func (s *Service) readDeployment(ctx context.Context, ref Ref) (journal.Deployme
 	}
 	d, err := s.ledger.Deployment(ctx, ref.Pipeline, ref.Number)
 	if fault.Is(err, fault.NotFound) {
-		return d, fault.New(fault.NotFound, "deployment %s not found", ref).
-			WithHint("waybill deployment list %s shows its deployments", ref.Pipeline)
+		return d, deploymentNotFound(ref)
 	}
 	return d, err
+}
+
+func deploymentNotFound(ref Ref) error {
+	return fault.New(fault.NotFound, "deployment %s not found", ref).
+		WithHint("waybill deployment list %s shows its deployments", ref.Pipeline)
 }
 
 // fullTarget returns a target with the pipeline's name in front.

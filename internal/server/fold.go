@@ -95,17 +95,26 @@ func newFold(name string) *fold {
 // withFold calls ask with the up-to-date fold of a pipeline, which ask must not keep. The error is fault.NotFound if the
 // pipeline does not exist.
 func (s *Service) withFold(ctx context.Context, name string, ask func(*fold) error) error {
-	if _, err := s.readHead(ctx, name); err != nil {
-		return err
+	return s.withFoldAt(ctx, name, func(f *fold, _ time.Time) error { return ask(f) })
+}
+
+// withFoldAt does what withFold does, and passes the ledger's time. The head shows whether the log has grown: where it
+// has not, that is the only read.
+func (s *Service) withFoldAt(ctx context.Context, name string, ask func(*fold, time.Time) error) error {
+	head, now, err := s.ledger.HeadAt(ctx, name)
+	if err != nil {
+		return s.withNearest(ctx, name, err)
 	}
 	f := s.folds.foldOf(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.catchUp(ctx, s.ledger); err != nil {
-		s.folds.forgetFold(name)
-		return fmt.Errorf("read the log of %s: %w", name, err)
+	if f.engine.Seq() < head.Seq {
+		if err := f.catchUp(ctx, s.ledger); err != nil {
+			s.folds.forgetFold(name)
+			return fmt.Errorf("read the log of %s: %w", name, err)
+		}
 	}
-	return ask(f)
+	return ask(f, now)
 }
 
 // catchUp applies the rows that were appended since the last time. A pipeline that does not exist yet has none, which is not
@@ -193,17 +202,22 @@ func (s *Service) revisionLabel(ctx context.Context, f *fold, revision int64) st
 // readHead returns a pipeline's head. If the pipeline does not exist, the error's hint is the nearest name.
 func (s *Service) readHead(ctx context.Context, name string) (journal.Head, error) {
 	head, err := s.ledger.Head(ctx, name)
+	return head, s.withNearest(ctx, name, err)
+}
+
+// withNearest returns an error of reading a pipeline's head. If the pipeline does not exist, it gets the nearest name as its hint.
+func (s *Service) withNearest(ctx context.Context, name string, err error) error {
 	if !fault.Is(err, fault.NotFound) {
-		return head, err
+		return err
 	}
 	missing := fault.New(fault.NotFound, "pipeline %q not found", name).WithHint("waybill pipeline list shows the pipelines")
 	heads, listErr := s.ledger.Heads(ctx)
 	if listErr != nil {
-		return head, missing
+		return missing
 	}
 	names := make([]string, len(heads))
 	for i, h := range heads {
 		names[i] = h.Pipeline
 	}
-	return head, missing.WithNearest(name, names)
+	return missing.WithNearest(name, names)
 }

@@ -79,7 +79,7 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 		order += " DESC"
 	}
 	limited := f.limit(q.Limit)
-	entries, err := query(t, scanEntry, "SELECT "+entryColumns+f.where()+order+limited, f.arguments...)
+	entries, err := read(t, readEntry, "SELECT "+entryColumns+f.where()+order+limited, f.arguments...)
 	if q.Newest {
 		for i, j := 0, len(entries)-1; i < j; i, j = i+1, j-1 {
 			entries[i], entries[j] = entries[j], entries[i]
@@ -91,26 +91,19 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 // ArtifactEntries reads the entries artifact-registered of a revision. They are changes of the pipeline
 // itself, so the unique key has them together.
 func (t *tx) ArtifactEntries(name string, revision int64) ([]pipeline.Entry, error) {
-	return query(t, scanEntry, "SELECT "+entryColumns+` WHERE h.name = $1 AND e.pipeline_id = h.id AND e.deployment = 0
+	return read(t, readEntry, "SELECT "+entryColumns+` WHERE h.name = $1 AND e.pipeline_id = h.id AND e.deployment = 0
 		AND e.target_id = (SELECT r.id FROM target r WHERE r.pipeline_id = h.id AND r.path = h.name)
 		AND e.event_name = $2 AND e.revision = $3 ORDER BY e.occurrence`, name, pipeline.ArtifactRegistered, revision)
 }
 
-// entryColumns are the columns of an entry with its joins, in the order of scanEntry.
+// entryColumns are the columns of an entry with its joins, in the order of readEntry.
 const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
 	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
 
-// scanEntry reads entryColumns.
-func scanEntry(row pgx.Row) (e pipeline.Entry, err error) {
-	var class int16
-	var detail pgtype.Text
-	err = row.Scan(&e.Pipeline, &e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &class, &e.Revision, &e.Version,
-		timeOf{&e.At}, &detail)
-	e.Class = pipeline.Class(class)
-	if detail.Valid {
-		e.Detail = []byte(detail.String)
-	}
-	return e, err
+// readEntry reads entryColumns.
+func readEntry(r *reader) (pipeline.Entry, error) {
+	return pipeline.Entry{Pipeline: r.text(), Seq: int64(r.int()), Deployment: int64(r.int()), Target: r.text(), Event: r.text(),
+		Occurrence: r.int(), Class: pipeline.Class(r.int()), Revision: int64(r.int()), Version: r.int(), At: r.time(), Detail: r.document()}, nil
 }
 
 // RollUp writes finishes and failures into their targets; current and highest only grow. Rows of
@@ -269,14 +262,16 @@ func (t *tx) Standings(name string, targets []string) ([]journal.Standing, error
 }
 
 // History reads what happened at a target in the newest deployments that started there below a
-// position. A target has starts of one name only, so entry_mark is walked from its end.
+// position. A target has starts of one name only, so entry_mark is walked from its end. Statistics have
+// the starts of a stage seldom, so the planner would fetch all starts with a bitmap and sort them.
 func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.Entry, error) {
 	var f filter
 	f.and("b.target_id = (SELECT id FROM target WHERE pipeline_id = (SELECT id FROM pipeline_head WHERE name = "+f.argument(name)+") AND path = ?)", target)
 	f.and("b.event_name = ?", startOf(target))
 	f.when(below > 0, "b.seq < ?", below)
 	limited := f.limit(limit)
-	return query(t, scanEntry, "SELECT "+entryColumns+`
+	t.keep("SET LOCAL enable_bitmapscan = off")
+	return read(t, readEntry, "SELECT "+entryColumns+`
 		JOIN (SELECT b.pipeline_id, b.deployment, b.target_id, b.seq FROM entry b`+f.where()+" ORDER BY b.seq DESC"+limited+`) s
 			ON s.pipeline_id = e.pipeline_id AND s.deployment = e.deployment AND s.target_id = e.target_id
 		WHERE e.event_name <> 'step-reported' ORDER BY s.seq DESC, e.seq`, f.arguments...)

@@ -102,7 +102,7 @@ func (t *tx) findTargets(pipelineID int64, ids map[string]int64) error {
 // Entries reads the log of a pipeline in the order of seq. Each kind of query has its own
 // statement, so that each has an index.
 func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
-	query := `SELECT ` + entryColumns + ` FROM pipeline_head h `
+	query := ` FROM pipeline_head h `
 	switch {
 	case q.Target != "" && q.Deployment == 0:
 		// entries of each target and each deployment, found by the unique key; deployment 0 has the changes
@@ -114,8 +114,8 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	case q.Deployment != 0:
 		query += `CROSS JOIN entry e INDEXED BY entry_once ON e.pipeline_id = h.id AND e.deployment = ?3
 			CROSS JOIN target t ON t.id = e.target_id`
-	default:
-		query += `CROSS JOIN entry e ON e.pipeline_id = h.id CROSS JOIN target t ON t.id = e.target_id`
+	default: // walk finds the targets
+		query += `CROSS JOIN entry e ON e.pipeline_id = h.id`
 	}
 	query += ` WHERE h.name = ?1 AND e.seq > ?4`
 	if q.Target != "" && q.Deployment != 0 {
@@ -129,7 +129,14 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 		query += ` DESC`
 	}
 	query += ` LIMIT ?6`
-	entries, err := rows(t, scanEntry(q.Pipeline), query, q.Pipeline, q.Target, q.Deployment, q.After, q.Class, limit(q.Limit))
+	args := []any{q.Pipeline, q.Target, q.Deployment, q.After, q.Class, limit(q.Limit)}
+	var entries []pipeline.Entry
+	var err error
+	if q.Target == "" && q.Deployment == 0 {
+		entries, err = t.walk(q.Pipeline, query, args)
+	} else {
+		entries, err = rows(t, scanEntry(q.Pipeline), `SELECT `+entryColumns+query, args...)
+	}
 	if q.Newest {
 		slices.Reverse(entries)
 	}

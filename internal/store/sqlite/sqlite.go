@@ -61,6 +61,7 @@ type Driver struct {
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	closed  atomic.Bool
+	paths   paths
 	newer   atomic.Bool // whether a newer Waybill has migrated the file
 	clock   func() time.Time
 }
@@ -69,7 +70,7 @@ type Driver struct {
 // exist. The error is fault.Corrupt for a damaged file and for one that a newer Waybill wrote, and
 // fault.Unavailable for what the system refuses.
 func Open(ctx context.Context, path string, options ...Option) (*Driver, error) {
-	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: kept{}, clock: time.Now}
+	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: kept{}, paths: paths{byID: map[int64]string{}}, clock: time.Now}
 	for _, set := range options {
 		set(d)
 	}
