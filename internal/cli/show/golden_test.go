@@ -210,6 +210,11 @@ func deploymentViews(t *testing.T) map[string][]string {
 }
 
 // greeterPipeline returns a pipeline with a deployment inside, and hosts to look at.
+// leftOn is a service that the definition no longer has at an address.
+func leftOn(address, target string, state *server.Services) server.LeftService {
+	return server.LeftService{Address: address, ServiceView: server.ServiceView{Target: target, Name: "notes", Runs: &server.Running{Deployment: 1, Label: "3f2c9a1"}, State: state}}
+}
+
 func greeterPipeline() server.PipelineView {
 	return server.PipelineView{
 		Name: "greeter", Version: 2,
@@ -238,8 +243,12 @@ func pipelineViews() map[string][]string {
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "88d0e17", Commit: "88d0e17aa", Subject: "Greet the world", State: "sealed", By: "ana", CreatedAt: at(0),
 		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: "dist/greeter.tar.gz", Size: 4_100_000, Digest: "9b1e07d2aa"}}}
 	return map[string][]string{
-		"pipelines":      Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}),
-		"pipeline":       Pipeline(greeterPipeline(), Style{}, now()),
+		"pipelines": Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}),
+		"pipeline":  Pipeline(greeterPipeline(), Style{}, now()),
+		"pipeline-left": Pipeline(server.PipelineView{Name: "notes", Version: 2, Left: []server.LeftService{
+			leftOn("local://oak", "notes/prod/all/oak", &server.Services{State: server.ServiceUp}),
+			leftOn("elm.example.net:22", "notes/prod/all/elm", nil),
+			leftOn("local://fir", "notes/prod/all/fir", &server.Services{State: server.ServiceStopped})}}, Style{}, now()),
 		"pipeline-quiet": Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
 		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
 			Freeze(server.FreezeView{Pipeline: "greeter"}, now())},

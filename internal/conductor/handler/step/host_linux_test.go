@@ -191,7 +191,7 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 	}
 	d := w.definition()
 	w.ship(1)
-	stops, err := Stops(t.Context(), w.home, &d, "ana")
+	stops, err := Stops(t.Context(), w.home, d.Pipeline, InstalledBy(&d), "ana")
 	if err != nil || len(stops) != 1 {
 		t.Fatal(stops, err)
 	}
