@@ -201,6 +201,8 @@ func deploymentViews(t *testing.T) map[string][]string {
 			state("greeter", pipeline.PipelineFinished, pipeline.StateWaiting, "waits for prod", ""),
 			state("greeter/prod/east/elm", pipeline.HostDeployed, pipeline.StateWaiting, "1 of 1 hosts in flight", "greeter#1"),
 			state("greeter/prod/east/fir", pipeline.HostDeployed, pipeline.StateWaiting, "1 of 1 hosts in flight", "greeter#1"),
+			expectedAt(state("greeter/prod", pipeline.StageStarted, pipeline.StateWaiting, "batch prod is held by greeter#2 since 14:02 (host-deployed on fir)", "")),
+			expectedAt(state("greeter/west", pipeline.StageStarted, pipeline.StateWaiting, "waits for prod stage-finished-successfully", "")),
 			state("greeter/prod/east/gum", pipeline.HostDeployed, pipeline.StateFailed, "exit 1\nlong", "waybill deployment retry greeter#1"),
 			state("greeter/prod/east/ivy", pipeline.HostDeployed, pipeline.StateExcluded, "excluded: by ana", ""),
 			state("greeter/prod/east/oak", pipeline.HostDeployed, pipeline.StateClaimed, "", ""),
@@ -209,12 +211,18 @@ func deploymentViews(t *testing.T) map[string][]string {
 	}
 }
 
-// greeterPipeline returns a pipeline with a deployment inside, and hosts to look at.
+// expectedAt adds when a step is expected to begin, on a day that has been.
+func expectedAt(step pipeline.StepState) pipeline.StepState {
+	step.Expected = time.Date(2026, 6, 1, 14, 3, 0, 0, time.UTC)
+	return step
+}
+
 // leftOn is a service that the definition no longer has at an address.
 func leftOn(address, target string, state *server.Services) server.LeftService {
 	return server.LeftService{Address: address, ServiceView: server.ServiceView{Target: target, Name: "notes", Runs: &server.Running{Deployment: 1, Label: "3f2c9a1"}, State: state}}
 }
 
+// greeterPipeline returns a pipeline with a deployment inside, and hosts to look at.
 func greeterPipeline() server.PipelineView {
 	return server.PipelineView{
 		Name: "greeter", Version: 2,
