@@ -89,7 +89,9 @@ type fakeServices struct {
 	err error
 }
 
-func (f fakeServices) Stop(context.Context, string) (assembly.Stopped, error) { return f.Stopped, f.err }
+func (f fakeServices) Stop(context.Context, string) (assembly.Stopped, error) {
+	return f.Stopped, f.err
+}
 
 func TestStopPipeline(t *testing.T) {
 	t.Parallel()
