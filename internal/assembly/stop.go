@@ -15,26 +15,52 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Stop ends the services of a pipeline's local hosts, of the definition in force. It returns the hosts, as stage/group/host.
-func (s *Session) Stop(ctx context.Context, name string) ([]string, error) {
+// Stop ends the services of a pipeline's local hosts: those of the definition in force, and those that earlier ones left
+// running.
+func (s *Session) Stop(ctx context.Context, name string) (Stopped, error) {
 	v, err := s.Version(ctx, name, 0)
 	if err != nil {
-		return nil, err
+		return Stopped{}, err
 	}
-	stops, err := step.Stops(ctx, s.Home.Dir, &v.Definition, s.place.User())
+	services := step.InstalledBy(&v.Definition)
+	left, err := s.service.LeftServices(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("stop %s: %w", name, err)
+		return Stopped{}, err
+	}
+	for _, l := range left {
+		if at, known := l.Place(); known {
+			services = append(services, step.Installed{Place: at, Service: l.Name})
+		}
+	}
+	stops, err := step.Stops(ctx, s.Home.Dir, name, services, s.place.User())
+	if err != nil {
+		return Stopped{}, fmt.Errorf("stop %s: %w", name, err)
 	}
 	if len(stops) == 0 {
-		return nil, nil
+		return Stopped{}, nil
 	}
-	stopped, err := s.doStops(ctx, stops)
+	hosts, err := s.doStops(ctx, stops)
 	if err != nil {
-		return nil, fmt.Errorf("stop %s: %w", name, err)
+		return Stopped{}, fmt.Errorf("stop %s: %w", name, err)
+	}
+	var stopped Stopped
+	for _, host := range hosts {
+		if _, has := v.Definition.Place(pipeline.Path(name, host)); has {
+			stopped.Hosts = append(stopped.Hosts, host)
+		} else {
+			stopped.Left = append(stopped.Left, host)
+		}
 	}
 	return stopped, nil
+}
+
+// Stopped are the hosts whose services were ended, as stage/group/host.
+type Stopped struct {
+	Hosts []string // of the definition in force
+	Left  []string // those that it no longer has
 }
 
 // doStops stores the actions and sees to it that they are done. It returns the hosts that were stopped, as stage/group/host.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,8 @@ func pipelineStopCommand(a *app) *cobra.Command {
 		Short: "End a pipeline's services on local:// hosts",
 		Long: `Ends the services that run on the local:// hosts of a pipeline, on this machine. Each stop is
 an action and an entry of the log. What was deployed stays deployed: a later deployment of the
-host starts its service again. Without a name: this folder's pipeline.`,
+host starts its service again. It also ends what runs on hosts that an edit has removed from the
+pipeline, as waybill pipeline show lists it. Without a name: this folder's pipeline.`,
 		Example:           examples("waybill pipeline stop", "waybill pipeline stop greeter"),
 		Args:              arguments(0, 1, "PIPELINE"),
 		ValidArgsFunction: completePipelines(a),
@@ -39,22 +41,29 @@ host starts its service again. Without a name: this folder's pipeline.`,
 
 type stopPipelineOptions struct {
 	Services interface {
-		// Stop ends the services of a pipeline on this machine, and returns their hosts as stage/group/host.
-		Stop(ctx context.Context, pipeline string) (hosts []string, err error)
+		// Stop ends the services of a pipeline on this machine.
+		Stop(ctx context.Context, pipeline string) (assembly.Stopped, error)
 	}
 	Name string
 	Out  show.Printer
 }
 
-// runStopPipeline ends the services of the definition in force.
+// runStopPipeline ends the services of a pipeline on this machine.
 func runStopPipeline(ctx context.Context, o stopPipelineOptions) error {
 	stopped, err := o.Services.Stop(ctx, o.Name)
 	if err != nil {
 		return err
 	}
 	text := o.Name + ": no service runs on a local host"
-	if len(stopped) > 0 {
-		text = o.Name + ": stopped on " + strings.Join(stopped, ", ")
+	var parts []string
+	if len(stopped.Hosts) > 0 {
+		parts = append(parts, "on "+strings.Join(stopped.Hosts, ", "))
 	}
-	return o.Out.Answer(show.Items(stopped), text)
+	if len(stopped.Left) > 0 {
+		parts = append(parts, "where the definition no longer has it, on "+strings.Join(stopped.Left, ", "))
+	}
+	if len(parts) > 0 {
+		text = o.Name + ": stopped " + strings.Join(parts, "; ")
+	}
+	return o.Out.Answer(show.Items(slices.Concat(stopped.Hosts, stopped.Left)), text)
 }

@@ -85,25 +85,29 @@ func TestServeReportsWhatDoesNotStartOrEnds(t *testing.T) {
 
 // fakeServices ends services that are fields.
 type fakeServices struct {
-	hosts []string
-	err   error
+	assembly.Stopped
+	err error
 }
 
-func (f fakeServices) Stop(context.Context, string) ([]string, error) { return f.hosts, f.err }
+func (f fakeServices) Stop(context.Context, string) (assembly.Stopped, error) {
+	return f.Stopped, f.err
+}
 
 func TestStopPipeline(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		hosts []string
-		json  bool
-		want  string
+		stopped assembly.Stopped
+		json    bool
+		want    string
 	}{
-		{nil, asText, "greeter: no service runs on a local host\n"},
-		{[]string{"beta/all/oak", "prod/all/elm"}, asText, "greeter: stopped on beta/all/oak, prod/all/elm\n"},
-		{nil, asJSON, "[]\n"},
+		{assembly.Stopped{}, asText, "greeter: no service runs on a local host\n"},
+		{assembly.Stopped{Hosts: []string{"beta/all/oak", "prod/all/elm"}}, asText, "greeter: stopped on beta/all/oak, prod/all/elm\n"},
+		{assembly.Stopped{Hosts: []string{"beta/all/oak"}, Left: []string{"prod/all/elm"}}, asText,
+			"greeter: stopped on beta/all/oak; where the definition no longer has it, on prod/all/elm\n"},
+		{assembly.Stopped{}, asJSON, "[]\n"},
 	} {
 		o := newOutput(c.json)
-		if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{hosts: c.hosts}, Name: "greeter", Out: o.Printer}); err != nil {
+		if err := runStopPipeline(t.Context(), stopPipelineOptions{Services: fakeServices{Stopped: c.stopped}, Name: "greeter", Out: o.Printer}); err != nil {
 			t.Fatal(err)
 		}
 		o.want(t, c.want, "")

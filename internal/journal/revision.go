@@ -150,12 +150,14 @@ type NewDeployment struct {
 	Target   string // of a Part: full path of the stage, group or host
 	Until    string // name of the stage to go no further than; "": to the end
 	By       string // the person or program that asked for it
+	Key      string // of the request: Deploy makes one deployment for it within RepeatAge; "": every request is a new one
 }
 
 // Deploy makes one more deployment of a registered revision. Errors: fault.NotFound if the pipeline,
 // its definition, the revision or the target does not exist; fault.Refused if the revision is rejected,
 // or if a part is wanted of a target without hosts or of a revision whose artifacts are not all in;
-// fault.Invalid if the definition in force does not have the stage Until.
+// fault.Invalid if the definition in force does not have the stage Until; fault.IdempotencyKeyReused if another request
+// had the Key.
 func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment, err error) {
 	err = j.write(ctx, "deploy "+want.Pipeline, func(t *txn) error {
 		head, err := t.lockOne(want.Pipeline)
@@ -164,6 +166,10 @@ func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment,
 		}
 		r, err := oneRevision(t, want.Pipeline, "", want.Revision)
 		if err != nil {
+			return err
+		}
+		found := false
+		if d, found, err = t.repeated(r.Seq, want); err != nil || found {
 			return err
 		}
 		d, err = t.deploy(head, r, want)
@@ -195,6 +201,9 @@ func (t *txn) deploy(head *HeadRow, r pipeline.RegisteredRevision, want NewDeplo
 		return Deployment{}, err
 	}
 	about := map[string]string{"kind": want.Kind, "label": r.Label, "by": want.By}
+	if once := want.once(); once != "" {
+		about["once"] = once
+	}
 	if want.Until != "" {
 		about["until"] = want.Until
 	}

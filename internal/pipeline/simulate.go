@@ -13,11 +13,12 @@ import (
 // Scenario is what a simulation assumes.
 type Scenario struct {
 	Now      time.Time                   // at which virtual time is zero
-	Revision int64                       // of one more deployment
+	Revision int64                       // of one more deployment; 0: none, and no approval is given, so that what waits for one stops
 	Label    string                      // of the revision
 	After    time.Duration               // when that deployment is created
 	Duration func(StepKey) time.Duration // how long a step's action takes; a negative time counts as zero
 	Fail     []Failing                   // steps of that deployment that fail
+	Stop     func() error                // asked in every turn: an error ends the simulation; nil: never
 }
 
 // Failing names steps that fail.
@@ -113,7 +114,12 @@ const farthest = 2 * 366 * 24 * time.Hour
 // creation of the deployment.
 func (s *simulation) run() (Schedule, error) {
 	for now := time.Duration(0); ; {
-		if s.made == 0 && now >= s.After {
+		if s.Stop != nil {
+			if err := s.Stop(); err != nil {
+				return Schedule{}, err
+			}
+		}
+		if s.creates() && now >= s.After {
 			if err := s.create(now); err != nil {
 				return Schedule{}, err
 			}
@@ -146,7 +152,7 @@ func (s *simulation) next(d Decision) (at time.Duration, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if s.made == 0 {
+	if s.creates() {
 		sooner(s.After)
 	}
 	if len(s.live) > 0 {
@@ -157,6 +163,9 @@ func (s *simulation) next(d Decision) (at time.Duration, ok bool) {
 	}
 	return at, ok
 }
+
+// creates reports whether the deployment of the scenario is still to be made.
+func (s *simulation) creates() bool { return s.made == 0 && s.Revision != 0 }
 
 // create makes the deployment, and registers artifacts that are built elsewhere.
 func (s *simulation) create(now time.Duration) error {
@@ -195,8 +204,11 @@ func (s *simulation) resume(t *deployment) {
 	}
 }
 
-// approve gives every approval that a deployment needs.
+// approve gives every approval that a deployment needs, where the scenario gives them.
 func (s *simulation) approve(t *deployment) error {
+	if s.Revision == 0 {
+		return nil
+	}
 	for i := range t.plan.stages {
 		want := t.plan.def.Stages[i].Approval
 		if want == nil {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -239,6 +240,33 @@ func TestSimulateARollbackBeforeTheDeployment(t *testing.T) {
 }
 
 // TestSimulateSaysWhereItStops: a stage is held by a failure, so the next deployment goes no further than its build.
+// Without a revision nothing is created, and an approval is not taken for granted.
+func TestSimulateOnlyWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	d := greeter()
+	d.Stages[2].Approval = &Approval{Count: 1}
+	w := newWorld(t, d)
+	w.create(1, 1)
+	s := w.simulate(Scenario{Duration: took})
+	if s.Deployment != 0 || len(s.Ends) != 1 || s.Ends[0].Status != StatusActive {
+		t.Errorf("created %d, ends %+v", s.Deployment, s.Ends)
+	}
+	if got := s.when(t, 1, "greeter/beta", StageFinished); got != 13*time.Second {
+		t.Errorf("beta ends after %s", got)
+	}
+	broken := errors.New("stopped")
+	turns := 0
+	_, err := newWorld(t, greeter()).engine.Simulate(Scenario{Now: noon, Revision: 1, Duration: took, Stop: func() error {
+		if turns++; turns > 2 {
+			return broken
+		}
+		return nil
+	}})
+	if !errors.Is(err, broken) || turns != 3 {
+		t.Errorf("%v after %d turns", err, turns)
+	}
+}
+
 func TestSimulateSaysWhereItStops(t *testing.T) {
 	t.Parallel()
 	d := greeter()

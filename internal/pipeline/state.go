@@ -75,11 +75,14 @@ type StepState struct {
 	State State `json:"state"`
 	// Reason is the text of the first condition that fails: the others may be wrong too, and are
 	// not looked at. Who is the command, or the person, that can change it.
-	Reason string    `json:"reason,omitempty"`
-	Who    string    `json:"who,omitempty"`
-	At     time.Time `json:"at,omitzero"`    // of its last entry; see Engine.Explain
-	Work   bool      `json:"work,omitempty"` // takes an action, else a marker
-	Wave   int32     `json:"wave,omitempty"` // number of the wave, for steps of waves and of their hosts
+	Reason string `json:"reason,omitempty"`
+	Who    string `json:"who,omitempty"`
+	// Expected is when a waiting step is expected to begin, by the recorded durations of what it waits for. Explain leaves it
+	// out, as does every caller that does not know it.
+	Expected time.Time `json:"expected,omitzero"`
+	At       time.Time `json:"at,omitzero"`    // of its last entry; see Engine.Explain
+	Work     bool      `json:"work,omitempty"` // takes an action, else a marker
+	Wave     int32     `json:"wave,omitempty"` // number of the wave, for steps of waves and of their hosts
 }
 
 // Deployments returns the state of all deployments, oldest first; only active ones when activeOnly.

@@ -61,7 +61,8 @@ type commandInput struct {
 type deployInput struct {
 	PipelinePath
 	DryRunQuery
-	Body struct {
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same deployment"`
+	Body           struct {
 		Revision string `json:"revision" doc:"label of a registered revision"`
 		Target   string `json:"target,omitempty" doc:"a stage, group or host, to deploy to it alone; left out: the pipeline"`
 		Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
@@ -173,7 +174,8 @@ func (a *api) catchUp(ctx context.Context, in *catchUpInput) (answer commandAnsw
 }
 
 func (a *api) deploy(ctx context.Context, in *deployInput) (answer commandAnswer, err error) {
-	want := NewDeployment{in.Pipeline, in.Body.Revision, in.Body.Target, in.Body.Until, IdentityOf(ctx).Name}
+	want := NewDeployment{Pipeline: in.Pipeline, Revision: in.Body.Revision, Target: in.Body.Target, Until: in.Body.Until,
+		By: IdentityOf(ctx).Name, Key: in.IdempotencyKey}
 	if in.DryRun {
 		preview, err := a.service.PreviewDeploy(ctx, want)
 		return would(journal.Deployment{Pipeline: in.Pipeline, Kind: journal.Manual, Label: preview.Revision, Version: preview.Version}, Preview{Deploy: &preview}, err)

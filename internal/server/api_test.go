@@ -211,6 +211,17 @@ func TestClientShipsLikeAService(t *testing.T) {
 	if err != nil || made.Number != 2 || made.By != "ana" {
 		t.Errorf("deploy again: %+v, %v", made, err)
 	}
+	keyed := server.NewDeployment{Pipeline: "greeter", Revision: "3f2c9a1", Until: "beta", Key: "k1"}
+	if made, err = c.Deploy(ctx, keyed); err != nil || made.Number != 3 {
+		t.Errorf("deploy with a key: %+v, %v", made, err)
+	}
+	if made, err = c.Deploy(ctx, keyed); err != nil || made.Number != 3 {
+		t.Errorf("the same request again: %+v, %v", made, err)
+	}
+	keyed.Until = ""
+	if _, err = c.Deploy(ctx, keyed); !fault.Is(err, fault.IdempotencyKeyReused) {
+		t.Errorf("another request with the key: %v", err)
+	}
 	view, err := c.Deployment(ctx, ref)
 	if err != nil || view.State.Done != 36 || len(view.Stages) != 3 {
 		t.Errorf("deployment: %d facts, %d stages, %v", view.State.Done, len(view.Stages), err)

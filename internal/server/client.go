@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -192,7 +193,12 @@ func (c *Client) Difference(ctx context.Context, name, from, to string) (view Di
 
 // Deploy calls Service.Deploy on the server. The server takes By from the token.
 func (c *Client) Deploy(ctx context.Context, want NewDeployment) (made journal.Deployment, err error) {
-	return made, c.postJSON(ctx, apiPath("pipelines", want.Pipeline, "deployments"), want.body(), &made)
+	content, err := json.Marshal(want.body())
+	if err != nil {
+		return made, fmt.Errorf("encode the request to deploy %s: %w", want.Pipeline, err)
+	}
+	return made, c.doJSON(ctx, request{method: http.MethodPost, path: apiPath("pipelines", want.Pipeline, "deployments"), body: bytes.NewReader(content),
+		kind: "application/json", once: want.Key}, &made)
 }
 
 // Deployments calls Service.Deployments on the server.

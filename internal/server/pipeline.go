@@ -23,6 +23,7 @@ type PipelineView struct {
 	Resources   []journal.Resource            `json:"resources"`
 	Hosts       []HostView                    `json:"hosts"` // in definition order
 	Drift       []Drift                       `json:"drift"`
+	Left        []LeftService                 `json:"left"`        // what runs where the definition no longer has it; of one pipeline
 	Revisions   []pipeline.RegisteredRevision `json:"revisions"`   // newest first, at most RecentLimit
 	Deployments []journal.Deployment          `json:"deployments"` // newest first, at most RecentLimit
 }
@@ -90,6 +91,12 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 	if view.Definition != nil {
 		s.inspectServices(ctx, view.Hosts)
 		view.Drift = append(view.Drift, s.lostReleases(&view)...)
+		left, err := s.LeftServices(ctx, name)
+		if err != nil {
+			return view, err
+		}
+		s.lookAtLeft(ctx, left)
+		view.Left = append(view.Left, left...)
 	}
 	view.Revisions, err = s.ledger.Revisions(ctx, name, RecentLimit)
 	return view, err
@@ -113,7 +120,7 @@ func (s *Service) Version(ctx context.Context, name string, version int) (journa
 
 // pipelineView returns the view of a pipeline with at most recent deployments, the newest.
 func (s *Service) pipelineView(ctx context.Context, name string, recent int) (PipelineView, error) {
-	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}}
+	view := PipelineView{Name: name, Stages: []StageView{}, Active: []pipeline.DeploymentState{}, Hosts: []HostView{}, Drift: []Drift{}, Left: []LeftService{}}
 	var err error
 	if view.Deployments, err = s.ledger.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: recent}); err != nil {
 		return view, fmt.Errorf("list deployments of %s: %w", name, err)

@@ -76,6 +76,7 @@ func (s *Service) Plan(ctx context.Context, q PlanQuery) (PlanView, error) {
 		return view, err
 	}
 	x.Duration = times.durationOf
+	x.Stop = func() error { return context.Cause(ctx) }
 	found, err := scratch.engine.Simulate(x)
 	if err != nil {
 		return view, err

@@ -132,6 +132,7 @@ func (s *Service) planEdit(f *fold, plan *pipeline.Graph, p Proposal, head journ
 	edit := f.editTo(plan, head)
 	view.Version = head.Version + 1
 	view.Words = append(view.Words, edit.Words...)
+	view.Words = append(view.Words, f.leavesWords(plan.Definition())...)
 	view.Effects = append(view.Effects, edit.Effects...)
 	owned, err := others()
 	if err != nil {

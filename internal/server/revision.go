@@ -184,17 +184,21 @@ type NewDeployment struct {
 	Target   string // a stage, group or host, with or without the pipeline's name; "": the pipeline
 	Until    string // name of the last stage; "": all stages
 	By       string // name of the user
+	Key      string // the Idempotency-Key: the same request gets the same deployment for a day; "": none
 }
 
 var errTargetAndUntil = fault.New(fault.Invalid, "a target and until exclude each other: nothing follows the target")
 
 // Deploy creates one more deployment of a registered revision: of kind manual, or with a target of kind part.
 func (s *Service) Deploy(ctx context.Context, want NewDeployment) (journal.Deployment, error) {
+	if len(want.Key) > longestKey {
+		return journal.Deployment{}, fault.New(fault.Invalid, "the Idempotency-Key has more than %d bytes", longestKey)
+	}
 	revision, err := s.Revision(ctx, want.Pipeline, want.Revision)
 	if err != nil {
 		return journal.Deployment{}, err
 	}
-	made := journal.NewDeployment{Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual, Until: want.Until, By: want.By}
+	made := journal.NewDeployment{Pipeline: want.Pipeline, Revision: revision.Seq, Kind: journal.Manual, Until: want.Until, By: want.By, Key: want.Key}
 	if target := targetOrAll(want.Pipeline, want.Target); target != want.Pipeline {
 		made.Kind, made.Target = journal.Part, target
 	}

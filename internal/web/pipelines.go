@@ -20,7 +20,7 @@ func (p *Pages) pipelines(r *http.Request) (content, error) {
 // Bounds of a pipeline's page. The log and the commands show the rest.
 const (
 	matrixWidth   = 6        // deployments side by side
-	driftsShown   = 50       // hosts that drift
+	driftsShown   = 50       // hosts that drift; services that were left
 	versionsShown = 10       // definitions, the newest
 	sourceShown   = 32 << 10 // bytes of the file of each
 )
@@ -31,9 +31,11 @@ type pipelinePage struct {
 	Columns   []column
 	Waits     map[int64]string // by number: what an active deployment waits for first; "" while it works
 	Rows      []row
-	Shown     *hostPage         // of Rows
-	MoreDrift int               // hosts that drift and are not in Drift
-	Versions  []journal.Version // newest first, at most versionsShown
+	Shown     *hostPage            // of Rows
+	MoreDrift int                  // hosts that drift and are not in Drift
+	Running   []server.LeftService // of Left, what runs or may run
+	MoreLeft  int                  // how many more run or may run
+	Versions  []journal.Version    // newest first, at most versionsShown
 }
 
 // FreezeSays returns what the button that freezes does now.
@@ -92,6 +94,9 @@ func (p *Pages) pipeline(r *http.Request) (content, error) {
 	}
 	page.MoreDrift = max(0, len(page.Drift)-driftsShown)
 	page.Drift = page.Drift[:len(page.Drift)-page.MoreDrift]
+	page.Running = slices.DeleteFunc(slices.Clone(page.Left), server.LeftService.Ended)
+	page.MoreLeft = max(0, len(page.Running)-driftsShown)
+	page.Running = page.Running[:len(page.Running)-page.MoreLeft]
 	page.Versions, err = p.service.Versions(r.Context(), name)
 	slices.Reverse(page.Versions)
 	page.Versions = page.Versions[:min(versionsShown, len(page.Versions))]

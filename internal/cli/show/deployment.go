@@ -134,7 +134,7 @@ func OpenSteps(open []pipeline.StepState) []string {
 	var t table
 	for _, group := range byReason(open) {
 		_, below, _ := strings.Cut(group.first.Target, "/")
-		text := whyText(group.first)
+		text := whyText(group.first) + expectedText(group.first)
 		if group.more > 0 {
 			text += fmt.Sprintf("; the same holds for %s", Count(group.more, "other step"))
 		}
@@ -178,4 +178,20 @@ func whyText(step pipeline.StepState) string {
 		text += " (" + step.Who + ")"
 	}
 	return text
+}
+
+// expectedText returns when a step is expected to begin, such as "; expected 14:03", in UTC like the times of reasons. What
+// waits for a batch begins when that is free.
+func expectedText(step pipeline.StepState) string {
+	if step.Expected.IsZero() {
+		return ""
+	}
+	at, format, word := step.Expected.UTC(), "15:04", ""
+	if at.Format(time.DateOnly) != time.Now().UTC().Format(time.DateOnly) {
+		format = "Mon 2 Jan 15:04"
+	}
+	if strings.HasPrefix(step.Reason, "batch ") {
+		word = "free "
+	}
+	return "; expected " + word + at.Format(format)
 }

@@ -201,12 +201,25 @@ func deploymentViews(t *testing.T) map[string][]string {
 			state("greeter", pipeline.PipelineFinished, pipeline.StateWaiting, "waits for prod", ""),
 			state("greeter/prod/east/elm", pipeline.HostDeployed, pipeline.StateWaiting, "1 of 1 hosts in flight", "greeter#1"),
 			state("greeter/prod/east/fir", pipeline.HostDeployed, pipeline.StateWaiting, "1 of 1 hosts in flight", "greeter#1"),
+			expectedAt(state("greeter/prod", pipeline.StageStarted, pipeline.StateWaiting, "batch prod is held by greeter#2 since 14:02 (host-deployed on fir)", "")),
+			expectedAt(state("greeter/west", pipeline.StageStarted, pipeline.StateWaiting, "waits for prod stage-finished-successfully", "")),
 			state("greeter/prod/east/gum", pipeline.HostDeployed, pipeline.StateFailed, "exit 1\nlong", "waybill deployment retry greeter#1"),
 			state("greeter/prod/east/ivy", pipeline.HostDeployed, pipeline.StateExcluded, "excluded: by ana", ""),
 			state("greeter/prod/east/oak", pipeline.HostDeployed, pipeline.StateClaimed, "", ""),
 		}),
 		"entries": log,
 	}
+}
+
+// expectedAt adds when a step is expected to begin, on a day that has been.
+func expectedAt(step pipeline.StepState) pipeline.StepState {
+	step.Expected = time.Date(2026, 6, 1, 14, 3, 0, 0, time.UTC)
+	return step
+}
+
+// leftOn is a service that the definition no longer has at an address.
+func leftOn(address, target string, state *server.Services) server.LeftService {
+	return server.LeftService{Address: address, ServiceView: server.ServiceView{Target: target, Name: "notes", Runs: &server.Running{Deployment: 1, Label: "3f2c9a1"}, State: state}}
 }
 
 // greeterPipeline returns a pipeline with a deployment inside, and hosts to look at.
@@ -238,8 +251,12 @@ func pipelineViews() map[string][]string {
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "88d0e17", Commit: "88d0e17aa", Subject: "Greet the world", State: "sealed", By: "ana", CreatedAt: at(0),
 		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: "dist/greeter.tar.gz", Size: 4_100_000, Digest: "9b1e07d2aa"}}}
 	return map[string][]string{
-		"pipelines":      Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}),
-		"pipeline":       Pipeline(greeterPipeline(), Style{}, now()),
+		"pipelines": Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}),
+		"pipeline":  Pipeline(greeterPipeline(), Style{}, now()),
+		"pipeline-left": Pipeline(server.PipelineView{Name: "notes", Version: 2, Left: []server.LeftService{
+			leftOn("local://oak", "notes/prod/all/oak", &server.Services{State: server.ServiceUp}),
+			leftOn("elm.example.net:22", "notes/prod/all/elm", nil),
+			leftOn("local://fir", "notes/prod/all/fir", &server.Services{State: server.ServiceStopped})}}, Style{}, now()),
 		"pipeline-quiet": Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
 		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
 			Freeze(server.FreezeView{Pipeline: "greeter"}, now())},

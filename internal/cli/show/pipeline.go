@@ -58,8 +58,30 @@ func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 	for _, d := range p.Drift {
 		lines = append(lines, fmt.Sprintf("%s %s %s", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason))
 	}
+	lines = append(lines, leftServices(p, s)...)
 	if p.Last != nil && p.Last.Status == pipeline.StatusFailed {
 		lines = append(lines, fmt.Sprintf("%s %s: waybill deployment show %s", s.bad("failed:"), RefOf(*p.Last), RefOf(*p.Last)))
+	}
+	return lines
+}
+
+// leftServices returns the services that run, or may, where the definition no longer has them.
+func leftServices(p server.PipelineView, s Style) (lines []string) {
+	local := false
+	for _, l := range p.Left {
+		if l.Ended() {
+			continue
+		}
+		local = local || strings.HasPrefix(l.Address, "local://")
+		state := ""
+		if l.State != nil {
+			state = ", " + l.State.String()
+		}
+		lines = append(lines, fmt.Sprintf("%s %s (%s of %s) runs %s of #%d%s; the definition no longer has it", s.warn("left:"),
+			strings.TrimPrefix(l.Target, p.Name+"/"), l.Name, l.Address, l.Runs.Label, l.Runs.Deployment, state))
+	}
+	if local {
+		lines = append(lines, fmt.Sprintf("waybill pipeline stop %s ends the services of local:// hosts, these and those of the definition", p.Name))
 	}
 	return lines
 }

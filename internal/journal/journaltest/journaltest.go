@@ -22,6 +22,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"DefinesAndRegisters":            definesAndRegisters,
 		"ArtifactsSealARevision":         artifactsSealARevision,
 		"DecisionsCreateDeployments":     decisionsCreateDeployments,
+		"RequestsWithAKeyDeployOnce":     requestsWithAKeyDeployOnce,
 		"RevisionsAreRejected":           revisionsAreRejected,
 		"SealedRevisionsStaySealed":      sealedRevisionsStaySealed,
 		"FactsAreAppendedOnce":           factsAreAppendedOnce,

@@ -55,10 +55,13 @@ alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is 
 		[ "$run_service" -ne 0 ] && { [ -n "$lent" ] || { { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service; }; }
 }
 record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
-	[ -n "$action" ] && [ -d .waybill/results ] || return 0
+	outcome="$1: $2" && [ -n "$action" ] && [ -d .waybill/results ] || return 0
 	printf 'attempt=%s\nstatus=%s\ntext=%s\n' "$attempt" "$1" "$2" >".waybill/results/$action.new" &&
 		mv -f ".waybill/results/$action.new" ".waybill/results/$action"
-	printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ) $verb $name $release" "status $1: $2" >>.waybill/audit
+}
+audit() { # EVENT: `began`, or how the verb ended; a date that does not know %3N tells seconds only
+	now=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ) && case $now in *.[0-9][0-9][0-9]Z) ;; *) now=${now%%.*}Z ;; esac
+	printf '%s\n' "$now $verb ${action:--} $rank ${release:--} $(printf '%s\n' "$1" | head -n 1) ($name)" 2>/dev/null >>.waybill/audit || : # what cannot be written is dropped
 }
 # enter begins every verb that changes a release or runs something. Under the lock it refuses what an older deployment, an
 # older attempt or another ledger asks.
@@ -343,9 +346,7 @@ settle() { # the switch is final
 	prune
 }
 # armed ends with 70 unless the switch to the release is not final yet
-armed() {
-	pending && [ "$(target current)" = "$release" ] || die 70 "reverted by the host before it was confirmed"
-}
+armed() { pending && [ "$(target current)" = "$release" ] || die 70 "reverted by the host before it was confirmed"; }
 confirm() { # the caller has found the service good
 	enter
 	if [ ! -f .waybill/revert ] && [ "$(target current)" = "$release" ]; then return 0; fi # the answer to an earlier one was lost
@@ -448,7 +449,7 @@ restart() { # the service of the current release, with the unit that it has, as 
 stop() { lock; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
-action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0
+action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
@@ -459,5 +460,6 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
+case $verb in status | collect) ;; *) audit began && trap 'code=$? && [ "$code" -eq 0 ] || outcome=$code${outcome:+: ${outcome#*: }}; audit "status ${outcome:-0}"' 0 ;; esac
 case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | serve | collect | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

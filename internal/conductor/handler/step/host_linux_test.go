@@ -72,7 +72,7 @@ func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 		if s := w.state(); s.Deployment != "greeter#1" || s.Running != w.release(1) || s.Rank != 1 {
 			t.Errorf("after the first deployment of the new log: %+v", s)
 		}
-		if got := w.read(".waybill/audit"); !strings.Contains(got, " adopt taken over by ana ") {
+		if got := w.read(".waybill/audit"); !strings.Contains(got, " adopt ") || !strings.Contains(got, " status 0: taken over (taken over by ana)\n") {
 			t.Errorf("audit %q", got)
 		}
 	})
@@ -191,7 +191,7 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 	}
 	d := w.definition()
 	w.ship(1)
-	stops, err := Stops(t.Context(), w.home, &d, "ana")
+	stops, err := Stops(t.Context(), w.home, d.Pipeline, InstalledBy(&d), "ana")
 	if err != nil || len(stops) != 1 {
 		t.Fatal(stops, err)
 	}

@@ -47,8 +47,22 @@ func Place(home string) (string, error) {
 	return name + ":" + home, nil
 }
 
-// Stops lists the actions that end the services of a pipeline that are up on this machine.
-func Stops(ctx context.Context, home string, d *pipeline.Definition, by string) (stops []action.Action, err error) {
+// Installed is a service of a host.
+type Installed struct {
+	pipeline.Place
+	Service string // its name
+}
+
+// InstalledBy returns the services of the hosts of a definition.
+func InstalledBy(d *pipeline.Definition) (all []Installed) {
+	for at := range d.EachHost() {
+		all = append(all, Installed{at, d.ServiceOf(at.Stage, at.Group, at.Host).Name})
+	}
+	return all
+}
+
+// Stops lists the actions that end those services of a pipeline that are up on this machine.
+func Stops(ctx context.Context, home, name string, services []Installed, by string) (stops []action.Action, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
 		return nil, err
@@ -58,9 +72,9 @@ func Stops(ctx context.Context, home string, d *pipeline.Definition, by string) 
 		return nil, err
 	}
 	seen := map[string]bool{}
-	for at := range d.EachHost() {
+	for _, at := range services {
 		dir, foreign := localDir(home, *at.Host)
-		folder := filepath.Join(dir, d.ServiceOf(at.Stage, at.Group, at.Host).Name)
+		folder := filepath.Join(dir, at.Service)
 		if foreign != nil || seen[folder] {
 			continue
 		}
@@ -72,7 +86,7 @@ func Stops(ctx context.Context, home string, d *pipeline.Definition, by string) 
 		if !up {
 			continue
 		}
-		stop, failed := stopOf(Stop{Pipeline: d.Pipeline, Target: at.Target, Folder: folder, Machine: place}, by)
+		stop, failed := stopOf(Stop{Pipeline: name, Target: at.Target, Folder: folder, Machine: place}, by)
 		stops, err = append(stops, stop), errors.Join(err, failed)
 	}
 	return stops, err
