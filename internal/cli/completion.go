@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -176,6 +177,54 @@ func targetNames(ctx context.Context, log deploymentFinder, deployment string) (
 		}
 	}
 	return names, err
+}
+
+// completeSteps offers the names of the steps of the deployment that the first argument names.
+func completeSteps(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		if len(given) == 0 {
+			return nil, nil
+		}
+		return deploymentSteps(ctx, s, given[0])
+	})
+}
+
+func deploymentSteps(ctx context.Context, log deploymentFinder, deployment string) ([]string, error) {
+	ref, err := resolve(ctx, log, deployment)
+	if err != nil {
+		return nil, err
+	}
+	v, err := log.Deployment(ctx, ref)
+	var names []string
+	add := func(steps []server.StepRun) {
+		for _, step := range steps {
+			if !slices.Contains(names, step.Name) {
+				names = append(names, step.Name)
+			}
+		}
+	}
+	for _, stage := range v.Stages {
+		add(stage.Steps)
+		for host := range show.Hosts(stage) {
+			add(host.Steps)
+		}
+	}
+	return names, err
+}
+
+// completeFailing offers what may be assumed to fail: fail= and a host of the pipeline that is named, or of this folder's.
+func completeFailing(a *app) completer {
+	return fromLog(a, func(ctx context.Context, s *assembly.Session, given []string) ([]string, error) {
+		name, err := a.pipelineName(given)
+		if err != nil {
+			return nil, err
+		}
+		hosts, err := hostNames(ctx, s, name)
+		for i, host := range hosts {
+			hosts[i] = "fail=" + host
+		}
+		return hosts, err
+	})
 }
 
 // completeRevisions offers the labels of the pipeline that the first argument names.

@@ -21,7 +21,8 @@ func retryCommand(a *app) *cobra.Command {
 	c.Long = `Opens the failed steps of a deployment again: all of them, or those of a stage, group or
 host. Fix the cause first. A deployment that a newer one has replaced cannot be retried.`
 	c.Example = examples("waybill deployment retry greeter#7", "waybill deployment retry greeter#7 prod/east/elm")
-	c.Flags().StringVar(&intent.Event, "event", "", "only the step with this event, such as host-deployed")
+	c.Flags().StringVar(&intent.Event, "event", "", "only this step: its name in waybill.yaml, such as test, or its event in the log")
+	offerFrom(c, completeSteps(a), "event")
 	return c
 }
 
@@ -62,10 +63,12 @@ func skipCommand(a *app) *cobra.Command {
 		return arguments(2, 2, "DEPLOYMENT", "TARGET")(c, given)
 	}
 	c.Long = `Leaves a host, group or stage, or one step of it (--event), out of this deployment. It is not
-done and not recorded as done. What is running cannot be skipped; a reason is required.`
+done and not recorded as done. What is running cannot be skipped; a reason is required. A deployment
+that has failed stays so: "waybill deployment retry" then continues with what is left.`
 	c.Example = examples(`waybill deployment skip greeter#7 prod/east/elm --reason "disk is being replaced"`,
 		`waybill deployment skip greeter#7 beta --event test --reason "the test database is down"`)
 	c.Flags().StringVar(&intent.Event, "event", "", "only this step: its name in waybill.yaml, such as test, or its event in the log")
+	offerFrom(c, completeSteps(a), "event")
 	return c
 }
 

@@ -77,6 +77,7 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&flags.whatIf, "what-if", nil, "fail=TARGET[:STEP]: assume that this fails; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("why", completeDeployments(a))
 	_ = c.RegisterFlagCompletionFunc("revision", completeRevisions(a))
+	offerFrom(c, completeFailing(a), "what-if")
 	return c
 }
 

@@ -229,7 +229,7 @@ func TestParseStatusOfDeployments(t *testing.T) {
 func TestCompletionWords(t *testing.T) {
 	t.Parallel()
 	id := anAction(t)
-	view := server.DeploymentView{Stages: []server.StageRun{{Name: "build"}, {Name: "prod", Groups: []server.GroupRun{{Hosts: []server.HostRun{{Run: server.Run{Target: "greeter/prod/east/elm"}}}}}}}}
+	view := server.DeploymentView{Stages: []server.StageRun{{Name: "build"}, {Name: "prod", Groups: []server.GroupRun{{Hosts: []server.HostRun{{Run: server.Run{Target: "greeter/prod/east/elm"}, Steps: []server.StepRun{{Name: "deploy"}}}}}}}}}
 	live := queue.ActionState{Action: action.Action{ID: id, Name: "notify"}, Thread: action.Thread{Status: action.Running}}
 	ended := queue.ActionState{Action: action.Action{Name: "older"}, Thread: action.Thread{Status: action.Failed}}
 	f := &fake{
@@ -247,6 +247,7 @@ func TestCompletionWords(t *testing.T) {
 	}{
 		"pipelines":   {func() ([]string, error) { return pipelineNames(t.Context(), f) }, []string{"greeter"}},
 		"deployments": {func() ([]string, error) { return deploymentNames(t.Context(), f) }, []string{"greeter#7\tactive 3f2c9a1"}},
+		"steps":       {func() ([]string, error) { return deploymentSteps(t.Context(), f, "greeter") }, []string{"deploy"}},
 		"targets":     {func() ([]string, error) { return targetNames(t.Context(), f, "greeter") }, []string{"build", "prod", "prod/east/elm"}},
 		"revisions":   {func() ([]string, error) { return revisionLabels(t.Context(), f, "greeter") }, []string{"3f2c9a1\tGreet"}},
 		"hosts":       {func() ([]string, error) { return hostNames(t.Context(), f, "greeter") }, []string{"beta/all/oak"}},

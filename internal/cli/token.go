@@ -45,11 +45,12 @@ func tokenCreateCommand(a *app) *cobra.Command {
 		Long: `Makes a token that may do what its scopes name. Every token may read.
 
   read     look, and nothing else
-  execute  register revisions, start deployments
-  operate  retry, skip, hold, resume, cancel; freeze and thaw pipelines
+  execute  register revisions, start deployments, jobs and actions
+  operate  retry, skip, hold, resume, cancel, roll back, snooze, replay; reject and accept revisions;
+           restart services; steer lanes; freeze and thaw pipelines
   define   apply pipelines
   approve  say whether a stage that waits for approval may start
-  worker   report builds`,
+  worker   reserved; nothing asks for it yet`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {

@@ -24,7 +24,7 @@ func Approval(v server.ApprovalView) string {
 // Freeze returns whether a pipeline is frozen.
 func Freeze(v server.FreezeView, now time.Time) string {
 	if v.Freeze == nil {
-		return v.Pipeline + " is not frozen"
+		return v.Pipeline + " is no longer frozen"
 	}
 	return v.Pipeline + " is " + v.Freeze.Text(now)
 }

@@ -109,7 +109,7 @@ func Artifact(a pipeline.RevisionArtifact) string {
 // hostLine returns one host with the steps of its chain.
 func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun, now time.Time) line {
 	l := line{stage: stage.Name, name: group.Name + "/" + host.Name, state: host.State, word: string(host.State)}
-	var parts []string
+	var parts, out []string
 	for _, step := range host.Steps {
 		switch step.State {
 		case pipeline.StateComplete:
@@ -123,14 +123,27 @@ func hostLine(stage server.StageRun, group server.GroupRun, host server.HostRun,
 				l.took = stepTook(step, now)
 			}
 		case pipeline.StateExcluded:
-			parts = append(parts, step.Name+" left out")
+			out = append(out, step.Name)
 		}
 	}
-	if host.State == server.RunWaiting || host.State == server.RunSkipped {
+	l.detail = hostDetail(host, strings.Join(parts, " "), out)
+	return l
+}
+
+// hostDetail returns what was done on a host, the names of the steps that are left out, and why it waits or is skipped.
+// A skipped host has no steps but those that are left out, so its reason says it all.
+func hostDetail(host server.HostRun, done string, out []string) string {
+	var parts []string
+	if done != "" {
+		parts = append(parts, done)
+	}
+	if len(out) > 0 && (host.State != server.RunSkipped || host.Reason == "") {
+		parts = append(parts, strings.Join(out, ", ")+" left out")
+	}
+	if (host.State == server.RunWaiting || host.State == server.RunSkipped) && host.Reason != "" {
 		parts = append(parts, host.Reason)
 	}
-	l.detail = strings.TrimSpace(strings.Join(parts, " "))
-	return l
+	return strings.Join(parts, "; ")
 }
 
 // doneText returns a finished step with how long it took: deployed 6.0s.

@@ -179,3 +179,25 @@ func TestWaitingForNamesTheFirstReasonWhenNothingRuns(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestHostRowSeparatesWhatIsLeftOutFromTheReason(t *testing.T) {
+	t.Parallel()
+	out := func(name string) server.StepRun {
+		return server.StepRun{StepState: pipeline.StepState{State: pipeline.StateExcluded}, Name: name}
+	}
+	for _, c := range []struct {
+		state server.RunState
+		steps []server.StepRun
+		want  string
+	}{
+		{server.RunWaiting, []server.StepRun{out("warm")}, "warm left out; 1 of 1 hosts in flight"},
+		{server.RunWaiting, nil, "1 of 1 hosts in flight"},
+		{server.RunStopped, []server.StepRun{out("warm"), out("test")}, "warm, test left out"},
+		{server.RunSkipped, []server.StepRun{out("deploy"), out("test")}, "1 of 1 hosts in flight"},
+	} {
+		host := server.HostRun{Name: "oak", Run: server.Run{State: c.state, Reason: "1 of 1 hosts in flight"}, Steps: c.steps}
+		if got := hostLine(server.StageRun{}, server.GroupRun{}, host, time.Time{}).detail; got != c.want {
+			t.Errorf("a host that is %s, with %d steps left out: %q, want %q", c.state, len(c.steps), got, c.want)
+		}
+	}
+}

@@ -61,6 +61,9 @@ func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
 	if reason := waitingFor(v); reason != "" {
 		lines = append(lines, s.warn("waiting:")+" "+reason)
 	}
+	if v.State.Status == pipeline.StatusFailed && len(v.Failures) == 0 && v.State.RolledBackBy == 0 {
+		lines = append(lines, fmt.Sprintf("no step is failed any more: waybill deployment retry %s continues with what is left", RefOf(v.Deployment)))
+	}
 	return lines
 }
 

@@ -168,6 +168,8 @@ func deploymentViews(t *testing.T) map[string][]string {
 	failed.State.Status, failed.State.EndedAt, failed.State.Live = pipeline.StatusFailed, at(500), 0
 	failed.Failures = []server.Failure{{Target: "greeter/prod/east/fir", Event: pipeline.HostDeployed, Action: id(t, "7"), Why: "exit 1\nport in use", Todo: "waybill deployment retry greeter#1"}}
 	failed.Stages[1].Groups[0].Hosts[0].Runs = &server.Running{Label: "3f2c9a1", Doubt: server.DoubtUntested}
+	nothingFailed := greeterView()
+	nothingFailed.State.Status, nothingFailed.State.EndedAt, nothingFailed.State.Live, nothingFailed.Failures = pipeline.StatusFailed, at(500), 0, nil
 	held := greeterView()
 	held.State.Live, held.State.Held, held.State.Resume, held.State.Until = 0, "by ana: checking", "waybill deployment resume greeter#1", "beta"
 	superseded := greeterView()
@@ -189,10 +191,11 @@ func deploymentViews(t *testing.T) map[string][]string {
 	return map[string][]string{
 		"deployments": Deployments([]journal.Deployment{of(3, pipeline.StatusActive, time.Time{}), of(2, pipeline.StatusFailed, at(300)),
 			of(1, pipeline.StatusFinished, at(200)), of(0, pipeline.StatusCanceled, time.Time{})}, Style{}, now()),
-		"deployment-active":     Deployment(greeterView(), Style{}, now()),
-		"deployment-failed":     Deployment(failed, Style{Colours: true}, now()),
-		"deployment-held":       Deployment(held, Style{}, now()),
-		"deployment-superseded": Deployment(superseded, Style{}, now()),
+		"deployment-active":         Deployment(greeterView(), Style{}, now()),
+		"deployment-failed":         Deployment(failed, Style{Colours: true}, now()),
+		"deployment-held":           Deployment(held, Style{}, now()),
+		"deployment-nothing-failed": Deployment(nothingFailed, Style{}, now()),
+		"deployment-superseded":     Deployment(superseded, Style{}, now()),
 		"recorded": {
 			Recorded(greeterView(), server.Command{Kind: "hold"}, Style{}, now()),
 			Recorded(greeterView(), server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "host-deployed"}, Style{}, now()),
