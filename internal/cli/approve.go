@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,21 +14,28 @@ import (
 func approveCommand(a *app) *cobra.Command {
 	var want server.Approval
 	c := &cobra.Command{
-		Use:   "approve PIPELINE STAGE",
+		Use:   "approve PIPELINE[#N] STAGE",
 		Short: "Approve or reject a stage that waits for it",
 		Long: `Records that you approve a stage, or with --reject that you reject it. It is for one deployment:
-the one that waits, or with --revision that of a revision. Only a stage whose turn has come waits;
+the one that waits, or the one that is named, such as greeter#7, or with --revision that of a revision. Only a stage whose turn has come waits;
 "waybill pipeline show" lists what does. Each person counts once. A rejected stage waits until
 somebody approves it; "waybill deployment cancel" ends the deployment.
 
 With --server the token needs the scope approve, and its name is recorded.`,
-		Example: examples("waybill approve greeter prod --revision 3f2c9a1",
+		Example: examples("waybill approve greeter prod --revision 3f2c9a1", "waybill approve greeter#7 prod",
 			`waybill approve greeter prod --reject --reason "error rate in beta"`),
 		Args:              arguments(2, 2, "PIPELINE", "STAGE"),
 		ValidArgsFunction: completeStages(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				want.Pipeline, want.Stage, want.By = given[0], given[1], a.User()
+				if strings.Contains(given[0], "#") {
+					ref, err := server.ParseRef(given[0])
+					if err != nil {
+						return err
+					}
+					want.Pipeline, want.Deployment = ref.Pipeline, ref.Number
+				}
 				return runApprove(ctx, approveOptions{Approvals: s, Approval: want, Idle: s.IsIdle, Out: a.printer()})
 			})
 		},

@@ -7,6 +7,7 @@ package definition
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,14 @@ func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
 	return d, r.sorted()
 }
 
+// ofGroup are the keys of a group that are sometimes written beside the short form hosts, and stagePath is where.
+//
+//nolint:gochecknoglobals // constant tables
+var (
+	ofGroup   = map[string]bool{"maxParallel": true, "maxFailed": true, "waves": true, "joining": true}
+	stagePath = regexp.MustCompile(`^stages\[\d+\]$`)
+)
+
 // reader collects the faults of one document.
 type reader struct {
 	document.Reader
@@ -56,6 +65,9 @@ func newReader() *reader {
 	r.Unknown = func(p fault.Problem, path, key string) fault.Problem {
 		if path != "" {
 			p.Text = strings.Replace(p.Text, fmt.Sprintf("unknown key %q", key), fmt.Sprintf("unknown key %q in %s", key, path), 1)
+		}
+		if ofGroup[key] && stagePath.MatchString(path) {
+			p.Text = fmt.Sprintf("%q belongs to a group: write groups: [{name: all, hosts: […], %s: …}] in place of hosts", key, key)
 		}
 		return p
 	}

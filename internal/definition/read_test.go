@@ -120,6 +120,8 @@ func TestFaults(t *testing.T) {
 		{"ssh host that is an option", testPipeline(test, "name: a\nhosts: [\"ssh://u@-oak\"]"), "5:11: want ssh://[user@]host[:port], local://name or local:///dir"},
 		{"ssh user that is an option", testPipeline(test, "name: a\nhosts: [\"ssh://-u@oak\"]"), `5:11: user "-u": letters, digits, ".", "_" and "-" only`},
 		{"ssh host without a name", testPipeline(test, "name: a\nhosts: [\"ssh://u@:22\"]"), "5:11: want ssh://[user@]host[:port], local://name or local:///dir"},
+		{"key of a group beside hosts", testPipeline(test, "name: a\nhosts: [\"local://x\"]\nmaxParallel: 1"),
+			`6:3: "maxParallel" belongs to a group: write groups: [{name: all, hosts: […], maxParallel: …}] in place of hosts`},
 		{"host key", testPipeline(test, "name: a\nhosts: [{url: \"ssh://u@oak\", hostKey: \"MD5:00\"}]"),
 			"5:41: want the fingerprint of the host's key, SHA256: and 43 characters, as ssh-keygen -l prints it"},
 		{"ssh user", testPipeline("ssh: {user: \"a b\"}\n"+test, beta), `2:13: user "a b": letters, digits, ".", "_" and "-" only`},

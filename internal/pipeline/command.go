@@ -114,17 +114,24 @@ func (e *Engine) checkTarget(t *deployment, c Command) error {
 // more, with Now. A failed one may be retried, and changed before that, until a newer deployment
 // has overtaken it; then it can only be canceled.
 func (e *Engine) checkStatus(t *deployment, c Command) error {
+	ended := func(format string, args ...any) error {
+		err := fault.New(fault.Refused, format, args...)
+		if c.Kind != PipelineCanceled && c.Kind != HoldSet && c.Kind != HoldCleared {
+			return err.WithHint("deploy the revision again: `waybill deployment create`")
+		}
+		return err // who wants less of it does not want it again
+	}
 	switch t.status { //exhaustive:enforce
 	case StatusActive:
 	case StatusFinished:
-		return fault.New(fault.Refused, "%s has finished", e.label(t)).WithHint("deploy the revision again: `waybill deployment create`")
+		return ended("%s has finished", e.label(t))
 	case StatusCanceled:
 		if c.Kind == PipelineCanceled && c.Now && !t.interrupt && len(t.live) > 0 {
 			return nil // canceled without "now" before; its remaining actions are to be interrupted after all
 		}
-		return fault.New(fault.Refused, "%s was canceled %s", e.label(t), t.reason).WithHint("deploy the revision again: `waybill deployment create`")
+		return ended("%s was canceled %s", e.label(t), t.reason)
 	case StatusSuperseded:
-		return fault.New(fault.Refused, "%s was superseded by %s", e.label(t), e.number(t.by)).WithHint("deploy the revision again: `waybill deployment create`")
+		return ended("%s was superseded by %s", e.label(t), e.number(t.by))
 	case StatusFailed:
 		if newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {
 			return fault.New(fault.Refused, "%s has failed, and %s has started a host that %s has still to do", e.label(t), e.label(newer), e.label(t)).

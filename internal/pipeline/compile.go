@@ -145,7 +145,7 @@ func (j *judge) names() {
 			groups[s.Groups[g].Name] = true
 			seen := map[string]bool{}
 			for h := range s.Groups[g].Hosts {
-				if name := s.Groups[g].Hosts[h].Name; seen[name] {
+				if name := s.Groups[g].Hosts[h].Name; name != "" && seen[name] { // a bad URL has no name
 					j.fault("name-twice", fmt.Sprintf("%s.hosts[%d].name", scope, h), "host %q is already in group %q", name, s.Groups[g].Name)
 				}
 				seen[s.Groups[g].Hosts[h].Name] = true
@@ -274,7 +274,7 @@ func (j *judge) hosts() {
 		stage int
 		host  string
 	}
-	users := map[Resource]user{}
+	users, units := map[Resource]user{}, map[Resource]string{} // units by address and name
 	for i := range j.d.Stages {
 		s := &j.d.Stages[i]
 		builders, labels := j.madeBefore(i)
@@ -291,6 +291,13 @@ func (j *judge) hosts() {
 					j.fault("resource-shared", scope+".url", "%s runs %q in %s and %s", r.Address, r.Service, j.d.Stages[u.stage].Name, s.Name).Warning = true
 				}
 				users[r] = user{i, host.Name}
+				if unit := j.d.ServiceOf(s, &s.Groups[g], host).Unit; unit != "" {
+					at := Resource{Address: r.Address, Service: unit}
+					if other, used := units[at]; used && other != r.Service {
+						j.fault("unit-shared", scope+".url", "services %q and %q both have unit %s at %s: set service.unit", other, r.Service, unit, r.Address)
+					}
+					units[at] = r.Service
+				}
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -63,6 +65,42 @@ func (w *world) fold(row Entry) {
 		w.t.Fatalf("apply %s %s: %v", row.Target, row.Event, err)
 	}
 	w.log = append(w.log, row)
+}
+
+// A row that claims a marker breaks an invariant, and the engine says so.
+func TestAClaimOfAMarkerIsAViolation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, greeter())
+	w.create(1, 1)
+	claim := Entry{Pipeline: w.engine.pipeline, Seq: w.engine.seq + 1, At: noon, Deployment: 1, Target: "greeter", Event: StepClaimed, Class: Note,
+		Detail: []byte(`{"event":"pipeline-started"}`)}
+	if v, broken := errors.AsType[*Violation](w.engine.Apply(claim)); !broken || v.Invariant != "I2" {
+		t.Errorf("got %v", v)
+	}
+}
+
+// A host has no name when its URL is bad, which is said already.
+func TestHostsWithoutANameAreNotTwice(t *testing.T) {
+	t.Parallel()
+	d := greeter()
+	d.Stages[1].Groups[0].Hosts = []Host{{URL: "x://a"}, {URL: "x://b"}}
+	if _, problems := Compile(d); strings.Contains(fmt.Sprint(problems), "already in group") {
+		t.Errorf("problems %v", problems)
+	}
+}
+
+// Two services of one host that share a unit of systemd would restart each other.
+func TestServicesDoNotShareAUnit(t *testing.T) {
+	t.Parallel()
+	d := greeter()
+	for i, name := range []string{"a", "b"} {
+		d.Stages[1+i].Service = &Service{Name: name, Manager: "systemd", Unit: "web.service"}
+		d.Stages[1+i].Groups[0].Hosts[0].URL = "local://oak"
+	}
+	_, problems := Compile(d)
+	if !strings.Contains(fmt.Sprint(problems), `services "a" and "b" both have unit web.service at local://oak`) {
+		t.Errorf("problems %v", problems)
+	}
 }
 
 func (w *world) create(number, revision int64) {

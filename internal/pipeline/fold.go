@@ -386,7 +386,7 @@ func (e *Engine) applyClaim(t *deployment, row *Entry, n int32) error {
 	switch {
 	case t.status != StatusActive:
 		return e.violation("I11", "%s is %s and claims %s", e.label(t), t.status, name)
-	case n < 0 || t.is(n, complete|claimed) || !t.isDoable(n):
+	case n < 0 || t.plan.nodes[n].stage < 0 || t.is(n, complete|claimed) || !t.isDoable(n):
 		return e.violation("I2", "%s claims %s, which is not to be done now", e.label(t), name)
 	case t.isStopped(t.plan.nodes[n].stage):
 		return e.violation("I9", "%s claims %s in a stage that has failed", e.label(t), name)

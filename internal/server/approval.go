@@ -134,6 +134,15 @@ func waitingAt(e *pipeline.Engine, a Approval) (pipeline.DeploymentState, error)
 	case a.Deployment != 0:
 		return pipeline.DeploymentState{Deployment: a.Deployment}, nil // likewise
 	}
+	if _, plan := e.Current(); plan != nil {
+		if _, _, _, known := plan.Definition().Find(pipeline.Path(a.Pipeline, a.Stage)); !known {
+			var names []string
+			for _, stage := range plan.Definition().Stages {
+				names = append(names, stage.Name)
+			}
+			return pipeline.DeploymentState{}, fault.New(fault.NotFound, "pipeline %s has no stage %q", a.Pipeline, a.Stage).WithNearest(a.Stage, names)
+		}
+	}
 	err := fault.New(fault.Refused, "nothing waits for approval of %s in %s", a.Stage, a.Pipeline)
 	if words := waitingWords(a.Pipeline, active); len(words) > 0 {
 		return pipeline.DeploymentState{}, err.WithHint("what waits: %s", strings.Join(words, "; "))
