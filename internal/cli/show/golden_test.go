@@ -217,7 +217,7 @@ func expectedAt(step pipeline.StepState) pipeline.StepState {
 	return step
 }
 
-// leftOn is a service that the definition no longer has at an address.
+// leftOn returns a service that the definition no longer has at an address.
 func leftOn(address, target string, state *server.Services) server.LeftService {
 	return server.LeftService{Address: address, ServiceView: server.ServiceView{Target: target, Name: "notes", Runs: &server.Running{Deployment: 1, Label: "3f2c9a1"}, State: state}}
 }
