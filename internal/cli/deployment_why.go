@@ -16,7 +16,7 @@ func deploymentWhyCommand(a *app) *cobra.Command {
 		Use:   "why [DEPLOYMENT [TARGET]]",
 		Short: "List a deployment's open steps, with the reason why each does not run",
 		Long: `Lists the steps that are not complete, with the reason and who can change it. Steps that
-wait for the same are counted, not listed; -o json lists each. Where earlier runs tell how long the work
+wait for the same are counted, not listed; -o json lists each. Where earlier runs show how long the work
 before a step takes, the text says when the step is expected to begin, in UTC. Steps are named by their events, as in waybill log:
 host-artifact-replicated is the end of replicate, host-deployed of deploy, host-deployment-tested of
 test, host-NAME of an own step NAME; the rest mark how far stages, groups and hosts are.

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Bounds of what is simulated to answer why: beyond them no time is expected. waybill plan has none of them.
+// Bounds of what is simulated to answer why: beyond these no time is expected. waybill plan has no such bound.
 const (
 	mostRowsForecast  = 100_000 // of the log, which is folded anew
 	mostStepsForecast = 20_000  // that active deployments have not done

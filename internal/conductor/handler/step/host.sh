@@ -59,7 +59,7 @@ record() { # STATUS TEXT: what became of the action, for an attempt whose answer
 	printf 'attempt=%s\nstatus=%s\ntext=%s\n' "$attempt" "$1" "$2" >".waybill/results/$action.new" &&
 		mv -f ".waybill/results/$action.new" ".waybill/results/$action"
 }
-audit() { # EVENT: `began`, or how the verb ended; a date that does not know %3N tells seconds only
+audit() { # EVENT: `began`, or how the verb ended; a date that does not know %3N has seconds only
 	now=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ) && case $now in *.[0-9][0-9][0-9]Z) ;; *) now=${now%%.*}Z ;; esac
 	printf '%s\n' "$now $verb ${action:--} $rank ${release:--} $(printf '%s\n' "$1" | head -n 1) ($name)" 2>/dev/null >>.waybill/audit || : # what cannot be written is dropped
 }
