@@ -76,7 +76,7 @@ func (e *Engine) moveFlight(t *deployment, plan *Graph, m *moves) []bool {
 
 // moveTimes carries the times of steps over to another graph. Those of facts of steps that it lacks
 // are put aside by name. A page whose steps have the same numbers in both graphs is not copied: the
-// times of the former graph are dropped, so nobody else has the page.
+// times of the former graph are dropped, so the page has one owner.
 func (t *deployment) moveTimes(plan *Graph, m *moves) {
 	moved := newTimes(len(plan.nodes))
 	for i, page := range t.at {

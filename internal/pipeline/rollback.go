@@ -288,7 +288,7 @@ func (e *Engine) takeOver(t *deployment, at time.Time) {
 	e.wakeAll()
 }
 
-// takeBatchFrom gives a batch to a rollback, whoever has it.
+// takeBatchFrom gives a batch to a rollback, and takes it from its holder if there is one.
 func (e *Engine) takeBatchFrom(t *deployment, id int32, at time.Time) {
 	if holder := e.holder[id].deployment; holder != nil && holder != t {
 		e.freeBatch(holder, id)

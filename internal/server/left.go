@@ -11,7 +11,7 @@ import (
 )
 
 // LeftService is a service that the pipeline started on a host where its definition in force no longer has it. An edit does
-// nothing on hosts, so it runs until somebody ends it.
+// nothing on hosts, so it runs until a person ends it.
 type LeftService struct {
 	Address string `json:"address"` // of the host
 	ServiceView
