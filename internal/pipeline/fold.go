@@ -118,7 +118,7 @@ func (e *Engine) define(version int, at time.Time) error {
 	// that the deployments had. The exclusions of this edit are rows that are still to come.
 	inside := e.inside()
 	e.version = version
-	e.ids(next) // before the first deployment needs them
+	e.ids(next)     // before the first deployment needs them
 	if old == nil { // the first definition: there is no deployment that could be moved
 		return nil
 	}
