@@ -150,6 +150,9 @@ func (c *comparer) fieldsOf(today, then reflect.Type) ([]field, error) {
 		if len(f.Index) > 1 || !f.IsExported() {
 			continue
 		}
+		if added[today.Name()+"."+f.Name] != "" {
+			continue
+		}
 		other, ok := then.FieldByName(f.Name)
 		if !ok || len(other.Index) > 1 {
 			return nil, fmt.Errorf("the new field %s", f.Name)
@@ -245,7 +248,7 @@ func (c *comparer) properties(what string, today, then reflect.Value) (differenc
 		if today.Field(f.in[0]).Kind() == reflect.Interface {
 			continue
 		}
-		if d, differs := c.values(what+"."+f.name, today.Field(f.in[0]), then.Field(f.in[1]), false); differs {
+		if d, differs := c.values(what+"."+f.name, today.Field(f.in[0]), then.Field(f.in[1]), false); differs && !isKnown(today.Type().Name()+"."+f.name, d) {
 			return d, true
 		}
 	}
