@@ -150,10 +150,10 @@ func (c *comparer) fieldsOf(today, then reflect.Type) ([]field, error) {
 		if len(f.Index) > 1 || !f.IsExported() {
 			continue
 		}
-		if added[today.Name()+"."+f.Name] != "" {
+		other, ok := then.FieldByName(f.Name)
+		if !ok && added[today.Name()+"."+f.Name] != "" {
 			continue
 		}
-		other, ok := then.FieldByName(f.Name)
 		if !ok || len(other.Index) > 1 {
 			return nil, fmt.Errorf("the new field %s", f.Name)
 		}
