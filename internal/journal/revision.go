@@ -168,7 +168,7 @@ func (j *Journal) Deploy(ctx context.Context, want NewDeployment) (d Deployment,
 		if err != nil {
 			return err
 		}
-		found := false
+		var found bool
 		if d, found, err = t.repeated(r.Seq, want); err != nil || found {
 			return err
 		}

@@ -134,20 +134,25 @@ func waitingAt(e *pipeline.Engine, a Approval) (pipeline.DeploymentState, error)
 	case a.Deployment != 0:
 		return pipeline.DeploymentState{Deployment: a.Deployment}, nil // likewise
 	}
+	return pipeline.DeploymentState{}, refuseApproval(e, a, active)
+}
+
+// refuseApproval says why no deployment waits for an approval.
+func refuseApproval(e *pipeline.Engine, a Approval, active []pipeline.DeploymentState) error {
 	if _, plan := e.Current(); plan != nil {
 		if _, _, _, known := plan.Definition().Find(pipeline.Path(a.Pipeline, a.Stage)); !known {
 			var names []string
 			for _, stage := range plan.Definition().Stages {
 				names = append(names, stage.Name)
 			}
-			return pipeline.DeploymentState{}, fault.New(fault.NotFound, "pipeline %s has no stage %q", a.Pipeline, a.Stage).WithNearest(a.Stage, names)
+			return fault.New(fault.NotFound, "pipeline %s has no stage %q", a.Pipeline, a.Stage).WithNearest(a.Stage, names)
 		}
 	}
 	err := fault.New(fault.Refused, "nothing waits for approval of %s in %s", a.Stage, a.Pipeline)
 	if words := waitingWords(a.Pipeline, active); len(words) > 0 {
-		return pipeline.DeploymentState{}, err.WithHint("what waits: %s", strings.Join(words, "; "))
+		return err.WithHint("what waits: %s", strings.Join(words, "; "))
 	}
-	return pipeline.DeploymentState{}, err.WithHint("waybill pipeline show %s shows where its deployments are", a.Pipeline)
+	return err.WithHint("waybill pipeline show %s shows where its deployments are", a.Pipeline)
 }
 
 // waitingWords returns the stages that wait for approval, such as "greeter#4 (3f2c9a1) at prod".
