@@ -10,7 +10,7 @@ import (
 
 // Bounds of what is simulated to answer why: beyond these no time is expected. waybill plan has no such bound.
 const (
-	mostRowsForecast  = 100_000 // of the log, which is folded anew
+	mostRowsForecast  = 100_000 // of the log, which is folded again
 	mostStepsForecast = 20_000  // that active deployments have not done
 	forecastTakes     = 2 * time.Second
 )
