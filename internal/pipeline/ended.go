@@ -96,13 +96,7 @@ func (t *deployment) moveClaims(next *Graph, m *moves) {
 	if t.claims == nil {
 		return
 	}
-	moved := make([]uint8, len(next.hosts))
-	for s, was := range m.stage {
-		if was >= 0 {
-			hosts := t.plan.stages[was].hosts
-			copy(moved[next.stages[s].hosts.from:], t.claims[hosts.from:hosts.to])
-		}
-	}
+	moved := moveHosts(t.claims, t.plan, next, m)
 	for _, s := range m.touched {
 		for h := t.plan.stages[s].hosts.from; h < t.plan.stages[s].hosts.to; h++ {
 			if t.claims[h] == 0 {

@@ -111,6 +111,19 @@ func (m *moves) findHosts(from, next *Graph) {
 	}
 }
 
+// moveHosts returns a list of what is kept of each host of a graph as one of the hosts of the next
+// graph. Of hosts in stages that the edit touches it has the zero value.
+func moveHosts[T any](list []T, from, next *Graph, m *moves) []T {
+	moved := make([]T, len(next.hosts))
+	for s, was := range m.stage {
+		if was >= 0 {
+			hosts := from.stages[was].hosts
+			copy(moved[next.stages[s].hosts.from:], list[hosts.from:hosts.to])
+		}
+	}
+	return moved
+}
+
 // isAlike reports whether a stage of another graph has the same steps in the same order, with the
 // same edges between them, for hosts of the same names, waves and architectures. Then all that a
 // walk knows of the steps holds there too, if what is before and behind the stage is alike.

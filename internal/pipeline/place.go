@@ -57,13 +57,7 @@ func (e *Engine) recompute(t *deployment) {
 // moveFlight returns which hosts of another graph count as in flight. Those of stages that the edit
 // leaves alone stay as they are; those of all other stages leave the counts.
 func (e *Engine) moveFlight(t *deployment, plan *Graph, m *moves) []bool {
-	moved := make([]bool, len(plan.hosts))
-	for s, was := range m.stage {
-		if was >= 0 {
-			hosts := t.plan.stages[was].hosts
-			copy(moved[plan.stages[s].hosts.from:], t.inFlight[hosts.from:hosts.to])
-		}
-	}
+	moved := moveHosts(t.inFlight, t.plan, plan, m)
 	for _, s := range m.touched {
 		for h := t.plan.stages[s].hosts.from; h < t.plan.stages[s].hosts.to; h++ {
 			if t.inFlight[h] {
