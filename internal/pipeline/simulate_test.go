@@ -130,6 +130,12 @@ func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	if s := newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute}); len(s.Ends) != 1 || s.Ends[0].Status != StatusFinished {
 		t.Errorf("approved by people of a group: ends %+v", s.Ends)
 	}
+	d.Stages[2].Approval = &Approval{Count: 1, By: []string{"ana", "bob"}}
+	w := newWorld(t, d)
+	w.fold(Entry{Deployment: 1, Target: "greeter", Event: DeploymentCreated, Class: Note, Revision: 1, Detail: raw(createdDetail{RegisteredBy: "ana"})})
+	if s := w.simulate(Scenario{Revision: 2, Duration: aMinute, After: 3 * time.Hour}); len(s.Ends) != 2 || s.Ends[0].Status != StatusFinished {
+		t.Errorf("registered by one of those who may approve: ends %+v", s.Ends)
+	}
 	d.Stages[2].Windows[0] = Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
 	s := newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute})
 	if len(s.Ends) != 1 || s.Ends[0].Status != StatusActive || !strings.HasPrefix(s.Ends[0].Reason, "no window opens before") {
