@@ -427,8 +427,16 @@ func (p *player) setBack() {
 
 func (p *player) crash() { p.try(op{Do: doRefold, Part: pick(p.dice, 1000, 1000, p.IntN(1000))}) }
 
+// simulate asks for a plan, unless it would differ on purpose: in the plans of today's engine all people
+// who are named approve, in those of the earlier one the first, whose approval may not count. A plan from a
+// later time lists rollbacks and catch-ups that end before it, which the earlier engine left out.
 func (p *player) simulate() {
-	scenario := map[string]any{"Now": p.now, "Revision": p.revision + 1, "Label": "next", "After": time.Duration(p.between(0, 90)) * time.Minute}
+	for _, o := range p.ops { // deployments keep versions of before
+		if o.Edit != nil && slices.ContainsFunc(o.Edit.Stages, func(s pipeline.Stage) bool { return s.Approval != nil && len(s.Approval.By) > 0 }) {
+			return
+		}
+	}
+	scenario := map[string]any{"Now": p.now, "Revision": p.revision + 1, "Label": "next"}
 	if p.once(3) {
 		scenario["Fail"] = []pipeline.Failing{{Target: p.target(), Event: pick(p.dice, "", pipeline.HostTested, pipeline.StageBaked)}}
 	}
