@@ -59,7 +59,7 @@ func New(name string) *Engine {
 	return &Engine{
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(),
-		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*waiters{}},
+		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*passOrder{}, limits: map[int32][]int{}},
 	}
 }
 

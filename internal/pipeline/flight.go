@@ -90,7 +90,7 @@ func (e *Engine) land(t *deployment, h int32) {
 	group := t.ids.groups[t.plan.hosts[h].group]
 	e.hostsInFlight[group]--
 	e.freed = true
-	e.offer(groupKey(group))
+	e.offerPlaces(group)
 }
 
 // leaveFlight takes a deployment's hosts out of the counts of hosts in flight, before the

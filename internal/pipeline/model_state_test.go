@@ -72,9 +72,14 @@ func cloneWakes(c, e *Engine) {
 		return list
 	}
 	c.awake, c.touched, c.restless = same(e.awake), same(e.touched), same(e.restless)
-	c.waiting = map[waitKey]*waiters{}
-	for k, w := range e.waiting {
-		c.waiting[k] = &waiters{same(w.line), w.limit}
+	c.waiting = map[waitKey]*passOrder{}
+	for k, line := range e.waiting {
+		copied := passOrder(same(*line))
+		c.waiting[k] = &copied
+	}
+	c.limits = map[int32][]int{}
+	for group, limits := range e.limits {
+		c.limits[group] = slices.Clone(limits)
 	}
 	c.timers = slices.Clone(e.timers)
 	for i := range c.timers {

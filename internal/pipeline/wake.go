@@ -20,6 +20,7 @@ import (
 type waitKey struct {
 	why      why
 	number   int32 // of the batch, the resource or the group
+	limit    int   // of a group: how many hosts may be in flight
 	revision int64 // of an artifact
 }
 
@@ -29,8 +30,11 @@ func batchKey(id int32) waitKey { return waitKey{why: isLocked, number: id} }
 // resourceKey returns the key of those that wait for the end of the live action on a resource.
 func resourceKey(r int32) waitKey { return waitKey{why: isBusy, number: r} }
 
-// groupKey returns the key of those that wait for a place in a group.
-func groupKey(group int32) waitKey { return waitKey{why: isFull, number: group} }
+// groupKey returns the key of those that wait for a place in a group and have the same limit. If those with
+// another limit waited in the same line, one that has no place yet would be offered what it has just declined.
+func groupKey(group int32, limit int) waitKey {
+	return waitKey{why: isFull, number: group, limit: limit}
+}
 
 // artifactKey returns the key of those that wait for an artifact of a revision.
 func artifactKey(revision int64) waitKey { return waitKey{why: noArtifact, revision: revision} }
@@ -38,18 +42,13 @@ func artifactKey(revision int64) waitKey { return waitKey{why: noArtifact, revis
 // orderKey is the key of those that wait for older deployments under order strict.
 var orderKey = waitKey{why: keepsOrder}
 
-// waiters are the deployments that wait for one thing.
-type waiters struct {
-	line  passOrder
-	limit int // of a group: the largest number of hosts in flight that a waiter allows
-}
-
 // wakes has the deployments that are awake, what each sleeping one waits for, and the counts of its
 // blocked steps.
 type wakes struct {
 	awake    passOrder
 	touched  []*deployment // had a row, or were computed again, since the last pass; also ended ones
-	waiting  map[waitKey]*waiters
+	waiting  map[waitKey]*passOrder
+	limits   map[int32][]int // for which deployments wait for places of a group
 	restless []*deployment // blocked by a newer waiter of a batch: whatever changes may end that
 	timers   []timer       // a heap by time; some are out of date
 	last     time.Time     // of the last pass
@@ -100,12 +99,12 @@ func (e *Engine) offer(k waitKey) {
 	if len(e.waiting) == 0 {
 		return
 	}
-	w := e.waiting[k]
-	if w == nil {
+	line := e.waiting[k]
+	if line == nil {
 		return
 	}
-	for len(w.line) > 0 {
-		t := w.line.pop()
+	for len(*line) > 0 {
+		t := line.pop()
 		delete(t.waits, k)
 		if t.status == StatusActive {
 			t.offers, t.again = append(t.offers, k), true
@@ -121,6 +120,17 @@ func (e *Engine) offerAll(k waitKey) {
 	for e.waiting[k] != nil {
 		e.offer(k)
 	}
+}
+
+// offerPlaces wakes the first deployment of each limit that waits for a place in a group and has one now.
+func (e *Engine) offerPlaces(group int32) {
+	e.limits[group] = slices.DeleteFunc(e.limits[group], func(limit int) bool {
+		k := groupKey(group, limit)
+		if e.isOffered(k) {
+			e.offer(k)
+		}
+		return e.waiting[k] == nil
+	})
 }
 
 // passOn offers to the next deployment what has woken one that is done with it.
@@ -142,8 +152,7 @@ func (e *Engine) isOffered(k waitKey) bool {
 	case isBusy:
 		return e.resources[k.number].busy.deployment == nil
 	case isFull:
-		w := e.waiting[k]
-		return w != nil && int(e.hostsInFlight[k.number]) < w.limit
+		return int(e.hostsInFlight[k.number]) < k.limit
 	}
 	return false // everyone was woken
 }
@@ -158,15 +167,15 @@ func (e *Engine) await(t *deployment, n int32, b block) {
 	at := &t.plan.nodes[n]
 	switch b.why {
 	case isLocked:
-		e.register(t, batchKey(e.numbers.paths[string(b.batch)]), 0)
+		e.register(t, batchKey(e.numbers.paths[string(b.batch)]))
 	case isBusy:
-		e.register(t, resourceKey(t.ids.resources[at.host]), 0)
+		e.register(t, resourceKey(t.ids.resources[at.host]))
 	case isFull:
-		e.register(t, groupKey(t.ids.groups[at.group]), b.limit)
+		e.register(t, groupKey(t.ids.groups[at.group], b.limit))
 	case noArtifact:
-		e.register(t, artifactKey(t.revision), 0)
+		e.register(t, artifactKey(t.revision))
 	case keepsOrder:
-		e.register(t, orderKey, 0)
+		e.register(t, orderKey)
 	case notNewest:
 		if !t.restless {
 			t.restless = true
@@ -176,13 +185,15 @@ func (e *Engine) await(t *deployment, n int32, b block) {
 }
 
 // register adds a deployment to those that wait for something, once.
-func (e *Engine) register(t *deployment, k waitKey, limit int) {
-	w := e.waiting[k]
-	if w == nil {
-		w = &waiters{}
-		e.waiting[k] = w
+func (e *Engine) register(t *deployment, k waitKey) {
+	line := e.waiting[k]
+	if line == nil {
+		line = &passOrder{}
+		e.waiting[k] = line
+		if k.why == isFull && !slices.Contains(e.limits[k.number], k.limit) {
+			e.limits[k.number] = append(e.limits[k.number], k.limit)
+		}
 	}
-	w.limit = max(w.limit, limit)
 	if t.waits[k] {
 		return
 	}
@@ -190,7 +201,7 @@ func (e *Engine) register(t *deployment, k waitKey, limit int) {
 		t.waits = map[waitKey]bool{}
 	}
 	t.waits[k] = true
-	w.line.push(t)
+	line.push(t)
 }
 
 // rouse wakes the deployments whose time has come. A clock that was set back may have closed and

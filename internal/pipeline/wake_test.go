@@ -30,7 +30,7 @@ func TestPassLooksAtNoDeploymentThatWaits(t *testing.T) {
 	if len(w.engine.deployments[2].live) == 0 {
 		t.Fatal("#2 has not entered the batch that #1 released")
 	}
-	if got := len(w.engine.waiting[batchKey(w.engine.numbers.paths["shop/lab"])].line); got != waiting-1 {
+	if got := len(*w.engine.waiting[batchKey(w.engine.numbers.paths["shop/lab"])]); got != waiting-1 {
 		t.Errorf("%d deployments wait for the batch, want %d", got, waiting-1)
 	}
 }
@@ -74,5 +74,45 @@ func TestClaimsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	if got := claimedEvent(&Entry{Detail: []byte(`{"event":"host-deployed","action":"x"}`)}); got != "host-deployed" {
 		t.Errorf("a fold reads %q from a claim with an action", got)
+	}
+}
+
+// TestAPlaceIsNotOfferedTwice: a share of a group's hosts is another number for a deployment that started the group at another
+// size. The place that one has no use for yet is not offered to it again and again.
+func TestAPlaceIsNotOfferedTwice(t *testing.T) {
+	t.Parallel()
+	half := func(names ...string) Definition {
+		prod := hostStage("prod", nil, group("all", names...))
+		prod.Groups[0].MaxParallel = Limit{N: 50, Percent: true}
+		return Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{prod}}
+	}
+	w := newWorld(t, half("a", "b", "c", "d", "e", "f", "g", "h"))
+	for n := range int64(2) {
+		w.create(n+1, n+1)
+		w.workUntilDone()
+	}
+	w.create(3, 3)
+	w.decide() // four hosts of eight
+	w.define(half("a", "b", "c", "d", "h"))
+	w.decide()
+	rows, err := w.engine.Rollback(Rollback{Target: "shop/prod/all/h", By: "ana"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		w.fold(row)
+	}
+	w.decide()
+	live := func(number int64) int { return len(w.engine.deployments[number].live) }
+	for _, want := range []int{0, 1} { // three hosts of five, of which others are in flight
+		if live(3) != 4-want || live(4) != 0 {
+			t.Fatalf("#3 is at %d hosts, the rollback at %d; want %d and 0", live(3), live(4), 4-want)
+		}
+		name := w.engine.deployments[3].live.sorted()[0].name
+		w.done(StepKey{3, name.target, name.event})
+		w.decide()
+	}
+	if live(4) != 1 {
+		t.Errorf("the rollback is at %d hosts, want 1", live(4))
 	}
 }
