@@ -15,7 +15,7 @@ func (e *Engine) Explain(number int64, now time.Time) []StepState {
 	if !ok {
 		return nil
 	}
-	x := explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts(), retry: e.retryCommand(t)}
+	x := e.explanationOf(t, now)
 	list := make([]StepState, len(t.plan.nodes))
 	for n, at := range t.plan.rank {
 		list[at] = x.step(int32(n))
@@ -31,6 +31,10 @@ type explanation struct {
 	exclusions []exclusion
 	front      fronts
 	retry      string // the command that lets what has failed run again
+}
+
+func (e *Engine) explanationOf(t *deployment, now time.Time) explanation {
+	return explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts(), retry: e.retryCommand(t)}
 }
 
 // step returns the state of one step. Excluded comes before elided, since it names a cause that

@@ -182,6 +182,7 @@ func (p *program) compare() {
 		if t.status != o.status || t.version != o.version {
 			p.fatal("#%d is %s under %d, want %s under %d", t.number, t.status, t.version, o.status, o.version)
 		}
+		p.compareOpen(o.number)
 		if t.status != StatusActive && t.status != StatusFailed {
 			continue
 		}

@@ -100,8 +100,8 @@ func (s *Service) Target(ctx context.Context, name, target string) (TargetView, 
 		if err := s.fillReached(ctx, f, views); err != nil {
 			return err
 		}
-		views[0].Open = openAt(f.engine, target, now)
-		return nil
+		views[0].Open, err = openAt(ctx, f.engine, target, now)
+		return err
 	})
 	return views[0], err
 }
@@ -131,21 +131,16 @@ func (s *Service) reached(ctx context.Context, f *fold, deployment, revision int
 }
 
 // openAt lists the active deployments with steps to do at a target or below it.
-func openAt(e *pipeline.Engine, target string, now time.Time) []OpenHere {
+func openAt(ctx context.Context, e *pipeline.Engine, target string, now time.Time) ([]OpenHere, error) {
 	found := []OpenHere{}
 	for _, d := range e.Deployments(true) {
-		open := OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Steps: []pipeline.StepState{}}
-		for _, step := range e.Explain(d.Deployment, now) {
-			if step.State == pipeline.StateComplete || step.State == pipeline.StateElided || !isWithin(step.Target, target) {
-				continue
-			}
-			if open.Open++; len(open.Steps) < mostOpenSteps {
-				open.Steps = append(open.Steps, step)
-			}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		if open.Open > 0 {
-			found = append(found, open)
+		open := e.Open(d.Deployment, []string{target}, mostOpenSteps)
+		for i, steps := range e.ExplainOpen(d.Deployment, open, now) {
+			found = append(found, OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Open: open[i].Steps, Steps: steps})
 		}
 	}
-	return found
+	return found, nil
 }

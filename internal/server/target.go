@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -56,8 +55,7 @@ func (s *Service) Targets(ctx context.Context, q TargetQuery) ([]TargetView, err
 		if err := s.fillReached(ctx, f, views); err != nil {
 			return err
 		}
-		fillOpen(f.engine, views, now)
-		return nil
+		return fillOpen(ctx, f.engine, views, now)
 	})
 	return views, err
 }
@@ -157,38 +155,30 @@ func (s *Service) fillStanding(ctx context.Context, f *fold, view *TargetView, a
 	return err
 }
 
-// fillOpen fills in the active deployments with steps to do at each target or below it. It walks the steps of a deployment
-// once for all targets.
-func fillOpen(e *pipeline.Engine, views []TargetView, now time.Time) {
-	places := make(map[string]int, len(views)) // of targets in views
+// fillOpen fills in the active deployments with steps to do at each target or below it. Only steps that are named are explained.
+func fillOpen(ctx context.Context, e *pipeline.Engine, views []TargetView, now time.Time) error {
+	places, targets := make(map[string]int, len(views)), make([]string, len(views))
 	for i := range views {
-		places[views[i].Target] = i
+		targets[i], places[views[i].Target] = views[i].Target, i
 	}
 	for _, d := range e.Deployments(true) {
-		open := map[int]*OpenHere{} // by place
-		for _, step := range e.Explain(d.Deployment, now) {
-			if step.State == pipeline.StateComplete || step.State == pipeline.StateElided {
-				continue
-			}
-			for above := step.Target; above != ""; above = above[:max(strings.LastIndexByte(above, '/'), 0)] {
-				place, listed := places[above]
-				if !listed {
-					continue
-				}
-				if open[place] == nil {
-					open[place] = &OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Steps: []pipeline.StepState{step}}
-				}
-				open[place].Open++
-			}
+		if ctx.Err() != nil { // thousands of deployments on thousands of hosts take seconds, during which others wait for the fold
+			return context.Cause(ctx)
 		}
-		for place, here := range open {
-			if view := &views[place]; len(view.Open) < mostOpenLists {
-				view.Open = append(view.Open, *here)
+		var listed []pipeline.Open
+		for _, open := range e.Open(d.Deployment, targets, 1) {
+			if view := &views[places[open.Target]]; len(view.Open) < mostOpenLists {
+				listed = append(listed, open)
 			} else {
 				view.More++
 			}
 		}
+		for i, steps := range e.ExplainOpen(d.Deployment, listed, now) {
+			view := &views[places[listed[i].Target]]
+			view.Open = append(view.Open, OpenHere{Deployment: d.Deployment, Revision: d.Revision, Label: d.Label, Open: listed[i].Steps, Steps: steps})
+		}
 	}
+	return nil
 }
 
 // MostResources is how many resources a page has at most.
