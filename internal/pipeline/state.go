@@ -91,9 +91,15 @@ func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 	if activeOnly {
 		list = e.active
 	}
+	undone := map[*deployment]int64{} // looked for once: there may be thousands
+	for _, t := range e.order {
+		if t.undoes != nil {
+			undone[t.undoes] = t.number
+		}
+	}
 	states := make([]DeploymentState, len(list))
 	for i, t := range list {
-		states[i] = e.state(t)
+		states[i] = e.state(t, undone[t])
 	}
 	return states
 }
@@ -104,19 +110,22 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 	if !ok {
 		return DeploymentState{}, false
 	}
-	return e.state(t), true
-}
-
-// state returns a deployment's state. A deployment that has ended is not shown as held.
-func (e *Engine) state(t *deployment) DeploymentState {
-	s := DeploymentState{
-		Deployment: t.number, Revision: t.revision, Label: t.label, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
-		Until: t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), Approvals: t.pendingApprovals(), CreatedAt: t.created, EndedAt: t.ended,
-	}
+	undoneBy := int64(0)
 	for _, other := range e.order {
 		if other.undoes == t {
-			s.RolledBackBy = other.number
+			undoneBy = other.number
 		}
+	}
+	return e.state(t, undoneBy), true
+}
+
+// state returns a deployment's state. undoneBy is the newest rollback that undoes it. A deployment that has ended is not shown as
+// held.
+func (e *Engine) state(t *deployment, undoneBy int64) DeploymentState {
+	s := DeploymentState{
+		Deployment: t.number, Revision: t.revision, Label: t.label, Version: t.version, Status: t.status, By: t.by, Reason: t.reason,
+		RolledBackBy: undoneBy,
+		Until:        t.until, Done: t.done, Total: len(t.plan.nodes) - t.elided, Live: len(t.live), Approvals: t.pendingApprovals(), CreatedAt: t.created, EndedAt: t.ended,
 	}
 	if h, ok := t.heldAt(-1); t.status != StatusActive && t.status != StatusFailed {
 		return s
