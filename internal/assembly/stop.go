@@ -32,17 +32,21 @@ func (s *Session) Stop(ctx context.Context, name string) (Stopped, error) {
 	}
 	for _, l := range left {
 		if at, known := l.Place(); known {
-			services = append(services, step.Installed{Place: at, Service: l.Name})
+			services = append(services, step.Installed{Place: at, Service: l.Name, Left: true})
 		}
 	}
-	stops, err := step.Stops(ctx, s.Home.Dir, name, services, s.place.User())
+	id, err := s.Ledger.ID(ctx)
+	if err != nil {
+		return Stopped{}, err
+	}
+	stops, err := step.Stops(ctx, s.Home.Dir, id.String(), name, services, s.place.User())
 	if err != nil {
 		return Stopped{}, fmt.Errorf("stop %s: %w", name, err)
 	}
 	if len(stops) == 0 {
 		return Stopped{}, nil
 	}
-	hosts, err := s.doStops(ctx, stops)
+	hosts, err := s.doStops(ctx, id.String(), stops)
 	if err != nil {
 		return Stopped{}, fmt.Errorf("stop %s: %w", name, err)
 	}
@@ -64,10 +68,10 @@ type Stopped struct {
 }
 
 // doStops stores the actions and sees to it that they are done. It returns the hosts that were stopped, as stage/group/host.
-func (s *Session) doStops(ctx context.Context, stops []action.Action) (stopped []string, err error) {
+func (s *Session) doStops(ctx context.Context, ledger string, stops []action.Action) (stopped []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, errStopsSlow)
 	defer cancel()
-	err = s.whileServed(ctx, step.StopHandler, step.Stopper{Home: s.Home.Dir, Log: s.Ledger}, func(ctx context.Context) error {
+	err = s.whileServed(ctx, step.StopHandler, step.Stopper{Home: s.Home.Dir, LedgerID: ledger, Log: s.Ledger}, func(ctx context.Context) error {
 		stored, err := s.Ledger.Enqueue(ctx, stops...)
 		if err != nil {
 			return err

@@ -207,7 +207,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	steps := step.New(config)
 	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself
-		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, Log: s.Ledger}
+		handlers[step.StopHandler] = step.Stopper{Home: s.Home.Dir, LedgerID: s.ledgerID, Log: s.Ledger}
 	}
 	return handlers, nil
 }

@@ -67,7 +67,7 @@ audit() { # EVENT: `began`, or how the verb ended; a date that does not know %3N
 # older attempt or another ledger asks.
 enter() {
 	lock
-	their_rank=-1
+	their_rank=-1 their_name=
 	if [ -e .waybill/fence ]; then
 		read -r their_ledger their_rank their_name <.waybill/fence && [ "$their_rank" -ge 0 ] 2>/dev/null ||
 			die 73 "$PWD/.waybill/fence is damaged: if no other deployment uses this folder, remove the file"
@@ -81,7 +81,11 @@ enter() {
 		{ echo "attempt=$attempt" && { [ ! -f "$result" ] || sed 1d "$result"; } } >"$result.new" && mv -f "$result.new" "$result" ||
 			die 73 "note the attempt"
 	fi
-	[ "$their_rank" -eq "$rank" ] || echo "$ledger $rank $name" | save .waybill/fence || exit
+	[ "$their_rank $their_name" = "$rank $name" ] || echo "$ledger $rank $name" | save .waybill/fence || exit
+}
+ours() { # pipeline `name` of this ledger was here last, or the host was taken over for the ledger, or nothing was here
+	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || case "$their_ledger $their_name" in
+	"$ledger $name#"* | "$ledger taken over by "*) ;; *) die 65 "$their_name of another pipeline or ledger was here; to take the host over: waybill pipeline trust --take-over" ;; esac
 }
 adopt() { lock; echo "$ledger 0 $name" | save .waybill/fence && record 0 "taken over"; } # for another ledger
 refuse() { action='' && die 65 "$1"; } # what the newer one recorded stays
@@ -141,15 +145,15 @@ replicate() { # manifest on standard input; says what must be sent
 	set -- $(df -Pk . | tail -n 1) && printf '%s\n' state=lacking "free=$4" && sed 's/^/lacks=/' .waybill/lacking # free in KiB
 	for part in .waybill/parts/*; do [ ! -f "$part" ] || echo "has=${part##*/} $(wc -c <"$part")"; done
 }
-part() { # the rest of one large content from `offset` on, on standard input; what came before a break is kept
+part() { # NAME: the rest of one large content from `offset` on, on standard input; what came before a break is kept
 	enter
-	mkdir -p .waybill/parts && part=.waybill/parts/$name && touch "$part" || die 73 "make $PWD/.waybill/parts"
+	mkdir -p .waybill/parts && part=.waybill/parts/$1 && touch "$part" || die 73 "make $PWD/.waybill/parts"
 	[ "$offset" -ne 0 ] || : >"$part"
-	[ "$(wc -c <"$part")" -eq "$offset" ] || die 76 "the part of $name changed meanwhile"
+	[ "$(wc -c <"$part")" -eq "$offset" ] || die 76 "the part of $1 changed meanwhile"
 	cat >>"$part" || die 73 "store what is received"
-	[ "$(wc -c <"$part")" -ge "$bytes" ] || die 76 "$name did not arrive whole"
-	[ "$(digest "$part")" = "${name%x}" ] || { rm -f "$part" && die 76 "$name was damaged on its way"; }
-	case $name in *x) chmod 555 "$part" ;; *) chmod 444 "$part" ;; esac && keep "$part" "cas/$name"
+	[ "$(wc -c <"$part")" -ge "$bytes" ] || die 76 "$1 did not arrive whole"
+	[ "$(digest "$part")" = "${1%x}" ] || { rm -f "$part" && die 76 "$1 was damaged on its way"; }
+	case $1 in *x) chmod 555 "$part" ;; *) chmod 444 "$part" ;; esac && keep "$part" "cas/$1"
 }
 # receive makes the release: aside, verified, synced, renamed. On standard input is a tar.gz of the contents that cas lacks,
 # in .waybill/incoming, and of the release in releases/.new: folders, symbolic links, and hard links to contents there and in
@@ -195,8 +199,7 @@ finish() { # GROUP [LOCK]: SIGTERM, ten seconds, SIGKILL; ended when nobody hold
 supervise() { # runs the service of a release until SIGTERM
 	exec 8>>.waybill/supervisor && grab 8 || exit 75
 	unit=$(digest ".waybill/units/$release") restarts=0 delay=1 child=0 code='' started=0
-	trap retire TERM
-	state
+	trap retire TERM; state
 	[ ! -f .waybill/log ] || mv -f .waybill/log .waybill/log.1
 	while :; do
 		(outlet)
@@ -206,8 +209,7 @@ supervise() { # runs the service of a release until SIGTERM
 		own sh -c 'cd "$2" && . "$1" && { date +%s >"$3"; service; }' "$name" "$PWD/.waybill/units/$release" "$PWD/releases/$release" "$PWD/.waybill/started" \
 			8>&- </dev/null >.waybill/out 2>&1 &
 		child=$!
-		exec 7>&-
-		state
+		exec 7>&-; state
 		wait "$child"; code=$? restarts=$((restarts + 1))
 		kill -KILL "-$child" 2>/dev/null # what it left behind would be in the way of the next
 		child=0
@@ -225,8 +227,7 @@ retire() { # the supervisor was asked to stop
 		wait "$child"
 		wait "$!"
 	fi
-	rm -f .waybill/state
-	exit 0
+	rm -f .waybill/state; exit 0
 }
 outlet() { # what is printed to the pipe .waybill/out is kept from now on, until the last that prints there has ended
 	[ -p .waybill/out ] || mkfifo -m 600 .waybill/out || exit 73
@@ -439,14 +440,14 @@ restart() { # the service of the current release, with the unit that it has, as 
 	status=0) return ;; # the answer to an earlier attempt was lost
 	status=70) action='' && die 70 "$(sed -n 's/^text=//p' "$result")" ;;
 	esac
-	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || [ "$their_ledger" = "$ledger" ] || die 65 "$their_name of another ledger was here; to take the host over: waybill pipeline trust --take-over"
+	ours
 	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
 	release=$(target current) && grep -q -e '^service() {' -e '^# systemd ' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
 	wanted=$(digest ".waybill/units/$release") && halt "$release"
 	start "$release" && ready "$release" "$wanted" || { known; said; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
 	record 0 "restarted"
 }
-stop() { lock; halt; rm -f .waybill/revert; record 0 "stopped"; }
+stop() { lock; ours; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
 action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome=

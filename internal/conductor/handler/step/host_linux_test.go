@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -43,6 +44,7 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 		if s := w.state(); s.Release != w.release(2) || s.Ledger != "ledger-1" {
 			t.Errorf("%+v", s)
 		}
+		w.handler.config.LedgerID = "ledger-1" // which may stop it
 	})
 }
 
@@ -63,7 +65,7 @@ func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 			t.Errorf("%+v, before %+v", s, before)
 		}
 		w.wantOutcome(w.do(t.Context(), 3, pipeline.HostDeployed), action.Fatal, "taken over by ana of another ledger was here")
-		w.wantOutcome(w.restart(t.Context(), 3, "restart"), action.Fatal, "taken over by ana of another ledger was here", "--take-over")
+		w.wantOutcome(w.restart(t.Context(), 3, "restart"), action.Fatal, "taken over by ana of another pipeline or ledger was here", "--take-over")
 		if s := w.state(); s.Service != before.Service {
 			t.Errorf("the old log has restarted the service: %+v, before %+v", s, before)
 		}
@@ -191,12 +193,64 @@ func TestStopIsNotedOnTheHostAndInTheLog(t *testing.T) {
 	}
 	d := w.definition()
 	w.ship(1)
-	stops, err := Stops(t.Context(), w.home, d.Pipeline, InstalledBy(&d), "ana")
+	stops, err := Stops(t.Context(), w.home, w.handler.config.LedgerID, d.Pipeline, InstalledBy(&d), "ana")
 	if err != nil || len(stops) != 1 {
 		t.Fatal(stops, err)
 	}
-	elsewhere := Stopper{Home: t.TempDir(), Log: w}.Do(t.Context(), conductor.Attempt{Action: stops[0], Number: 1})
+	elsewhere := Stopper{Home: t.TempDir(), LedgerID: w.handler.config.LedgerID, Log: w}.Do(t.Context(), conductor.Attempt{Action: stops[0], Number: 1})
 	w.wantOutcome(elsewhere, action.Throttle, "the service is on", "and this is")
+}
+
+// TestWhatAnotherDeployedIsNotStopped by a pipeline that has, or had, the same folder, nor restarted by it.
+func TestWhatAnotherDeployedIsNotStopped(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		before := w.state()
+		d := w.definition()
+		d.Stages[0].Groups[0].Hosts[0].URL = "local://oak" // an ssh host has its folder there as well
+		for name, other := range map[string]struct{ ledger, pipeline string }{"another pipeline": {"ledger-1", "greet"}, "another log": {"ledger-2", "greeter"}} {
+			services := InstalledBy(&d)
+			if stops, err := Stops(t.Context(), w.home, other.ledger, other.pipeline, services, "ana"); len(stops) != 0 || !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "is of greeter#1") {
+				t.Errorf("%s: %+v, %v", name, stops, err)
+			}
+			services[0].Left = true
+			if stops, err := Stops(t.Context(), w.home, other.ledger, other.pipeline, services, "ana"); len(stops) != 0 || err != nil {
+				t.Errorf("%s has left it: %+v, %v", name, stops, err)
+			}
+			place, err := Place(w.home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop, err := stopOf(Stop{Pipeline: other.pipeline, Target: other.pipeline + "/beta/all/oak", Folder: w.dir, Machine: place}, "ana")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Stopper{Home: w.home, LedgerID: other.ledger, Log: w}.Do(t.Context(), conductor.Attempt{Action: stop, Number: 1})
+			w.wantOutcome(got, action.Fatal, "greeter#1 of another pipeline or ledger was here")
+			if exit, out := w.verb(true, "restart", "", "action=1", "attempt=1", "ledger="+other.ledger, "name="+other.pipeline); exit != exitFenced {
+				t.Errorf("%s: restart ends with %d: %s", name, exit, out)
+			}
+		}
+		if after := w.state(); after.Service != before.Service || after.Supervisor != before.Supervisor || len(w.reports) != 0 {
+			t.Errorf("%+v, then %+v; noted %+v", before, after, w.reports)
+		}
+	})
+}
+
+// TestTheFenceNamesTheLastPipeline also where two pipelines have come to the same number.
+func TestTheFenceNamesTheLastPipeline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.ship(1)
+	if exit, out := w.verb(true, "run", "", append(w.identity(1, "other", 1), "name=other#1", "--", "true")...); exit != 0 {
+		t.Fatalf("run ends with %d: %s", exit, out)
+	}
+	if s := w.state(); s.Deployment != "other#1" || s.Rank != 1 {
+		t.Errorf("%+v", s)
+	}
+	w.done(1, pipeline.HostReplicated) // the service is its own again
 }
 
 func TestEditedReleaseIsReplicatedAnew(t *testing.T) {

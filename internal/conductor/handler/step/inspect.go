@@ -62,9 +62,12 @@ func (h *Hosts) TakeOver(ctx context.Context, at pipeline.Place, service, ledger
 	}
 	defer host.Close()
 	p := &program{host: host, name: at.Host.Name, folder: folder}
-	_, err = p.call(ctx, nil, "adopt", pair("action", "take-over"), pair("ledger", ledger), pair("name", "taken over by "+by))
+	_, err = p.call(ctx, nil, "adopt", pair("action", "take-over"), pair("ledger", ledger), pair("name", takenOver+by))
 	return err
 }
+
+// takenOver begins the name in the fence of a host that was taken over and not deployed to since.
+const takenOver = "taken over by "
 
 // Current returns the name of the release that a host on this computer has switched to; "" if it
 // has none, or the release's files are gone. known is false if the host is not this computer.

@@ -58,6 +58,9 @@ func TestALargeContentIsResumed(t *testing.T) {
 			}
 			if damage {
 				w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Retry, "was damaged on its way")
+				if s := w.state(); s.Deployment != "greeter#1" {
+					t.Errorf("the fence names %q, want the deployment", s.Deployment)
+				}
 			}
 			out := w.done(1, pipeline.HostReplicated)
 			small := int64(len("#!/bin/sh\n" + forever + "\n"))

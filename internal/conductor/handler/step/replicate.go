@@ -98,7 +98,7 @@ func (t *attempt) sendLarge(ctx context.Context, a *archive, m manifest, lacks m
 		}
 		resumed += offset
 		_, err := t.program().call(ctx, func() io.Reader { return content }, "part",
-			append(t.common(ctx), pair("name", name), pair("offset", offset), pair("bytes", e.size))...)
+			append(t.common(ctx), pair("offset", offset), pair("bytes", e.size), "--", name)...)
 		return err
 	})
 }

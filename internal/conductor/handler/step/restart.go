@@ -104,7 +104,7 @@ func (r Restarter) restart(ctx context.Context, a conductor.Attempt, restart Res
 // restartService restarts the service on a host to which something was deployed.
 func (t *attempt) restartService(ctx context.Context) error {
 	begin := time.Now()
-	if _, err := t.program().call(ctx, nil, "restart", pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("ledger", t.config.LedgerID),
+	if _, err := t.program().call(ctx, nil, "restart", pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("ledger", t.config.LedgerID), pair("name", t.facts.Pipeline),
 		pair("hold", tenths(t.Service.Ready.For)), pair("within", tenths(t.within(ctx)))); err != nil {
 		return err
 	}

@@ -126,10 +126,10 @@ func (w *world) stopAll() {
 func (w *world) stop() (outcomes []action.Outcome, err error) {
 	d := w.definition()
 	d.Stages[0].Groups[0].Hosts[0].URL = "local://oak" // an ssh host has its folder there as well
-	stops, err := Stops(context.Background(), w.home, d.Pipeline, InstalledBy(&d), "ana")
+	stops, err := Stops(context.Background(), w.home, w.handler.config.LedgerID, d.Pipeline, InstalledBy(&d), "ana")
 	for i, stop := range stops {
 		stop.ID = actionID(int64(i), "stop")
-		outcomes = append(outcomes, Stopper{Home: w.home, Log: w}.Do(context.Background(), conductor.Attempt{Action: stop, Number: 1}))
+		outcomes = append(outcomes, Stopper{Home: w.home, LedgerID: w.handler.config.LedgerID, Log: w}.Do(context.Background(), conductor.Attempt{Action: stop, Number: 1}))
 	}
 	return outcomes, err
 }

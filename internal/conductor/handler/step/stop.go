@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -51,18 +52,20 @@ func Place(home string) (string, error) {
 type Installed struct {
 	pipeline.Place
 	Service string // its name
+	Left    bool   // the definition in force no longer has it
 }
 
 // InstalledBy returns the services of the hosts of a definition.
 func InstalledBy(d *pipeline.Definition) (all []Installed) {
 	for at := range d.EachHost() {
-		all = append(all, Installed{at, d.ServiceOf(at.Stage, at.Group, at.Host).Name})
+		all = append(all, Installed{Place: at, Service: d.ServiceOf(at.Stage, at.Group, at.Host).Name})
 	}
 	return all
 }
 
-// Stops lists the actions that end those services of a pipeline that are up on this machine.
-func Stops(ctx context.Context, home, name string, services []Installed, by string) (stops []action.Action, err error) {
+// Stops lists the actions that end those services of a pipeline that are up on this machine. A folder may have another address in
+// another pipeline, which has deployed there since: then what runs there is left alone, with an error unless the pipeline has left it.
+func Stops(ctx context.Context, home, ledger, name string, services []Installed, by string) (stops []action.Action, err error) {
 	home, err = filepath.Abs(home)
 	if err != nil {
 		return nil, err
@@ -79,17 +82,25 @@ func Stops(ctx context.Context, home, name string, services []Installed, by stri
 			continue
 		}
 		seen[folder] = true
-		up, failed := isUp(ctx, at.Host.Name, folder)
-		if failed != nil {
-			err = errors.Join(err, failed)
+		state, up, failed := askLocal(ctx, at.Host.Name, folder)
+		if err = errors.Join(err, failed); !up {
+			continue
 		}
-		if !up {
+		if other := state.Deployment; other != "" && !state.of(ledger, name) {
+			if !at.Left {
+				err = errors.Join(err, fault.New(fault.Refused, "what runs in %s is of %s", folder, other).WithHint("pipeline %s has it too: set service.name there, or here", name))
+			}
 			continue
 		}
 		stop, failed := stopOf(Stop{Pipeline: name, Target: at.Target, Folder: folder, Machine: place}, by)
 		stops, err = append(stops, stop), errors.Join(err, failed)
 	}
 	return stops, err
+}
+
+// of reports whether a pipeline of a log was the last at a service, or may be: who took it over has not deployed since.
+func (s State) of(ledger, pipeline string) bool {
+	return s.Ledger == ledger && (strings.HasPrefix(s.Deployment, pipeline+"#") || strings.HasPrefix(s.Deployment, takenOver))
 }
 
 func stopOf(s Stop, by string) (action.Action, error) {
@@ -100,14 +111,14 @@ func stopOf(s Stop, by string) (action.Action, error) {
 		Parameters: parameters, Policy: policy, CreatedBy: by}, err
 }
 
-// isUp reports whether a service, or its supervisor, is up in a folder.
-func isUp(ctx context.Context, host, folder string) (bool, error) {
+// askLocal returns the state of a service in a folder of this machine, and whether it, or its supervisor, is up.
+func askLocal(ctx context.Context, host, folder string) (state State, up bool, err error) {
 	p := &program{host: &command.Local{}, name: host, folder: folder}
 	if there, err := p.deployed(ctx); err != nil || !there {
-		return false, err
+		return State{}, false, err
 	}
 	answer, err := p.call(ctx, nil, "status")
-	return err == nil && (answer.first("supervisor") != "" || answer.first("service") != ""), err
+	return stateOf(answer), err == nil && (answer.first("supervisor") != "" || answer.first("service") != ""), err
 }
 
 // Notes is where a stop is noted.
@@ -118,8 +129,9 @@ type Notes interface {
 
 // Stopper ends services on this machine. Safe for concurrent use.
 type Stopper struct {
-	Home string // of this process, absolute
-	Log  Notes
+	Home     string // of this process, absolute
+	LedgerID string // of the log; what another log deployed is not ended
+	Log      Notes
 }
 
 // Do makes one attempt to end the service that the action names, and appends the change
@@ -137,7 +149,7 @@ func (s Stopper) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		return outcomeOf(ctx, throttled{fault.New(fault.Unavailable, "the service is on %s, and this is %s", stop.Machine, here)})
 	}
 	p := &program{host: &command.Local{}, name: stop.Target, folder: stop.Folder}
-	if _, err := p.call(ctx, nil, "stop", pair("action", a.Action.ID), pair("attempt", a.Number)); err != nil {
+	if _, err := p.call(ctx, nil, "stop", pair("action", a.Action.ID), pair("attempt", a.Number), pair("ledger", s.LedgerID), pair("name", stop.Pipeline)); err != nil {
 		return outcomeOf(ctx, err)
 	}
 	detail, err := json.Marshal(map[string]string{"action": a.Action.ID.String(), "by": a.Action.CreatedBy})
