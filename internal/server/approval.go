@@ -36,6 +36,9 @@ type ApprovalView struct {
 // Approve records an approval or a rejection. To say the same again changes nothing. The error is fault.Refused if the stage
 // does not wait, or several deployments do and none is named, and fault.Forbidden if the person may not approve it.
 func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, err error) {
+	if err := checkReason(a.Reason); err != nil {
+		return view, err
+	}
 	if _, err := s.readHead(ctx, a.Pipeline); err != nil {
 		return view, err
 	}
@@ -183,17 +186,20 @@ type FreezeView struct {
 
 // Freeze records that nothing starts in a pipeline from now on. The error is fault.Refused if it is frozen already.
 func (s *Service) Freeze(ctx context.Context, name string, freeze pipeline.Freeze) (FreezeView, error) {
-	return s.changeFreeze(ctx, name, freeze.By, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
+	return s.changeFreeze(ctx, name, freeze.By, freeze.Reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
 }
 
 // Thaw ends a freeze. The error is fault.Refused if there is none.
 func (s *Service) Thaw(ctx context.Context, name, by, reason string) (FreezeView, error) {
-	return s.changeFreeze(ctx, name, by, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
+	return s.changeFreeze(ctx, name, by, reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.ClearFreeze(by, reason, now) })
 }
 
 // changeFreeze appends a change that the engine has checked, and returns the state after it.
-func (s *Service) changeFreeze(ctx context.Context, name, by string, change func(*pipeline.Engine, time.Time) (pipeline.Entry, error)) (FreezeView, error) {
+func (s *Service) changeFreeze(ctx context.Context, name, by, reason string, change func(*pipeline.Engine, time.Time) (pipeline.Entry, error)) (FreezeView, error) {
 	view := FreezeView{Pipeline: name}
+	if err := checkReason(reason); err != nil {
+		return view, err
+	}
 	if _, err := s.readHead(ctx, name); err != nil {
 		return view, err
 	}

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -31,6 +33,41 @@ func TestAPlanOfAHostileDefinitionHasASmallAnswer(t *testing.T) {
 		status, body, _ := s.ask(t, "POST", "/api/v1/pipelines/greeter/plan", source, "Content-Type", "application/yaml", "Authorization", bearer)
 		if status != 400 || len(body) > 512<<10 || !strings.Contains(body, `"problems":`) {
 			t.Errorf("%s: %d with %d bytes, want 400 with problems and few bytes: %.300s", name, status, len(body), body)
+		}
+	}
+}
+
+// TestEveryReasonIsBounded: what people say stays in the log, and on every page about what it is for.
+func TestEveryReasonIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	s.Apply(t, servertest.Definition)
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	longest := strings.Repeat("é", 1000)
+	commands := func(reason string) map[string]error {
+		all := map[string]error{
+			"approve":  onlyError(s.Service.Approve(t.Context(), server.Approval{Pipeline: "greeter", Stage: "prod", By: "ana", Reason: reason})),
+			"freeze":   onlyError(s.Service.Freeze(t.Context(), "greeter", pipeline.Freeze{By: "ana", Reason: reason})),
+			"thaw":     onlyError(s.Service.Thaw(t.Context(), "greeter", "ana", reason)),
+			"reject":   onlyError(s.Service.RejectRevision(t.Context(), "greeter", "3f2c9a1", "ana", reason)),
+			"accept":   onlyError(s.Service.AcceptRevision(t.Context(), "greeter", "3f2c9a1", "ana", reason)),
+			"rollback": onlyError(s.Service.Rollback(t.Context(), server.TargetRequest{Pipeline: "greeter", Reason: reason})),
+			"catch-up": onlyError(s.Service.CatchUp(t.Context(), server.TargetRequest{Pipeline: "greeter", Reason: reason})),
+			"lane":     onlyError(s.Service.Limit(t.Context(), "step/x", queue.LimitCommand{Kind: "pause", Reason: reason})),
+		}
+		for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
+			all[kind] = s.Service.Command(t.Context(), ref, server.Command{Kind: kind, By: "ana", Reason: reason})
+		}
+		return all
+	}
+	for name, err := range commands(longest + "é") {
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "the reason has 1001 characters, 1000 are allowed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range commands(longest) {
+		if err != nil && strings.Contains(err.Error(), "characters") {
+			t.Errorf("%s with a reason of 1000 characters: %v", name, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -47,9 +48,22 @@ func commandPath(kind string) string {
 	return kind
 }
 
+// longestReason bounds what a person gives as a reason, in characters. It stays in the log, and on every page about what it is for.
+const longestReason = 1000
+
+func checkReason(reason string) error {
+	if n := utf8.RuneCountInString(reason); n > longestReason {
+		return fault.New(fault.Invalid, "the reason has %d characters, %d are allowed", n, longestReason)
+	}
+	return nil
+}
+
 // Command records a command as a note, or returns why the engine refuses it. The deployer acts on the note. A skip
 // cannot be taken back, so the log always says why: one without a reason is fault.Invalid.
 func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
+	if err := checkReason(c.Reason); err != nil {
+		return err
+	}
 	intent, err := c.intent(ref)
 	if err != nil {
 		return err

@@ -14,6 +14,9 @@ func (s *Service) Limits(ctx context.Context) ([]queue.Limiter, error) {
 
 // Limit pauses, resumes, enables or resets a lane. HANDLER/* is all lanes of a handler.
 func (s *Service) Limit(ctx context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error) {
+	if err := checkReason(c.Reason); err != nil {
+		return queue.Limiter{}, err
+	}
 	return s.ledger.Limit(ctx, lane, c)
 }
 

@@ -149,20 +149,23 @@ func (s *Service) Revision(ctx context.Context, name, label string) (pipeline.Re
 // RejectRevision records that a revision is deployed only when it is accepted again, and returns the revision as it is then.
 // The error is fault.Refused if it is rejected already.
 func (s *Service) RejectRevision(ctx context.Context, name, label, by, reason string) (pipeline.RegisteredRevision, error) {
-	return s.judgeRevision(ctx, name, label, by, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
+	return s.judgeRevision(ctx, name, label, by, reason, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
 		return e.Reject(r.Seq, r.Label, by, reason)
 	})
 }
 
 // AcceptRevision ends a rejection. The error is fault.Refused if there is none.
 func (s *Service) AcceptRevision(ctx context.Context, name, label, by, reason string) (pipeline.RegisteredRevision, error) {
-	return s.judgeRevision(ctx, name, label, by, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
+	return s.judgeRevision(ctx, name, label, by, reason, func(e *pipeline.Engine, r pipeline.RegisteredRevision) (pipeline.Entry, error) {
 		return e.Accept(r.Seq, r.Label, by, reason)
 	})
 }
 
 // judgeRevision appends a change of a revision that the engine has checked.
-func (s *Service) judgeRevision(ctx context.Context, name, label, by string, judge func(*pipeline.Engine, pipeline.RegisteredRevision) (pipeline.Entry, error)) (pipeline.RegisteredRevision, error) {
+func (s *Service) judgeRevision(ctx context.Context, name, label, by, reason string, judge func(*pipeline.Engine, pipeline.RegisteredRevision) (pipeline.Entry, error)) (pipeline.RegisteredRevision, error) {
+	if err := checkReason(reason); err != nil {
+		return pipeline.RegisteredRevision{}, err
+	}
 	r, err := s.Revision(ctx, name, label)
 	if err != nil {
 		return r, err

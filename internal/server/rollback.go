@@ -75,6 +75,9 @@ func (s *Service) CatchUp(ctx context.Context, want TargetRequest) (journal.Depl
 
 // createDecided appends rows that the engine decides on. The last row creates the deployment.
 func (s *Service) createDecided(ctx context.Context, want TargetRequest, decide func(e *pipeline.Engine, target string) ([]pipeline.Entry, error)) (d journal.Deployment, err error) {
+	if err := checkReason(want.Reason); err != nil {
+		return d, err
+	}
 	if _, err := s.readHead(ctx, want.Pipeline); err != nil {
 		return d, err
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// longestReason bounds the reason of a restart, in bytes.
-const longestReason = 1000
-
 // ServiceRestart is a person's wish to have the service on a host restarted.
 type ServiceRestart struct {
 	Pipeline string
@@ -27,8 +24,8 @@ type ServiceRestart struct {
 // answer. The error is fault.NotFound if the definition in force does not have the host, and fault.Refused if Waybill runs no
 // service there, or a deployment is at work on it.
 func (s *Service) RestartService(ctx context.Context, r ServiceRestart) (AddedAction, error) {
-	if len(r.Reason) > longestReason {
-		return AddedAction{}, fault.New(fault.Invalid, "the reason has %d bytes, %d are allowed", len(r.Reason), longestReason)
+	if err := checkReason(r.Reason); err != nil {
+		return AddedAction{}, err
 	}
 	now, err := s.ledger.Now(ctx)
 	if err != nil {
