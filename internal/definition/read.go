@@ -22,6 +22,7 @@ import (
 const (
 	maxStages = 1_000
 	maxHosts  = 100_000
+	maxWork   = 1_000_000 // steps on all hosts; a plan takes about a kilobyte for each
 	maxChain  = 60
 	maxWaves  = 100    // sizes of waves
 	maxRounds = 10_000 // of a bake

@@ -107,6 +107,8 @@ func TestFaults(t *testing.T) {
 		{"stage twice", testPipeline(test, beta, "name: beta\nhosts: [\"local://elm\"]"), `6:9: stage "beta" is already defined on line 4`},
 		{"host twice", testPipeline(test, "name: a\nhosts: [\"local://x\", {url: \"local:///srv/x\"}]"), `5:24: host "x" is already defined on line 5`},
 		{"two kinds", testPipeline(test, "name: x\nbuild: a\nhosts: []"), `4:3: stage "x" has both build and hosts`},
+		{"too much work", testPipeline("steps: ["+steps(60)+"]\n"+test, "name: x\nhosts: ["+strings.Join(hosts(16_667), ", ")+"]"),
+			"5:1: the pipeline has 1000020 steps on its hosts, at most 1000000"},
 		{"no kind", testPipeline(test, "name: x"), `4:3: stage "x" needs build, hosts, groups or gates`},
 		{"artifact outside", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"), `6:18: artifact "../x" leaves the folder of waybill.yaml`},
 		{"artifact twice", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: d/x, y: ./d/x}"), `6:26: artifact "./d/x" is named twice`},
@@ -275,6 +277,14 @@ func steps(n int) string {
 		names[i] = fmt.Sprintf("{name: s%d, run: [a]}", i)
 	}
 	return strings.Join(names, ", ")
+}
+
+func hosts(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf(`"local://h%d"`, i)
+	}
+	return names
 }
 
 // TestAddressesOfGates: networks that are allowed, public addresses and names are not refused.

@@ -14,13 +14,14 @@ import (
 
 func (r *reader) stages(n *document.Node, base scope) []pipeline.Stage {
 	var out []pipeline.Stage
-	names, above, hosts := r.unique("stage"), "", 0
+	names, above, hosts, work := r.unique("stage"), "", 0, 0
 	for i, item := range items(n) {
 		at := document.Index("stages", i)
 		s := r.stage(item, at, names.take(item, at), above, base)
 		above = s.Name
 		for _, g := range s.Groups {
 			hosts += len(g.Hosts)
+			work += len(g.Hosts) * len(s.Chain)
 		}
 		out = append(out, s)
 	}
@@ -29,6 +30,9 @@ func (r *reader) stages(n *document.Node, base scope) []pipeline.Stage {
 	}
 	if hosts > maxHosts {
 		r.Add(n, "too-many", "stages", "the pipeline has %d hosts, at most %d", hosts, maxHosts)
+	}
+	if work > maxWork {
+		r.Add(n, "too-many", "stages", "the pipeline has %d steps on its hosts, at most %d", work, maxWork)
 	}
 	return out
 }
