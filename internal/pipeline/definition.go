@@ -141,7 +141,7 @@ const (
 
 // GateRequest is a request that Waybill sends for a gate, and the answer that passes it.
 type GateRequest struct {
-	URL    string `json:"url"`    // may use the variables of the stage, ${stage} and ${revision}
+	URL    string `json:"url"`    // may use the variables of the stage, ${stage} and ${revision}, which is escaped
 	Status []int  `json:"status"` // the answer has one of these
 	Body   string `json:"body,omitempty"`
 	// AllowNetworks are networks (CIDR) that are reached although they are not on the public

@@ -13,7 +13,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +109,9 @@ func ask(ctx context.Context, q question, pause time.Duration) action.Outcome {
 // request returns the request of a gate with its variables replaced.
 func (q question) request() (request pipeline.GateRequest, err error) {
 	request = *q.gate.HTTP
-	if request.URL, err = definition.Expand(request.URL, q.vars); err != nil {
+	vars := maps.Clone(q.vars)
+	vars["revision"] = inURL(q.revision.Label)
+	if request.URL, err = definition.Expand(request.URL, vars); err != nil {
 		return request, fault.New(fault.Invalid, "url of gate %s: %w", q.gate.Name, err)
 	}
 	if request.Body, err = definition.Expand(request.Body, q.vars); err != nil {
@@ -115,6 +119,10 @@ func (q question) request() (request pipeline.GateRequest, err error) {
 	}
 	return request, nil
 }
+
+// inURL escapes a label for any part of a URL. The person who registers a revision chooses its label: unescaped, "evil.example/" in a host
+// or "x?ok=1" in a path would ask another address than the definition names.
+func inURL(label string) string { return strings.ReplaceAll(url.QueryEscape(label), "+", "%20") }
 
 // prepare returns the call of a request and a client that may send it.
 func prepare(request pipeline.GateRequest) (webhook.Call, *webhook.Client, error) {

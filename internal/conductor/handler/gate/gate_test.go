@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 // log has one gate, smoke, after the stage prod of revision r1.
 type log struct {
+	label    string // of the revision; "": r1
 	request  pipeline.GateRequest
 	job      *pipeline.GateJob // nil: the request
 	snapshot string
@@ -34,7 +36,7 @@ func (l log) Definition(context.Context, string, int) (pipeline.Definition, erro
 }
 
 func (l log) Revision(context.Context, string, string, int64) (pipeline.RegisteredRevision, error) {
-	return pipeline.RegisteredRevision{Label: "r1", Snapshot: l.snapshot}, nil
+	return pipeline.RegisteredRevision{Label: cmp.Or(l.label, "r1"), Snapshot: l.snapshot}, nil
 }
 
 var local = []string{"127.0.0.0/8"}
@@ -90,6 +92,30 @@ func TestAnswersOfAGate(t *testing.T) {
 				t.Errorf("asks again in %s, want its interval", later)
 			}
 		})
+	}
+}
+
+// TestALabelAsksNoOtherAddress: the person who registers a revision does not choose which server judges it.
+func TestALabelAsksNoOtherAddress(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.RequestURI }))
+	t.Cleanup(target.Close)
+	own := strings.TrimPrefix(target.URL, "http://")
+	for label, want := range map[string]string{"v1.2_3-4~x": "/of/v1.2_3-4~x?all=1", "a/../../x y": "/of/a%2F..%2F..%2Fx%20y?all=1", "x?all=0&y=1#": "/of/x%3Fall%3D0%26y%3D1%23?all=1"} {
+		o := attempt(t.Context(), log{label: label, request: pipeline.GateRequest{URL: target.URL + "/of/${revision}?all=1", Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
+		if o.Kind != action.Done {
+			t.Fatalf("%s: %s %s", label, o.Kind, o.Error)
+		}
+		if got := <-asked; got != want {
+			t.Errorf("%s asks %s, want %s", label, got, want)
+		}
+	}
+	for _, label := range []string{own + "/", own + "#", own + "?", "x@" + own + "/"} {
+		o := attempt(t.Context(), log{label: label, request: pipeline.GateRequest{URL: "http://${revision}.example.invalid/", Status: []int{200}, AllowNetworks: local}}, "gate-passed/smoke")
+		if o.Kind != action.Fatal || len(asked) > 0 {
+			t.Errorf("%s: %s %s, want an address that is refused", label, o.Kind, o.Error)
+		}
 	}
 }
 
