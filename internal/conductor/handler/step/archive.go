@@ -4,10 +4,12 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -43,8 +45,9 @@ type archive struct {
 }
 
 // visit calls see for each entry in the archive's order. content is of a file, and valid during the
-// call only.
-func (a *archive) visit(see func(e entry, content io.Reader) error) error {
+// call only. An archive of a few hundred bytes can unpack to exabytes, so the reading ends with ctx.
+func (a *archive) visit(ctx context.Context, see func(e entry, content io.Reader) error) error {
+	see = untilEnd(ctx, see)
 	if _, err := a.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -106,16 +109,39 @@ func visitTar(r io.Reader, see func(entry, io.Reader) error) error {
 		if err != nil {
 			return err
 		}
-		if keep {
-			if err := see(e, files); err != nil {
-				return err
-			}
+		if !keep {
+			continue
 		}
-		if _, err := io.Copy(io.Discard, files); err != nil {
-			return fmt.Errorf("unpack the archive: %w", err)
+		if err := see(e, files); err != nil {
+			return err
 		}
 	}
 }
+
+// untilEnd returns see with contents whose reading ends with ctx. What see leaves of a content is read too,
+// since an archive that was cut off is noticed there.
+func untilEnd(ctx context.Context, see func(entry, io.Reader) error) func(entry, io.Reader) error {
+	return func(e entry, content io.Reader) error {
+		bounded := reads(func(p []byte) (int, error) {
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+			return content.Read(p)
+		})
+		if err := see(e, bounded); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, bounded); err != nil {
+			return fmt.Errorf("unpack the archive: %w", err)
+		}
+		return nil
+	}
+}
+
+// reads is a function that reads.
+type reads func(p []byte) (int, error)
+
+func (r reads) Read(p []byte) (int, error) { return r(p) }
 
 // tarBlock is the size in bytes of a tar archive's blocks.
 const tarBlock = 512
@@ -162,7 +188,9 @@ func (a *archive) visitZip(see func(entry, io.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	files, err := zip.NewReader(a.file, info.Size())
+	list := &listed{file: a.file, left: maxListed}
+	files, err := zip.NewReader(list, info.Size())
+	list.left = math.MaxInt64
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", a.name, err)
 	}
@@ -172,6 +200,22 @@ func (a *archive) visitZip(see func(entry, io.Reader) error) error {
 		}
 	}
 	return nil
+}
+
+// maxListed is how many bytes are read for the list of files at the end of a zip. Package zip makes several times as many of it.
+const maxListed = 64 << 20
+
+// listed is a zip of which at most left bytes are read.
+type listed struct {
+	file io.ReaderAt
+	left int64
+}
+
+func (l *listed) ReadAt(p []byte, at int64) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, fmt.Errorf("the list of its files has more than %d bytes", maxListed)
+	}
+	return l.file.ReadAt(p, at)
 }
 
 func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {

@@ -4,7 +4,10 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,7 +84,7 @@ func TestManifestOfEveryFormat(t *testing.T) {
 	}
 	const want = "d bin\nx bin/greeter\nl bin/link\nd empty\nx hard\nf readme\n"
 	for name, content := range map[string][]byte{"dist/a.tar": plain, "a.tar.zst": zstded.Bytes()} {
-		m, err := manifestOf(archiveOf(t, name, content))
+		m, err := manifestOf(t.Context(), archiveOf(t, name, content))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -92,7 +95,7 @@ func TestManifestOfEveryFormat(t *testing.T) {
 			t.Errorf("line %q", line)
 		}
 	}
-	m, err := manifestOf(archiveOf(t, "dist/greeter", []byte("#!")))
+	m, err := manifestOf(t.Context(), archiveOf(t, "dist/greeter", []byte("#!")))
 	if err != nil || kinds(m) != "x greeter\n" {
 		t.Errorf("a single file: %q, %v", kinds(m), err)
 	}
@@ -116,7 +119,7 @@ func TestManifestOfZip(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m, err := manifestOf(archiveOf(t, "a.ZIP", buffer.Bytes()))
+	m, err := manifestOf(t.Context(), archiveOf(t, "a.ZIP", buffer.Bytes()))
 	if err != nil || kinds(m) != "d bin\nx bin/run\nl link\nf text\n" {
 		t.Errorf("%q, %v", kinds(m), err)
 	}
@@ -154,17 +157,59 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		"hard link":       {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
 		"empty":           {nil, "the archive is empty"},
 	} {
-		_, err := manifestOf(archiveOf(t, "a.tar", tarOf(t, c.headers...)))
+		_, err := manifestOf(t.Context(), archiveOf(t, "a.tar", tarOf(t, c.headers...)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if _, err := manifestOf(archiveOf(t, "a.tar.gz", []byte("no gzip"))); err == nil {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar.gz", []byte("no gzip"))); err == nil {
 		t.Error("data that is not gzip is unpacked")
 	}
 	cut := tarOf(t, tar.Header{Name: "a", Size: 2000})
-	if _, err := manifestOf(archiveOf(t, "a.tar", cut[:1000])); err == nil {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", cut[:1000])); err == nil {
 		t.Error("an archive that is cut short is unpacked")
+	}
+}
+
+// TestArchivesAreBounded: what an archive unpacks to may be far larger than it is.
+func TestArchivesAreBounded(t *testing.T) {
+	t.Parallel()
+	var claims bytes.Buffer
+	if err := tar.NewWriter(&claims).WriteHeader(&tar.Header{Name: "hole", Size: maxUnpacked + 1, Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", claims.Bytes())); err == nil || !strings.Contains(err.Error(), `"hole": the archive unpacks to more than`) {
+		t.Errorf("a file of more than the bound: %v", err)
+	}
+	deep := map[string]entry{"a/b/c": {kind: kindFile, path: "a/b/c"}}
+	if m, err := complete(maps.Clone(deep), &room{entries: 2, names: 4}); err != nil || len(m) != 3 {
+		t.Errorf("folders within the bounds: %v, %v", m, err)
+	}
+	for want, left := range map[string]room{"more than 1000000 entries": {entries: 1, names: 100}, "the names in the archive have more than": {entries: 100, names: 3}} {
+		if _, err := complete(maps.Clone(deep), &left); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("folders beyond the bounds: %v, want %q", err, want)
+		}
+	}
+	var zipped bytes.Buffer
+	if err := zip.NewWriter(&zipped).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := zip.NewReader(&listed{bytes.NewReader(zipped.Bytes()), 10}, int64(zipped.Len())); err == nil || !strings.Contains(err.Error(), "the list of its files has more than") {
+		t.Errorf("a zip with a long list: %v", err)
+	}
+}
+
+// TestAnArchiveIsReadNoLongerThanItsAttempt: a sparse file of exabytes takes a few hundred bytes of an archive.
+func TestAnArchiveIsReadNoLongerThanItsAttempt(t *testing.T) {
+	t.Parallel()
+	ended := errors.New("the attempt has ended")
+	ctx, end := context.WithCancelCause(t.Context())
+	read := reads(func(p []byte) (int, error) { end(ended); return len(p), nil })
+	if err := untilEnd(ctx, func(entry, io.Reader) error { return nil })(entry{}, read); !errors.Is(err, ended) {
+		t.Errorf("what is skipped: %v", err)
+	}
+	if _, err := manifestOf(ctx, archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a", Size: 3}))); !errors.Is(err, ended) {
+		t.Errorf("what is read: %v", err)
 	}
 }
 
@@ -173,21 +218,21 @@ func TestTarWithoutItsEndIsRefused(t *testing.T) {
 	whole := tarOf(t, tar.Header{Name: "a", Size: 3}, tar.Header{Name: "b", Size: 2000}, tar.Header{Name: "c"})
 	end := len(whole) - 1024 // two blocks of zeros end an archive
 	for size := 0; size < end+512; size += 128 {
-		if _, err := manifestOf(archiveOf(t, "a.tar", whole[:size])); err == nil {
+		if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", whole[:size])); err == nil {
 			t.Errorf("the first %d bytes of %d are taken for an archive", size, len(whole))
 		}
 	}
-	if _, err := manifestOf(archiveOf(t, "a.tar", whole[:end+512])); err != nil {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", whole[:end+512])); err != nil {
 		t.Errorf("one block of zeros, which other programs take for the end: %v", err)
 	}
-	if _, err := manifestOf(archiveOf(t, "a.tar", whole[:end])); err == nil || !strings.Contains(err.Error(), "the archive is cut off") {
+	if _, err := manifestOf(t.Context(), archiveOf(t, "a.tar", whole[:end])); err == nil || !strings.Contains(err.Error(), "the archive is cut off") {
 		t.Errorf("cut off between entries and end: %v", err)
 	}
 }
 
 func TestLinksThatStayInsideAreKept(t *testing.T) {
 	t.Parallel()
-	m, err := manifestOf(archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a/b/file", Size: 1}, tar.Header{Name: `odd\name`, Size: 1}, tar.Header{Name: "FILE", Size: 1}, tar.Header{Name: "file", Size: 1},
+	m, err := manifestOf(t.Context(), archiveOf(t, "a.tar", tarOf(t, tar.Header{Name: "a/b/file", Size: 1}, tar.Header{Name: `odd\name`, Size: 1}, tar.Header{Name: "FILE", Size: 1}, tar.Header{Name: "file", Size: 1},
 		tar.Header{Name: "to-dir", Typeflag: tar.TypeSymlink, Linkname: "a/b/"}, tar.Header{Name: "a/through", Typeflag: tar.TypeSymlink, Linkname: "../to-dir/../b/file"},
 		tar.Header{Name: "a/root", Typeflag: tar.TypeSymlink, Linkname: "./.."}, tar.Header{Name: "dangling", Typeflag: tar.TypeSymlink, Linkname: "later/x"},
 		tar.Header{Name: "option", Typeflag: tar.TypeSymlink, Linkname: "-ft/etc"})))

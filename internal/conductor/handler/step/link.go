@@ -1,6 +1,7 @@
 package step
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -12,7 +13,7 @@ const maxLinks = 40
 // checkLinks refuses a link that leads out of the release. The text of a target does not say where
 // it leads, since each of its parts may be a link of the archive itself: "a/b/.." is not "a" where
 // a/b is one.
-func checkLinks(m manifest) error {
+func checkLinks(ctx context.Context, m manifest) error {
 	entries := make(map[string]entry, len(m))
 	for _, e := range m {
 		entries[e.path] = e
@@ -20,6 +21,9 @@ func checkLinks(m manifest) error {
 	for _, e := range m {
 		if e.kind != kindLink {
 			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if fault := faultOf(e.target); fault != "" {
 			return fmt.Errorf("entry %q is a link whose target %s", e.path, fault)

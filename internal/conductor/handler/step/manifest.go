@@ -2,6 +2,7 @@ package step
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -14,10 +15,38 @@ import (
 // manifest is every entry of a release, folders before what is in them.
 type manifest []entry
 
+// Bounds of what an archive unpacks to. Its list is in memory, and an artifact may be much smaller than either.
+const (
+	maxEntries  = 1_000_000
+	maxNames    = 256 << 20 // bytes of all paths and targets of links
+	maxUnpacked = 1 << 40   // bytes of all files
+)
+
+// room is what is left of the bounds of a release.
+type room struct{ entries, names, bytes int64 }
+
+// take counts an entry, and the content of a file as its archive states it.
+func (r *room) take(e entry) error {
+	r.entries, r.names = r.entries-1, r.names-int64(len(e.path)+len(e.target))
+	switch {
+	case r.entries < 0:
+		return fmt.Errorf("the archive has more than %d entries", maxEntries)
+	case r.names < 0:
+		return fmt.Errorf("the names in the archive have more than %d bytes", maxNames)
+	case e.size < 0 || e.size > r.bytes:
+		return fmt.Errorf("entry %q: the archive unpacks to more than %d bytes", e.path, maxUnpacked)
+	}
+	r.bytes -= e.size
+	return nil
+}
+
 // manifestOf reads an archive through and lists what a release of it holds.
-func manifestOf(a *archive) (manifest, error) {
-	entries := map[string]entry{}
-	err := a.visit(func(e entry, content io.Reader) error {
+func manifestOf(ctx context.Context, a *archive) (manifest, error) {
+	entries, left := map[string]entry{}, &room{maxEntries, maxNames, maxUnpacked}
+	err := a.visit(ctx, func(e entry, content io.Reader) error {
+		if err := left.take(e); err != nil {
+			return err
+		}
 		if e.kind == kindFile || e.kind == kindExecutable {
 			if err := fill(&e, content, entries); err != nil {
 				return err
@@ -35,11 +64,11 @@ func manifestOf(a *archive) (manifest, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("the archive is empty")
 	}
-	m, err := complete(entries)
+	m, err := complete(entries, left)
 	if err != nil {
 		return nil, err
 	}
-	return m, checkLinks(m)
+	return m, checkLinks(ctx, m)
 }
 
 // fill sets the size and digest of a file: of its content, or of the file that it is a hard link
@@ -63,7 +92,7 @@ func fill(e *entry, content io.Reader, entries map[string]entry) error {
 }
 
 // complete adds the folders that the archive leaves out, and sorts.
-func complete(entries map[string]entry) (manifest, error) {
+func complete(entries map[string]entry, left *room) (manifest, error) {
 	var m manifest
 	for _, e := range entries {
 		m = append(m, e)
@@ -78,6 +107,9 @@ func complete(entries map[string]entry) (manifest, error) {
 				continue
 			}
 			folder := entry{kind: kindFolder, path: dir}
+			if err := left.take(folder); err != nil {
+				return nil, err
+			}
 			entries[dir] = folder
 			m = append(m, folder)
 		}

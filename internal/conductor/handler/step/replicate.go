@@ -29,7 +29,10 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 		return Output{}, err
 	}
 	defer a.remove()
-	m, err := manifestOf(&a.archive)
+	m, err := manifestOf(ctx, &a.archive)
+	if ctx.Err() != nil {
+		return Output{}, context.Cause(ctx)
+	}
 	if err != nil {
 		return Output{}, fault.Permanent(fault.New(fault.Invalid, "artifact %s of revision %s: %w", t.artifact.Name, t.revision.Label, err))
 	}
@@ -82,7 +85,7 @@ func (t *attempt) sendLarge(ctx context.Context, a *archive, m manifest, lacks m
 	if !slices.ContainsFunc(m, func(e entry) bool { return e.size >= large && lacks[e.content()] }) {
 		return 0, nil
 	}
-	return resumed, a.visit(func(e entry, content io.Reader) error {
+	return resumed, a.visit(ctx, func(e entry, content io.Reader) error {
 		e = known[e.path]
 		name := e.content()
 		if e.size < large || !lacks[name] || e.source != "" {
@@ -127,7 +130,7 @@ func (t *attempt) send(ctx context.Context, a *archive, m manifest, lacks map[st
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
-		err := writeRelease(w, a, m, lacks)
+		err := writeRelease(ctx, w, a, m, lacks)
 		w.CloseWithError(err)
 		written <- err
 	}()
@@ -151,14 +154,14 @@ const (
 
 // writeRelease writes the tar.gz from which the host makes a release. A file of the release is a hard link
 // to its content. Names of hosts' tars differ least in the format of GNU: busybox knows no other for long ones.
-func writeRelease(w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
+func writeRelease(ctx context.Context, w io.Writer, a *archive, m manifest, lacks map[string]bool) error {
 	packets := bufio.NewWriterSize(w, 64<<10) // each write is a packet of ssh, and the compressor makes small ones
 	zipped, err := gzip.NewWriterLevel(packets, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
 	stream := tar.NewWriter(zipped)
-	if err := writeContents(stream, a, m, lacks); err != nil {
+	if err := writeContents(ctx, stream, a, m, lacks); err != nil {
 		return err
 	}
 	for _, e := range m {
@@ -187,13 +190,13 @@ func headerOf(e entry, lacks map[string]bool) *tar.Header {
 }
 
 // writeContents writes the contents that the host lacks, each once.
-func writeContents(stream *tar.Writer, a *archive, m manifest, lacks map[string]bool) error {
+func writeContents(ctx context.Context, stream *tar.Writer, a *archive, m manifest, lacks map[string]bool) error {
 	if len(lacks) == 0 {
 		return nil
 	}
 	known := m.byPath()
 	sent := map[string]bool{}
-	return a.visit(func(e entry, content io.Reader) error {
+	return a.visit(ctx, func(e entry, content io.Reader) error {
 		e = known[e.path]
 		name := e.content()
 		if !lacks[name] || sent[name] || e.source != "" {
