@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
@@ -66,9 +69,37 @@ func (a *api) registerLog() {
 		if wantsStream(in.Accept) {
 			return a.followLog(ctx, q)
 		}
+		if q.Limit == 0 {
+			return a.wholeLog(ctx, q)
+		}
 		entries, err := a.service.Entries(ctx, q)
 		return jsonResponse(nonNil(entries), err)
 	})
+}
+
+// wholeLog answers with all entries that a query selects, of which it has one page in memory at a time.
+func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {
+	page := q
+	page.Limit, page.Newest = entriesPage, false
+	if first, err := a.service.Entries(ctx, page); err != nil || len(first) < entriesPage {
+		return jsonResponse(nonNil(first), err)
+	}
+	return &huma.StreamResponse{Body: func(to huma.Context) {
+		to.SetHeader("Content-Type", "application/json")
+		list := bufio.NewWriterSize(to.BodyWriter(), 64<<10)
+		_ = list.WriteByte('[')
+		entries := json.NewEncoder(list)
+		separator := ""
+		_, err := eachEntry(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return a.service.Entries(ctx, q) }, func(e pipeline.Entry) error {
+			_, err := list.WriteString(separator)
+			separator = ","
+			return errors.Join(err, entries.Encode(e))
+		})
+		_ = list.WriteByte(']')
+		if err = errors.Join(err, list.Flush()); err != nil {
+			panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
+		}
+	}}, nil
 }
 
 func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamResponse, error) {

@@ -1,6 +1,18 @@
 package server
 
-import "context"
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
+
+// EntriesPage and EachEntry read a log in pages.
+const EntriesPage = entriesPage
+
+func EachEntry(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (int64, error) {
+	return eachEntry(q, read, each)
+}
 
 // ObserveOnce is one round of Observe.
 func (s *Service) ObserveOnce(ctx context.Context) (drifted int, services map[string]int, err error) {

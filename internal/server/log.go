@@ -38,24 +38,47 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 		return err
 	}
 	waiter := s.Waiter()
+	read := func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.ledger.Entries(ctx, q) }
 	for {
-		rows, err := s.ledger.Entries(ctx, q)
+		last, err := eachEntry(q, read, each)
 		if err != nil {
 			return err
 		}
-		for _, row := range rows {
-			if err := each(row); err != nil {
-				return err
-			}
-			q.After = row.Seq
-		}
-		if len(rows) == 0 {
+		if q.After = max(q.After, last); last == 0 {
 			q.After = max(q.After, head.Seq) // skip the rows that the query does not select
 		}
 		q.Limit, q.Newest = 0, false
 		if head, err = s.awaitGrowth(ctx, waiter, q.Pipeline, q.After); err != nil {
 			return err
 		}
+	}
+}
+
+// entriesPage is how many entries are read at a time of a log that is read whole. A log may have more than fits into memory.
+const entriesPage = 1000
+
+// eachEntry calls each for the entries that a query selects, in order, and returns the seq of the last one; 0: there was none.
+// Without Limit they are read in pages.
+func eachEntry(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (last int64, err error) {
+	whole := q.Limit == 0
+	if whole {
+		q.Limit, q.Newest = entriesPage, false
+	}
+	for {
+		rows, err := read(q)
+		if err != nil {
+			return last, err
+		}
+		for _, row := range rows {
+			if err := each(row); err != nil {
+				return last, err
+			}
+			last = row.Seq
+		}
+		if !whole || len(rows) < entriesPage {
+			return last, nil
+		}
+		q.After = last
 	}
 }
 
