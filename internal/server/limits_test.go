@@ -53,6 +53,11 @@ func TestFaultyCommandsOnLanesAreRefused(t *testing.T) {
 	if _, err := c.Limit(ctx, pausedLane, queue.LimitCommand{Kind: "stop"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an unknown command: %v", err)
 	}
+	for _, lane := range []string{"noop/" + strings.Repeat("x", 1000), "noop/\x1b[31m"} {
+		if _, err := c.Limit(ctx, lane, queue.LimitCommand{Kind: "pause"}); !fault.Is(err, fault.Invalid) || len(err.Error()) > 300 {
+			t.Errorf("pause %.20q: %v", lane, err)
+		}
+	}
 	if _, err := c.Limit(ctx, "unknown", queue.LimitCommand{Kind: "reset"}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an unknown lane: %v", err)
 	}
