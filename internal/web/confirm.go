@@ -1,12 +1,15 @@
 package web
 
 import (
+	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -185,7 +188,11 @@ func (p *Pages) confirmAgain(r *http.Request) (content, error) {
 		return confirmed(title, page), err
 	}
 	page.To, page.Button = page.Choice, "Deploy "+label+" again"
-	page.Fields = []confirmField{{"target", page.Target}}
+	key, err := p.onceKey(r.Context(), ref.Pipeline, label, page.Target)
+	if err != nil {
+		return content{}, err
+	}
+	page.Fields = []confirmField{{"target", page.Target}, {"key", key}}
 	where := fmt.Sprintf("through every stage of definition %d", preview.Version)
 	if page.Target != "" {
 		where = "to " + page.Target + " and nowhere else"
@@ -216,12 +223,22 @@ func (p *Pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err
 	return ref, outline.Label, err
 }
 
+// onceKey returns the key of a form that deploys once more: a button that is pressed twice makes one deployment. The key is another
+// one after the next deployment of the pipeline, and the same each time that the page is drawn before.
+func (p *Pages) onceKey(ctx context.Context, name, label, target string) (string, error) {
+	newest, err := p.service.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: 1})
+	if err != nil || len(newest) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", newest[0].Number, label, target))), nil
+}
+
 // deployAgain makes a new deployment of the revision of a deployment and leads to it.
 func (p *Pages) deployAgain(r *http.Request, by string) (next string, err error) {
 	ref, label, err := p.deploymentOf(r)
 	if err != nil {
 		return "", err
 	}
-	made, err := p.service.Deploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: r.PostFormValue("target"), By: by})
+	made, err := p.service.Deploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: r.PostFormValue("target"), By: by, Key: r.PostFormValue("key")})
 	return deploymentPath(server.Ref{Pipeline: ref.Pipeline, Number: made.Number}), err
 }

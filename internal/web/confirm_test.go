@@ -158,12 +158,29 @@ func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 	if made.Label != "3f2c9a1" || made.By != "dan" || made.Kind != journal.Manual {
 		t.Errorf("%+v, want a deployment of 3f2c9a1 by dan", made.Deployment)
 	}
+	_, field, _ := strings.Cut(s.page(t, path+"/again", "token-of-dan"), `name="key" value="`)
+	key, _, _ := strings.Cut(field, `"`)
+	if again := s.page(t, path+"/again", "token-of-dan"); key == "" || !strings.Contains(again, key) {
+		t.Errorf("drawn again, the page has another key than %q", key)
+	}
+	for range 2 { // the button is pressed twice
+		if got := s.post(t, path+"/again", "token-of-dan", "", url.Values{"key": {key}}); got != http.StatusSeeOther {
+			t.Fatalf("dan deploys: %d, want %d", got, http.StatusSeeOther)
+		}
+	}
+	if all, err := s.Service.Deployments(t.Context(), journal.DeploymentQuery{Pipeline: "greeter"}); err != nil || all[0].Number != 4 {
+		t.Errorf("a button that is pressed twice: %d deployments, %v, want 4", all[0].Number, err)
+	}
+	s.Until(t, server.Ref{Pipeline: "greeter", Number: 4}, "ends", servertest.Ended)
+	if again := s.page(t, path+"/again", "token-of-dan"); strings.Contains(again, key) {
+		t.Error("after a deployment the page has the same key")
+	}
 	has(t, s.page(t, path+"/again?target=beta", "token-of-dan"), "takes 3f2c9a1 to beta and nowhere else", `value="beta"`)
 	has(t, s.page(t, path+"/again?target=build", "token-of-dan"), `id="refused"`, "stage build has no hosts")
 	if got := s.post(t, path+"/again", "token-of-dan", "", url.Values{"target": {"beta"}}); got != http.StatusSeeOther {
 		t.Fatalf("dan deploys to beta: %d, want %d", got, http.StatusSeeOther)
 	}
-	if part := s.Until(t, server.Ref{Pipeline: "greeter", Number: 4}, "ends", servertest.Ended); part.Kind != journal.Part {
+	if part := s.Until(t, server.Ref{Pipeline: "greeter", Number: 5}, "ends", servertest.Ended); part.Kind != journal.Part {
 		t.Errorf("%+v, want a deployment to beta", part.Deployment)
 	}
 	if got := s.get(t, "/deployments/greeter/9/again"); got != http.StatusNotFound {

@@ -118,6 +118,7 @@ function rest() {
 }
 
 document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
+addEventListener("submit", rest); // a button that is pressed twice sends the same form
 addEventListener("pagehide", rest);
 addEventListener("pageshow", follow);
 follow();
