@@ -56,6 +56,14 @@ func TestButtonsRetryCancelSnoozeAndReplayActions(t *testing.T) {
 	if v, err := s.Service.Action(t.Context(), again); err != nil || v.RetryOf != failed || v.CreatedBy != "ana" {
 		t.Errorf("retry of %s by %s, %v", v.RetryOf, v.CreatedBy, err)
 	}
+	var refused string
+	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/actions/"+failed.String()), chromedp.WaitReady("#ask-retry form", chromedp.ByQuery), chromedp.Evaluate(`[1, 2].map(() => {
+			const press = new SubmitEvent("submit", {bubbles: true, cancelable: true});
+			document.querySelector("#ask-retry form").dispatchEvent(press);
+			return press.defaultPrevented;
+		}).join()`, &refused)); err != nil || refused != "false,true" {
+		t.Errorf("of two presses of a button these are refused: %s, %v", refused, err)
+	}
 	var words string
 	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/actions/replay")); err != nil {
 		t.Fatal(err)

@@ -118,7 +118,13 @@ function rest() {
 }
 
 document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
-addEventListener("submit", rest); // a button that is pressed twice sends the same form
+// A button that is pressed twice sends its form once, and the form is not changed meanwhile.
+let sent = -Infinity;
+addEventListener("submit", (event) => {
+  if (event.timeStamp - sent < 1000) event.preventDefault();
+  else sent = event.timeStamp;
+  rest();
+});
 addEventListener("pagehide", rest);
 addEventListener("pageshow", follow);
 follow();
