@@ -22,6 +22,8 @@ type Replay struct {
 	After    action.ID       // where to continue
 	DryRun   bool            // only count
 	By       string
+	// Refuse returns why an action may not be done again, and nothing of its page is stored; nil: every one may.
+	Refuse func(action.Action) error
 }
 
 // Replayed is what one step of a replay did.
@@ -87,6 +89,12 @@ func (r Replay) page(tx rows) (Replayed, []ActionState, error) {
 	}
 	for _, o := range old {
 		if err := OwnedByDeployment(o.Action, "retry"); err != nil {
+			return done, nil, err
+		}
+		if r.Refuse == nil {
+			continue
+		}
+		if err := r.Refuse(o.Action); err != nil {
 			return done, nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -125,6 +126,16 @@ func (s *Service) SnoozeAction(ctx context.Context, id action.ID, until time.Tim
 	return s.ledger.Action(ctx, id)
 }
 
+// refuseRepeat refuses to end or to restart a service once more by an old action. The service may have been started again since on
+// purpose, or a deployment may be at work on it: the command finds out, and a service is ended on its own machine only.
+func refuseRepeat(a action.Action) error {
+	command, is := map[string]string{step.StopHandler: "waybill pipeline stop", step.RestartHandler: "waybill service restart"}[a.Handler]
+	if !is {
+		return nil
+	}
+	return fault.New(fault.Refused, "action %s (%s) is not done again: its service may have changed since", a.ID, a.Name).WithHint("%s", command)
+}
+
 // RetryAction creates a new action with the parameters, key and priority of an ended one. Errors are fault.NotReady while the
 // old action is live, and fault.OwnedByDeployment for a deployment's step.
 func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (AddedAction, error) {
@@ -133,6 +144,9 @@ func (s *Service) RetryAction(ctx context.Context, id action.ID, by string) (Add
 		return AddedAction{}, err
 	}
 	if err := queue.OwnedByDeployment(old.Action, "retry"); err != nil {
+		return AddedAction{}, err
+	}
+	if err := refuseRepeat(old.Action); err != nil {
 		return AddedAction{}, err
 	}
 	if old.Thread.Status.Live() {

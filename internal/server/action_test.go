@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -157,6 +158,32 @@ func TestReplaysAndListsTakeRepeatedStatuses(t *testing.T) {
 	}
 	if status, answer, _ := s.ask(t, "GET", actionsPath+"?"+strings.Repeat("status=canceled&", 1000), ""); status != 200 {
 		t.Errorf("a list with a repeated status: %d %s", status, answer)
+	}
+}
+
+// TestServicesAreNotEndedByOldActions: who may operate may retry actions over the API, and may end services on their machine only.
+func TestServicesAreNotEndedByOldActions(t *testing.T) {
+	t.Parallel()
+	s, ctx := serveWork(t), t.Context()
+	for _, handler := range []string{step.StopHandler, step.RestartHandler} {
+		old, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "stop", Name: "stop greeter/beta/all/oak", Handler: handler, Lane: handler, Parameters: json.RawMessage("{}"), Policy: action.DefaultPolicy(), CreatedBy: "ana"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client().CancelAction(ctx, old[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client().RetryAction(ctx, old[0].ID, ""); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
+			t.Errorf("retry of %s: %v", handler, err)
+		}
+		for _, only := range []string{"", handler} {
+			if done, err := s.client().ReplayActions(ctx, server.ReplayOrder{Handler: only, Status: []string{"canceled"}}); !fault.Is(err, fault.Refused) {
+				t.Errorf("replay of %s: %+v, %v", handler, done, err)
+			}
+		}
+	}
+	if live, err := s.Service.Actions(ctx, queue.ActionQuery{LiveOnly: true, Limit: 10}); err != nil || len(live) != 0 {
+		t.Errorf("%d actions live, %v", len(live), err)
 	}
 }
 
