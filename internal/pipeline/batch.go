@@ -35,6 +35,9 @@ func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
 	switch h := e.holder[id].deployment; {
 	case h == nil:
 		e.takeBatch(t, id, at)
+	case h != t && !t.is(n, claimed) && e.seq <= e.archived: // what made it free has left the log
+		e.freeBatch(h, id)
+		e.takeBatch(t, id, at)
 	case h != t && !t.is(n, claimed):
 		return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), e.numbers.names[id], e.label(h))
 	}
@@ -191,7 +194,7 @@ func (e *Engine) freeBatch(t *deployment, id int32) {
 // have been outside. Outer regions come first, since their holders decide who is locked out.
 func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) {
 	for _, t := range e.order {
-		if t.closed {
+		if t.closedBy != nil {
 			e.freeGone(t, next)
 		}
 	}

@@ -55,8 +55,9 @@ type deployment struct {
 	lacks       map[string]bool      // architectures that came too late for it, by label
 	claims      []uint8              // per host: its notes step-claimed, as far as notes does not count them; nil: none
 	notedClaims bool                 // notes has claims too
+	wasDealt    bool                 // it was inside when an edit left hosts in their waves
 	isShrunk    bool                 // it has ended and keeps little; see Engine.shrink
-	closed      bool                 // failed, and overtaken by a newer deployment: it takes no part in edits
+	closedBy    *deployment          // a newer one that overtook it when it had failed: it takes no part in edits since; nil: none
 	sizes       map[int32]int        // hosts of a group when it started, by number
 	tolerated   map[string]int       // hosts of a group given up within maxFailed
 	noted       map[string]bool      // stages with stage-failed since the last retry
@@ -257,8 +258,10 @@ func (t *deployment) size(group int32) int {
 func (e *Engine) inside() []*deployment {
 	var list []*deployment
 	for _, t := range e.order {
-		t.closed = t.closed || t.status == StatusFailed && e.outranks(t) != nil
-		if t.status == StatusActive || t.status == StatusFailed && !t.closed {
+		if t.closedBy == nil && t.status == StatusFailed {
+			t.closedBy = e.outranks(t)
+		}
+		if t.status == StatusActive || t.status == StatusFailed && t.closedBy == nil {
 			list = append(list, t)
 		}
 	}

@@ -25,7 +25,9 @@ type Engine struct {
 	freeze       *Freeze // set last and not cleared since; it may have ended by itself
 	// rejected has the revisions that were rejected and not accepted since.
 	rejected map[int64]*hold
-	newest   int64 // the newest revision that an entry names
+	newest   int64  // the newest revision that an entry names
+	archived int64  // rows up to this position may be missing; see AllowGaps
+	unknown  *Graph // stands for the graph of a revision whose deployments were all archived: it has no pairs
 
 	// What follows is shared by all deployments. It is kept by the engine's own numbers and not by
 	// those of steps, because deployments may be on graphs of different versions.
@@ -58,7 +60,7 @@ type Engine struct {
 func New(name string) *Engine {
 	return &Engine{
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
-		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(),
+		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(), unknown: &Graph{},
 		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*passOrder{}, limits: map[int32][]int{}},
 	}
 }

@@ -146,18 +146,19 @@ const (
 
 // Changes of the pipeline itself.
 const (
-	PipelineDefined    = "pipeline-defined" // Version is the new one
-	StepIntroduced     = "step-introduced"  // Target: stage; Detail IntroducedDetail
-	HostJoined         = "host-joined"
-	HostLeft           = "host-left"
-	FreezeSet          = "freeze-set" // nothing starts until it is cleared, or Detail freezeDetail says until when
-	FreezeCleared      = "freeze-cleared"
-	ServiceStopped     = "service-stopped"     // Target: host; by waybill pipeline stop
-	ServiceRestarted   = "service-restarted"   // Target: host; by waybill service restart
-	ServiceTakenOver   = "service-taken-over"  // Target: host; Detail TakenDetail: it followed another log until then
-	ArtifactRegistered = "artifact-registered" // Revision; Detail {"label", "digest", "size"}
-	RevisionRejected   = "revision-rejected"   // Revision; Detail rejectionDetail: it is deployed only when accepted again
-	RevisionAccepted   = "revision-accepted"   // likewise
+	PipelineDefined     = "pipeline-defined" // Version is the new one
+	StepIntroduced      = "step-introduced"  // Target: stage; Detail IntroducedDetail
+	HostJoined          = "host-joined"
+	HostLeft            = "host-left"
+	FreezeSet           = "freeze-set" // nothing starts until it is cleared, or Detail freezeDetail says until when
+	FreezeCleared       = "freeze-cleared"
+	ServiceStopped      = "service-stopped"      // Target: host; by waybill pipeline stop
+	ServiceRestarted    = "service-restarted"    // Target: host; by waybill service restart
+	ServiceTakenOver    = "service-taken-over"   // Target: host; Detail TakenDetail: it followed another log until then
+	DeploymentsArchived = "deployments-archived" // Detail ArchivedDetail: their rows have left the log
+	ArtifactRegistered  = "artifact-registered"  // Revision; Detail {"label", "digest", "size"}
+	RevisionRejected    = "revision-rejected"    // Revision; Detail rejectionDetail: it is deployed only when accepted again
+	RevisionAccepted    = "revision-accepted"    // likewise
 )
 
 // StepDetail is the Detail of notes about a step: Target alone does not name it.

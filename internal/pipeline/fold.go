@@ -26,7 +26,7 @@ const unknownStep = -2
 // by name. A row about a deployment that has ended makes room for what ending has dropped, and
 // drops it again.
 func (e *Engine) apply(row *Entry, step int32) error {
-	if row.Seq != e.seq+1 {
+	if row.Seq != e.seq+1 && (row.Seq <= e.seq || row.Seq > e.archived) {
 		return fmt.Errorf("fold pipeline %s: entry %d follows entry %d", e.pipeline, row.Seq, e.seq)
 	}
 	if row.Pipeline != e.pipeline {
@@ -95,6 +95,8 @@ func (e *Engine) applyChange(row *Entry) error {
 	case FreezeCleared:
 		e.freeze = nil
 		e.wakeAll()
+	case DeploymentsArchived:
+		e.forget(detail[ArchivedDetail](*row))
 	case RevisionRejected:
 		d := detail[rejectionDetail](*row)
 		e.judge(row.Revision, &hold{by: d.By, reason: d.Reason, rejected: true})
@@ -117,6 +119,9 @@ func (e *Engine) define(version int, at time.Time) error {
 	// The list is made before the version changes, since who is overtaken is judged by the graphs
 	// that the deployments had. The exclusions of this edit are rows that are still to come.
 	inside := e.inside()
+	for _, t := range inside {
+		t.wasDealt = t.wasDealt || next.isDealt
+	}
 	e.version = version
 	e.ids(next)     // before the first deployment needs them
 	if old == nil { // the first definition: there is no deployment that could be moved

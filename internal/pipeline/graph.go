@@ -27,6 +27,7 @@ type Graph struct {
 	ranges    []rangePlan      // those with fewer stages first
 	approvals []int32          // stages that need approval
 	end       int32            // pipeline-finished-successfully
+	isDealt   bool             // hosts are in waves that the definition alone does not say
 
 	// pairs has every event of every stage, whether or not there is a host: a deployment that was
 	// created while a group was empty has its pairs from the start, so they are never late for it.

@@ -22,7 +22,7 @@ type layout struct {
 // unknown predecessor, for example, would not be reached from the root. dealt has the waves of
 // groups whose hosts are not to be dealt by the definition alone, by path.
 func newPlan(d *Definition, dealt map[string]dealing) *Graph {
-	p := &Graph{def: d, targets: map[string]place{d.Pipeline: root}}
+	p := &Graph{def: d, targets: map[string]place{d.Pipeline: root}, isDealt: dealt != nil}
 	l := &layout{plan: p, before: reversed(d.stageEdges()), dealt: dealt}
 	first := l.add(PipelineStarted, marker, root)
 	for i := range d.Stages {

@@ -98,9 +98,10 @@ func (e *Engine) makeRoom() {
 
 // resourceState is what the engine keeps of a resource over all deployments.
 type resourceState struct {
-	busy    occupant    // the live action on it, at most one (I4)
-	started *deployment // the last that started it; its rank never falls (I3)
-	fence   int64       // grows with each deployment that starts it
+	busy     occupant    // the live action on it, at most one (I4)
+	started  *deployment // the last that started it; its rank never falls (I3)
+	fence    int64       // grows with each deployment that starts it
+	archived int64       // the fence that a row deployments-archived has said last
 }
 
 // startedOn returns the last deployment that started a resource; nil if none has.

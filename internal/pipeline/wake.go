@@ -49,10 +49,10 @@ type wakes struct {
 	touched  []*deployment // had a row, or were computed again, since the last pass; also ended ones
 	waiting  map[waitKey]*passOrder
 	limits   map[int32][]int // for which deployments wait for places of a group
-	restless []*deployment // blocked by a newer waiter of a batch: whatever changes may end that
-	timers   []timer       // a heap by time; some are out of date
-	last     time.Time     // of the last pass
-	blocked  [reasons]int  // steps of sleeping deployments that are kept aside, by reason
+	restless []*deployment   // blocked by a newer waiter of a batch: whatever changes may end that
+	timers   []timer         // a heap by time; some are out of date
+	last     time.Time       // of the last pass
+	blocked  [reasons]int    // steps of sleeping deployments that are kept aside, by reason
 }
 
 // timer wakes a deployment at a time.

@@ -119,4 +119,10 @@ var mutations = []mutation{
 	{"a running step is not skipped", "command.go", "case t.is(n, claimed):", "case false:"},
 	{"a failed deployment that was overtaken is only canceled", "command.go", "newer := e.outranks(t); newer != nil && c.Kind != PipelineCanceled {", "newer := e.outranks(t); newer != nil && false {"},
 	{"a rejected revision is not retried", "command.go", "if t.rejected != nil {", "if false {"},
+	{"what a rollback may bring back stays in the log", "archive.go", "\te.needGood(needed, plan)\n", ""},
+	{"what a host was started with last stays in the log", "archive.go", "if started := e.resources[n].started; started != nil {", "if started := e.resources[n].started; false {"},
+	{"what met an open deployment stays in the log", "archive.go", "if t.created.Before(before) {", "if false {"},
+	{"a failed deployment stays while it may be retried", "archive.go", "(e.outranks(t) == nil || e.holdsAny(t))", "false"},
+	{"what overtook at an edit goes with what it overtook", "archive.go", "if newer := t.closedBy; newer != nil {", "if newer := t.closedBy; newer != nil && false {"},
+	{"a rollback goes with what it undoes", "archive.go", "[]*deployment{first[t.revision], t.undoes, t.completes}", "[]*deployment{first[t.revision], t.completes}"},
 }
