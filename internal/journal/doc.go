@@ -10,13 +10,15 @@
 //
 // # Who owns the truth
 //
-// The entries do, with the stored versions, revisions and artifacts that they name. The engine's state and the roll-ups can
-// be computed from these again; a remembered definition can be read again.
+// The entries do, with the stored versions, revisions and artifacts that they name. Those of an archived deployment are in
+// the blob store, and its roll-ups stay. Otherwise the engine's state and the roll-ups can be computed from the entries again;
+// a remembered definition can be read again.
 //
 // # Invariants
 //
 //   - Everything that changes a pipeline runs under the lock of its head row. A decider runs under that lock as well, so the
-//     positions that it has counted are those that are written, without a gap.
+//     positions that it has counted are those that are written, without a gap. Only archiving makes gaps, below the bound in
+//     the head.
 //   - Heads are locked in the order of their ids, in one statement, and before any thread of the queue.
 //   - A pass needs the lease of its pipeline. Its epoch grows with each change of hands, and an older one is refused.
 //   - A step of a deployment is an action whose unique key is (deployment, target, event). The end of that action calls

@@ -84,6 +84,22 @@ func passagesOf(entries []pipeline.Entry, made []Deployment) ([]Passage, error) 
 	return passages, nil
 }
 
+// PassageOf returns a deployment's way through a target, by its entries at the target and below it. It is false if the
+// deployment did not start there.
+func PassageOf(target string, entries []pipeline.Entry, d Deployment) (Passage, bool) {
+	var here []pipeline.Entry
+	for _, e := range entries {
+		if e.Target == target && e.Event != pipeline.StepReported {
+			here = append(here, e)
+		}
+	}
+	if len(here) == 0 {
+		return Passage{}, false
+	}
+	p := passageOf(here, d)
+	return p, p.Seq != 0
+}
+
 // passageOf returns the passage of a deployment by its entries at one target.
 func passageOf(entries []pipeline.Entry, d Deployment) Passage {
 	p := Passage{Deployment: d.Number, Kind: d.Kind, Revision: d.Revision, Label: d.Label, Entries: entries}
@@ -153,6 +169,15 @@ func (j *Journal) EndedRuns(ctx context.Context, name, stage string, since time.
 		return err
 	})
 	return runs, err
+}
+
+// NewestFinished returns the newest revision that finished each stage before a time, by stage.
+func (j *Journal) NewestFinished(ctx context.Context, name string, before time.Time) (newest map[string]int64, err error) {
+	err = j.list(ctx, "read the stages of "+name, func(tx *txn) error {
+		newest, err = tx.NewestFinished(name, before)
+		return err
+	})
+	return newest, err
 }
 
 // RevisionsBetween lists the revisions after one seq and before another, newest first, without their

@@ -17,6 +17,9 @@ type Head struct {
 	Newest   int64     `json:"newest"`  // newest registered rev_seq; 0: none
 	Owner    action.ID `json:"owner,omitzero"`
 	Epoch    int64     `json:"epoch"` // raised by every Lease that changes hands
+	// Archived is the position of the last entry deployments-archived; 0: there is none. Positions at or below it may be missing,
+	// those of the entries of archived deployments. The log is gapless above it.
+	Archived int64 `json:"archived,omitempty"`
 }
 
 // Version is one applied definition of a pipeline. All are kept, because entries name old ones and
@@ -53,6 +56,8 @@ type Deployment struct {
 	By        string          `json:"by,omitempty"`
 	CreatedAt time.Time       `json:"createdAt"`
 	EndedAt   time.Time       `json:"endedAt,omitzero"`
+	Archive   string          `json:"archive,omitempty"` // key of the blob that has its entries; "": they are in the log
+	Last      int64           `json:"-"`                 // of Archives: position of its last entry
 }
 
 // Resource is what runs on a host: (address, service) → the deployment that started it last. It has

@@ -17,6 +17,7 @@ type Owner struct {
 
 // Owners returns the resources of all pipelines but one, with their owners. A pipeline has a resource while its
 // definition in force does, and after that as long as a deployment that may still change it is active or may be retried.
+// An archived deployment is never retried.
 func (j *Journal) Owners(ctx context.Context, except string) (owners map[pipeline.Resource]Owner, err error) {
 	err = j.read(ctx, "read who owns resources", func(tx *txn) error {
 		owners, err = tx.owners(except)
@@ -100,7 +101,7 @@ func (o *owning) pinned(head *HeadRow) error {
 				k = newDefinitionInForce(v)
 				older[d.Version] = k
 			}
-			if !k.definition.Pin {
+			if !k.definition.Pin || d.Archive != "" {
 				continue
 			}
 			for _, r := range k.resources() {
@@ -132,7 +133,7 @@ func (o *owning) left() error {
 			return err
 		}
 		for _, d := range append(last, active...) {
-			if d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed {
+			if d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed && d.Archive == "" {
 				o.add(r, d)
 			}
 		}

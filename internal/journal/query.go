@@ -13,6 +13,7 @@ import (
 type EntryQuery struct {
 	Pipeline   string
 	After      int64          // only rows with a greater seq
+	UpTo       int64          // only rows up to this seq; 0: all. The API does not have it
 	Deployment int64          // 0: all
 	Target     string         // "": all; else the target and everything below it
 	Class      pipeline.Class // 0: all

@@ -35,6 +35,9 @@ type Change struct {
 	Actions    []action.Action    // with Step set
 	Drain      []pipeline.StepKey // live steps that get no further attempt; a running one may end
 	Cancel     []pipeline.StepKey // live steps whose running attempts are asked to stop too
+	// Archived are ended deployments whose entries are in the blob store and are deleted; Pass only. The last of Entries is
+	// deployments-archived.
+	Archived []ArchivedDeployment
 }
 
 // Decider is a function that runs under the head lock. It may be called again when the transaction is
@@ -113,7 +116,7 @@ func (j *Journal) Append(ctx context.Context, name string, since int64, decide D
 
 // Remark appends an entry that completes nothing and decides nothing, such as what the checks of a running step answer,
 // or that a service was stopped. A fact is refused with fault.Internal: facts complete steps, and only a
-// pass or the end of a step's action knows that a step is complete.
+// pass or the end of a step's action knows that a step is complete. An entry of an archived deployment is fault.Refused.
 func (j *Journal) Remark(ctx context.Context, name string, e pipeline.Entry) error {
 	if e.Class == pipeline.Fact {
 		return fault.New(fault.Internal, "%s of %s is a fact, not a remark", e.Event, e.Target)
@@ -121,6 +124,9 @@ func (j *Journal) Remark(ctx context.Context, name string, e pipeline.Entry) err
 	return j.write(ctx, "append to "+name, func(t *txn) error {
 		head, err := t.lockOne(name)
 		if err != nil {
+			return err
+		}
+		if err := t.checkNotArchived(head, e.Deployment); err != nil {
 			return err
 		}
 		if err := t.append(head, []pipeline.Entry{e}); err != nil {
@@ -208,6 +214,9 @@ func (t *txn) decide(r recording, head *HeadRow) (Change, error) {
 	if err == nil && change.Definition != nil && !r.create {
 		err = fault.New(fault.Internal, "only Define stores a definition")
 	}
+	if err == nil && len(change.Archived) > 0 && r.check == nil {
+		err = fault.New(fault.Internal, "only Pass archives deployments")
+	}
 	return change, err
 }
 
@@ -226,6 +235,9 @@ func (t *txn) apply(head *HeadRow, c Change) error {
 		return err
 	}
 	if err := t.append(head, c.Entries); err != nil {
+		return err
+	}
+	if err := t.archive(head, c, head.Seq); err != nil {
 		return err
 	}
 	if err := t.applySteps(head, c); err != nil {

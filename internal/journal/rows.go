@@ -57,6 +57,11 @@ type Rows interface {
 	Deployments(q DeploymentQuery) ([]Deployment, error)
 	// DeploymentIDs reads the uuids of deployments by number.
 	DeploymentIDs(pipeline int64, numbers []int64) (map[int64]action.ID, error)
+	// Archive writes where the entries of a deployment are, deletes them, and returns how many it has deleted. All must be at
+	// or below the bound in the head's row.
+	Archive(pipeline int64, d ArchivedDeployment) (deleted int64, err error)
+	// Archives reads archived deployments, by their last entries, newest first.
+	Archives(q ArchiveQuery) ([]Deployment, error)
 
 	// RollUp keeps the finishes and failures of targets: Current and Highest only grow, Failed is the last one.
 	RollUp(pipeline int64, targets []RollUp) error
@@ -66,6 +71,8 @@ type Rows interface {
 	StageRuns(pipeline string, deployment int64) ([]StageRun, error)
 	// EndedRuns reads the runs that ended at a time or later, by their ends, of one stage or of all when stage is "".
 	EndedRuns(pipeline, stage string, since time.Time) ([]EndedRun, error)
+	// NewestFinished reads the newest revision that finished each stage before a time, by stage.
+	NewestFinished(pipeline string, before time.Time) (map[string]int64, error)
 	// PutResources writes what runs where, each resource once. A Finished of 0 leaves that of the same pipeline as it is.
 	PutResources(pipeline int64, resources []Resource) error
 	Resources(q ResourceQuery) ([]Resource, error)

@@ -134,6 +134,18 @@ func runsAreReadByTheirEnds(t *testing.T, s setup) {
 	if late := read("", all[1].EndedAt.Add(time.Microsecond)); len(late) != 0 {
 		t.Errorf("ended after the last end: %+v", late)
 	}
+	s.append(t, fact(2, beta, pipeline.StageFinished))
+	for before, want := range map[time.Time]map[string]int64{
+		all[0].EndedAt:                {},
+		all[1].EndedAt:                {"beta": 1},
+		all[1].EndedAt.Add(time.Hour): {"beta": 2, "prod": 1},
+	} {
+		newest, err := s.NewestFinished(s.ctx, testPipeline, before)
+		storetest.Check(t, err)
+		if diff := cmp.Diff(want, newest); diff != "" {
+			t.Errorf("finished before %s (-want +got):\n%s", before, diff)
+		}
+	}
 }
 
 func revisionsBetweenTwoAreRead(t *testing.T, s setup) {

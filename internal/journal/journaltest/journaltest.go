@@ -46,6 +46,13 @@ func properties() map[string]func(*testing.T, setup) {
 		"DefinitionsTakeTurns":           definitionsTakeTurns,
 		// what the database itself refuses
 		"IllegalEntriesAreRefused": illegalEntriesAreRefused,
+		// archives
+		"ArchivingMovesEndedDeployments": archivingMovesEndedDeployments,
+		"ArchivingIsRefused":             archivingIsRefused,
+		"ArchivingIsWholeOrNothing":      archivingIsWholeOrNothing,
+		"EntriesStayUntilArchived":       entriesStayUntilArchived,
+		"ArchivesAreListed":              archivesAreListed,
+		"DecidersSeeTheBound":            decidersSeeTheBound,
 		// uploads
 		"UnusedUploadsAreSwept":          unusedUploadsAreSwept,
 		"UploadsAreRegisteredWithinADay": uploadsAreRegisteredWithinADay,

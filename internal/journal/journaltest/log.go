@@ -203,6 +203,9 @@ func entriesAreSelected(t *testing.T, s setup) {
 	}{
 		"all":                      {journal.EntryQuery{}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}},
 		"behind a position":        {journal.EntryQuery{After: 7}, []int64{8, 9}},
+		"between two":              {journal.EntryQuery{After: 3, UpTo: 6}, []int64{4, 5, 6}},
+		"of a deployment, up to":   {journal.EntryQuery{Deployment: 1, UpTo: 5}, []int64{2, 4, 5}},
+		"of a target, up to":       {journal.EntryQuery{Target: testPipeline + "/beta", UpTo: 7}, []int64{4, 6, 7}},
 		"a deployment":             {journal.EntryQuery{Deployment: 1}, []int64{2, 4, 5, 7, 8, 9}},
 		"a target, with below":     {journal.EntryQuery{Target: testPipeline + "/beta"}, []int64{4, 6, 7, 9}},
 		"a target of a deployment": {journal.EntryQuery{Target: testPipeline + "/beta", Deployment: 1}, []int64{4, 7, 9}},

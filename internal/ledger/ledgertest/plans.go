@@ -64,15 +64,24 @@ func plansUseIndexes(t *testing.T, s setup) {
 			_, err := tx.History(testPipeline, testPipeline+"/beta", 900, 5)
 			return err
 		},
-		"EndedRuns: of all stages": func(tx rows) error { _, err := tx.EndedRuns(testPipeline, "", time.Now()); return err },
-		"EndedRuns: of a stage":    func(tx rows) error { _, err := tx.EndedRuns(testPipeline, "beta", time.Now()); return err },
-		"RevisionsBetween":         func(tx rows) error { _, err := tx.RevisionsBetween(testPipeline, 1, 9, 5); return err },
+		"EndedRuns: of all stages":      func(tx rows) error { _, err := tx.EndedRuns(testPipeline, "", time.Now()); return err },
+		"NewestFinished: of each stage": func(tx rows) error { _, err := tx.NewestFinished(testPipeline, time.Now()); return err },
+		"EndedRuns: of a stage":         func(tx rows) error { _, err := tx.EndedRuns(testPipeline, "beta", time.Now()); return err },
+		"RevisionsBetween":              func(tx rows) error { _, err := tx.RevisionsBetween(testPipeline, 1, 9, 5); return err },
 		"Deployments: by numbers": func(tx rows) error {
 			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Numbers: []int64{1, 2}})
 			return err
 		},
 		"Deployments: in progress": func(tx rows) error {
 			_, err := tx.Deployments(journal.DeploymentQuery{Pipeline: testPipeline, Status: pipeline.StatusActive})
+			return err
+		},
+		"Archive: the entries of a deployment": func(tx rows) error {
+			_, err := tx.Archive(1, journal.ArchivedDeployment{Number: 1 << 40, Key: "x"})
+			return err
+		},
+		"Archives: of a stage, an older page": func(tx rows) error {
+			_, err := tx.Archives(journal.ArchiveQuery{Pipeline: testPipeline, Stage: "beta", Before: 900, Limit: 5})
 			return err
 		},
 		"Resources: what runs where": func(tx rows) error {

@@ -68,6 +68,7 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	var f filter
 	f.pipeline("e", q.Pipeline)
 	f.when(q.After > 0, "e.seq > ?", q.After)
+	f.when(q.UpTo != 0, "e.seq <= ?", q.UpTo)
 	f.when(q.Deployment != 0, "e.deployment = ?", q.Deployment)
 	f.when(q.Class != 0, "e.class = ?", int16(q.Class))
 	if q.Target != "" {
@@ -193,6 +194,20 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 	}, `SELECT `+stageRunColumns+`, r.committed_at
 		FROM stage_run s JOIN revision r ON r.pipeline_id = s.pipeline_id AND r.seq = s.revision`+
 		f.where()+` ORDER BY s.ended_at, s.deployment, s.stage`, f.arguments...)
+}
+
+// NewestFinished reads the newest revision that finished each stage before a time.
+func (t *tx) NewestFinished(name string, before time.Time) (map[string]int64, error) {
+	newest := map[string]int64{}
+	_, err := query(t, func(row pgx.Row) (stage string, err error) {
+		var revision int64
+		err = row.Scan(&stage, &revision)
+		newest[stage] = revision
+		return stage, err
+	}, `SELECT s.stage, max(s.revision)
+		FROM stage_run s JOIN pipeline_head h ON h.id = s.pipeline_id
+		WHERE h.name = $1 AND s.ended_at < $2 AND s.outcome = 'finished' GROUP BY s.stage`, name, before)
+	return newest, err
 }
 
 // PutResources writes what runs where. Under the lock of the head entries come in their order, and no

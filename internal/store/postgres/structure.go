@@ -15,11 +15,11 @@ import (
 // Rows of package journal: heads, definitions, revisions with their artifacts, and deployments.
 
 // headColumns are the columns of a head, in the order of scanHead.
-const headColumns = "id, name, version, seq, newest, deployed, owner, epoch"
+const headColumns = "id, name, version, seq, newest, deployed, owner, epoch, archived"
 
 // scanHead reads headColumns.
 func scanHead(row pgx.Row) (h journal.HeadRow, err error) {
-	err = row.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, idOf{&h.Owner}, &h.Epoch)
+	err = row.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, idOf{&h.Owner}, &h.Epoch, &h.Archived)
 	return h, err
 }
 
@@ -53,8 +53,8 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 
 // UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h journal.HeadRow) error {
-	return t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7 WHERE id = $1",
-		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch)
+	return t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7, archived = $8 WHERE id = $1",
+		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch, h.Archived)
 }
 
 // InsertVersion stores one definition version.
@@ -176,18 +176,49 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 		f.when(q.Status != "", "d.status = ?", string(q.Status))
 	}
 	limited := f.limit(q.Limit)
-	return query(t, scanDeployment, `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
+	return query(t, scanDeployment, `SELECT `+deploymentColumns+`
 		FROM deployment d JOIN pipeline_head h ON h.id = d.pipeline_id
 		JOIN revision r ON r.pipeline_id = d.pipeline_id AND r.seq = d.revision`+f.where()+order+limited, f.arguments...)
 }
 
-// scanDeployment reads the columns of Deployments.
+// deploymentColumns are the columns of a deployment, in the order of deploymentFields.
+const deploymentColumns = "d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at, d.archive"
+
+// deploymentFields returns where a deployment is scanned to.
+func deploymentFields(d *journal.Deployment) []any {
+	return []any{idOf{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, (*string)(&d.Status), &d.By,
+		timeOf{&d.CreatedAt}, timeOf{&d.EndedAt}, &d.Archive}
+}
+
+// scanDeployment reads deploymentColumns.
 func scanDeployment(row pgx.Row) (d journal.Deployment, err error) {
-	var status string
-	err = row.Scan(idOf{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &status, &d.By,
-		timeOf{&d.CreatedAt}, timeOf{&d.EndedAt})
-	d.Status = pipeline.Status(status)
+	err = row.Scan(deploymentFields(&d)...)
 	return d, err
+}
+
+// Archive writes where the entries of a deployment are, and deletes them.
+func (t *tx) Archive(pipelineID int64, d journal.ArchivedDeployment) (int64, error) {
+	if err := t.do("UPDATE deployment SET archive = $3, archive_first = $4, archive_last = $5 WHERE pipeline_id = $1 AND number = $2",
+		pipelineID, d.Number, d.Key, d.First, d.Last); err != nil {
+		return 0, err
+	}
+	return t.count("DELETE FROM entry WHERE pipeline_id = $1 AND deployment = $2", pipelineID, d.Number)
+}
+
+// Archives reads archived deployments, by their last entries, newest first.
+func (t *tx) Archives(q journal.ArchiveQuery) ([]journal.Deployment, error) {
+	var f filter
+	f.pipeline("d", q.Pipeline)
+	f.conditions = append(f.conditions, "d.archive <> ''") // a literal, for the partial index
+	f.when(q.Before != 0, "d.archive_first < ?", q.Before)
+	f.when(q.Stage != "", "EXISTS (SELECT FROM stage_run s WHERE s.pipeline_id = d.pipeline_id AND s.deployment = d.number AND s.stage = ?)", q.Stage)
+	limited := f.limit(q.Limit)
+	return query(t, func(row pgx.Row) (d journal.Deployment, err error) {
+		err = row.Scan(append(deploymentFields(&d), &d.Last)...)
+		return d, err
+	}, `SELECT `+deploymentColumns+`, d.archive_last
+		FROM deployment d JOIN pipeline_head h ON h.id = d.pipeline_id
+		JOIN revision r ON r.pipeline_id = d.pipeline_id AND r.seq = d.revision`+f.where()+" ORDER BY d.archive_last DESC"+limited, f.arguments...)
 }
 
 // DeploymentIDs reads the ids of deployments by number.

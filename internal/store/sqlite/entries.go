@@ -124,12 +124,15 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	if q.Class != 0 {
 		query += ` AND e.class = ?5`
 	}
+	if q.UpTo != 0 {
+		query += ` AND e.seq <= ?6`
+	}
 	query += ` ORDER BY e.seq`
 	if q.Newest {
 		query += ` DESC`
 	}
-	query += ` LIMIT ?6`
-	args := []any{q.Pipeline, q.Target, q.Deployment, q.After, q.Class, limit(q.Limit)}
+	query += ` LIMIT ?7`
+	args := []any{q.Pipeline, q.Target, q.Deployment, q.After, q.Class, q.UpTo, limit(q.Limit)}
 	var entries []pipeline.Entry
 	var err error
 	if q.Target == "" && q.Deployment == 0 {
@@ -238,6 +241,21 @@ func (t *tx) EndedRuns(name, stage string, since time.Time) ([]journal.EndedRun,
 		query += ` AND s.stage = ?2`
 	}
 	return rows(t, scan, query+` ORDER BY s.ended_at, s.deployment, s.stage`, name, stage, since.UnixMicro())
+}
+
+// NewestFinished reads the newest revision that finished each stage before a time.
+func (t *tx) NewestFinished(name string, before time.Time) (map[string]int64, error) {
+	newest := map[string]int64{}
+	_, err := rows(t, func(s scanner) (stage string, err error) {
+		var revision int64
+		err = s.Scan(&stage, &revision)
+		newest[stage] = revision
+		return stage, err
+	}, `SELECT s.stage, max(s.revision)
+		FROM pipeline_head h
+		CROSS JOIN stage_run s INDEXED BY stage_run_ended ON s.pipeline_id = h.id AND s.ended_at < ?2
+		WHERE h.name = ?1 AND s.outcome = 'finished' GROUP BY s.stage`, name, before.UnixMicro())
+	return newest, err
 }
 
 // PutResources writes what runs where. Under the lock of the head entries come in their order, and no

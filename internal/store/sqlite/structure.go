@@ -14,11 +14,11 @@ import (
 // Rows of package journal: heads, definitions, revisions with their artifacts, and deployments.
 
 // headColumns are the columns of a head, in the order of scanHead.
-const headColumns = `id, name, version, seq, newest, deployed, owner, epoch`
+const headColumns = `id, name, version, seq, newest, deployed, owner, epoch, archived`
 
 // scanHead reads headColumns.
 func scanHead(s scanner) (h journal.HeadRow, err error) {
-	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch)
+	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch, &h.Archived)
 	return h, err
 }
 
@@ -58,8 +58,8 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 
 // UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h journal.HeadRow) error {
-	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ? WHERE id = ?`,
-		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.ID)
+	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ?, archived = ? WHERE id = ?`,
+		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.Archived, h.ID)
 	return err
 }
 
@@ -185,7 +185,7 @@ func (t *tx) Deployments(q journal.DeploymentQuery) ([]journal.Deployment, error
 	if q.Pipeline == "" && index == `` { // in the order of ids, so that LIMIT ends the walk
 		from = `deployment d CROSS JOIN pipeline_head h`
 	}
-	query := `SELECT d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at
+	query := `SELECT ` + deploymentColumns + `
 		FROM ` + from + ` ON d.pipeline_id = h.id
 		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision WHERE 1`
 	var args []any
@@ -230,11 +230,49 @@ func deploymentOrder(q journal.DeploymentQuery) string {
 	return `d.id DESC`
 }
 
-// scanDeployment reads the columns of Deployments.
+// deploymentColumns are the columns of a deployment, in the order of deploymentFields.
+const deploymentColumns = `d.id, h.name, d.number, d.kind, d.revision, r.label, d.version, d.status, d.created_by, d.created_at, d.ended_at, d.archive`
+
+// deploymentFields returns where a deployment is scanned to.
+func deploymentFields(d *journal.Deployment) []any {
+	return []any{ident{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &d.Status, &d.By,
+		moment{&d.CreatedAt}, moment{&d.EndedAt}, &d.Archive}
+}
+
+// scanDeployment reads deploymentColumns.
 func scanDeployment(s scanner) (d journal.Deployment, err error) {
-	err = s.Scan(ident{&d.ID}, &d.Pipeline, &d.Number, &d.Kind, &d.Revision, &d.Label, &d.Version, &d.Status, &d.By,
-		moment{&d.CreatedAt}, moment{&d.EndedAt})
+	err = s.Scan(deploymentFields(&d)...)
 	return d, err
+}
+
+// Archive writes where the entries of a deployment are, and deletes them.
+func (t *tx) Archive(pipelineID int64, d journal.ArchivedDeployment) (int64, error) {
+	_, err := t.exec(`UPDATE deployment SET archive = ?, archive_first = ?, archive_last = ? WHERE pipeline_id = ? AND number = ?`,
+		d.Key, d.First, d.Last, pipelineID, d.Number)
+	if err != nil {
+		return 0, err
+	}
+	deleted, err := t.exec(`DELETE FROM entry INDEXED BY entry_once WHERE pipeline_id = ? AND deployment = ?`, pipelineID, d.Number)
+	return int64(deleted), err
+}
+
+// Archives reads archived deployments, by their last entries, newest first.
+func (t *tx) Archives(q journal.ArchiveQuery) ([]journal.Deployment, error) {
+	scan := func(s scanner) (d journal.Deployment, err error) {
+		err = s.Scan(append(deploymentFields(&d), &d.Last)...)
+		return d, err
+	}
+	query := `SELECT ` + deploymentColumns + `, d.archive_last
+		FROM pipeline_head h CROSS JOIN deployment d INDEXED BY deployment_archived ON d.pipeline_id = h.id AND d.archive <> ''
+		CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq = d.revision
+		WHERE h.name = ?1`
+	if q.Before != 0 {
+		query += ` AND d.archive_first < ?2`
+	}
+	if q.Stage != "" {
+		query += ` AND EXISTS (SELECT 1 FROM stage_run s WHERE s.pipeline_id = d.pipeline_id AND s.deployment = d.number AND s.stage = ?3)`
+	}
+	return rows(t, scan, query+` ORDER BY d.archive_last DESC LIMIT ?4`, q.Pipeline, q.Before, q.Stage, limit(q.Limit))
 }
 
 // DeploymentIDs reads the ids of deployments by number.
