@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -179,6 +180,11 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	s.service = server.NewService(reads, store, options)
 	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil
+}
+
+// Verify checks a pipeline's whole log, with its archives, where it is.
+func (s *Session) Verify(ctx context.Context, pipeline string) (deployer.Verification, error) {
+	return deployer.Verify(ctx, s.Ledger, s.blobs, pipeline)
 }
 
 // blobURL returns where this process keeps blobs.

@@ -116,7 +116,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case RoleDeployer:
-			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
+			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.blobs, Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())

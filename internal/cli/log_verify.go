@@ -20,7 +20,7 @@ func (a *app) verifyLog(ctx context.Context, s *assembly.Session, q journal.Entr
 		return fault.New(fault.Invalid, "a log is checked where it is, not through a server").
 			WithHint("waybill log %s --verify, on the server's machine or with --store", q.Pipeline)
 	}
-	found, err := deployer.Verify(ctx, s.Ledger, q.Pipeline)
+	found, err := s.Verify(ctx, q.Pipeline)
 	if err != nil {
 		return err
 	}
@@ -31,6 +31,10 @@ func (a *app) verifyLog(ctx context.Context, s *assembly.Session, q journal.Entr
 func reportVerification(found deployer.Verification, out show.Printer) error {
 	text := fmt.Sprintf("%s: entries 1 to %d are whole, and the database agrees with them (%s)", found.Pipeline, found.Entries,
 		show.Count(found.Deployments, "deployment"))
+	if found.Archived > 0 {
+		text = fmt.Sprintf("%s: all %d entries in the log are whole, and the database agrees with them; so are the archives of %d of %s", found.Pipeline,
+			found.Entries, found.Archived, show.Count(found.Deployments, "deployment"))
+	}
 	if len(found.Faults) == 0 {
 		return out.Answer(found, text)
 	}

@@ -16,9 +16,13 @@ var errMoved = errors.New("the log moved")
 type pass struct {
 	pipeline string
 	engine   *pipeline.Engine
-	seen     func(pipeline.Entry) // called with each row that another writer appended
-	ran      bool                 // decide was called: the engine has applied a decision that may be rolled back
-	now      time.Time            // the database's time of the decision
+	seen     func(pipeline.Entry)         // called with each row that another writer appended
+	choose   bool                         // look for deployments to archive, after the decision
+	chosen   []choice                     // what was found
+	archive  *archive                     // not nil: archive these deployments, and decide nothing else
+	archived []journal.ArchivedDeployment // those that the decider has archived
+	ran      bool                         // decide was called: the engine has applied a decision that may be rolled back
+	now      time.Time                    // the database's time of the decision
 	decision pipeline.Decision
 	err      error // the error of decide, before the journal wrapped it
 }
@@ -30,10 +34,13 @@ func (x *pass) decide(locked journal.Locked) (journal.Change, error) {
 	if x.err != nil {
 		return journal.Change{}, x.err
 	}
+	if x.archive != nil {
+		return x.archiveChange()
+	}
 	return change(x.pipeline, x.decision), nil
 }
 
-// run applies the rows that are new under the lock, then decides. An error rolls the transaction
+// run applies the rows that are new under the lock, then decides, unless it is to archive. An error rolls the transaction
 // back.
 func (x *pass) run(locked journal.Locked) error {
 	// The ledger repeats a transaction that the database aborted. The engine has applied what it
@@ -50,10 +57,16 @@ func (x *pass) run(locked journal.Locked) error {
 		if definesUnknown(x.engine, row) {
 			return errMoved
 		}
+		if row.Seq > x.engine.Seq()+1 { // rows were archived since the fold, or the log is broken: the next fold finds out
+			return errMoved
+		}
 		if err := x.engine.Apply(row); err != nil {
 			return broken{row.Seq, err}
 		}
 		x.seen(row)
+	}
+	if x.archive != nil {
+		return nil
 	}
 	decision, err := x.engine.Decide(locked.Now, passRows)
 	if err != nil {

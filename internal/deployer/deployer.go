@@ -1,12 +1,14 @@
 package deployer
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -40,8 +42,12 @@ type Membership interface {
 // Config configures a deployer.
 type Config struct {
 	Instance queue.Instance // Name and Version, for people; every join makes a new id
-	Log      *slog.Logger   // default: none
-	Metrics  *obs.Deployer  // default: unregistered
+	Blobs    blob.Putter    // receives the entries of archived deployments; nil: none is archived
+	// FirstArchive is how long after it has taken a pipeline a deployer first looks for deployments to archive; default: 5 min,
+	// so that one that is restarted again and again archives nothing.
+	FirstArchive time.Duration
+	Log          *slog.Logger  // default: none
+	Metrics      *obs.Deployer // default: unregistered
 }
 
 const (
@@ -73,6 +79,10 @@ type Deployer struct {
 	read    time.Time    // when to read the positions of the logs again
 	away    loop.Backoff // between failed reads
 
+	storing     bool               // entries are being stored in the blob store, for one pipeline at a time
+	stopStoring context.CancelFunc // gives that up
+	stored      chan storing       // how that ended; has room for one
+
 	mu       sync.Mutex
 	instance queue.Instance
 	stopped  map[string]error
@@ -83,6 +93,7 @@ func New(l Ledger, cfg Config) *Deployer {
 	if cfg.Metrics == nil {
 		cfg.Metrics = obs.NewDeployer(nil, false)
 	}
+	cfg.FirstArchive = cmp.Or(cfg.FirstArchive, archiveFirst)
 	return &Deployer{
 		ledger:  l,
 		cfg:     cfg,
@@ -92,6 +103,7 @@ func New(l Ledger, cfg Config) *Deployer {
 		dead:    make(chan struct{}, 1),
 		held:    map[string]*held{},
 		ended:   make(chan outcome, parallel),
+		stored:  make(chan storing, 1),
 		stopped: map[string]error{},
 	}
 }
@@ -150,6 +162,8 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	case <-timer.C:
 	case o := <-d.ended:
 		d.settle(ctx, o)
+	case s := <-d.stored:
+		d.takeStored(ctx, s)
 	case <-d.dead:
 		loop.Poke(d.dead)
 	case <-d.news:
@@ -162,9 +176,13 @@ func (d *Deployer) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// finish waits for the passes under way.
+// finish waits for the passes under way, and gives up what is being stored.
 func (d *Deployer) finish(ctx context.Context) {
 	for d.running > 0 {
 		d.settle(ctx, <-d.ended)
+	}
+	if d.storing { // a pass may have begun it just now
+		d.stopStoring()
+		d.takeStored(ctx, <-d.stored)
 	}
 }

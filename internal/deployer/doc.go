@@ -1,6 +1,7 @@
 // Package deployer takes deployments through their pipelines: it folds each pipeline's log with
-// pipeline.Engine, lets the engine decide what comes next, and records the decision. It has no side
-// effects of its own: it records actions, and conductors do them.
+// pipeline.Engine, lets the engine decide what comes next, and records the decision. It does no
+// work of deployments: it records actions, and conductors do them. Entries of deployments that ended long ago it moves to
+// the blob store.
 //
 // # Who owns the truth
 //
@@ -19,6 +20,13 @@
 // of one does not delay another. Each pipeline has at most one pass under way. One goroutine owns
 // everything else: it reads the positions of the logs, begins passes and takes their outcomes.
 //
+// # Archives
+//
+// About hourly a pass looks for deployments that may be archived. Their entries are stored by a goroutine
+// beside the passes, for one pipeline at a time, and then a pass of its own deletes them from the log. The blobs come first, so
+// whatever ends in between costs a repetition. Rows below the bound of a pipeline may be missing; an engine that lacks some is
+// folded again.
+//
 // # Broken invariants
 //
 // An engine that finds an invariant broken decides nothing more for that
@@ -29,7 +37,8 @@
 //
 // deployer.go waits, round.go decides which pipelines are passed, pass.go makes a pass and keeps what it holds of each pipeline, fold.go reads the
 // rows that an engine has not seen, decide.go is what runs inside the transaction, and change.go turns a
-// decision into entries and actions.
+// decision into entries and actions. archive.go chooses what is archived and has it stored, archive_file.go is the form of an
+// archive, and verify.go checks a log with its archives.
 //
 // See docs/design/deployments.md for what an engine decides.
 package deployer

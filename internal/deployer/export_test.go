@@ -2,6 +2,14 @@ package deployer
 
 import "maps"
 
+// When a deployer looks for deployments to archive.
+const (
+	ArchiveFirst = archiveFirst
+	ArchiveEvery = archiveEvery
+	ArchiveRetry = archiveRetry
+	ArchivePause = archivePause
+)
+
 // Parallel is how many passes may be under way at a time.
 const Parallel = parallel
 

@@ -45,6 +45,7 @@ type log struct {
 	entries  []pipeline.Entry
 	live     []action.Action
 	passes   int
+	archives []journal.ArchivedDeployment
 }
 
 func newFake() *fake {
@@ -99,6 +100,15 @@ func (f *fake) announce() {
 	f.changed = make(chan struct{})
 }
 
+// archive deletes the entries of deployments.
+func (l *log) archive(some []journal.ArchivedDeployment) {
+	for _, a := range some {
+		l.Archived = l.Seq
+		l.archives = append(l.archives, a)
+		l.entries = slices.DeleteFunc(l.entries, func(e pipeline.Entry) bool { return e.Deployment == a.Number })
+	}
+}
+
 // work ends live actions successfully until none is left, and says how many.
 func (f *fake) work(name string) int {
 	f.mu.Lock()
@@ -107,7 +117,7 @@ func (f *fake) work(name string) int {
 	n := len(l.live)
 	for _, a := range l.live {
 		if a.Step.Event == pipeline.BuildCompleted {
-			l.add(pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: a.Step.Revision, Detail: json.RawMessage(`{"label": "any"}`)})
+			l.add(pipeline.Entry{Event: pipeline.ArtifactRegistered, Class: pipeline.Change, Revision: a.Step.Revision, Detail: json.RawMessage(`{"label":"any"}`)})
 		}
 		l.add(pipeline.Entry{Event: a.Step.Event, Class: pipeline.Fact, Deployment: a.Step.Deployment, Target: a.Step.Target,
 			Revision: a.Step.Revision, Version: a.Step.Version})
@@ -139,8 +149,26 @@ func (f *fake) head(name string) log {
 func (f *fake) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	newer := f.logs[q.Pipeline].entries[q.After:]
-	return slices.Clone(newer[:min(q.Limit, len(newer))]), nil
+	rows := f.logs[q.Pipeline].after(q.After)
+	if q.UpTo != 0 {
+		rows = slices.DeleteFunc(rows, func(e pipeline.Entry) bool { return e.Seq > q.UpTo })
+	}
+	if q.Deployment != 0 {
+		rows = slices.DeleteFunc(rows, func(e pipeline.Entry) bool { return e.Deployment != q.Deployment })
+	}
+	if q.Limit != 0 {
+		rows = rows[:min(q.Limit, len(rows))]
+	}
+	return rows, nil
+}
+
+// after returns the entries behind a position.
+func (l *log) after(seq int64) []pipeline.Entry {
+	return slices.DeleteFunc(slices.Clone(l.entries), func(e pipeline.Entry) bool { return e.Seq <= seq })
+}
+
+func (f *fake) Head(_ context.Context, name string) (journal.Head, error) {
+	return f.head(name).Head, nil
 }
 
 func (f *fake) Version(_ context.Context, name string, version int) (journal.Version, error) {
@@ -194,7 +222,7 @@ func (f *fake) Pass(_ context.Context, lease journal.Lease, since int64, decide 
 		}
 	}
 	l.passes++
-	locked := journal.Locked{Head: l.Head, Now: time.Now().Add(f.ahead), Newer: slices.Clone(l.entries[since:])}
+	locked := journal.Locked{Head: l.Head, Now: time.Now().Add(f.ahead), Newer: l.after(since)}
 	change, err := decide(locked)
 	if err == nil && f.tryTwice > 0 {
 		f.tryTwice--
@@ -206,6 +234,7 @@ func (f *fake) Pass(_ context.Context, lease journal.Lease, since int64, decide 
 	for _, e := range change.Entries {
 		l.add(e)
 	}
+	l.archive(change.Archived)
 	l.live = append(l.live, change.Actions...)
 	if len(change.Entries) > 0 {
 		f.announce()

@@ -32,6 +32,8 @@ type held struct {
 	again     bool             // pass at once: the decision was cut at passRows, or the last pass must be repeated
 	wake      time.Time        // when time alone may change the decision; zero: never
 	notBefore time.Time        // no pass before this time: the ledger was unavailable
+	archiveAt time.Time        // when to look for deployments to archive; zero: never
+	archive   *archive         // deployments whose entries are in the blob store: the next pass archives them; nil: none
 	away      loop.Backoff
 	suspect   bool                           // the last pass broke an invariant; if the next does too, the pipeline stops
 	stopped   bool                           // no more passes until this process starts again
@@ -46,14 +48,20 @@ func (p *held) due() (at time.Time, ok bool) {
 	switch {
 	case p.stopped || p.busy:
 		return at, false
-	case p.engine == nil || p.again || p.known > p.seq:
-		return p.notBefore, true
-	case p.wake.IsZero():
-		return at, false
-	case p.wake.Before(p.notBefore):
+	case p.engine == nil || p.again || p.archive != nil || p.known > p.seq:
 		return p.notBefore, true
 	}
-	return p.wake, true
+	at = p.wake
+	if at.IsZero() || !p.archiveAt.IsZero() && p.archiveAt.Before(at) {
+		at = p.archiveAt
+	}
+	if at.IsZero() {
+		return at, false
+	}
+	if at.Before(p.notBefore) {
+		at = p.notBefore
+	}
+	return at, true
 }
 
 // outcome is how a pass ended.
@@ -69,7 +77,8 @@ type outcome struct {
 func (d *Deployer) pass(ctx context.Context, p *held) {
 	p.busy, p.began = true, time.Now()
 	d.running++
-	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }}
+	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }, choose: d.isArchiveDue(p), archive: p.archive}
+	p.archive = nil
 	go func() {
 		head, err := d.tryPass(ctx, p, x)
 		d.ended <- outcome{p, x, head, err}
@@ -81,17 +90,23 @@ func (d *Deployer) pass(ctx context.Context, p *held) {
 func (d *Deployer) settle(ctx context.Context, o outcome) {
 	p, err := o.of, o.err
 	p.busy = false
+	if (o.pass.choose || o.pass.archive != nil) && err != nil {
+		p.archiveAt = time.Now().Add(loop.Jitter(archiveRetry))
+	}
 	d.running--
 	switch {
+	case err == nil && o.pass.archive != nil:
+		d.archived(p, o.pass, o.head)
 	case err == nil:
 		d.passed(p, o.pass, o.head)
+		d.storeChosen(ctx, p, o.pass.chosen)
 	case ctx.Err() != nil: // this process ends: not worth a message
 		p.engine = nil
 	case fault.Is(err, fault.StaleEpoch): // another instance has the lease by now
 		d.drop(p.name, err)
 	case isBroken(err):
 		d.broken(p, err)
-	case errors.Is(err, errMoved):
+	case errors.Is(err, errMoved), errors.Is(err, ErrArchived) && o.pass.engine != nil: // a whole fold has tried several times
 		p.engine, p.again = nil, true
 		d.metrics.Passes.WithLabelValues("again").Inc()
 	default:
@@ -113,6 +128,9 @@ func (d *Deployer) tryPass(ctx context.Context, p *held, x *pass) (journal.Head,
 	d.metrics.PassSeconds.Observe(time.Since(began).Seconds())
 	if x.err != nil { // as decide returned it: the caller distinguishes errMoved and broken
 		return head, x.err
+	}
+	if err == nil && x.choose {
+		x.chosen, err = choices(x.engine, x.now)
 	}
 	return head, err
 }

@@ -88,6 +88,9 @@ func (d *Deployer) takeOver(ctx context.Context, head journal.Head, alive map[ac
 	}
 	d.log.Info("pipeline taken", obs.KeyPipeline, head.Pipeline, obs.KeyEpoch, lease.Epoch)
 	p := &held{name: head.Pipeline, lease: lease, claimed: map[pipeline.StepKey]time.Time{}}
+	if d.cfg.Blobs != nil {
+		p.archiveAt = time.Now().Add(loop.Jitter(d.cfg.FirstArchive))
+	}
 	d.held[head.Pipeline] = p // without an engine: the first pass folds the log
 	return p
 }

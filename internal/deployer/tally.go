@@ -1,6 +1,10 @@
 package deployer
 
-import "github.com/waybill-dev/waybill/internal/pipeline"
+import (
+	"encoding/json"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
+)
 
 // tally counts the deployments of a pipeline by status. An engine may have thousands that ended, so it looks only at
 // those that a row may have changed; with another engine it counts again.
@@ -11,16 +15,26 @@ type tally struct {
 	changed map[int64]bool // deployments whose status a row may have changed since
 }
 
-// notice remembers a row that changes the status of its deployment.
+// notice remembers a row that changes the status of its deployment, or that says which deployments are counted no more.
 func (t *tally) notice(row pipeline.Entry) {
 	switch row.Event {
+	case pipeline.DeploymentsArchived:
+		var gone pipeline.ArchivedDetail
+		_ = json.Unmarshal(row.Detail, &gone) // what cannot be read names none, to the engine too
+		for _, number := range gone.Deployments {
+			t.change(number)
+		}
 	case pipeline.DeploymentCreated, pipeline.PipelineFinished, pipeline.PipelineFailed, pipeline.PipelineSuperseded,
 		pipeline.PipelineCanceled, pipeline.RetryRequested:
-		if t.changed == nil {
-			t.changed = map[int64]bool{}
-		}
-		t.changed[row.Deployment] = true
+		t.change(row.Deployment)
 	}
+}
+
+func (t *tally) change(number int64) {
+	if t.changed == nil {
+		t.changed = map[int64]bool{}
+	}
+	t.changed[number] = true
 }
 
 // follow brings the counts to the state of an engine that has applied the rows that were noticed.
@@ -35,6 +49,9 @@ func (t *tally) follow(e *pipeline.Engine) {
 	for number := range t.changed {
 		if d, ok := e.Deployment(number); ok {
 			t.set(number, d.Status)
+		} else if before, counted := t.status[number]; counted { // archived
+			t.count[before]--
+			delete(t.status, number)
 		}
 	}
 	clear(t.changed)

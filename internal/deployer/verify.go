@@ -2,8 +2,10 @@ package deployer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -12,7 +14,6 @@ import (
 // Verifier is the part of the log that Verify reads.
 type Verifier interface {
 	Reader
-	Head(ctx context.Context, pipeline string) (journal.Head, error)
 	Deployments(ctx context.Context, q journal.DeploymentQuery) ([]journal.Deployment, error)
 }
 
@@ -21,7 +22,8 @@ type Verification struct {
 	Pipeline    string   `json:"pipeline"`
 	Entries     int64    `json:"entries"` // read without a fault
 	Deployments int      `json:"deployments"`
-	Faults      []string `json:"faults"` // empty: the log is whole, and the database agrees with it
+	Archived    int      `json:"archived,omitempty"` // of the deployments: their entries are in the blob store
+	Faults      []string `json:"faults"`             // empty: the log is whole, and the database agrees with it
 }
 
 // verifyTries is how often Verify reads what is new while others append.
@@ -29,13 +31,18 @@ const verifyTries = 10
 
 // Verify reads a pipeline's whole log into a new engine, which checks each row and the engine's invariants, and
 // compares what follows from the log with what the database keeps beside it: the version in force, and the status of
-// every deployment. The error is fault.NotFound if the pipeline does not exist.
-func Verify(ctx context.Context, v Verifier, name string) (Verification, error) {
+// every deployment that is not archived. It reads every archive, to find out whether it is whole. The error is fault.NotFound if
+// the pipeline does not exist.
+func Verify(ctx context.Context, v Verifier, blobs blob.Store, name string) (Verification, error) {
 	engine := pipeline.New(name)
 	found := Verification{Pipeline: name, Faults: []string{}}
 	before := int64(-1) // position after the last try
 	for range verifyTries {
-		err := Catch(ctx, v, name, engine, func(row pipeline.Entry) { found.Entries = row.Seq })
+		err := Catch(ctx, v, name, engine, func(pipeline.Entry) { found.Entries++ })
+		if errors.Is(err, ErrArchived) {
+			engine, found.Entries, before = pipeline.New(name), 0, -1
+			continue
+		}
 		if isBroken(err) || fault.Is(err, fault.Corrupt) {
 			found.Faults = append(found.Faults, err.Error())
 			return found, nil
@@ -54,7 +61,7 @@ func Verify(ctx context.Context, v Verifier, name string) (Verification, error) 
 		if head.Seq <= engine.Seq() || engine.Seq() == before {
 			found.Deployments = len(kept)
 			found.Faults = append(found.Faults, disagreements(engine, head, kept)...)
-			return found, nil
+			return found, found.readArchives(ctx, blobs, kept)
 		}
 		before = engine.Seq()
 	}
@@ -70,24 +77,44 @@ func disagreements(engine *pipeline.Engine, head journal.Head, kept []journal.De
 	if version, _ := engine.Current(); version != head.Version {
 		add("definition %d is in force by the log, the pipeline's head says %d", version, head.Version)
 	}
-	inDatabase := map[int64]pipeline.Status{}
+	inDatabase := map[int64]journal.Deployment{}
 	for _, d := range kept {
-		inDatabase[d.Number] = d.Status
+		inDatabase[d.Number] = d
 	}
 	for _, d := range engine.Deployments(false) {
-		status, ok := inDatabase[d.Deployment]
+		its, ok := inDatabase[d.Deployment]
 		delete(inDatabase, d.Deployment)
 		switch {
 		case !ok:
 			add("deployment %d is in the log, but not in the database", d.Deployment)
-		case status != d.Status:
-			add("deployment %d is %s by the log, the database says %s", d.Deployment, d.Status, status)
+		case its.Archive != "":
+			add("deployment %d is in the log, the database says that it is archived", d.Deployment)
+		case its.Status != d.Status:
+			add("deployment %d is %s by the log, the database says %s", d.Deployment, d.Status, its.Status)
 		}
 	}
 	for _, d := range kept {
-		if _, left := inDatabase[d.Number]; left {
+		if _, left := inDatabase[d.Number]; left && d.Archive == "" {
 			add("deployment %d is in the database, but not in the log", d.Number)
 		}
 	}
 	return faults
+}
+
+// readArchives counts the archived deployments, and adds a fault for each archive that is missing or damaged.
+func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment) error {
+	for _, d := range kept {
+		if d.Archive == "" {
+			continue
+		}
+		found.Archived++
+		err := ReadArchive(ctx, blobs, d.Archive, func(pipeline.Entry) error { return nil })
+		switch {
+		case fault.Is(err, fault.Corrupt):
+			found.Faults = append(found.Faults, fmt.Sprintf("deployment %d: %v", d.Number, err))
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }

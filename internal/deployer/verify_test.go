@@ -19,10 +19,6 @@ type beside struct {
 	kept []journal.Deployment
 }
 
-func (b *beside) Head(_ context.Context, name string) (journal.Head, error) {
-	return b.head(name).Head, nil
-}
-
 func (b *beside) Deployments(context.Context, journal.DeploymentQuery) ([]journal.Deployment, error) {
 	return slices.Clone(b.kept), nil
 }
@@ -58,7 +54,7 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 				stop()
 				b := &beside{f, []journal.Deployment{{Number: 1, Status: pipeline.StatusFinished}}}
 				test.spoil(b)
-				got, err := deployer.Verify(t.Context(), b, "greeter")
+				got, err := deployer.Verify(t.Context(), b, nil, "greeter")
 				if err != nil {
 					t.Fatal(err)
 				}

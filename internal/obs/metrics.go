@@ -102,6 +102,7 @@ type Deployer struct {
 	StepSeconds *prometheus.HistogramVec // event; from an action's creation to the fact
 	Superseded  prometheus.Counter
 	Rollbacks   prometheus.Counter
+	Archived    prometheus.Counter
 	Deployments *Levels                // status; of the pipelines held
 	Violations  *prometheus.CounterVec // invariant
 	Refolds     prometheus.Counter     //
@@ -126,6 +127,7 @@ func NewDeployer(to prometheus.Registerer, perPipeline bool) *Deployer {
 		StepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "From the creation of a step's action to its completion.", long()), []string{"event"}),
 		Superseded:  create.NewCounter(at.counter("superseded_total", "Deployments superseded by newer ones.")),
 		Rollbacks:   create.NewCounter(at.counter("rollbacks_total", "Rollbacks that were created.")),
+		Archived:    create.NewCounter(at.counter("archived_total", "Ended deployments whose entries were moved to the blob store.")),
 		Deployments: levels("deployments", "Deployments of the pipelines held.", "status"),
 		Violations:  create.NewCounterVec(at.counter("invariant_violations_total", "Broken invariants; that pipeline's decisions stop."), []string{"invariant"}),
 		Refolds:     create.NewCounter(at.counter("refolds_total", "Engines thrown away and folded again.")),

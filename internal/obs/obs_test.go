@@ -93,7 +93,7 @@ func TestMetricsCarryTheirComponentsPrefix(t *testing.T) {
 // TestMetricsOfDeploymentsHaveTheirNamesAndLabels: dashboards and alerts are written for them.
 func TestMetricsOfDeploymentsHaveTheirNamesAndLabels(t *testing.T) {
 	const common = `deployer_pipelines deployer_passes_total{end} deployer_pass_seconds deployer_rows_appended_total{class}
-		deployer_step_seconds{event} deployer_drifted_hosts deployer_superseded_total deployer_rollbacks_total deployer_refolds_total
+		deployer_step_seconds{event} deployer_drifted_hosts deployer_superseded_total deployer_rollbacks_total deployer_archived_total deployer_refolds_total
 		deployer_fold_seconds deployer_invariant_violations_total{invariant}
 		ssh_connections ssh_dials_total{end} ssh_dial_seconds ssh_sent_bytes_total ssh_reused_total`
 	for perPipeline, counted := range map[bool]string{

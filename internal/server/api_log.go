@@ -90,7 +90,7 @@ func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamR
 		_ = list.WriteByte('[')
 		entries := json.NewEncoder(list)
 		separator := ""
-		_, err := eachEntry(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return a.service.Entries(ctx, q) }, func(e pipeline.Entry) error {
+		_, err := a.service.eachEntry(ctx, q, func(e pipeline.Entry) error {
 			_, err := list.WriteString(separator)
 			separator = ","
 			return errors.Join(err, entries.Encode(e))

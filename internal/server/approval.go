@@ -42,6 +42,11 @@ func (s *Service) Approve(ctx context.Context, a Approval) (view ApprovalView, e
 	if _, err := s.readHead(ctx, a.Pipeline); err != nil {
 		return view, err
 	}
+	if a.Deployment != 0 {
+		if err := s.checkLive(ctx, Ref{a.Pipeline, a.Deployment}); err != nil {
+			return view, err
+		}
+	}
 	err = s.appendDecided(ctx, a.Pipeline, a.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) {
 		d, err := waitingAt(e, a)
 		if err != nil {

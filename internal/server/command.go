@@ -71,7 +71,7 @@ func (s *Service) Command(ctx context.Context, ref Ref, c Command) error {
 	if c.Kind == "skip" && c.Reason == "" {
 		return fault.New(fault.Invalid, "skip wants a reason").WithHint("such as that a disk is being replaced")
 	}
-	if _, err := s.readDeployment(ctx, ref); err != nil {
+	if err := s.checkLive(ctx, ref); err != nil {
 		return err
 	}
 	return s.appendDecided(ctx, ref.Pipeline, c.By, func(e *pipeline.Engine, _ time.Time) ([]pipeline.Entry, error) { return e.Command(intent) })

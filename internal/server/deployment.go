@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -147,9 +148,19 @@ func (s *Service) deploymentView(ctx context.Context, ref Ref, actions bool) (De
 	if view.Now, err = s.ledger.Now(ctx); err != nil {
 		return view, err
 	}
+	if view.Archive != "" {
+		return view, s.fillArchived(ctx, &view)
+	}
 	b := runBuilder{view: &view}
 	// The fold is read before the actions. A step whose action is newer than the fold is at worst shown as not yet claimed.
-	if err := s.withFold(ctx, ref.Pipeline, func(f *fold) error { return b.readFold(ctx, s, f, ref.Number) }); err != nil {
+	err = s.withFold(ctx, ref.Pipeline, func(f *fold) error { return b.readFold(ctx, s, f, ref.Number) })
+	if errors.Is(err, errForgotten) { // it was archived just now
+		if view.Deployment, err = s.readDeployment(ctx, ref); err == nil {
+			err = s.fillArchived(ctx, &view)
+		}
+		return view, err
+	}
+	if err != nil {
 		return view, err
 	}
 	if actions {
@@ -179,9 +190,13 @@ func (s *Service) Resolve(ctx context.Context, text string) (Ref, error) {
 	return Ref{}, fault.New(fault.NotFound, "deployment %s not found", text)
 }
 
-// Steps returns every step of a deployment, breadth-first, each with its state and reason.
+// Steps returns every step of a deployment, breadth-first, each with its state and reason. The error is fault.Refused for an
+// archived deployment: its steps are in its log only.
 func (s *Service) Steps(ctx context.Context, ref Ref) ([]pipeline.StepState, error) {
 	var steps []pipeline.StepState
+	if err := s.checkLive(ctx, ref); err != nil {
+		return nil, err
+	}
 	err := s.withFoldAt(ctx, ref.Pipeline, func(f *fold, now time.Time) (err error) {
 		if _, ok := f.engine.Deployment(ref.Number); !ok {
 			return deploymentNotFound(ref)

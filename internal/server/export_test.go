@@ -7,11 +7,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// EntriesPage and EachEntry read a log in pages.
+// EntriesPage and EachPage read a log in pages.
 const EntriesPage = entriesPage
 
-func EachEntry(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (int64, error) {
-	return eachEntry(q, read, each)
+func EachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (int64, error) {
+	return eachPage(q, read, each)
 }
 
 // ObserveOnce is one round of Observe.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -86,10 +87,15 @@ func (f *fold) isInForce(plan *pipeline.Graph) (int, bool) {
 }
 
 func newFold(name string) *fold {
-	return &fold{
-		pipeline: name, engine: pipeline.New(name), labels: map[int64]string{},
-		marks: marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{}, hosts: map[string]hostMark{}, through: map[string]hostMark{}, commands: map[int64][]RecordedCommand{}},
-	}
+	f := &fold{pipeline: name, labels: map[int64]string{}}
+	f.reset()
+	return f
+}
+
+// reset makes a fold what it was before it had applied any row.
+func (f *fold) reset() {
+	f.engine, f.marks = pipeline.New(f.pipeline), newMarks()
+	f.edit, f.compared, f.targets = computedEdit{}, comparison{}, targetPaths{}
 }
 
 // withFold calls ask with the up-to-date fold of a pipeline, which ask must not keep. The error is fault.NotFound if the
@@ -117,10 +123,17 @@ func (s *Service) withFoldAt(ctx context.Context, name string, ask func(*fold, t
 	return ask(f, now)
 }
 
-// catchUp applies the rows that were appended since the last time. A pipeline that does not exist yet has none, which is not
-// an error: Apply may be about to create it.
+// mostRefolds is how often a fold begins again because deployments were archived meanwhile.
+const mostRefolds = 10
+
+// catchUp applies the rows that were appended since the last time. If rows that it lacks were archived, it folds what is left
+// of the log from the start. A pipeline that does not exist yet has no rows, which is not an error: Apply may be about to create it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
+	for n := 0; n < mostRefolds && errors.Is(err, deployer.ErrArchived); n++ {
+		f.reset()
+		err = deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
+	}
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -128,34 +141,39 @@ func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 }
 
 // applyLocked folds the rows that a decider gets under the lock of the head, with the definitions that they bring into
-// force. A repeated transaction may pass the same rows again.
+// force. A repeated transaction may pass the same rows again. The error is deployer.ErrArchived if rows that the fold lacks
+// were archived: the log cannot be folded again under the lock.
 func (f *fold) applyLocked(ctx context.Context, locked journal.Locked) error {
-	if err := deployer.Catch(ctx, lockedLog(locked), f.pipeline, f.engine, f.marks.applyEntry); err != nil {
+	if err := deployer.Catch(ctx, lockedLog{locked}, f.pipeline, f.engine, f.marks.applyEntry); err != nil {
 		return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 	}
 	return nil
 }
 
 // lockedLog is the end of a log that a decider gets under the lock: a deployer.Reader that needs no transaction of its own.
-type lockedLog journal.Locked
+type lockedLog struct{ locked journal.Locked }
 
-// Entries returns the rows after a position, whatever the query's limit.
-func (l lockedLog) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
-	for i, row := range l.Newer {
-		if row.Seq > q.After {
-			return l.Newer[i:], nil
+// Entries returns the rows between two positions, whatever the query's limit.
+func (l lockedLog) Entries(_ context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
+	for _, row := range l.locked.Newer {
+		if row.Seq > q.After && (q.UpTo == 0 || row.Seq <= q.UpTo) {
+			rows = append(rows, row)
 		}
 	}
-	return nil, nil
+	return rows, nil
 }
 
 // Version reads a definition version.
 func (l lockedLog) Version(_ context.Context, _ string, version int) (journal.Version, error) {
-	return l.Definition(version)
+	return l.locked.Definition(version)
 }
 
-// decideOnFold calls write, which calls the ledger with a decider that uses the up-to-date fold. After an error that may
-// have left a row half applied, it forgets the fold.
+// Head returns the head that is locked.
+func (l lockedLog) Head(context.Context, string) (journal.Head, error) { return l.locked.Head, nil }
+
+// decideOnFold calls write, which calls the ledger with a decider that uses the up-to-date fold. If rows that the fold lacks
+// are archived between the two, it folds the log again and calls write once more. After an error that may have left a row
+// half applied, it forgets the fold.
 func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,7 +182,12 @@ func (s *Service) decideOnFold(ctx context.Context, f *fold, write func() error)
 		return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 	}
 	err := write()
-	if fault.Is(err, fault.Internal) || fault.Is(err, fault.Corrupt) {
+	if errors.Is(err, deployer.ErrArchived) { // nothing was recorded
+		if err = f.catchUp(ctx, s.ledger); err == nil {
+			err = write()
+		}
+	}
+	if fault.Is(err, fault.Internal) || fault.Is(err, fault.Corrupt) || errors.Is(err, deployer.ErrArchived) {
 		s.folds.forgetFold(f.pipeline)
 	}
 	return err

@@ -1,12 +1,18 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // definedMeanwhile returns what a decider gets if a definition was applied between the last look at the log and the lock.
@@ -82,6 +88,58 @@ func TestEditIsComputedOncePerState(t *testing.T) {
 		change()
 		if computed() == before {
 			t.Errorf("%s: the edit was not computed again", what)
+		}
+	}
+}
+
+// TestRowsThatWereArchivedBeforeTheLockAreNotFolded: the bound is that of the locked head.
+func TestRowsThatWereArchivedBeforeTheLockAreNotFolded(t *testing.T) {
+	t.Parallel()
+	locked, _ := definedMeanwhile("web")
+	locked.Newer = append(locked.Newer, pipeline.Entry{Pipeline: "greeter", Target: "greeter", Seq: 9, Event: pipeline.DeploymentsArchived, Class: pipeline.Change})
+	locked.Archived = 9
+	f := newFold("greeter")
+	if err := f.applyLocked(t.Context(), locked); err != nil || f.engine.Seq() != 9 {
+		t.Errorf("a fold that has no row yet is at %d, want 9: %v", f.engine.Seq(), err)
+	}
+	f = newFold("greeter")
+	first := locked
+	first.Newer, first.Archived = locked.Newer[:1], 0
+	if err := f.applyLocked(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.applyLocked(t.Context(), locked); !errors.Is(err, deployer.ErrArchived) || f.engine.Seq() != 1 {
+		t.Errorf("a fold that lacks rows is at %d, want 1: %v", f.engine.Seq(), err)
+	}
+	locked.Archived = 7 // a row is missing above the bound
+	if err := f.applyLocked(t.Context(), locked); err == nil || errors.Is(err, deployer.ErrArchived) {
+		t.Errorf("a log that lacks a row: %v", err)
+	}
+}
+
+// TestADecisionIsMadeOnceMoreWhenRowsWereArchived: once, since the log may change again under every decision.
+func TestADecisionIsMadeOnceMoreWhenRowsWereArchived(t *testing.T) {
+	t.Parallel()
+	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(driver, ledger.Options{})
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, fails := range []int{0, 1, 2} {
+		s, tries := NewService(l, nil, ServiceOptions{}), 0
+		err := s.decideOnFold(t.Context(), s.folds.foldOf("greeter"), func() error {
+			if tries++; tries <= fails {
+				return fmt.Errorf("read the log of greeter: %w", deployer.ErrArchived)
+			}
+			return nil
+		})
+		if want := min(fails, 1) + 1; tries != want || errors.Is(err, deployer.ErrArchived) != (fails == 2) {
+			t.Errorf("rows were archived %d times: %d tries, want %d; %v", fails, tries, want, err)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func (s *Service) History(ctx context.Context, q journal.HistoryQuery) ([]journa
 	if err != nil {
 		return nil, err
 	}
+	if passages, err = s.addArchived(ctx, q, passages); err != nil {
+		return nil, err
+	}
 	if len(passages) == 0 {
 		return []journal.Passage{}, s.checkTarget(ctx, q.Pipeline, q.Target)
 	}
@@ -108,11 +111,11 @@ func (s *Service) Target(ctx context.Context, name, target string) (TargetView, 
 
 // reachedBefore returns what a deployment brought to a target, from the entries of that deployment.
 func (s *Service) reachedBefore(ctx context.Context, f *fold, target string, number int64) (*Reached, error) {
-	entries, err := s.ledger.Entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number, Target: target, Class: pipeline.Fact})
+	entries, err := s.entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number, Target: target, Class: pipeline.Fact})
 	if err != nil {
 		return nil, err
 	}
-	d, _ := f.engine.Deployment(number)
+	d := s.stateOf(ctx, f, number)
 	at := time.Time{}
 	for _, e := range entries {
 		if e.Target == target {

@@ -119,7 +119,7 @@ func (s *Service) hostViews(ctx context.Context, f *fold, d *pipeline.Definition
 
 // runningOn returns the release that a host of a stage runs, and whether it can be trusted.
 func (s *Service) runningOn(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
-	state, _ := f.engine.Deployment(mark.deployment)
+	state := s.stateOf(ctx, f, mark.deployment)
 	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
 	switch tests := hasStep(stage, pipeline.HostTested); {
 	case mark.failed:

@@ -58,7 +58,7 @@ func (s *Service) leftServices(ctx context.Context, f *fold, started []journal.R
 		if has[r] {
 			continue
 		}
-		host := f.leftHost(row)
+		host := s.leftHost(ctx, f, row)
 		if host.Runs == nil { // it was started and never switched: there is nothing to end
 			continue
 		}
@@ -80,14 +80,14 @@ func (s *Service) leftServices(ctx context.Context, f *fold, started []journal.R
 }
 
 // leftHost returns a host that left with what runs there by the log.
-func (f *fold) leftHost(row journal.Resource) HostView {
+func (s *Service) leftHost(ctx context.Context, f *fold, row journal.Resource) HostView {
 	mark := f.marks.hosts[row.Target]
 	view := HostView{Target: row.Target, stopped: mark.stopped, changed: mark.changed, service: pipeline.Service{Name: row.Service}}
 	number := cmp.Or(row.Finished, mark.deployment)
 	if number == 0 {
 		return view
 	}
-	state, _ := f.engine.Deployment(number)
+	state := s.stateOf(ctx, f, number)
 	view.Runs = &Running{Deployment: number, Revision: state.Revision, At: row.At, Status: string(state.Status)}
 	return view
 }

@@ -22,12 +22,13 @@ import (
 // followPoll bounds the delay of a follower whose wake-up was lost.
 const followPoll = 2 * time.Second
 
-// Entries returns the entries of a pipeline's log that a query selects.
+// Entries returns the entries of a pipeline's log that a query selects. Those of an archived deployment are only found by a
+// query that names it; the error is fault.Corrupt if its archive is missing or damaged.
 func (s *Service) Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	if _, err := s.readHead(ctx, q.Pipeline); err != nil {
 		return nil, err
 	}
-	return s.ledger.Entries(ctx, q)
+	return s.entries(ctx, q)
 }
 
 // Follow calls each for every matching entry after q.After, present and future, in order. It ends when ctx ends, with its
@@ -38,9 +39,8 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 		return err
 	}
 	waiter := s.Waiter()
-	read := func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.ledger.Entries(ctx, q) }
 	for {
-		last, err := eachEntry(q, read, each)
+		last, err := s.eachEntry(ctx, q, each)
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,29 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 const entriesPage = 1000
 
 // eachEntry calls each for the entries that a query selects, in order, and returns the seq of the last one; 0: there was none.
+// Without Limit they are read in pages, so that few are in memory at a time, or as a stream from the archive.
+func (s *Service) eachEntry(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) (last int64, err error) {
+	if q.Limit > 0 {
+		return eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.entries(ctx, q) }, each)
+	}
+	last, err = eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.ledger.Entries(ctx, q) }, each)
+	if err != nil {
+		return last, err
+	}
+	d, isArchived, err := s.archiveOf(ctx, q)
+	if err != nil || !isArchived {
+		return last, err
+	}
+	q.After = max(q.After, last) // it may have been archived only now
+	return last, s.eachArchived(ctx, d, q, func(e pipeline.Entry) error {
+		last = e.Seq
+		return each(e)
+	})
+}
+
+// eachPage calls each for the entries that a query selects, in order, and returns the seq of the last one; 0: there was none.
 // Without Limit they are read in pages.
-func eachEntry(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (last int64, err error) {
+func eachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.Entry, error), each func(pipeline.Entry) error) (last int64, err error) {
 	whole := q.Limit == 0
 	if whole {
 		q.Limit, q.Newest = entriesPage, false

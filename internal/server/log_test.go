@@ -39,7 +39,7 @@ func TestALogIsReadInPages(t *testing.T) {
 			}
 			return rows, nil
 		}
-		last, err := server.EachEntry(c.q, read, func(e pipeline.Entry) error { got = append(got, e.Seq); return nil })
+		last, err := server.EachPage(c.q, read, func(e pipeline.Entry) error { got = append(got, e.Seq); return nil })
 		if err != nil || last != size || len(got) != c.want || !slices.IsSorted(got) {
 			t.Errorf("%+v: %d entries up to %d, %v, want %d", c.q, len(got), last, err, c.want)
 		}

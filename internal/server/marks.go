@@ -24,7 +24,6 @@ type marks struct {
 // stageMark is the progress of a deployment through one stage.
 type stageMark struct {
 	started, finished time.Time
-	revision          int64                     // that finished
 	hosts             int                       // that finished
 	checks            map[string]ConditionState // the gates and the bake that have begun, by event
 	approved          bool                      // a person has approved it
@@ -36,8 +35,16 @@ type targetMark struct {
 	at    time.Time
 }
 
+func newMarks() marks {
+	return marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{},
+		hosts: map[string]hostMark{}, through: map[string]hostMark{}, commands: map[int64][]RecordedCommand{}}
+}
+
 // applyEntry updates the marks by one row of the log.
 func (m *marks) applyEntry(row pipeline.Entry) {
+	if row.Event == pipeline.DeploymentsArchived {
+		m.forget(row)
+	}
 	if row.Event == pipeline.ServiceStopped || row.Event == pipeline.ServiceRestarted {
 		m.applyToHost(row)
 	}
@@ -54,14 +61,27 @@ func (m *marks) applyEntry(row pipeline.Entry) {
 	case pipeline.StageStarted:
 		m.stageMarkOf(row).started = row.At
 	case pipeline.StageFinished:
-		mark := m.stageMarkOf(row)
-		mark.finished, mark.revision = row.At, row.Revision
+		m.stageMarkOf(row).finished = row.At
 	case pipeline.HostFinished:
 		m.stageMarkOf(row).hosts++
 	case pipeline.StageFailed, pipeline.GroupFailed, pipeline.HostFailed, pipeline.HostFailureTolerated:
 		m.failuresOf(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
 	case pipeline.RetryRequested:
 		m.clearFailures(row)
+	}
+}
+
+// forget removes what is kept of archived deployments, as the engine does. What runs on hosts stays.
+func (m *marks) forget(row pipeline.Entry) {
+	var gone pipeline.ArchivedDetail
+	_ = json.Unmarshal(row.Detail, &gone) // what cannot be read names none, to the engine too
+	for _, number := range gone.Deployments {
+		for _, byDeployment := range m.stages {
+			delete(byDeployment, number)
+		}
+		delete(m.targets, number)
+		delete(m.reports, number)
+		delete(m.commands, number)
 	}
 }
 
@@ -157,16 +177,6 @@ func (m *marks) failuresOf(deployment int64) map[string]targetMark {
 		m.targets[deployment] = map[string]targetMark{}
 	}
 	return m.targets[deployment]
-}
-
-// newestFinished returns the newest revision that had finished a stage before a time; 0: none had.
-func (m *marks) newestFinished(stage string, before time.Time) (newest int64) {
-	for _, mark := range m.stages[stage] {
-		if !mark.finished.IsZero() && mark.finished.Before(before) {
-			newest = max(newest, mark.revision)
-		}
-	}
-	return newest
 }
 
 // failedAt reports whether a deployment failed at a stage.

@@ -83,6 +83,10 @@ func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, 
 	if err != nil {
 		return nil, err
 	}
+	newest, err := s.ledger.NewestFinished(ctx, q.Pipeline, from)
+	if err != nil {
+		return nil, err
+	}
 	byStage := map[string][]journal.EndedRun{}
 	for _, r := range runs {
 		byStage[r.Stage] = append(byStage[r.Stage], r)
@@ -95,7 +99,7 @@ func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, 
 		}
 		for _, stage := range plan.Definition().Stages {
 			if q.Stage == "" || q.Stage == stage.Name {
-				found = append(found, stageMetrics(stage.Name, byStage[stage.Name], f.marks.newestFinished(stage.Name, from), from, q.Weeks))
+				found = append(found, stageMetrics(stage.Name, byStage[stage.Name], newest[stage.Name], from, q.Weeks))
 			}
 		}
 		return nil

@@ -278,17 +278,17 @@ func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
 	if runs.Doubt != "" {
 		doubt = ", " + runs.Doubt
 	}
-	state, _ := f.engine.Deployment(runs.Deployment)
+	status := pipeline.Status(runs.Status)
 	newer := f.engine.Outranks(runs.Deployment, current.Deployment)
 	switch {
 	case runs.Deployment == current.Deployment:
 		return d, false
-	case runs.Label == current.Label && state.Status == pipeline.StatusFinished:
+	case runs.Label == current.Label && status == pipeline.StatusFinished:
 		return d, false // by a catch-up, or left alone by a rollback
-	case newer && state.Status == pipeline.StatusActive:
+	case newer && status == pipeline.StatusActive:
 		return d, false // on its way
 	case newer:
-		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, endedWords(state.Status))
+		d.Reason = fmt.Sprintf("runs %s of #%d%s, which %s", runs.Label, runs.Deployment, doubt, endedWords(status))
 	default:
 		d.Reason = fmt.Sprintf("runs %s of #%d%s, not of #%d", runs.Label, runs.Deployment, doubt, current.Deployment)
 	}

@@ -189,7 +189,7 @@ func (s *Service) PreviewCommand(ctx context.Context, ref Ref, c Command) (Comma
 	if err != nil {
 		return preview, err
 	}
-	if _, err := s.readDeployment(ctx, ref); err != nil {
+	if err := s.checkLive(ctx, ref); err != nil {
 		return preview, err
 	}
 	now, err := s.ledger.Now(ctx)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,9 +28,16 @@ type runBuilder struct {
 	below    map[string][]string             // target → targets right below it, in order
 }
 
-// readFold copies from a fold what the view needs, since a fold must not be kept.
+// errForgotten reports that an engine does not know a deployment.
+var errForgotten = errors.New("the engine does not know the deployment")
+
+// readFold copies from a fold what the view needs, since a fold must not be kept. The error is errForgotten if the deployment was
+// archived.
 func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number int64) (err error) {
-	b.view.State, _ = f.engine.Deployment(number)
+	var known bool
+	if b.view.State, known = f.engine.Deployment(number); !known {
+		return errForgotten
+	}
 	b.view.Status = b.view.State.Status
 	b.view.Seq = f.engine.Seq()
 	b.view.Commands = f.marks.commandsOn(b.view.State)

@@ -93,7 +93,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 			}
 		})
 	}
-	run(deployer.New(l.NewWaiter(), deployer.Config{Instance: queue.Instance{Name: "deployer"}}).Run)
+	run(deployer.New(l.NewWaiter(), deployer.Config{Instance: queue.Instance{Name: "deployer"}, Blobs: blobs}).Run)
 	run(conductor.New(l.NewWaiter(), conductor.Config{Instance: queue.Instance{Name: "conductor"}, Handlers: handlers}).Run)
 	t.Cleanup(func() {
 		stop()

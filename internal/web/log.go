@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,19 +43,37 @@ func (p *Pages) log(r *http.Request) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	var entries []pipeline.Entry
 	if before > 0 {
-		q.After, q.Newest = max(0, before-logLength-1), false
 		page.Newest = withQuery(r, "before", "")
-	}
-	entries, err := p.service.Entries(r.Context(), q)
-	if before > 0 {
-		entries = slices.DeleteFunc(entries, func(e pipeline.Entry) bool { return e.Seq >= before })
+		entries, err = p.entriesBefore(r.Context(), &q, before)
+	} else {
+		entries, err = p.service.Entries(r.Context(), q)
 	}
 	page.Entries = newestFirst(entries)
 	if first := earliest(page.Entries, q.After); first > 1 {
 		page.Earlier = withQuery(r, "before", strconv.FormatInt(first, 10))
 	}
 	return content{Title: "Log of " + page.Pipeline, Template: "log", Nav: "pipelines", Data: page}, err
+}
+
+// widestLog bounds how many positions of a log are looked at for one page. Those of archived deployments have no entries.
+const widestLog = 100 * logLength
+
+// entriesBefore returns the last entries before a seq, and sets the seq behind which it has looked for them.
+func (p *Pages) entriesBefore(ctx context.Context, q *journal.EntryQuery, before int64) ([]pipeline.Entry, error) {
+	q.Newest = false
+	for window := int64(logLength); ; window *= 10 {
+		q.After, q.Limit = max(0, before-window-1), int(window)
+		entries, err := p.service.Entries(ctx, *q)
+		if err != nil {
+			return nil, err
+		}
+		entries = slices.DeleteFunc(entries, func(e pipeline.Entry) bool { return e.Seq >= before })
+		if len(entries) >= logLength || q.After == 0 || window >= widestLog {
+			return entries[max(0, len(entries)-logLength):], nil
+		}
+	}
 }
 
 // earliest returns the seq before which the page with earlier entries ends; 0 without one.

@@ -194,6 +194,10 @@ func (l *line) Stops(ctx context.Context, owner queue.Instance, handlers []strin
 	return read(ctx, l, "Stops", func(ctx context.Context) ([]queue.Claimed, error) { return l.log.Stops(ctx, owner, handlers) })
 }
 
+func (l *line) Head(ctx context.Context, name string) (journal.Head, error) {
+	return read(ctx, l, "Head", func(ctx context.Context) (journal.Head, error) { return l.log.Head(ctx, name) })
+}
+
 func (l *line) Heads(ctx context.Context) ([]journal.Head, error) {
 	return read(ctx, l, "Heads", l.log.Heads)
 }

@@ -24,6 +24,10 @@ type line struct {
 func boardLines(v server.DeploymentView) []line {
 	var lines []line
 	for _, stage := range v.Stages {
+		if v.Archive != "" { // its steps are only in its log
+			lines = append(lines, line{stage: stage.Name, state: stage.State, word: string(stage.State), took: stage.EndedAt.Sub(stage.StartedAt)})
+			continue
+		}
 		if stage.Kind == pipeline.BuildStage {
 			lines = append(lines, buildLines(stage, v.Now)...)
 			continue

@@ -48,6 +48,9 @@ func paintStatus(s Style, status pipeline.Status) string {
 func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
 	lines = append(lines, layout{Style: s}.render(boardLines(v))...)
+	if v.Archive != "" {
+		lines = append(lines, s.warn("archived:")+" waybill log "+RefOf(v.Deployment).String()+" prints what each host did")
+	}
 	for _, f := range v.Failures {
 		lines = append(lines, failureLines(f, s)...)
 	}
