@@ -23,10 +23,11 @@ const (
 	archiveTakes = 10 * time.Minute // time limit of storing the entries of one deployment
 	archiveRows  = passRows         // entries that a pass deletes at most, unless deployments that belong together have more
 	archiveMost  = 200_000          // entries that such deployments have at most. Deleting them blocks SQLite for some 3 s
+	archiveFacts = archiveMost / 2  // facts of a deployment; each comes with about as many notes
 )
 
-// errTooLarge reports that deployments have more entries than one transaction should delete. They stay in the log, and so do
-// later ones.
+// errTooLarge reports that deployments that go together have more entries than one transaction should delete. They stay in the log,
+// and so do later ones.
 var errTooLarge = errors.New("too large to be archived")
 
 // archiveSizes returns how many deployments a pass archives at most, and smaller numbers for deployments of many entries.
@@ -53,7 +54,7 @@ func choices(e *pipeline.Engine, now time.Time) (list []choice, err error) {
 		if len(list) > 0 && len(list[len(list)-1].numbers) <= c.limit {
 			continue // it would choose the same
 		}
-		if _, c.numbers, err = e.Archive(c.before, c.limit); err != nil || len(c.numbers) == 0 {
+		if _, c.numbers, err = e.Archive(c.before, c.limit, archiveFacts); err != nil || len(c.numbers) == 0 {
 			return nil, err
 		}
 		c.facts = 0
@@ -77,7 +78,7 @@ type archive struct {
 // archiveChange returns the change that archives deployments. Their entries must be deleted in the transaction that appends
 // the row by which engines forget them. If the engine would choose others by now, it changes nothing.
 func (x *pass) archiveChange() (journal.Change, error) {
-	row, numbers, err := x.engine.Archive(x.archive.before, x.archive.limit)
+	row, numbers, err := x.engine.Archive(x.archive.before, x.archive.limit, archiveFacts)
 	if err != nil || !slices.Equal(numbers, x.archive.numbers) {
 		x.err = err
 		return journal.Change{}, err
@@ -149,7 +150,7 @@ func (d *Deployer) takeStored(ctx context.Context, s storing) {
 func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) (best *archive, err error) {
 	stored := map[int64]journal.ArchivedDeployment{}
 	rows := int64(0)
-	if least := chosen[len(chosen)-1]; least.facts > archiveMost/2 { // reading them would take long
+	if least := chosen[len(chosen)-1]; least.facts > archiveFacts { // reading them would take long
 		return nil, fmt.Errorf("%s#%d has %d facts: %w", name, least.numbers[0], least.facts, errTooLarge)
 	}
 	for i := len(chosen) - 1; i >= 0; i-- {

@@ -24,7 +24,7 @@ import (
 //   - it is a rollback that holds another one that stays, or an edit left hosts in their waves for it;
 //   - it undoes, completes or has overtaken another one that stays, or has the same revision: which architectures
 //     a revision is without depends on its first deployment;
-//   - it is the newest, whose number the next one counts from.
+//   - it is the newest, whose number the next one counts from, or too large for one transaction.
 
 // ArchivedDetail is the Detail of deployments-archived.
 type ArchivedDetail struct {
@@ -51,10 +51,11 @@ func (e *Engine) AllowGaps(upTo int64) { e.archived = upTo }
 
 // Archive returns the change that archives deployments that ended before a time and that nothing asks
 // for any more, and their numbers, oldest first: about limit, since deployments that belong together
-// go together. Without any it returns no row. It changes nothing; the caller appends the row.
-func (e *Engine) Archive(before time.Time, limit int) (row Entry, numbers []int64, err error) {
+// go together. Those with more than most facts stay. Without any it returns no row. It changes
+// nothing; the caller appends the row.
+func (e *Engine) Archive(before time.Time, limit, most int) (row Entry, numbers []int64, err error) {
 	chosen := map[*deployment]bool{}
-	for _, together := range e.archivable(before) {
+	for _, together := range e.archivable(before, most) {
 		if len(chosen) >= limit {
 			break
 		}
@@ -109,13 +110,13 @@ func (e *Engine) archivedDetail(gone map[*deployment]bool) ArchivedDetail {
 }
 
 // archivable returns the deployments that may be archived, those together that go together, oldest first.
-func (e *Engine) archivable(before time.Time) [][]*deployment {
+func (e *Engine) archivable(before time.Time, most int) [][]*deployment {
 	if len(e.order) == 0 {
 		return nil
 	}
 	ties := e.tie()
 	kept := map[*deployment]bool{}
-	for t := range e.needed(before) {
+	for t := range e.needed(before, most) {
 		ties.follow(t, kept)
 	}
 	ties.join()
@@ -206,8 +207,9 @@ func (e *Engine) holdsAny(t *deployment) bool {
 	return len(t.holds) > 0 || slices.ContainsFunc(t.ids.stages, func(s int32) bool { return e.holding[s][t] > 0 })
 }
 
-// needed returns the deployments that are asked for by themselves, and those that ended since a time.
-func (e *Engine) needed(before time.Time) map[*deployment]bool {
+// needed returns the deployments that are asked for by themselves, that ended since a time, or that have more
+// than most facts.
+func (e *Engine) needed(before time.Time, most int) map[*deployment]bool {
 	needed := map[*deployment]bool{e.order[len(e.order)-1]: true}
 	for _, t := range e.order {
 		if e.mayContinue(t) {
@@ -220,7 +222,7 @@ func (e *Engine) needed(before time.Time) map[*deployment]bool {
 	plan := e.plans[e.version]
 	isDealt := slices.ContainsFunc(slices.Collect(maps.Values(e.plans)), func(p *Graph) bool { return p.isDealt })
 	for _, t := range e.order {
-		if !t.ended.Before(before) || t.wasDealt && isDealt {
+		if !t.ended.Before(before) || t.done > most || t.wasDealt && isDealt {
 			needed[t] = true
 		}
 	}

@@ -10,6 +10,8 @@ import (
 // revision of its own, but for one.
 func TestWhatIsArchived(t *testing.T) {
 	t.Parallel()
+	two := Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{twoHosts()}}
+	most := len(compiled(t, two).nodes) // facts; with three hosts there are more
 	for name, c := range map[string]struct {
 		play func(w *world)
 		want []int64
@@ -60,6 +62,13 @@ func TestWhatIsArchived(t *testing.T) {
 			w.fail(1)
 			w.ships(2, 7)
 		}, []int64{1, 2, 3, 4}},
+		"not one that is too large": {func(w *world) {
+			w.ships(1, 1)
+			w.define(Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{hostStage("prod", nil, group("all", "elm", "fir", "ash"))}})
+			w.ships(2, 2)
+			w.shop(3)
+			w.ships(3, 8)
+		}, []int64{1, 3, 4, 5}},
 		"a rollback with what it undoes": {func(w *world) {
 			w.ships(1, 2)
 			w.rollback()
@@ -68,13 +77,13 @@ func TestWhatIsArchived(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{twoHosts()}})
+			w := newWorld(t, two)
 			c.play(w)
-			_, got, err := w.engine.Archive(w.now.Add(24*time.Hour), 100)
+			_, got, err := w.engine.Archive(w.now.Add(24*time.Hour), 100, most)
 			if err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("archives %v, %v; want %v", got, err, c.want)
 			}
-			if _, got, _ := w.engine.Archive(noon, 100); len(got) > 0 {
+			if _, got, _ := w.engine.Archive(noon, 100, most); len(got) > 0 {
 				t.Errorf("archives %v, of which none had ended", got)
 			}
 		})

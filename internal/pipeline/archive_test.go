@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -158,7 +159,7 @@ func (a *archiving) compare() {
 func (a *archiving) archive() int {
 	a.Helper()
 	a.now = a.now.Add(time.Hour)
-	row, numbers, err := a.whole.Archive(a.now, rapid.IntRange(1, 10).Draw(a.T, "limit"))
+	row, numbers, err := a.whole.Archive(a.now, rapid.IntRange(1, 10).Draw(a.T, "limit"), math.MaxInt)
 	if err != nil {
 		a.fatal("%v", err)
 	}
