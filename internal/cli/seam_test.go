@@ -126,7 +126,7 @@ func commandRuns(id action.ID) map[string]func(ctx context.Context, f *fake, o *
 			return runListTokens(ctx, listTokensOptions{Tokens: f, Out: o.Printer, Now: noon})
 		},
 		"token create": func(ctx context.Context, f *fake, o *output) error {
-			return runCreateToken(ctx, createTokenOptions{Tokens: f, Out: o.Printer})
+			return runCreateToken(ctx, createTokenOptions{Tokens: f, Out: o.Printer, Now: noon})
 		},
 		"token revoke": func(ctx context.Context, f *fake, o *output) error {
 			return runRevokeToken(ctx, revokeTokenOptions{Tokens: f, Out: o.Printer})

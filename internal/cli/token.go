@@ -59,7 +59,7 @@ func tokenCreateCommand(a *app) *cobra.Command {
 				return err
 			}
 			return withTokens(a, c, assembly.Create, func(ctx context.Context, l *ledger.Ledger) error {
-				return runCreateToken(ctx, createTokenOptions{Tokens: l, Token: token, Out: a.printer()})
+				return runCreateToken(ctx, createTokenOptions{Tokens: l, Token: token, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
@@ -108,6 +108,7 @@ type createTokenOptions struct {
 	}
 	Token token.Token // without its hash
 	Out   show.Printer
+	Now   func() time.Time
 }
 
 // runCreateToken makes a secret, stores its hash, and prints it.
@@ -115,7 +116,7 @@ func runCreateToken(ctx context.Context, o createTokenOptions) error {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	secret := "wb_" + hex.EncodeToString(random[:])
-	o.Token.Hash = sha256.Sum256([]byte(secret))
+	o.Token.Hash, o.Token.CreatedAt = sha256.Sum256([]byte(secret)), o.Now().UTC().Truncate(time.Second)
 	if err := o.Tokens.CreateToken(ctx, o.Token); err != nil {
 		return err
 	}

@@ -252,6 +252,7 @@ func TestFaults(t *testing.T) {
 		{"request", testPipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
 		{"inputs", testPipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
 		{"two ways to test", testPipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
+		{"a test without a host", testPipeline("test: [{http: \"http://:80/x\"}]\n", beta), "2:15: http: want a URL such as http://127.0.0.1:${port}/ready"},
 		{"shared outside", testPipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
 		{"unknown after", testPipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: stage "bata" not found (did you mean "beta"?)`},
 	} {

@@ -140,7 +140,8 @@ func (r *reader) check(n *document.Node, at string, timeout action.Duration) pip
 	}
 	if http := n.Get("http"); http != nil {
 		c.Status = r.statuses(n.Get("status"), at+".status")
-		if !strings.HasPrefix(c.HTTP, "http://") && !strings.HasPrefix(c.HTTP, "https://") {
+		scheme, rest, _ := strings.Cut(c.HTTP, "://")
+		if scheme != "http" && scheme != "https" || strings.TrimLeft(rest, "/?#:") != rest || rest == "" {
 			r.Add(http, "bad-url", at, "http: want a URL such as http://127.0.0.1:${port}/ready")
 		}
 	}
