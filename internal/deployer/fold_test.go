@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// TestALongLogIsReadInPages, several of them side by side, and folded in order.
+// TestALongLogIsReadInPages, two side by side, and folded in order.
 func TestALongLogIsReadInPages(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Bounds of what is simulated to answer why: beyond these no time is expected. waybill plan has no such bound.
+// Bounds of what is simulated to answer why: beyond these no time is expected.
 const (
 	mostRowsForecast  = 100_000 // of the log, which is folded again
 	mostStepsForecast = 20_000  // that active deployments have not done
@@ -41,11 +41,7 @@ func (s *Service) expect(ctx context.Context, ref Ref, open []pipeline.StepState
 func (s *Service) forecast(ctx context.Context, name string) (map[pipeline.StepKey]time.Time, error) {
 	small := false
 	err := s.withFold(ctx, name, func(f *fold) error {
-		left := 0
-		for _, d := range f.engine.Deployments(true) {
-			left += d.Total - d.Done
-		}
-		small = f.engine.Seq() <= mostRowsForecast && left <= mostStepsForecast
+		small = f.engine.Seq() <= mostRowsForecast && stepsLeft(f.engine) <= mostStepsForecast
 		return nil
 	})
 	if err != nil || !small {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -31,5 +32,16 @@ func TestNothingIsExpectedBehindWorkOfUnknownLength(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, c.want) {
 			t.Errorf("%s: known of %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestAPlanIsBounded: it takes about a kilobyte for each step, and whoever may read may ask for it.
+func TestAPlanIsBounded(t *testing.T) {
+	t.Parallel()
+	if err := checkPlanned(2_000_000); err != nil {
+		t.Error(err)
+	}
+	if err := checkPlanned(2_000_001); !fault.Is(err, fault.Refused) {
+		t.Errorf("got %v", err)
 	}
 }

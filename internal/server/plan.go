@@ -67,6 +67,9 @@ func (s *Service) Plan(ctx context.Context, q PlanQuery) (PlanView, error) {
 	if plan == nil {
 		return view, fault.New(fault.NotFound, "%s has no definition yet", q.Pipeline)
 	}
+	if err := checkPlanned(stepsLeft(scratch.engine)); err != nil {
+		return view, err
+	}
 	times, err := s.recordedDurations(ctx, plan.Definition())
 	if err != nil {
 		return view, err
@@ -93,6 +96,25 @@ func (s *Service) Plan(ctx context.Context, q PlanQuery) (PlanView, error) {
 		}
 	}
 	return view, nil
+}
+
+// mostPlanned is how many steps the active deployments of a plan have left at most. A plan takes about a kilobyte for each.
+const mostPlanned = 2_000_000
+
+func checkPlanned(left int) error {
+	if left > mostPlanned {
+		return fault.New(fault.Refused, "the active deployments have %d steps left, at most %d are planned", left, mostPlanned).
+			WithHint("waybill deployment why says what each waits for; plan when fewer are active")
+	}
+	return nil
+}
+
+// stepsLeft returns how many steps the active deployments have not done.
+func stepsLeft(e *pipeline.Engine) (left int) {
+	for _, d := range e.Deployments(true) {
+		left += d.Total - d.Done
+	}
+	return left
 }
 
 // scenario reads a query's texts.
