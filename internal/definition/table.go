@@ -42,7 +42,7 @@ var reach = []document.Key{
 
 var keep = []document.Key{
 	{Name: "releases", Shape: document.Number, Default: "5", Help: "Releases that stay on each host."},
-	{Name: "entries", Shape: document.Duration, Default: "400d", Help: "Age at which ended deployments are archived: their entries move from the log to the blob store. At least a day."},
+	{Name: "entries", Shape: document.Duration, Default: "400d", Help: "Age at which ended deployments are archived: their entries move from the log to the blob store. At least 1h; a deployment stays for at least a day."},
 }
 
 var service = []document.Key{

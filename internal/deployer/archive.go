@@ -87,9 +87,9 @@ func (x *pass) archiveChange() (journal.Change, error) {
 	return journal.Change{By: author, Entries: []pipeline.Entry{row}, Archived: x.archived}, nil
 }
 
-// isArchiveDue reports whether the next pass of a pipeline should look for deployments to archive, and sets when the
+// takeArchiveTurn reports whether the next pass of a pipeline should look for deployments to archive, and sets when the
 // one after it does.
-func (d *Deployer) isArchiveDue(p *held) bool {
+func (d *Deployer) takeArchiveTurn(p *held) bool {
 	switch now := time.Now(); {
 	case p.archiveAt.IsZero() || p.archiveAt.After(now) || p.archive != nil:
 		return false
@@ -102,8 +102,8 @@ func (d *Deployer) isArchiveDue(p *held) bool {
 	}
 }
 
-// storing is how storing the entries of deployments ended.
-type storing struct {
+// storeOutcome is how storing the entries of deployments ended.
+type storeOutcome struct {
 	of  *held
 	got *archive
 	err error
@@ -123,16 +123,18 @@ func (d *Deployer) storeChosen(ctx context.Context, p *held, chosen []choice) {
 	d.storing = true
 	go func() {
 		got, err := d.storeMost(ctx, p.name, chosen)
-		d.stored <- storing{p, got, err}
+		d.stored <- storeOutcome{p, got, err}
 	}()
 }
 
 // takeStored has the next pass of a pipeline archive what was stored.
-func (d *Deployer) takeStored(ctx context.Context, s storing) {
+func (d *Deployer) takeStored(ctx context.Context, s storeOutcome) {
 	d.stopStoring()
 	d.storing = false
 	switch {
 	case ctx.Err() != nil, d.held[s.of.name] != s.of: // this process ends, or has lost the pipeline
+	case errors.Is(s.err, context.Canceled): // the instance has a new identity
+		s.of.archiveAt = time.Now().Add(loop.Jitter(archivePause))
 	case s.err != nil:
 		delay := loop.Jitter(archiveRetry)
 		if errors.Is(s.err, errTooLarge) {
@@ -160,7 +162,11 @@ func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) 
 				return best, nil
 			}
 			if _, ok := stored[number]; !ok {
-				if stored[number], err = d.storeEntries(ctx, name, number, archiveMost-rows); err != nil {
+				stored[number], err = d.storeEntries(ctx, name, number, archiveMost-rows)
+				if best != nil && errors.Is(err, errTooLarge) {
+					return best, nil // the look after this one says what is too large
+				}
+				if err != nil {
 					return nil, fmt.Errorf("store the entries of %s#%d: %w", name, number, err)
 				}
 				rows += stored[number].Entries
@@ -176,26 +182,21 @@ func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) 
 }
 
 // storeEntries stores the entries of a deployment in the blob store, at most so many. Doing it twice is the same as doing it once.
-func (d *Deployer) storeEntries(ctx context.Context, name string, number, most int64) (journal.ArchivedDeployment, error) {
+func (d *Deployer) storeEntries(ctx context.Context, name string, number, maxEntries int64) (journal.ArchivedDeployment, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, archiveTakes, fmt.Errorf("it took longer than %s", archiveTakes))
 	defer cancel()
-	a := archiving{ledger: d.ledger, pipeline: name, most: most, got: journal.ArchivedDeployment{Number: number}}
+	a := archiving{ledger: d.ledger, pipeline: name, maxEntries: maxEntries, got: journal.ArchivedDeployment{Number: number}}
 	err := a.store(ctx, d.cfg.Blobs)
 	if err == nil && a.got.Entries == 0 {
-		err = fault.New(fault.Conflict, "it has none")
+		err = fault.New(fault.Conflict, "the log has no entries of it")
 	}
 	return a.got, err
 }
 
-// archived updates a pipeline after a pass that should archive deployments. The engine has not applied the row yet: the next
+// archivePassed updates a pipeline after a pass that should archive deployments. The engine has not applied the row yet: the next
 // pass reads it, as every fold does.
-func (d *Deployer) archived(p *held, x *pass, head journal.Head) {
-	p.engine, p.seq, p.suspect, p.notBefore = x.engine, x.engine.Seq(), false, time.Time{}
-	p.known = max(p.known, head.Seq)
-	p.away.Reset()
-	if head.Seq < p.seq {
-		p.engine = nil // the engine has applied rows that the log does not have
-	}
+func (d *Deployer) archivePassed(p *held, x *pass, head journal.Head) {
+	p.keepEngine(x, head)
 	d.metrics.Passes.WithLabelValues("ok").Inc()
 	if len(x.archived) == 0 || x.archive.isMore {
 		p.archiveAt = time.Now().Add(loop.Jitter(archivePause))

@@ -20,8 +20,8 @@ import (
 )
 
 // archiveFolder returns the folder in the blob store that has the archive of a deployment, with a slash at its end: the name of
-// the archive is its digest. An instance that has lost its pipeline, and so finds entries that are deleted meanwhile, can
-// never replace a whole archive by what it has found.
+// the archive is its digest. An instance that has lost its pipeline, and reads while another one deletes, never overwrites a
+// whole archive.
 func archiveFolder(name string, number int64) string {
 	return fmt.Sprintf("archives/%s/%d/", name, number)
 }
@@ -36,10 +36,10 @@ const archivePage = 50_000
 
 // archiving is a deployment whose entries are written to the blob store.
 type archiving struct {
-	ledger   entryReader
-	pipeline string
-	most     int64                      // entries; one with more is errTooLarge
-	got      journal.ArchivedDeployment // with its number at first
+	ledger     entryReader
+	pipeline   string
+	maxEntries int64                      // of it; with more it is errTooLarge
+	got        journal.ArchivedDeployment // with its number at first
 }
 
 // store writes the entries to a blob store: compressed by gzip, an entry a line, in the form that waybill log -o json prints. The
@@ -70,7 +70,7 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if a.got.Entries += int64(len(rows)); a.got.Entries > a.most {
+		if a.got.Entries += int64(len(rows)); a.got.Entries > a.maxEntries {
 			return errTooLarge
 		}
 		for _, row := range rows {

@@ -347,6 +347,23 @@ func TestWhatIsNeededAgainMeanwhileStays(t *testing.T) {
 	})
 }
 
+// TestWhatComesBeforeALargeDeploymentIsArchived: the deployments that are chosen with it are not left because of it.
+func TestWhatComesBeforeALargeDeploymentIsArchived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArchivist(t, 6)
+		a.grow(2, 200_001)
+		stop := a.start(t)
+		elapse(deployer.ArchiveFirst + 4*deployer.ArchivePause)
+		stop()
+		if got := a.archived(); !slices.Equal(got, []int64{1}) {
+			t.Errorf("archived %v, want #1 alone", got)
+		}
+		if !a.logged.has("too large to be archived") {
+			t.Error("no warning names #2")
+		}
+	})
+}
+
 // TestOneDeploymentAtATimeIsArchivedIfItIsLarge: the transaction deletes a bounded number of entries, unless one deployment has more.
 func TestOneDeploymentAtATimeIsArchivedIfItIsLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

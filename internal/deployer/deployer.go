@@ -81,7 +81,7 @@ type Deployer struct {
 
 	storing     bool               // entries are being stored in the blob store, for one pipeline at a time
 	stopStoring context.CancelFunc // gives that up
-	stored      chan storing       // how that ended; has room for one
+	stored      chan storeOutcome  // how that ended; has room for one
 
 	mu       sync.Mutex
 	instance queue.Instance
@@ -103,7 +103,7 @@ func New(l Ledger, cfg Config) *Deployer {
 		dead:    make(chan struct{}, 1),
 		held:    map[string]*held{},
 		ended:   make(chan outcome, parallel),
-		stored:  make(chan storing, 1),
+		stored:  make(chan storeOutcome, 1),
 		stopped: map[string]error{},
 	}
 }

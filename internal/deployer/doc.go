@@ -1,7 +1,7 @@
 // Package deployer takes deployments through their pipelines: it folds each pipeline's log with
-// pipeline.Engine, lets the engine decide what comes next, and records the decision. It does no
-// work of deployments: it records actions, and conductors do them. Entries of deployments that ended long ago it moves to
-// the blob store.
+// pipeline.Engine, lets the engine decide what comes next, and records the decision. It does not
+// do the work of a deployment: it records actions, and conductors do them. It moves the entries of deployments that ended
+// long ago to the blob store.
 //
 // # Who owns the truth
 //

@@ -77,7 +77,7 @@ type outcome struct {
 func (d *Deployer) pass(ctx context.Context, p *held) {
 	p.busy, p.began = true, time.Now()
 	d.running++
-	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }, choose: d.isArchiveDue(p), archive: p.archive}
+	x := &pass{pipeline: p.name, engine: p.engine, seen: func(row pipeline.Entry) { d.time(p, row) }, choose: d.takeArchiveTurn(p), archive: p.archive}
 	p.archive = nil
 	go func() {
 		head, err := d.tryPass(ctx, p, x)
@@ -96,7 +96,7 @@ func (d *Deployer) settle(ctx context.Context, o outcome) {
 	d.running--
 	switch {
 	case err == nil && o.pass.archive != nil:
-		d.archived(p, o.pass, o.head)
+		d.archivePassed(p, o.pass, o.head)
 	case err == nil:
 		d.passed(p, o.pass, o.head)
 		d.storeChosen(ctx, p, o.pass.chosen)
@@ -154,14 +154,19 @@ func (d *Deployer) fold(ctx context.Context, p *held, x *pass) error {
 	return nil
 }
 
-// passed updates the pipeline after its pass was recorded, and decides when the next one is due.
-func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
+// keepEngine keeps the engine of a pass that was recorded.
+func (p *held) keepEngine(x *pass, head journal.Head) {
 	p.engine, p.seq, p.suspect, p.notBefore = x.engine, x.engine.Seq(), false, time.Time{}
 	p.known = max(p.known, head.Seq)
 	p.away.Reset()
 	if head.Seq < p.seq {
 		p.engine = nil // the engine has applied rows that the log does not have
 	}
+}
+
+// passed updates the pipeline after its pass was recorded, and decides when the next one is due.
+func (d *Deployer) passed(p *held, x *pass, head journal.Head) {
+	p.keepEngine(x, head)
 	p.again = x.decision.More
 	p.wake = time.Time{}
 	if !x.decision.Wake.IsZero() {

@@ -61,7 +61,11 @@ func Verify(ctx context.Context, v Verifier, blobs blob.Store, name string) (Ver
 		if head.Seq <= engine.Seq() || engine.Seq() == before {
 			found.Deployments = len(kept)
 			found.Faults = append(found.Faults, disagreements(engine, head, kept)...)
-			return found, found.readArchives(ctx, blobs, kept)
+			archived, err := found.readArchives(ctx, blobs, kept)
+			if whole := len(found.Faults) == 0 && head.Seq == engine.Seq(); err == nil && whole && found.Entries+archived != head.Seq {
+				found.Faults = append(found.Faults, fmt.Sprintf("the log has %d entries and its archives %d, together they should have %d", found.Entries, archived, head.Seq))
+			}
+			return found, err
 		}
 		before = engine.Seq()
 	}
@@ -101,20 +105,26 @@ func disagreements(engine *pipeline.Engine, head journal.Head, kept []journal.De
 	return faults
 }
 
-// readArchives counts the archived deployments, and adds a fault for each archive that is missing or damaged.
-func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment) error {
+// readArchives counts the archived deployments, and adds a fault for each archive that is missing or damaged. It returns the number
+// of their entries.
+func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment) (entries int64, err error) {
 	for _, d := range kept {
 		if d.Archive == "" {
 			continue
 		}
 		found.Archived++
-		err := ReadArchive(ctx, blobs, d.Archive, func(pipeline.Entry) error { return nil })
+		err := ReadArchive(ctx, blobs, d.Archive, func(e pipeline.Entry) error {
+			if entries++; e.Deployment != d.Number {
+				return fault.New(fault.Corrupt, "the archive %s has an entry of deployment %d", d.Archive, e.Deployment)
+			}
+			return nil
+		})
 		switch {
 		case fault.Is(err, fault.Corrupt):
 			found.Faults = append(found.Faults, fmt.Sprintf("deployment %d: %v", d.Number, err))
 		case err != nil:
-			return err
+			return entries, err
 		}
 	}
-	return nil
+	return entries, nil
 }

@@ -38,7 +38,7 @@ func (t *txn) archive(head *HeadRow, c Change, last int64) error {
 		return err
 	}
 	head.Archived = last
-	if err := t.UpdateHead(*head); err != nil { // the database lets entries go that are at or below the bound
+	if err := t.UpdateHead(*head); err != nil { // the database allows deleting entries at or below the bound
 		return err
 	}
 	for _, d := range c.Archived {

@@ -51,11 +51,11 @@ func (e *Engine) AllowGaps(upTo int64) { e.archived = upTo }
 
 // Archive returns the change that archives deployments that ended before a time and that nothing asks
 // for any more, and their numbers, oldest first: about limit, since deployments that belong together
-// go together. Those with more than most facts stay. Without any it returns no row. It changes
+// go together. Those with more than maxFacts facts stay. Without any it returns no row. It changes
 // nothing; the caller appends the row.
-func (e *Engine) Archive(before time.Time, limit, most int) (row Entry, numbers []int64, err error) {
+func (e *Engine) Archive(before time.Time, limit, maxFacts int) (row Entry, numbers []int64, err error) {
 	chosen := map[*deployment]bool{}
-	for _, together := range e.archivable(before, most) {
+	for _, together := range e.archivable(before, maxFacts) {
 		if len(chosen) >= limit {
 			break
 		}
@@ -110,13 +110,13 @@ func (e *Engine) archivedDetail(gone map[*deployment]bool) ArchivedDetail {
 }
 
 // archivable returns the deployments that may be archived, those together that go together, oldest first.
-func (e *Engine) archivable(before time.Time, most int) [][]*deployment {
+func (e *Engine) archivable(before time.Time, maxFacts int) [][]*deployment {
 	if len(e.order) == 0 {
 		return nil
 	}
 	ties := e.tie()
 	kept := map[*deployment]bool{}
-	for t := range e.needed(before, most) {
+	for t := range e.needed(before, maxFacts) {
 		ties.follow(t, kept)
 	}
 	ties.join()
@@ -208,8 +208,8 @@ func (e *Engine) holdsAny(t *deployment) bool {
 }
 
 // needed returns the deployments that are asked for by themselves, that ended since a time, or that have more
-// than most facts.
-func (e *Engine) needed(before time.Time, most int) map[*deployment]bool {
+// than maxFacts facts.
+func (e *Engine) needed(before time.Time, maxFacts int) map[*deployment]bool {
 	needed := map[*deployment]bool{e.order[len(e.order)-1]: true}
 	for _, t := range e.order {
 		if e.mayContinue(t) {
@@ -222,7 +222,7 @@ func (e *Engine) needed(before time.Time, most int) map[*deployment]bool {
 	plan := e.plans[e.version]
 	isDealt := slices.ContainsFunc(slices.Collect(maps.Values(e.plans)), func(p *Graph) bool { return p.isDealt })
 	for _, t := range e.order {
-		if !t.ended.Before(before) || t.done > most || t.wasDealt && isDealt {
+		if !t.ended.Before(before) || t.done > maxFacts || t.wasDealt && isDealt {
 			needed[t] = true
 		}
 	}
@@ -236,14 +236,14 @@ func (e *Engine) needed(before time.Time, most int) map[*deployment]bool {
 	return needed
 }
 
-// needCurrent adds the deployment of highest rank that finished each target. Most targets are found
+// needCurrent adds the deployment of highest rank that finished each target, and that deployed to each host. Most targets are found
 // with the first deployments that are asked.
 func (e *Engine) needCurrent(needed map[*deployment]bool, plan *Graph) {
 	var open []stepName
 	for target, at := range plan.targets {
 		switch {
 		case at.host >= 0:
-			open = append(open, stepName{target, HostFinished})
+			open = append(open, stepName{target, HostFinished}, stepName{target, HostDeployed})
 		case at.wave >= 0:
 		case at.group >= 0:
 			open = append(open, stepName{target, GroupFinished})

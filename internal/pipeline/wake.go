@@ -48,7 +48,7 @@ type wakes struct {
 	awake    passOrder
 	touched  []*deployment // had a row, or were computed again, since the last pass; also ended ones
 	waiting  map[waitKey]*passOrder
-	limits   map[int32][]int // for which deployments wait for places of a group
+	limits   map[int32][]int // by group: the limits under which deployments wait for a place
 	restless []*deployment   // blocked by a newer waiter of a batch: whatever changes may end that
 	timers   []timer         // a heap by time; some are out of date
 	last     time.Time       // of the last pass

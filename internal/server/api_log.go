@@ -90,13 +90,16 @@ func (a *api) wholeLog(ctx context.Context, q journal.EntryQuery) (*huma.StreamR
 		_ = list.WriteByte('[')
 		entries := json.NewEncoder(list)
 		separator := ""
-		_, err := a.service.eachEntry(ctx, q, func(e pipeline.Entry) error {
+		_, _, err := a.service.eachEntry(ctx, q, func(e pipeline.Entry) error {
 			_, err := list.WriteString(separator)
 			separator = ","
 			return errors.Join(err, entries.Encode(e))
 		})
-		_ = list.WriteByte(']')
-		if err = errors.Join(err, list.Flush()); err != nil {
+		if err == nil { // else the list stays open, so that nobody takes it for whole
+			_ = list.WriteByte(']')
+			err = list.Flush()
+		}
+		if err != nil {
 			panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
 		}
 	}}, nil

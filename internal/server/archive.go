@@ -14,7 +14,7 @@ import (
 )
 
 // entries reads what a query selects of a log, or of the archive of the deployment that it names. The entries are read first:
-// a deployment that is archived only then had all its entries.
+// if it is archived between the two reads, the first has returned all its entries.
 func (s *Service) entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error) {
 	rows, err := s.ledger.Entries(ctx, q)
 	if err != nil {
@@ -150,7 +150,10 @@ func (s *Service) addArchived(ctx context.Context, q journal.HistoryQuery, page 
 	}
 	for _, d := range archives { // by their last entries, newest first: no start comes behind the last entry
 		if len(page) >= q.Limit && page[q.Limit-1].Seq > d.Last {
-			break
+			return page[:q.Limit], nil
+		}
+		if slices.ContainsFunc(page, func(p journal.Passage) bool { return p.Deployment == d.Number }) {
+			continue // it was archived after the log was read
 		}
 		rows, err := s.archivedEntries(ctx, d, journal.EntryQuery{Target: q.Target})
 		if err != nil {
@@ -162,6 +165,13 @@ func (s *Service) addArchived(ctx context.Context, q journal.HistoryQuery, page 
 		}
 		page = append(page, passage)
 		slices.SortFunc(page, func(a, b journal.Passage) int { return cmp.Compare(b.Seq, a.Seq) })
+	}
+	if len(archives) == mostArchivesRead { // those that were not read come before what is older than the last one that was
+		oldest := archives[mostArchivesRead-1]
+		newer := slices.IndexFunc(page, func(p journal.Passage) bool { return p.Seq <= oldest.Last && p.Deployment != oldest.Number })
+		if newer > 0 {
+			page = page[:newer]
+		}
 	}
 	return page[:min(len(page), q.Limit)], nil
 }

@@ -40,9 +40,13 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 	}
 	waiter := s.Waiter()
 	for {
-		last, err := s.eachEntry(ctx, q, each)
+		last, isArchived, err := s.eachEntry(ctx, q, each)
 		if err != nil {
 			return err
+		}
+		if isArchived { // nothing follows
+			<-ctx.Done()
+			return context.Cause(ctx)
 		}
 		if q.After = max(q.After, last); last == 0 {
 			q.After = max(q.After, head.Seq) // skip the rows that the query does not select
@@ -54,25 +58,31 @@ func (s *Service) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 	}
 }
 
-// entriesPage is how many entries are read at a time of a log that is read whole. A log may have more than fits into memory.
-const entriesPage = 1000
+// How many entries are read at a time of a log that is read whole, which may have more than fits into memory. The database sorts all
+// entries of a deployment or a target for each page.
+const (
+	entriesPage = 1000
+	sortedPage  = 20_000
+)
 
-// eachEntry calls each for the entries that a query selects, in order, and returns the seq of the last one; 0: there was none.
-// Without Limit they are read in pages, so that few are in memory at a time, or as a stream from the archive.
-func (s *Service) eachEntry(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) (last int64, err error) {
+// eachEntry calls each for the entries that a query selects, in order. It returns the seq of the last one, 0 if there was none, and
+// whether they are of an archived deployment. Without Limit they are read in pages, so that few are in memory at a time, or as a
+// stream from the archive.
+func (s *Service) eachEntry(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) (last int64, isArchived bool, err error) {
 	if q.Limit > 0 {
-		return eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.entries(ctx, q) }, each)
+		last, err = eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.entries(ctx, q) }, each)
+		return last, false, err
 	}
 	last, err = eachPage(q, func(q journal.EntryQuery) ([]pipeline.Entry, error) { return s.ledger.Entries(ctx, q) }, each)
 	if err != nil {
-		return last, err
+		return last, false, err
 	}
 	d, isArchived, err := s.archiveOf(ctx, q)
 	if err != nil || !isArchived {
-		return last, err
+		return last, false, err
 	}
 	q.After = max(q.After, last) // it may have been archived only now
-	return last, s.eachArchived(ctx, d, q, func(e pipeline.Entry) error {
+	return last, true, s.eachArchived(ctx, d, q, func(e pipeline.Entry) error {
 		last = e.Seq
 		return each(e)
 	})
@@ -84,6 +94,9 @@ func eachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.En
 	whole := q.Limit == 0
 	if whole {
 		q.Limit, q.Newest = entriesPage, false
+		if q.Deployment != 0 || q.Target != "" {
+			q.Limit = sortedPage
+		}
 	}
 	for {
 		rows, err := read(q)
@@ -96,7 +109,7 @@ func eachPage(q journal.EntryQuery, read func(journal.EntryQuery) ([]pipeline.En
 			}
 			last = row.Seq
 		}
-		if !whole || len(rows) < entriesPage {
+		if !whole || len(rows) < q.Limit {
 			return last, nil
 		}
 		q.After = last

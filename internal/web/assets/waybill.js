@@ -119,12 +119,16 @@ function rest() {
 
 document.addEventListener("visibilitychange", () => (document.hidden ? rest() : follow()));
 // A button that is pressed twice sends its form once, and the form is not changed meanwhile.
-let sent = -Infinity;
+let sent = new WeakSet();
 addEventListener("submit", (event) => {
-  if (event.timeStamp - sent < 1000) event.preventDefault();
-  else sent = event.timeStamp;
+  if (event.defaultPrevented) return;
+  if (sent.has(event.target)) event.preventDefault();
+  sent.add(event.target);
   rest();
 });
 addEventListener("pagehide", rest);
-addEventListener("pageshow", follow);
+addEventListener("pageshow", () => {
+  sent = new WeakSet();
+  follow();
+});
 follow();

@@ -88,7 +88,7 @@ func Stops(ctx context.Context, home, ledger, name string, services []Installed,
 		}
 		if other := state.Deployment; other != "" && !state.of(ledger, name) {
 			if !at.Left {
-				err = errors.Join(err, fault.New(fault.Refused, "what runs in %s is of %s", folder, other).WithHint("pipeline %s has it too: set service.name there, or here", name))
+				err = errors.Join(err, fault.New(fault.Refused, "what runs in %s is of %s", folder, other).WithHint("pipeline %s has the same folder: give the service another service.name in one of the two", name))
 			}
 			continue
 		}
@@ -98,7 +98,7 @@ func Stops(ctx context.Context, home, ledger, name string, services []Installed,
 	return stops, err
 }
 
-// of reports whether a pipeline of a log was the last at a service, or may be: who took it over has not deployed since.
+// of reports whether a pipeline of a log was the last at a service, or the host was taken over for the log and nothing was deployed since.
 func (s State) of(ledger, pipeline string) bool {
 	return s.Ledger == ledger && (strings.HasPrefix(s.Deployment, pipeline+"#") || strings.HasPrefix(s.Deployment, takenOver))
 }
