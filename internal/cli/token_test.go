@@ -13,14 +13,14 @@ import (
 func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{}, newOutput(asText)
-	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer}); err != nil {
+	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
 	secret := strings.TrimSpace(o.out.String())
 	if !strings.HasPrefix(secret, "wb_") || len(secret) != 3+64 || f.tokens[0].Hash != sha256.Sum256([]byte(secret)) {
 		t.Errorf("printed %q for the hash %x", secret, f.tokens[0].Hash)
 	}
-	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "cd"}, Out: o.Printer}); err != nil || f.tokens[0].Hash == f.tokens[1].Hash {
+	if err := runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "cd"}, Out: o.Printer, Now: noon}); err != nil || f.tokens[0].Hash == f.tokens[1].Hash {
 		t.Errorf("%v, two tokens have one secret", err)
 	}
 }
@@ -28,7 +28,7 @@ func TestCreateTokenStoresTheHashOfWhatItPrints(t *testing.T) {
 func TestATokenThatIsNotStoredIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{err: fault.New(fault.Conflict, "the token ci exists")}, newOutput(asJSON)
-	wantFault(t, runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer}), fault.Conflict, "exists", "")
+	wantFault(t, runCreateToken(t.Context(), createTokenOptions{Tokens: f, Token: token.Token{Name: "ci"}, Out: o.Printer, Now: noon}), fault.Conflict, "exists", "")
 	o.want(t, "", "")
 }
 
