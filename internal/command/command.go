@@ -59,14 +59,8 @@ func (c Command) Run(ctx context.Context) (Exit, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // the end of ctx is SIGTERM first: see endWith
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr
-	if cmd.Env == nil {
-		cmd.Env = []string{}
-	}
-	cmd.WaitDelay = outputDelay
-	cmd.SysProcAttr = c.attributes()
-	if err := cmd.Start(); err != nil {
+	cmd, err := start(c.prepare)
+	if err != nil {
 		return Exit{}, fmt.Errorf("start %s: %w", c.Argv[0], err)
 	}
 	ended := make(chan struct{})
@@ -75,11 +69,41 @@ func (c Command) Run(ctx context.Context) (Exit, error) {
 		defer close(watched)
 		c.endWith(ctx, cmd.Process.Pid, ended)
 	}()
-	err := cmd.Wait()
+	err = cmd.Wait()
 	close(ended)
 	<-watched
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // usually no process is left
 	return exitOf(cmd.ProcessState), waitError(err)
+}
+
+// prepare returns the program, not started.
+func (c Command) prepare() *exec.Cmd {
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // the end of ctx is SIGTERM first: see endWith
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr
+	if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	cmd.WaitDelay = outputDelay
+	cmd.SysProcAttr = c.attributes()
+	return cmd
+}
+
+// maxBusy is how long start waits for a program file to be closed by its writers.
+const maxBusy = 2 * time.Second
+
+// start starts the program that prepare returns. A program file that was written a moment ago may still be
+// open in a process that was forked meanwhile and has not called exec yet; until it does, the kernel says
+// that the file is busy, and start tries again.
+func start(prepare func() *exec.Cmd) (*exec.Cmd, error) {
+	for waited, pause := time.Duration(0), time.Millisecond; ; pause *= 2 {
+		cmd := prepare()
+		err := cmd.Start()
+		if err == nil || !errors.Is(err, syscall.ETXTBSY) || waited >= maxBusy {
+			return cmd, err
+		}
+		time.Sleep(pause)
+		waited += pause
+	}
 }
 
 // endWith ends the group when ctx ends before the program does.

@@ -34,12 +34,15 @@ func Supervise(argv []string, grace time.Duration) (int, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // signals and the worker's death end it, not a context
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = Command{}.attributes()
 	runtime.LockOSThread() // see Command.Run
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	cmd, err := start(func() *exec.Cmd {
+		cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // signals and the worker's death end it, not a context
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		cmd.SysProcAttr = Command{}.attributes()
+		return cmd
+	})
+	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	go func() {

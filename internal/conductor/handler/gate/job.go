@@ -67,7 +67,7 @@ func (h Handler) job(ctx context.Context, q question, pause time.Duration) actio
 	case cause != nil && (err != nil || exit.Code != 0): // the conductor knows why the attempt was ended
 		return action.Outcome{Kind: action.Retry, Error: cause.Error()}
 	case err != nil:
-		return action.Outcome{Kind: action.Fatal, Code: "not_started", Error: fmt.Sprintf("start %s: %s", argv[0], err)}
+		return action.Outcome{Kind: action.Fatal, Code: "not_started", Error: err.Error()}
 	}
 	return judgeJob(argv[0], exit, lastLine(&stderr, &stdout), pause)
 }
