@@ -498,14 +498,14 @@ func TestDamagedArchivesAreFound(t *testing.T) {
 			if _, _, _, err := a.blobs.Put(t.Context(), key, bytes.NewReader(spoiled)); err != nil {
 				t.Fatal(err)
 			}
-			if found := verify(); len(found.Faults) != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is damaged") {
+			if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is damaged") {
 				t.Errorf("%s: %q", what, found.Faults)
 			}
 		}
 		if err := a.blobs.Clear(t.Context(), "archives"); err != nil {
 			t.Fatal(err)
 		}
-		if found := verify(); len(found.Faults) != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
+		if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
 			t.Errorf("missing: %q", found.Faults)
 		}
 	})
