@@ -52,5 +52,14 @@ func TestThePageOfAnArchivedDeploymentHasItsLog(t *testing.T) {
 		if log := get("/pipelines/greeter/log?deployment=2&before=300"); !strings.Contains(log, "pipeline-started") {
 			t.Error("the page before entry 300 lacks the first entries of deployment 2, which are some 250 positions away")
 		}
+		if err := a.Blobs.Clear(t.Context(), "archives"); err != nil {
+			t.Fatal(err)
+		}
+		page = get("/deployments/greeter/1")
+		for _, want := range []string{`id="stage-prod"`, "is not in the blob store"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page lacks %q without its archive", want)
+			}
+		}
 	})
 }
