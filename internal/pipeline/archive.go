@@ -310,6 +310,7 @@ func needNewest(needed map[*deployment]bool, good []*deployment, below int64, re
 // forget folds deployments-archived. An engine that never had the deployments gets from it what their
 // rows would have left behind.
 func (e *Engine) forget(d ArchivedDetail) {
+	e.forgets = true
 	gone := map[*deployment]bool{}
 	for _, number := range d.Deployments {
 		if t := e.deployments[number]; t != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // TestWhatIsLeftOfALogSaysTheSame: after deployments were archived, an engine that folds the rest of the
@@ -396,5 +398,36 @@ func (a *archiving) define(next *Graph) {
 	}
 	for _, row := range edit.Entries {
 		a.fold(row)
+	}
+}
+
+// TestARollbackThatFindsNothingNamesTheArchives: an older revision may have finished there after all.
+func TestARollbackThatFindsNothingNamesTheArchives(t *testing.T) {
+	t.Parallel()
+	hint := func(ships int64, archives, rollbacks int) string {
+		w := newWorld(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{twoHosts()}})
+		w.ships(1, ships)
+		row, numbers, err := w.engine.Archive(w.now.Add(24*time.Hour), 10, math.MaxInt)
+		if err != nil || len(numbers) != archives {
+			t.Fatalf("archives %v, %v; want %d", numbers, err, archives)
+		}
+		if archives > 0 {
+			w.fold(row)
+		}
+		for range rollbacks {
+			w.rollback()
+		}
+		_, err = w.engine.Rollback(Rollback{By: "ana"})
+		var refused *fault.Error
+		if !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "no revision older than ") {
+			t.Fatalf("a rollback without an older revision: %v", err)
+		}
+		return refused.Hint
+	}
+	if got := hint(1, 0, 0); got != "" {
+		t.Errorf("without archives: %q", got)
+	}
+	if got := hint(6, 3, 2); !strings.Contains(got, "archived deployments do not count") {
+		t.Errorf("with archives: %q", got)
 	}
 }
