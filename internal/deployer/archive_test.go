@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -449,6 +450,30 @@ func (r *racing) Head(ctx context.Context, name string) (journal.Head, error) {
 		meanwhile()
 	}
 	return head, err
+}
+
+// TestNoArchiveHasMoreThanIsRead: entries that could not be read from an archive stay in the log.
+func TestNoArchiveHasMoreThanIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArchivist(t, 1)
+		var lines bytes.Buffer
+		for _, row := range a.before[1] {
+			line, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines.Write(append(line, '\n'))
+		}
+		size := int64(lines.Len())
+		for most, want := range map[int64]error{size: deployer.ErrTooLarge, size + 1: nil} {
+			if err := deployer.StoreBounded(t.Context(), a.fake, a.blobs, "greeter", 1, most); !errors.Is(err, want) {
+				t.Errorf("%d bytes with less than %d: %v, want %v", size, most, err, want)
+			}
+		}
+		if kept, err := a.blobs.Folders(t.Context(), "archives/greeter"); err != nil || len(kept) != 1 {
+			t.Errorf("the blob store has %v, %v", kept, err)
+		}
+	})
 }
 
 func TestDamagedArchivesAreFound(t *testing.T) {
