@@ -3,6 +3,7 @@ package web_test
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,9 @@ func TestThePageOfAnArchivedDeploymentHasItsLog(t *testing.T) {
 		}
 		if log := get("/pipelines/greeter/log?deployment=1&target=prod/east/elm"); !strings.Contains(log, "host-deployed") {
 			t.Error("the log of the deployment lacks host-deployed of elm")
+		}
+		if log := get("/pipelines/greeter/log?class=change"); !regexp.MustCompile(`deployments-archived(?s:.*?)#1\b`).MatchString(log) {
+			t.Error("the log of the pipeline does not say which deployments were archived")
 		}
 		if list := get("/pipelines/greeter/history?target=prod"); !strings.Contains(list, `href="/deployments/greeter/1"`) {
 			t.Error("the history of prod lacks deployment 1")
