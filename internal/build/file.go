@@ -9,6 +9,7 @@ import (
 
 // File is a parsed .wharf-ci.yml. Its variables are not yet replaced.
 type File struct {
+	Inputs       []Input
 	Environments []Environment
 	Stages       []Stage // in file order
 

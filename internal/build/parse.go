@@ -37,7 +37,7 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 		case keyEnvironments:
 			file.Environments = r.environments(f.Value)
 		case keyInputs:
-			r.later(f, keyInputs)
+			file.Inputs = r.inputs(f.Value)
 		}
 	}
 	for i := range root.Fields {

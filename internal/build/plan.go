@@ -15,9 +15,10 @@ import (
 
 // Choice is what a person or the conductor asks of a file.
 type Choice struct {
-	Environment string    // selected; "": none
-	Stages      []string  // only these; none: all
-	Variables   Variables // placed after the environment's own
+	Environment string            // selected; "": none
+	Stages      []string          // only these; none: all
+	Inputs      map[string]string // values of inputs by name; an input without one has its default
+	Variables   Variables         // placed after the inputs and the environment's own
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
 }
@@ -72,7 +73,7 @@ type Spec struct {
 // MakePlan decides what a build of the file does. Faults anywhere in it are
 // returned, also in stages that are not selected; warnings do not block.
 func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
-	variables, problems := file.variables(choice)
+	variables, problems := file.Variables(choice)
 	s := &substituter{variables: variables, replaced: map[*document.Node]bool{}}
 	root := s.stages(file.root)
 	chosen, faults := read(root, s.replaced)
@@ -94,28 +95,29 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	return plan, problems
 }
 
-// variables puts the selected environment's variables before the chosen ones.
-func (f *File) variables(choice Choice) (Variables, fault.Problems) {
-	if choice.Environment == "" {
-		return choice.Variables, nil
+// Variables returns every variable of a build in the order of precedence: the inputs, the selected
+// environment, then the choice's own.
+func (f *File) Variables(choice Choice) (Variables, fault.Problems) {
+	variables, problems := f.inputSources(choice.Inputs)
+	if choice.Environment != "" {
+		i := slices.IndexFunc(f.Environments, func(e Environment) bool { return e.Name == choice.Environment })
+		if i < 0 {
+			problems = append(problems, f.unknownEnvironment(choice.Environment))
+		} else {
+			e := f.Environments[i]
+			variables = append(variables, Source{Name: "environment " + e.Name, Values: e.Values})
+		}
 	}
+	return append(variables, choice.Variables...), problems
+}
+
+func (f *File) unknownEnvironment(name string) fault.Problem {
 	var names []string
 	for _, e := range f.Environments {
-		if e.Name == choice.Environment {
-			own := Source{Name: "environment " + e.Name, Values: e.Values}
-			return append(Variables{own}, choice.Variables...), nil
-		}
 		names = append(names, e.Name)
 	}
-	at := f.root.At
-	for _, field := range f.root.Fields {
-		if field.Key == keyEnvironments {
-			at = field.At
-		}
-	}
-	return choice.Variables, fault.Problems{{Position: at, Code: "environment-unknown", Scope: keyEnvironments,
-		Text:       fmt.Sprintf("environment %q not found", choice.Environment),
-		Suggestion: fault.Nearest(choice.Environment, names)}}
+	return fault.Problem{Position: f.rootKey(keyEnvironments), Code: "environment-unknown", Scope: keyEnvironments,
+		Text: fmt.Sprintf("environment %q not found", name), Suggestion: fault.Nearest(name, names)}
 }
 
 func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {

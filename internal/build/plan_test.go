@@ -18,6 +18,7 @@ import (
 type choice struct {
 	Environment string            `json:"environment"`
 	Stages      []string          `json:"stages"`
+	Inputs      map[string]string `json:"inputs"`
 	Variables   map[string]string `json:"variables"`
 }
 
@@ -61,7 +62,7 @@ func planOf(t *testing.T, archive *txtar.Archive) []byte {
 	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
-	plan, problems := build.MakePlan(file, build.Choice{Environment: c.Environment, Stages: c.Stages, MaxParallel: 2,
+	plan, problems := build.MakePlan(file, build.Choice{Environment: c.Environment, Stages: c.Stages, Inputs: c.Inputs, MaxParallel: 2,
 		Variables: build.Variables{build.Texts("test", c.Variables)}})
 	var out bytes.Buffer
 	for _, p := range problems {

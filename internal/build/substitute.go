@@ -14,6 +14,8 @@ type Value struct {
 	Text string
 	Kind document.Kind  // a value that is exactly one variable keeps its kind; Null is a String here
 	At   fault.Position // where it was written; zero: in no file
+
+	Secret bool // a password: neither stored nor shown
 }
 
 // Source is named values from one place.

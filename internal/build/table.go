@@ -13,6 +13,36 @@ const (
 	keyEnvironments = "environments"
 )
 
+// inputTable returns the keys of an input. Those of a known type are checked by its own table; the
+// table of an unknown one, "", takes whatever any type has.
+func inputTable(t InputType) []d.Key {
+	types, fallback := inputTypes(), d.Anything
+	switch t {
+	case StringInput, PasswordInput:
+		types, fallback = []string{string(t)}, d.Text
+	case NumberInput:
+		types, fallback = []string{string(t)}, d.Number
+	case ChoiceInput:
+		types, fallback = []string{string(t)}, d.Text
+	}
+	keys := []d.Key{
+		{Name: "name", Shape: d.Text, Required: true, Help: "The variable that the input sets."},
+		{Name: "type", Shape: d.Text, Required: true, Values: types, Code: "input-type",
+			Help: "string, password (never shown or stored), number, or choice."},
+		{Name: "default", Shape: fallback, Required: t == ChoiceInput, Code: "input-default",
+			Help: "The value when none is given; 0 for a number and empty otherwise if left out."},
+	}
+	switch t {
+	case ChoiceInput:
+		keys[2].Code, keys[2].Help = "choice-default", "One of the values, when none is given."
+		fallthrough
+	case "":
+		keys = append(keys, d.Key{Name: "values", Shape: d.Texts, Required: t == ChoiceInput, Code: "values-missing",
+			Help: "The accepted values."})
+	}
+	return keys
+}
+
 // stageTable returns the keys of a stage that do not name a step.
 func stageTable() []d.Key {
 	return []d.Key{
@@ -30,7 +60,7 @@ func stepTypes() []d.Key {
 		{Name: "container", Shape: d.Object, Help: "Runs commands in a container.", Keys: []d.Key{
 			{Name: "image", Shape: d.Text, Required: true, Help: "The image to run; the process runner ignores it."},
 			{Name: "cmds", Shape: d.Texts, Required: true, Help: "Commands; one shell process runs them all."},
-			{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Help: "The operating system of the node."},
+			{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Code: "os-invalid", Help: "The operating system of the node."},
 			{Name: "shell", Shape: d.Text, Default: "/bin/sh", Help: "The shell; it gets -c and the commands."},
 			{Name: "secretName", Shape: d.Text, Later: true},
 			{Name: "serviceAccount", Shape: d.Text, Later: true},

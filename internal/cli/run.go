@@ -34,7 +34,7 @@ and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
 // runFlags are the flags of `waybill run`.
 type runFlags struct {
 	file, environment, resultsDir, buildID, runner, workspace string
-	stages, env                                               []string
+	stages, env, inputs                                       []string
 	maxParallel                                               int
 	timeout, grace                                            time.Duration
 	maxStepLog                                                int64
@@ -58,6 +58,7 @@ func runCommand(a *app) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&flags.file, "file", build.FileName, "the build's file, from the folder's root")
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
+	f.StringArrayVarP(&flags.inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	f.StringVar(&flags.environment, "environment", "", "select an environment of the file")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
 	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
@@ -69,7 +70,8 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
-	_ = c.RegisterFlagCompletionFunc("runner", cobra.FixedCompletions([]string{runnerAuto, runnerProcess}, cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "runner", runnerAuto, runnerProcess)
+	offerFrom(c, completeInputs(a), "input")
 	return c
 }
 
@@ -113,7 +115,13 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	if err != nil {
 		return err
 	}
-	plan, problems := build.MakePlan(file, flags.choice(facts, id, os.Environ()))
+	inputs, err := inputValues(flags.inputs)
+	if err != nil {
+		return err
+	}
+	choice := flags.choice(facts, id, os.Environ())
+	choice.Inputs = inputs
+	plan, problems := build.MakePlan(file, choice)
 	if err := problems.Err(); err != nil {
 		return err
 	}

@@ -174,3 +174,15 @@ func TestWhatABuildIsOf(t *testing.T) {
 		t.Errorf("the file is shown as %q", name)
 	}
 }
+
+func TestInputValues(t *testing.T) {
+	t.Parallel()
+	got, err := inputValues([]string{"a=1", "b=x=y", "a=", "c= z"})
+	if diff := cmp.Diff(map[string]string{"a": "", "b": "x=y", "c": " z"}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, wrong := range []string{"hunter2", "=hunter2", ""} {
+		_, err := inputValues([]string{"a=1", wrong})
+		wantFault(t, err, fault.Invalid, "--input wants a name and a value", "--input name=value")
+	}
+}
