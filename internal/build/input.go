@@ -99,7 +99,7 @@ func textOf(n *document.Node) string {
 
 // value returns the input's value for a text that was given.
 func (in Input) value(text string) (Value, error) {
-	v := Value{Text: text, Kind: document.String, Secret: in.Type == PasswordInput}
+	v := Value{Text: text, Kind: document.String, At: in.At, Secret: in.Type == PasswordInput}
 	switch in.Type {
 	case NumberInput:
 		if v.Kind = document.Resolve(text); v.Kind != document.Int && v.Kind != document.Float {

@@ -35,6 +35,8 @@ type Plan struct {
 	Steps       []PlanStep    `json:"steps"`
 	Timeout     time.Duration `json:"timeout"` // of the whole build, in ns
 	MaxParallel int           `json:"maxParallel,omitempty"`
+
+	secrets []string
 }
 
 // PlanStage is a selected stage.
@@ -57,6 +59,8 @@ type PlanStep struct {
 	Artifacts []ArtifactRule `json:"artifacts,omitempty"`
 	Spec      Spec           `json:"spec"`
 	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
+
+	clear *PlanStep // the step with passwords; nil: it has none
 }
 
 // Path names a step for people: stage/step.
@@ -68,21 +72,42 @@ type Spec struct {
 	Image string   `json:"image"`
 	OS    string   `json:"os"`
 	Argv  []string `json:"argv"`
+
+	// Secret says that Argv holds passwords, which other users of a computer could read there: a
+	// runner passes the commands in another way.
+	Secret bool `json:"secret,omitempty"`
 }
 
 // MakePlan decides what a build of the file does. Faults anywhere in it are
 // returned, also in stages that are not selected; warnings do not block.
+//
+// The plan has *** in the place of passwords; PlanStep.Clear returns a step with them.
 func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	variables, problems := file.Variables(choice)
-	s := &substituter{variables: variables, replaced: map[*document.Node]bool{}}
-	root := s.stages(file.root)
-	chosen, faults := read(root, s.replaced)
-	problems = append(append(problems, s.problems...), faults...)
-	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
+	plan, faults := file.plan(variables.masked(), choice)
+	problems = append(append(problems, variables.shortPasswords()...), faults...)
 	problems.Sort()
 	if problems.Err() != nil {
 		return nil, problems
 	}
+	if secrets := variables.secrets(); len(secrets) > 0 {
+		clear, faults := file.plan(variables, choice)
+		if faults.Err() != nil {
+			return nil, maskProblems(faults, secrets)
+		}
+		plan.conceal(clear, secrets)
+	}
+	return plan, problems
+}
+
+// plan plans the file with these variables.
+func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
+	s := &substituter{variables: variables, replaced: map[*document.Node]bool{}}
+	root := s.stages(f.root)
+	chosen, faults := read(root, s.replaced)
+	problems := append(s.problems, faults...)
+	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
+	problems.Sort()
 	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel}
 	if plan.Timeout == 0 {
 		plan.Timeout = DefaultTimeout

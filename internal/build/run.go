@@ -3,15 +3,18 @@ package build
 import (
 	"io"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/mask"
 )
 
 // Run is one attempt at a step, for a runner.
 type Run struct {
-	Build   string // its id
-	Step    PlanStep
+	Build   string   // its id
+	Step    PlanStep // with passwords
 	Attempt int
-	Tree    string // folder of the workspace as it was taken; the runner copies it and changes nothing in it
-	Scratch string // folder for what the runner needs meanwhile
+	Tree    string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it
+	Scratch string    // folder for what the runner needs meanwhile
+	Mask    *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
 }
 
 // Exit is how a step's program ended. It has no meaning beside an error.
@@ -24,7 +27,7 @@ type Exit struct {
 type Sink interface {
 	// Phase reports Initializing and Running.
 	Phase(Status) error
-	// Output stores what one read of a stream gave.
+	// Output stores what one read of a stream gave, without passwords.
 	Output(stderr bool, frames []Frame) error
 	// Note writes a remark of Waybill's own into the step's log.
 	Note(text string) error

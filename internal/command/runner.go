@@ -72,14 +72,18 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 
 // execute runs the step's program and hands its output on until both streams have ended.
 func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink build.Sink) (build.Exit, error) {
+	argv, err := argvOf(run.Step.Spec, filepath.Dir(repo))
+	if err != nil {
+		return build.Exit{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	streams, err := readOutputs(sink, cancel)
+	streams, err := readOutputs(sink, run.Mask, cancel)
 	if err != nil {
 		return build.Exit{}, err
 	}
 	exit, err := Command{
-		Argv:          append(slices.Clone(r.Supervisor), run.Step.Spec.Argv...),
+		Argv:          append(slices.Clone(r.Supervisor), argv...),
 		Dir:           repo,
 		Env:           r.environment(run, repo),
 		Stdout:        streams[0].writer,
@@ -91,6 +95,20 @@ func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink b
 		err = errors.Join(err, s.end())
 	}
 	return build.Exit{Code: exit.Code}, err
+}
+
+// argvOf returns the argument list of a step. Every user of the computer can read those of its
+// processes, so commands with passwords are in a file of the folder, which is this user's alone.
+func argvOf(spec build.Spec, folder string) ([]string, error) {
+	if !spec.Secret {
+		return spec.Argv, nil
+	}
+	last := len(spec.Argv) - 1
+	path := filepath.Join(folder, "commands")
+	if err := os.WriteFile(path, []byte(spec.Argv[last]), 0o600); err != nil {
+		return nil, fmt.Errorf("write the commands of step %s: %w", spec.Step, err)
+	}
+	return []string{spec.Argv[0], path}, nil
 }
 
 // supervisorGrace is what the supervisor may take beyond the step's own grace.

@@ -29,7 +29,7 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 }
 
 func (s *sink) Note(text string) error {
-	return s.write([]build.Entry{{At: time.Now(), Text: []byte(text), Marks: build.Marks{Waybill: true}}})
+	return s.write([]build.Entry{{At: time.Now(), Text: []byte(s.worker.mask.Text(text)), Marks: build.Marks{Waybill: true}}})
 }
 
 func (s *sink) write(entries []build.Entry) error {
@@ -41,7 +41,7 @@ func (s *sink) write(entries []build.Entry) error {
 }
 
 func (s *sink) Artifact(name, kind string, r io.Reader) error {
-	a, err := s.worker.Store.AddArtifact(s.step, name, kind, r)
+	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(name), kind, r)
 	if err == nil {
 		s.worker.Observer.Artifact(s.step, a)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/mask"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -51,6 +52,7 @@ type Config struct {
 // Worker runs one build.
 type Worker struct {
 	Config
+	mask    *mask.Set // the passwords of the plan
 	states  build.States
 	stopped map[int]build.Ending // the endings of running steps that were asked to end
 	cancels map[int]context.CancelCauseFunc
@@ -66,7 +68,7 @@ type stepEnd struct {
 
 // New prepares a build.
 func New(c Config) *Worker {
-	return &Worker{Config: c, states: build.States{Steps: map[int]build.StepState{}},
+	return &Worker{Config: c, mask: mask.NewSet(c.Plan.Secrets()...), states: build.States{Steps: map[int]build.StepState{}},
 		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd)}
 }
 
@@ -168,7 +170,7 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now()}
 	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancels[id] = cancel
-	run := build.Run{Build: w.ID, Step: *w.Plan.Step(id), Attempt: 1, Tree: tree, Scratch: w.Scratch}
+	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Attempt: 1, Tree: tree, Scratch: w.Scratch, Mask: w.mask}
 	go func() {
 		defer cancel(nil)
 		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, log: log})
@@ -220,7 +222,7 @@ func (w *Worker) end(id int, u results.Update) error {
 
 // update records a status and passes it to the observer.
 func (w *Worker) update(id int, u results.Update) error {
-	u.Timestamp = time.Now()
+	u.Timestamp, u.Reason = time.Now(), w.mask.Text(u.Reason)
 	stored, err := w.Store.Update(id, u)
 	if err != nil {
 		return fmt.Errorf("record build %s: %w", w.ID, err)
@@ -278,7 +280,7 @@ func (w *Worker) note(text string) {
 	if err != nil {
 		return
 	}
-	e := build.Entry{At: time.Now(), Marks: build.Marks{Waybill: true}, Text: []byte(text)}
+	e := build.Entry{At: time.Now(), Marks: build.Marks{Waybill: true}, Text: []byte(w.mask.Text(text))}
 	if log.Append(e) == nil {
 		w.Observer.Output(0, []build.Entry{e})
 	}

@@ -51,6 +51,7 @@ type setup struct {
 	scratch  string
 	logLimit int64
 	timeout  time.Duration
+	inputs   map[string]string
 	source   worker.Workspace
 	watch    *watch
 }
@@ -106,7 +107,7 @@ func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Re
 	if problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
-	plan, problems := build.MakePlan(parsed, build.Choice{Timeout: s.timeout})
+	plan, problems := build.MakePlan(parsed, build.Choice{Timeout: s.timeout, Inputs: s.inputs})
 	if problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
