@@ -78,17 +78,22 @@ func (r *reader) environments(n *document.Node) []Environment {
 		if f.Value.Kind != document.Map && f.Value.Kind != document.Null {
 			r.Add(f.Value, "wrong-kind", scope, "want a mapping of variables, found %s", f.Value.Kind)
 		}
-		values := map[string]Value{}
-		for _, v := range f.Value.Fields {
-			if v.Value.Kind == document.List || v.Value.Kind == document.Map {
-				r.Add(v.Value, "wrong-kind", r.Join(scope, v.Key), "want a scalar, found %s", v.Value.Kind)
-				continue
-			}
-			values[v.Key] = Value{Text: scalarText(v.Value), Kind: v.Value.Kind, At: v.Value.At}
-		}
-		out = append(out, Environment{Name: f.Key, At: f.At, Values: values})
+		out = append(out, Environment{Name: f.Key, At: f.At, Values: r.values(f.Value, scope)})
 	}
 	return out
+}
+
+// values reads a mapping of variables to scalars.
+func (r *reader) values(n *document.Node, scope string) map[string]Value {
+	values := map[string]Value{}
+	for _, v := range n.Fields {
+		if v.Value.Kind == document.List || v.Value.Kind == document.Map {
+			r.Add(v.Value, "wrong-kind", r.Join(scope, v.Key), "want a scalar, found %s", v.Value.Kind)
+			continue
+		}
+		values[v.Key] = Value{Text: scalarText(v.Value), Kind: v.Value.Kind, At: v.Value.At}
+	}
+	return values
 }
 
 // scalarText returns the text by which a scalar replaces a variable; null is empty.

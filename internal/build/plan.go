@@ -19,6 +19,7 @@ type Choice struct {
 	Stages      []string          // only these; none: all
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
+	Strict      bool              // a variable without a value is an error
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
 }
@@ -102,7 +103,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 
 // plan plans the file with these variables.
 func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
-	s := &substituter{variables: variables, replaced: map[*document.Node]bool{}}
+	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}}
 	root := s.stages(f.root)
 	chosen, faults := read(root, s.replaced)
 	problems := append(s.problems, faults...)

@@ -126,6 +126,7 @@ func (s *substitution) value(inside string, open []string) (string, error) {
 // substituter replaces variables all over a document.
 type substituter struct {
 	variables Variables
+	strict    bool // a name without a value is an error, also where the shell might know it
 	problems  fault.Problems
 	replaced  map[*document.Node]bool
 }
@@ -197,7 +198,11 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 		return text
 	}
 	for _, name := range undefined {
-		if !quiet {
+		switch {
+		case s.strict:
+			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope,
+				Text: fmt.Sprintf("the variable %q has no value; ${%%%s%%} leaves it to the shell", name, name)})
+		case !quiet:
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
 				Text: fmt.Sprintf("the variable %q has no value, so ${%s} stays as it is", name, name)})
 		}

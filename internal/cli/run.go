@@ -34,6 +34,8 @@ and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
 // runFlags are the flags of `waybill run`.
 type runFlags struct {
 	file, environment, resultsDir, buildID, runner, workspace string
+	projectID                                                 string
+	strictVars                                                bool
 	stages, env, inputs                                       []string
 	maxParallel                                               int
 	timeout, grace                                            time.Duration
@@ -55,13 +57,11 @@ func runCommand(a *app) *cobra.Command {
 			return a.runBuild(ctx, arguments, flags)
 		},
 	}
+	addVariableFlags(a, c, &flags)
 	f := c.Flags()
-	f.StringVar(&flags.file, "file", build.FileName, "the build's file, from the folder's root")
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
-	f.StringArrayVarP(&flags.inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
-	f.StringVar(&flags.environment, "environment", "", "select an environment of the file")
+	f.BoolVar(&flags.strictVars, "strict-vars", false, "refuse a file with a variable that has no value, also in commands")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
-	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
 	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time")
 	f.DurationVar(&flags.timeout, "timeout", build.DefaultTimeout, "end the build after this long")
 	f.DurationVar(&flags.grace, "grace", command.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
@@ -71,8 +71,18 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	offer(c, "runner", runnerAuto, runnerProcess)
-	offerFrom(c, completeInputs(a), "input")
 	return c
+}
+
+// addVariableFlags declares the flags that give variables their values.
+func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
+	f := c.Flags()
+	f.StringVar(&flags.file, "file", build.FileName, "the build's file, from the folder's root")
+	f.StringArrayVarP(&flags.inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
+	f.StringVar(&flags.environment, "environment", "", "select an environment of the file")
+	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
+	f.StringVar(&flags.projectID, "project-id", "", "the project's number, for ${PROJECT_ID}")
+	offerFrom(c, completeInputs(a), "input")
 }
 
 // Runners by name. Only processes exist so far, so auto is them.
@@ -92,6 +102,8 @@ func (f runFlags) check() error {
 		return fault.New(fault.Invalid, "--timeout %s: want more than zero", f.timeout)
 	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
 		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
+	case strings.Trim(f.projectID, "0123456789") != "":
+		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
 	return nil
 }
@@ -115,44 +127,19 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	if err != nil {
 		return err
 	}
-	inputs, err := inputValues(flags.inputs)
+	choice, warnings, err := a.buildChoice(source, flags, facts, id)
 	if err != nil {
 		return err
 	}
-	choice := flags.choice(facts, id, os.Environ())
-	choice.Inputs = inputs
 	plan, problems := build.MakePlan(file, choice)
 	if err := problems.Err(); err != nil {
 		return err
 	}
-	a.printProblems(problems.Warnings())
+	a.printProblems(append(warnings, problems.Warnings()...))
 	if flags.dryRun {
 		return a.printer().Answer(plan, show.BuildPlan(plan)...)
 	}
 	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
-}
-
-// choice puts the variables in the order of their precedence.
-func (f runFlags) choice(facts map[string]string, id string, environ []string) build.Choice {
-	given := map[string]string{}
-	for _, pair := range environ {
-		name, value, _ := strings.Cut(pair, "=")
-		if name, ok := strings.CutPrefix(name, "WHARF_VAR_"); ok {
-			given[name] = value
-		}
-	}
-	return build.Choice{
-		Environment: f.environment,
-		Stages:      f.stages,
-		Timeout:     f.timeout,
-		MaxParallel: f.maxParallel,
-		Variables: build.Variables{
-			build.Texts("--build-id", map[string]string{"BUILD_REF": id}),
-			build.Texts("WHARF_VAR_… of the environment", given),
-			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": "local"}),
-			build.Texts("git", facts),
-		},
-	}
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in them.
