@@ -167,6 +167,28 @@ func TestWhatABuildIsOf(t *testing.T) {
 	if len(got["GIT_COMMIT"]) != 40 || got["GIT_COMMIT_SUBJECT"] != "first: a shop" || s.label != "shop @ "+got["GIT_COMMIT_SHORT"] {
 		t.Errorf("at a commit: %q, %v", s.label, got)
 	}
+	if got["GIT_TAG"] != "" || got["REPO_NAME"] != "shop" || got["REPO_GROUP"] != "" {
+		t.Errorf("without a tag and an origin: %v", got)
+	}
+	run(t, dir, "git", "checkout", "-qb", "fix/42")
+	run(t, dir, "git", "tag", "v1")
+	run(t, dir, "git", "remote", "add", "origin", "git@example.net:team/web.git")
+	_, got = facts()
+	for name, want := range map[string]string{"GIT_BRANCH": "fix/42", "REPO_BRANCH": "fix/42", "GIT_SAFEBRANCH": "fix-42", "GIT_TAG": "v1",
+		"REPO_GROUP": "team", "REPO_NAME": "web"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"GIT_COMMIT_AUTHOR_DATE", "GIT_COMMIT_COMMITTER_DATE"} {
+		if _, err := time.Parse(time.RFC3339, got[name]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	run(t, dir, "git", "checkout", "-q", "--detach")
+	if _, got := facts(); got["GIT_BRANCH"] != "" {
+		t.Errorf("with a detached HEAD the branch is %q", got["GIT_BRANCH"])
+	}
 	f.write(t, "shop/new", "x")
 	if s, _ := facts(); !strings.HasSuffix(s.label, ", changed files included") {
 		t.Errorf("after a change: %q", s.label)
