@@ -234,6 +234,8 @@ func (r *reader) step(f *document.Field, stage string) Step {
 			r.stepKey(field, scope, &step)
 		case r.replaced == nil && strings.Contains(field.Key, "${"):
 			types = append(types, field) // a variable decides
+			r.Problems.Add(fault.Problem{Position: field.At, Code: "name-variable", Scope: scope, Warning: true,
+				Text: fmt.Sprintf("the variable in %q decides the type of the step", field.Key)})
 		default:
 			r.unknownType(field, scope)
 			types = append(types, field)

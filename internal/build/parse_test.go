@@ -132,6 +132,14 @@ func TestCodesOfFaults(t *testing.T) {
 	}
 }
 
+func TestParseWarnsOfTypesFromVariables(t *testing.T) {
+	t.Parallel()
+	_, problems := build.Parse(tree(t, "test: {a: {\"${type}\": {}}}"))
+	if diff := cmp.Diff("f:1:12: warning: test/a: the variable in \"${type}\" decides the type of the step", problems.Error()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestParseWarnsOfOlderSpelling(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "test: {run-if: FAIL, a: "+ok+"}"))

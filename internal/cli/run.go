@@ -118,7 +118,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 		return err
 	}
 	defer source.close()
-	file, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
 	if err != nil {
 		return err
 	}
@@ -142,28 +142,29 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
 }
 
-// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in them.
-func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
+// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
+// warnings.
+func (a *app) readBuildFile(root, name, shown string) (file *build.File, warnings fault.Problems, err error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
+		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
 	}
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, a.noBuildFile(root, name)
+		return nil, nil, a.noBuildFile(root, name)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
+		return nil, nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {
-		return nil, problems.Err()
+		return nil, nil, problems.Err()
 	}
-	file, problems := build.Parse(node)
+	file, problems = build.Parse(node)
 	if err := problems.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return file, nil
+	return file, problems.Warnings(), nil
 }
 
 // noBuildFile returns the error for a missing build file, with the name of a similar one.

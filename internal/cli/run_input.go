@@ -35,7 +35,7 @@ func completeInputs(a *app) completer {
 		if err != nil {
 			return nil, plain
 		}
-		file, err := a.readBuildFile(root, name, name)
+		file, _, err := a.readBuildFile(root, name, name)
 		if err != nil {
 			return nil, plain
 		}
