@@ -207,6 +207,7 @@ func TestRunFlags(t *testing.T) {
 		`the runner "docker" is not yet supported`:        func(f *runFlags) { f.runner = "docker" },
 		"--max-parallel 0: at least one step must run":    func(f *runFlags) { f.maxParallel = 0 },
 		`--project-id "4x" is not a number`:               func(f *runFlags) { f.projectID = "4x" },
+		"--in-place and --workspace exclude each other":   func(f *runFlags) { f.inPlace, f.workspace = true, "x.tar.zst" },
 		"--timeout 0s: want more than zero":               func(f *runFlags) { f.timeout = 0 },
 		`--build-id "a/b" cannot be the name of a folder`: func(f *runFlags) { f.buildID = "a/b" },
 		`--build-id ".." cannot be the name of a folder`:  func(f *runFlags) { f.buildID = ".." },

@@ -40,7 +40,7 @@ type runFlags struct {
 	maxParallel                                               int
 	timeout, grace                                            time.Duration
 	maxStepLog                                                int64
-	dryRun                                                    bool
+	dryRun, inPlace                                           bool
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -69,6 +69,7 @@ func runCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
 	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
+	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	offer(c, "runner", runnerAuto, runnerProcess)
 	return c
@@ -96,6 +97,8 @@ func (f runFlags) check() error {
 	switch {
 	case f.runner != runnerAuto && f.runner != runnerProcess:
 		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
+	case f.inPlace && f.workspace != "":
+		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
 	case f.maxParallel < 1:
 		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
 	case f.timeout <= 0:
@@ -229,6 +232,9 @@ func (a *app) work(ctx context.Context, j job) error {
 	runner, err := newProcessRunner(j.flags)
 	if err != nil {
 		return err
+	}
+	if j.flags.inPlace {
+		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
 		return err

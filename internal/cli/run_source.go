@@ -22,13 +22,14 @@ type buildSource struct {
 	root     string // where the files can be read now
 	scratch  string // the worker's own folder
 	unpacked bool   // root is scratch/tree already
+	inPlace  bool   // the steps work in root
 	skip     []string
 	label    string // shop @ 3f9c2ab, changed files included
 }
 
 // buildSource finds the folder, or unpacks the snapshot.
 func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlags) (*buildSource, error) {
-	s := &buildSource{root: a.Dir}
+	s := &buildSource{root: a.Dir, inPlace: flags.inPlace}
 	if len(arguments) > 0 {
 		s.root = a.Path(arguments[0])
 	}
@@ -79,7 +80,7 @@ func (s *buildSource) shown(a *app, name string) string {
 
 // workspace is what the worker takes.
 func (s *buildSource) workspace() worker.Workspace {
-	if s.unpacked {
+	if s.unpacked || s.inPlace {
 		return worker.Taken{}
 	}
 	return worker.Folder{Root: s.root, Skip: s.skip}

@@ -27,6 +27,7 @@ type Runner struct {
 	Supervisor []string      // argv in front of a step's own, such as waybill supervise; it calls Supervise
 	Grace      time.Duration // the supervisor gets it in its argv too; see Command.Grace
 	Keep       []string      // names of further environment variables that steps get
+	InPlace    string        // folder in which all steps work, instead of copies; "": each has a copy
 }
 
 // Check lists what this computer cannot run, all at once.
@@ -56,13 +57,18 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	if _, err := workspace.Copy(ctx, run.Tree, repo); err != nil {
+	if r.InPlace != "" {
+		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
+	} else {
+		_, err = workspace.Copy(ctx, run.Tree, repo)
+	}
+	if err != nil {
 		return build.Exit{}, err
 	}
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
-	exit, err = r.execute(ctx, run, repo, sink)
+	exit, err = r.execute(ctx, run, place{repo, folder}, sink)
 	if err != nil {
 		return exit, err
 	}
@@ -70,9 +76,15 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)
 }
 
+// place is the folders of one attempt.
+type place struct {
+	repo string // where the step works
+	own  string // this user's alone, removed after the attempt
+}
+
 // execute runs the step's program and hands its output on until both streams have ended.
-func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink build.Sink) (build.Exit, error) {
-	argv, err := argvOf(run.Step.Spec, filepath.Dir(repo))
+func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink build.Sink) (build.Exit, error) {
+	argv, err := argvOf(run.Step.Spec, at.own)
 	if err != nil {
 		return build.Exit{}, err
 	}
@@ -84,8 +96,8 @@ func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink b
 	}
 	exit, err := Command{
 		Argv:          append(slices.Clone(r.Supervisor), argv...),
-		Dir:           repo,
-		Env:           r.environment(run, repo),
+		Dir:           at.repo,
+		Env:           r.environment(run, at.repo),
 		Stdout:        streams[0].writer,
 		Stderr:        streams[1].writer,
 		Grace:         r.Grace + supervisorGrace,
