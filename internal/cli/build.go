@@ -24,7 +24,7 @@ results are on the machine that built.`
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
-		buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", sub.Name() == "log")

@@ -178,7 +178,7 @@ func (a *app) noBuildFile(root, name string) error {
 			return missing.WithHint("mv %s %s   # only this name is read", other, name)
 		}
 	}
-	return missing.WithHint("%s", strings.TrimLeft(`write one, such as:
+	return missing.WithHint("%s", strings.TrimLeft(`waybill build init   # writes one, such as:
 
     build:
       binary:
