@@ -86,12 +86,13 @@ type Spec struct {
 func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	variables, problems := file.Variables(choice)
 	plan, faults := file.plan(variables.masked(), choice)
-	problems = append(append(problems, variables.shortPasswords()...), faults...)
+	secrets, large := variables.secrets()
+	problems = append(append(append(problems, large...), variables.shortPasswords()...), faults...)
 	problems.Sort()
 	if problems.Err() != nil {
 		return nil, problems
 	}
-	if secrets := variables.secrets(); len(secrets) > 0 {
+	if len(secrets) > 0 {
 		clear, faults := file.plan(variables, choice)
 		if faults.Err() != nil {
 			return nil, maskProblems(faults, secrets)

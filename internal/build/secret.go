@@ -39,16 +39,28 @@ func (vs Variables) masked() Variables {
 	return append(Variables{hidden}, vs...)
 }
 
+// maxSecrets is the size in bytes of all passwords of a build, each as it was given and with its
+// variables replaced.
+const maxSecrets = 256 << 10
+
 // secrets returns the passwords, as they were given and with their variables replaced.
-func (vs Variables) secrets() []string {
+func (vs Variables) secrets() ([]string, fault.Problems) {
 	found := map[string]bool{}
-	for _, v := range vs.passwords() {
+	size := 0
+	passwords := vs.passwords()
+	for _, name := range slices.Sorted(maps.Keys(passwords)) {
+		v := passwords[name]
 		found[v.Text] = true
-		if replaced, _, err := Substitute(vs, v.Text); err == nil {
+		replaced, _, err := Substitute(vs, v.Text)
+		if err == nil {
 			found[replaced] = true
 		}
+		if size += len(v.Text) + len(replaced); size > maxSecrets {
+			return nil, fault.Problems{{Position: v.At, Code: "password-large", Scope: keyInputs,
+				Text: fmt.Sprintf("the passwords have more than %d bytes in all", maxSecrets)}}
+		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // shortPasswords warns of passwords that would be found in everything.

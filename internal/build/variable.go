@@ -18,7 +18,7 @@ type Variable struct {
 }
 
 // List returns the variables by name, of each the one that wins. Variables that refer to each other
-// in a circle are problems.
+// in a circle, or grow without bound, are problems.
 func (vs Variables) List() ([]Variable, fault.Problems) {
 	found := map[string]Variable{}
 	for _, s := range slices.Backward(vs) {
@@ -27,6 +27,7 @@ func (vs Variables) List() ([]Variable, fault.Problems) {
 		}
 	}
 	masked := vs.masked()
+	size := 0
 	var problems fault.Problems
 	var all []Variable
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -35,6 +36,10 @@ func (vs Variables) List() ([]Variable, fault.Problems) {
 		replaced, _, err := Substitute(masked, shown.Text)
 		if err != nil {
 			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: %v", name, err)})
+		}
+		if size += len(replaced); size > maxExpansion {
+			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: the variables grow to more than %d bytes", name, maxExpansion)})
+			return nil, problems
 		}
 		v.Value = replaced
 		all = append(all, v)

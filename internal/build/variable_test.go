@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,5 +43,20 @@ func TestListVariablesInACircle(t *testing.T) {
 	want := "a: these variables refer to each other in a circle: b → a → b\nb: these variables refer to each other in a circle: a → b → a"
 	if diff := cmp.Diff(want, problems.Error()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestVariablesThatGrowAreRefused(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{"a": strings.Repeat("x", 1<<20), "b": "${a}${a}${a}", "c": "${a}${a}${a}", "d": "${a}${a}${a}"}
+	_, problems := build.Variables{build.Texts("test", values)}.List()
+	if problems.Err() == nil || problems[0].Text != "d: the variables grow to more than 8388608 bytes" {
+		t.Errorf("problems %v", problems)
+	}
+	file, _ := build.Parse(tree(t, "inputs: [{name: p, type: password, default: \"${a}\"}]\ns: {a: "+ok+"}"))
+	_, problems = build.MakePlan(file, build.Choice{Variables: build.Variables{build.Texts("test", values)}})
+	want := "f:1:45: inputs: the passwords have more than 262144 bytes in all"
+	if problems.Error() != want {
+		t.Errorf("problems %v, want %s", problems, want)
 	}
 }

@@ -180,10 +180,13 @@ func TestAStreamGivesOutWhatIsDecided(t *testing.T) {
 // TestLargeSecretsMakeSmallSets: of a large secret the encodings are not looked for.
 func TestLargeSecretsMakeSmallSets(t *testing.T) {
 	t.Parallel()
-	secret := strings.Repeat("0123456789abcdef", 1<<10)
-	set := NewSet(secret)
+	secret := strings.Repeat("0123456789abcdef", 4<<10)
+	set := NewSet(secret, "hunter22")
 	if n := len(set.states); n > 2*len(secret) {
 		t.Errorf("%d bytes make %d states", len(secret), n)
+	}
+	if got := set.Text("68756e7465723232"); got != "***" {
+		t.Errorf("the encoding of the short secret becomes %q", got)
 	}
 	if got := set.Text("-" + secret + "-"); got != "-***-" {
 		t.Errorf("it becomes %d bytes", len(got))

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// longestEncoded is the size in bytes above which a secret is looked for as it is and by its lines,
-// not in its encodings, so that the size of a Set stays within a small multiple of its secrets.
-const longestEncoded = 4 << 10
+// mostEncoded is the size in bytes of the secrets, the shortest first, that are looked for in their
+// encodings. Longer ones are looked for as they are and by their lines, since a Set needs about 1 KiB
+// for each byte with its encodings.
+const mostEncoded = 32 << 10
 
 // mark replaces a secret.
 const mark = "***"
@@ -40,11 +41,12 @@ func NewSet(secrets ...string) *Set {
 
 // needlesOf returns the texts to look for: each secret, its lines and its encodings.
 func needlesOf(secrets []string) (needles []string) {
-	for _, secret := range secrets {
+	encoded := 0
+	for _, secret := range slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(a) - len(b) }) {
 		secret = strings.TrimSpace(secret) // the newline that a file ends with is not secret
 		needles = append(needles, secret)
 		needles = append(needles, Lines(secret)...)
-		if len(secret) <= longestEncoded {
+		if encoded += len(secret); encoded <= mostEncoded {
 			needles = append(needles, Forms(secret)...)
 		}
 	}
