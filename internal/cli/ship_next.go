@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -56,16 +55,16 @@ func decideNext(ctx context.Context, log deploymentFinder, pipelines pipelineRea
 
 // finishedBefore returns the step for a revision that has finished: nothing. It is refused when a newer one has replaced
 // it since.
-func finishedBefore(ctx context.Context, log deploymentLister, pipelines pipelineReader, d *journal.Deployment) (nextStep, error) {
+func finishedBefore(ctx context.Context, log deploymentFinder, pipelines pipelineReader, d *journal.Deployment) (nextStep, error) {
 	next := nextStep{todo: show.TodoNothing, deployment: d}
 	newer, err := replacement(ctx, log, *d)
 	if err != nil {
 		return next, err
 	}
 	if newer != nil {
-		next.refused = fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", d.Label, show.RefOf(*d), show.RefOf(*newer), newer.Label).
-			WithHint("waybill ship --again, to deploy %s once more", d.Label)
-		return next, nil
+		v, err := log.Deployment(ctx, show.RefOf(*d))
+		next.refused = show.Replaced(v, *newer)
+		return next, err
 	}
 	p, err := pipelines.Pipeline(ctx, d.Pipeline)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 		"finished, again": {flags: shipFlags{again: true}, deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)},
 			out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
 		"replaced": {deployments: []journal.Deployment{deployed(3, 2, pipeline.StatusFinished), deployed(2, 1, pipeline.StatusFinished)},
-			code: fault.Canceled, text: "r1 finished as greeter#2; greeter#3 has replaced it by r2 since", last: "Deployments greeter 0  50"},
+			code: fault.Canceled, text: "r1 finished as greeter#2; greeter#3 has replaced it by r2 since", last: "Deployment greeter#2"},
 		"canceled": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusCanceled)},
 			code: fault.Canceled, text: "greeter#2 (r1) was canceled", last: "Deployment greeter#2"},
 		"failed": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFailed)}, out: "greeter#2  revision r1  registered\n", last: "Deployment greeter#2"},

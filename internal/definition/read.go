@@ -142,10 +142,13 @@ func (r *reader) definition(n *document.Node) pipeline.Definition {
 }
 
 func (r *reader) keep(n *document.Node) pipeline.Keep {
-	k := pipeline.Keep{Releases: r.whole(n.Get("releases"), "keep.releases", 5, 1, 1000),
-		Entries: r.duration(n.Get("entries"), "keep.entries", action.Duration(400*24*time.Hour))}
-	if n.Get("entries") != nil && k.Entries < action.Duration(time.Hour) {
-		r.Add(n.Get("entries"), "out-of-range", "keep.entries", "keep.entries must be at least 1h")
+	k := pipeline.Keep{Releases: r.whole(n.Get("releases"), "keep.releases", 5, 1, 1000), Entries: action.Duration(400 * 24 * time.Hour)}
+	if entries := n.Get("entries"); entries != nil && entries.Kind == document.String {
+		d, err := ParseDuration(entries.Text)
+		if err != nil || d < time.Hour {
+			r.Add(entries, "out-of-range", "keep.entries", "keep.entries: want at least 1h and at most 65535d, such as 400d")
+		}
+		k.Entries = action.Duration(d)
 	}
 	return k
 }

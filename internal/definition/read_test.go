@@ -97,6 +97,8 @@ func TestFaults(t *testing.T) {
 		{"wrong type", testPipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
 		{"a time without a unit", testPipeline("retry: {attemptTimeout: 10}\n"+test, beta), "2:25: want a duration, found a number; give it a unit, such as 10s"},
 		{"no time", testPipeline("retry: {attemptTimeout: 0s}\n"+test, beta), "2:25: retry.attemptTimeout must be above 0s"},
+		{"no time to keep", testPipeline("keep: {entries: 59m}\n"+test, beta), "2:17: keep.entries: want at least 1h and at most 65535d, such as 400d"},
+		{"kept for ever", testPipeline("keep: {entries: 70000d}\n"+test, beta), "2:17: keep.entries: want at least 1h and at most 65535d, such as 400d"},
 		{"missing name", testPipeline(test, "hosts: []"), "4:3: stages[0] needs a name"},
 		{"missing stages", "pipeline: p\n", "1:1: the file needs stages"},
 		{"missing pipeline", test + "stages: [{name: a, hosts: []}]\n", "1:1: the file needs a pipeline"},

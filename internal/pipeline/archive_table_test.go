@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // TestWhatIsArchived says which deployments of a stage of two hosts, one at a time, are archived a day later. Every deployment has a
@@ -87,6 +89,32 @@ func TestWhatIsArchived(t *testing.T) {
 				t.Errorf("archives %v, of which none had ended", got)
 			}
 		})
+	}
+}
+
+// TestAFailedDeploymentIsOvertaken: once a newer deployment has started a host that a failed one has still to do, the failed
+// one is overtaken, and a retry is refused.
+func TestAFailedDeploymentIsOvertaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{twoHosts()}})
+	w.create(1, 1)
+	w.fail(1)
+	retry := Command{Kind: RetryRequested, Deployment: 1, Target: "shop", By: "ana"}
+	if by := w.engine.OvertakenBy(1); by != 0 {
+		t.Errorf("#1 was overtaken by #%d, which there is not", by)
+	}
+	if _, err := w.engine.Command(retry); err != nil {
+		t.Errorf("retry of a failed deployment: %v", err)
+	}
+	w.ships(2, 2)
+	if by := w.engine.OvertakenBy(1); by != 2 {
+		t.Errorf("#1 was overtaken by #%d, want #2", by)
+	}
+	if _, err := w.engine.Command(retry); !fault.Is(err, fault.Refused) {
+		t.Errorf("retry of an overtaken deployment: %v, want a refusal", err)
+	}
+	if by := w.engine.OvertakenBy(2); by != 0 {
+		t.Errorf("#2, which finished, was overtaken by #%d", by)
 	}
 }
 

@@ -283,6 +283,19 @@ func (e *Engine) outranks(t *deployment) *deployment {
 	return newest
 }
 
+// OvertakenBy returns the newest deployment that has started a host which a failed one has still to do, so that a retry of
+// the failed one is refused; 0 without one.
+func (e *Engine) OvertakenBy(number int64) int64 {
+	t := e.deployments[number]
+	if t == nil || t.status != StatusFailed {
+		return 0
+	}
+	if newer := e.outranks(t); newer != nil {
+		return newer.number
+	}
+	return 0
+}
+
 // hasStepsLeft reports whether some step of a host is neither resolved nor elided. It is what a
 // newer deployment on the host's resource would make obsolete (R20).
 func (t *deployment) hasStepsLeft(host *hostPlan) bool {

@@ -19,11 +19,13 @@ type DeploymentView struct {
 	journal.Deployment
 	State    pipeline.DeploymentState    `json:"state"`
 	Snapshot pipeline.RegisteredRevision `json:"revisionDetail"` // the revision with all of its fields
-	Seq      int64                       `json:"seq"`            // of the last entry in this view
-	Now      time.Time                   `json:"now"`            // the ledger's time of this view
-	Stages   []StageRun                  `json:"stages"`         // in definition order
-	Failures []Failure                   `json:"failures"`
-	Commands []RecordedCommand           `json:"commands"` // oldest first, the newest mostCommands
+	// OvertakenBy is the newest deployment that has started a host which this failed one has still to do: it cannot be retried.
+	OvertakenBy int64             `json:"overtakenBy,omitempty"`
+	Seq         int64             `json:"seq"`    // of the last entry in this view
+	Now         time.Time         `json:"now"`    // the ledger's time of this view
+	Stages      []StageRun        `json:"stages"` // in definition order
+	Failures    []Failure         `json:"failures"`
+	Commands    []RecordedCommand `json:"commands"` // oldest first, the newest mostCommands
 }
 
 // StageRun is a stage of a deployment.

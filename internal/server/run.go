@@ -39,6 +39,7 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 		return errForgotten
 	}
 	b.view.Status = b.view.State.Status
+	b.view.OvertakenBy = f.engine.OvertakenBy(number)
 	b.view.Seq = f.engine.Seq()
 	b.view.Commands = f.marks.commandsOn(b.view.State)
 	if b.steps, err = s.explain(ctx, f, number, b.view.Now); err != nil {
@@ -281,6 +282,9 @@ func (b *runBuilder) addFailure(run StepRun) {
 	case state.RolledBackBy != 0: // a retry is refused: it would go over the rollback
 		failure.Todo = fmt.Sprintf("fix the revision and ship it; if the cause was elsewhere and is fixed: waybill revision accept %s %s, "+
 			"then waybill deployment create %s --revision %s", ref.Pipeline, b.view.State.Label, ref.Pipeline, b.view.State.Label)
+	case b.view.OvertakenBy != 0: // so is this one
+		failure.Todo = fmt.Sprintf("nothing: %s has deployed to hosts since that this one has still to do; to bring %s there all the same: waybill deployment create %s --revision %s",
+			Ref{ref.Pipeline, b.view.OvertakenBy}, state.Label, ref.Pipeline, state.Label)
 	default:
 		failure.Todo = remedyOf(run.Event, ref)
 	}

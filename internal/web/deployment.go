@@ -114,9 +114,10 @@ func (d deploymentPage) ResumeSays() string {
 	return "What waits begins as soon as its turn comes."
 }
 
-// CanRetry reports whether failed steps may be tried again. The server refuses that after a rollback.
+// CanRetry reports whether failed steps may be tried again. The server refuses that after a rollback, and
+// when a newer deployment has started what this one has still to do.
 func (d deploymentPage) CanRetry() bool {
-	return len(d.Failures) > 0 && d.mayContinue() && d.State.RolledBackBy == 0
+	return len(d.Failures) > 0 && d.mayContinue() && d.State.RolledBackBy == 0 && d.OvertakenBy == 0
 }
 func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 

@@ -26,7 +26,7 @@ func Freeze(v server.FreezeView, now time.Time) string {
 	if v.Freeze == nil {
 		return v.Pipeline + " is no longer frozen"
 	}
-	return v.Pipeline + " is " + v.Freeze.Text(now)
+	return v.Pipeline + " is " + v.Freeze.Text(now) + "; to end that: waybill pipeline thaw " + v.Pipeline
 }
 
 // pendingText returns the stages of a deployment that wait for people, such as "prod: approval 0 of 1".

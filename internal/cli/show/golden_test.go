@@ -2,7 +2,6 @@ package show
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -380,6 +379,9 @@ func shipViews() map[string][]string {
 		ended(pipeline.StatusSuperseded, 2, ""), ended(pipeline.StatusSuperseded, 0, "a newer one")} {
 		stopped = append(stopped, errorLines(Stopped(v))...)
 	}
+	rolledBack := ended(pipeline.StatusFinished, 0, "")
+	rolledBack.State.RolledBackBy = 3
+	stopped = append(stopped, errorLines(Replaced(rolledBack, journal.Deployment{Pipeline: "greeter", Number: 3, Label: "88d0e17"}))...)
 	failed := ended(pipeline.StatusFailed, 0, "beta failed")
 	several := ended(pipeline.StatusFailed, 0, "")
 	several.Failures = []server.Failure{{Target: "greeter/prod/east/elm", Event: pipeline.HostDeployed, Why: "exit 1\nlong"}, {Target: "greeter/beta", Event: pipeline.HostTested, Why: "503"}}
@@ -411,7 +413,7 @@ func shipViews() map[string][]string {
 		"plan-continue":     ShipPlan(PlanDocument{Todo: TodoContinue, Deployment: "greeter#7"}, Style{}),
 		"plan-retry":        ShipPlan(PlanDocument{Todo: TodoRetry, Deployment: "greeter#7"}, Style{}),
 		"plan-nothing":      ShipPlan(PlanDocument{Todo: TodoNothing, Revision: "3f2c9a1", Deployment: "greeter#7", Differs: []string{"prod/east/elm has no release yet"}}, Style{}),
-		"plan-refused":      ShipPlan(PlanDocument{Todo: TodoNothing, Refused: errors.New("3f2c9a1 finished as greeter#1; greeter#2 has replaced it")}, Style{}),
+		"plan-refused":      ShipPlan(PlanDocument{Todo: TodoNothing, Refused: Replaced(greeterView(), journal.Deployment{Pipeline: "greeter", Number: 2, Label: "88d0e17"})}, Style{}),
 		"plan-edit-nothing": ShipPlan(PlanDocument{Todo: TodoNothing, Edit: &server.EditView{Unchanged: true}}, Style{}),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -57,8 +58,8 @@ func ShipPlan(d PlanDocument, s Style) []string {
 	case TodoRetry:
 		lines = append(lines, fmt.Sprintf("ship would offer to retry %s, which failed: waybill deployment show %s", d.Deployment, d.Deployment))
 	}
-	if len(d.Steps) == 0 {
-		return lines
+	if len(d.Steps) == 0 { // such as in a pipeline that is frozen for good
+		return append(lines, endTexts(d)...)
 	}
 	if d.Begins > 0 {
 		lines = append(lines, "begins "+d.Now.Add(time.Duration(d.Begins)).Local().Format("Mon 2006-01-02 15:04 MST"))
@@ -145,7 +146,7 @@ func stepRows(d PlanDocument) []string {
 
 func nothingText(d PlanDocument) string {
 	if d.Refused != nil {
-		return "nothing to do: " + OneLine(d.Refused.Error()) + "; waybill ship --again deploys it once more"
+		return "nothing to do: " + OneLine(d.Refused.Error()) + "; " + fault.HintOf(d.Refused)
 	}
 	if d.Deployment != "" {
 		return fmt.Sprintf("nothing to do: %s has ended as %s", d.Revision, d.Deployment)

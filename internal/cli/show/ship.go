@@ -46,7 +46,21 @@ func Stopped(v server.DeploymentView) error {
 		how += ": " + v.State.Reason
 	}
 	return fault.New(fault.Canceled, "%s (%s) %s", RefOf(v.Deployment), v.Label, how).
-		WithHint("waybill ship --again, to deploy %s all the same", v.Label)
+		WithHint("%s", againHint(v))
+}
+
+// Replaced returns the error for a deployment that has finished, and by whose targets newer has another revision since.
+func Replaced(v server.DeploymentView, newer journal.Deployment) error {
+	return fault.New(fault.Canceled, "%s finished as %s; %s has replaced it by %s since", v.Label, RefOf(v.Deployment), RefOf(newer), newer.Label).
+		WithHint("%s", againHint(v))
+}
+
+// againHint returns the commands that deploy the revision of an ended deployment once more. One that was rolled back is rejected.
+func againHint(v server.DeploymentView) string {
+	if v.State.RolledBackBy != 0 {
+		return fmt.Sprintf("waybill revision accept %s %s, then waybill ship --again, to deploy it all the same", v.Pipeline, v.Label)
+	}
+	return fmt.Sprintf("waybill ship --again, to deploy %s all the same", v.Label)
 }
 
 // Failed returns the error for a deployment that failed: what failed, why, and what to do.
