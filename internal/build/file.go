@@ -49,6 +49,8 @@ type Step struct {
 	At        fault.Position // of its name
 	Type      string         // container
 	Container Container
+	Needs     []Need        // what it waits for; nil: all earlier stages
+	Retry     *Retry        // nil: one attempt
 	Timeout   time.Duration // of an attempt; 0: none
 	Artifacts []ArtifactRule
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 			file.Stages = append(file.Stages, r.stage(f, file.Environments))
 		}
 	}
+	r.needs(file)
 	return file, r.Problems
 }
 
@@ -307,11 +309,42 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		return
 	}
 	switch f.Key {
+	case "needs":
+		step.Needs = []Need{}
+		for _, item := range f.Value.Items {
+			step.Needs = append(step.Needs, Need{item.Text, item.At})
+		}
+	case "retry":
+		step.Retry = r.retry(f.Value, path)
 	case "timeout":
 		step.Timeout = r.duration(f.Value, path)
 	case "artifacts":
 		step.Artifacts = r.artifacts(f.Value, path)
 	}
+}
+
+// retry reads when an attempt is followed by another one.
+func (r *reader) retry(n *document.Node, scope string) *Retry {
+	retry := &Retry{On: []Fault{Failure, Timeout, Infrastructure}, Backoff: defaultBackoff}
+	attempts := n.Get("attempts")
+	var err error
+	if retry.Attempts, err = strconv.Atoi(attempts.Text); (err != nil || retry.Attempts < 1 || retry.Attempts > maxAttempts) && !r.open(attempts) {
+		r.Add(attempts, "retry-invalid", r.Join(scope, "attempts"), "want a whole number from 1 to %d", maxAttempts)
+	}
+	if on := n.Get("on"); on != nil {
+		retry.On = nil
+		for i, item := range on.Items {
+			f := Fault(item.Text)
+			if f != Failure && f != Timeout && f != Infrastructure && !r.open(item) {
+				r.Add(item, "retry-invalid", document.Index(r.Join(scope, "on"), i), "%q is none of failure, timeout, infrastructure", item.Text)
+			}
+			retry.On = append(retry.On, f)
+		}
+	}
+	if backoff := n.Get("backoff"); backoff != nil {
+		retry.Backoff = r.duration(backoff, r.Join(scope, "backoff"))
+	}
+	return retry
 }
 
 func (r *reader) duration(n *document.Node, scope string) time.Duration {

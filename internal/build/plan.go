@@ -55,7 +55,9 @@ type PlanStep struct {
 	Name      string         `json:"name"`
 	Type      string         `json:"type"`
 	At        fault.Position `json:"at"`
-	After     []int          `json:"after"` // all steps of earlier selected stages
+	After     []int          `json:"after"`          // its needs, else all steps of earlier selected stages
+	Needs     []int          `json:"needs,omitzero"` // ids of the steps that it names; nil: it names none
+	Retry     *Retry         `json:"retry,omitempty"`
 	Timeout   time.Duration  `json:"timeout,omitempty"`
 	Artifacts []ArtifactRule `json:"artifacts,omitempty"`
 	Spec      Spec           `json:"spec"`
@@ -114,11 +116,14 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 	if plan.Timeout == 0 {
 		plan.Timeout = DefaultTimeout
 	}
-	for _, stage := range chosen.Stages {
+	ids := map[place][]int{}
+	for i, stage := range chosen.Stages {
 		if choice.selects(stage) {
-			plan.add(stage)
+			plan.add(stage, i, ids)
 		}
 	}
+	problems = append(problems, plan.connect(chosen, ids)...)
+	problems.Sort()
 	return plan, problems
 }
 
@@ -171,22 +176,50 @@ func (c Choice) selects(stage Stage) bool {
 	return len(stage.Environments) == 0 || slices.Contains(stage.Environments, c.Environment)
 }
 
-// add puts a stage and its steps at the end of the plan.
-func (p *Plan) add(stage Stage) {
+// add puts a stage, by its number in the file, and its steps at the end of the plan, and notes the ids of the steps.
+func (p *Plan) add(stage Stage, number int, ids map[place][]int) {
 	after := make([]int, 0, len(p.Steps))
 	for _, earlier := range p.Steps {
 		after = append(after, earlier.ID)
 	}
 	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: []int{}}
-	for _, s := range stage.Steps {
+	for i, s := range stage.Steps {
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
-			Timeout: s.Timeout, Artifacts: s.Artifacts}
+			Retry: s.Retry, Timeout: s.Timeout, Artifacts: s.Artifacts}
 		step.Spec = s.Container.spec(step.Path())
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)
 		out.Steps = append(out.Steps, step.ID)
+		ids[place{number, i}] = append(ids[place{number, i}], step.ID)
 	}
 	p.Stages = append(p.Stages, out)
+}
+
+// connect has the steps with needs wait for these, and warns of needs that are not selected.
+func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems) {
+	index := indexSteps(file)
+	for at, its := range ids {
+		step := &file.Stages[at.stage].Steps[at.step]
+		if step.Needs == nil {
+			continue
+		}
+		needs := []int{}
+		for i, need := range step.Needs {
+			found, _, _ := index.find(need.Text, at.stage)
+			needs = append(needs, ids[found]...)
+			if len(ids[found]) == 0 {
+				warnings = append(warnings, fault.Problem{Position: need.At, Code: "need-unselected", Warning: true,
+					Scope: fmt.Sprintf("%s/%s/needs[%d]", file.Stages[at.stage].Name, step.Name, i),
+					Text:  fmt.Sprintf("step %q is not selected; %s does not wait for it", need.Text, step.Name)})
+			}
+		}
+		slices.Sort(needs)
+		for _, id := range its {
+			p.Step(id).Needs = slices.Compact(needs)
+			p.Step(id).After = p.Step(id).Needs
+		}
+	}
+	return warnings
 }
 
 // spec returns the program of the step type container: one shell process for all commands.
@@ -200,7 +233,7 @@ func (c Container) spec(step string) Spec {
 
 // digest returns the digest of what the step does, regardless of its place in the plan.
 func (s PlanStep) digest() string {
-	s.ID, s.After, s.At, s.Digest = 0, nil, fault.Position{}, ""
+	s.ID, s.After, s.Needs, s.At, s.Digest = 0, nil, nil, fault.Position{}, ""
 	text, _ := json.Marshal(s) // strings and numbers always marshal
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

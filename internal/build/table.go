@@ -77,6 +77,13 @@ func stepTypes() []d.Key {
 // stepTable returns the keys of a step beside its type.
 func stepTable() []d.Key {
 	return []d.Key{
+		{Name: "needs", Shape: d.Texts, Help: "Steps, as step or stage/step, for which it waits in place of all earlier stages; their artifacts are put into its workspace."},
+		{Name: "retry", Shape: d.Object, Help: "When a failed attempt is followed by another one.", Keys: []d.Key{
+			{Name: "attempts", Shape: d.Number, Required: true, Help: "Attempts in all, from 1 to 10."},
+			{Name: "on", Shape: d.Texts, Values: []string{"failure", "timeout", "infrastructure"},
+				Help: "The faults after which it is attempted again; all three by default."},
+			{Name: "backoff", Shape: d.Duration, Default: "10s", Help: "Before the second attempt; doubled before each further one, up to an hour."},
+		}},
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
 		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: globs, in which ** spans folders.", Keys: []d.Key{
 			{Name: "path", Shape: d.Text, Required: true, Help: "A glob from the root of the workspace."},
@@ -85,9 +92,7 @@ func stepTable() []d.Key {
 			{Name: "when", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
-		{Name: "needs", Shape: d.Texts, Later: true},
 		{Name: "matrix", Shape: d.Object, Later: true},
-		{Name: "retry", Shape: d.Object, Later: true},
 		{Name: "cache", Shape: d.Objects, Later: true},
 		{Name: "services", Shape: d.Objects, Later: true},
 		{Name: "test-results", Shape: d.Object, Later: true},

@@ -65,12 +65,18 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return build.Exit{}, err
 	}
+	if err := placeNeeded(ctx, run.Needed, repo); err != nil {
+		return build.Exit{}, err
+	}
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
 	exit, err = r.execute(ctx, run, place{repo, folder}, sink)
 	if err != nil {
 		return exit, err
+	}
+	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
+		return exit, nil // the files of the last attempt are kept
 	}
 	succeeded := exit.Code == 0 && ctx.Err() == nil
 	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)

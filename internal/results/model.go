@@ -54,6 +54,8 @@ type Artifact struct {
 	Size   int64  `json:"size"` // bytes
 	SHA256 string `json:"sha256"`
 	Kind   string `json:"kind"` // file | archive
+
+	Executable bool `json:"executable,omitempty"` // the file was
 }
 
 // Kinds of artifacts.

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type buildBoard struct {
 type buildRow struct {
 	status       build.Status
 	reason       string
+	attempt      int
 	began, ended time.Time
 	entries      int64
 	tail         []string        // the last lines
@@ -46,7 +48,7 @@ func (b *buildBoard) status(step int, u results.Update) {
 	if row.began.IsZero() {
 		row.began = u.Timestamp
 	}
-	row.status, row.reason = u.Status, u.Reason
+	row.status, row.reason, row.attempt = u.Status, u.Reason, u.Attempt
 	if u.Status.Ended() {
 		row.ended = u.Timestamp
 	}
@@ -118,7 +120,12 @@ func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	switch row.status {
 	case build.Completed:
+		if row.attempt > 1 {
+			return "attempt " + strconv.Itoa(row.attempt)
+		}
 		return ""
+	case build.Backoff:
+		return OneLine(row.reason)
 	case build.Failed, build.TimedOut:
 		return fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
 	case build.Canceled, build.Skipped:
@@ -132,18 +139,23 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	return strings.ToLower(string(row.status))
 }
 
-// waits names the stages that a step still waits for.
+// waits names what a step still waits for: the steps that it needs, else stages.
 func (b *buildBoard) waits(step build.PlanStep) string {
-	var stages []string
+	var names []string
 	for _, id := range step.After {
-		if earlier := b.plan.Step(id); !b.steps[id].status.Ended() && !slices.Contains(stages, earlier.Stage) {
-			stages = append(stages, earlier.Stage)
+		earlier := b.plan.Step(id)
+		name := earlier.Stage
+		if step.Needs != nil {
+			name = earlier.Path()
+		}
+		if !b.steps[id].status.Ended() && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	if len(stages) == 0 {
+	if len(names) == 0 {
 		return "waits for its turn"
 	}
-	return "waits for " + strings.Join(stages, ", ")
+	return "waits for " + strings.Join(names, ", ")
 }
 
 // failure returns the end of a failed step's log, and where the whole of it is.
