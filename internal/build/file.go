@@ -46,6 +46,7 @@ const (
 // Step is one program to run.
 type Step struct {
 	Name      string
+	Key       string         // its name in the file, which the combinations of a matrix have in common
 	At        fault.Position // of its name
 	Type      string         // container
 	Container Container

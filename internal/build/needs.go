@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -12,6 +13,18 @@ import (
 type Need struct {
 	Text string
 	At   fault.Position
+}
+
+// readNeeds returns the needs of a list, each once.
+func readNeeds(n *document.Node) []Need {
+	needs, seen := []Need{}, map[string]bool{}
+	for _, item := range n.Items {
+		if !seen[item.Text] {
+			needs = append(needs, Need{item.Text, item.At})
+		}
+		seen[item.Text] = true
+	}
+	return needs
 }
 
 // place is where a step is in a file.
@@ -27,9 +40,12 @@ func (r *reader) needs(file *File) {
 			step := &stage.Steps[j]
 			for k, need := range step.Needs {
 				found, code, text := index.find(need.Text, i)
+				if name, _, isOne := strings.Cut(need.Text, " ("); isOne && code == "need-unknown" && r.replaced == nil {
+					found, code, text = index.find(name, i) // perhaps a combination of a matrix, which is not yet expanded
+				}
 				switch {
 				case code == "":
-					edges[place{i, j}] = append(edges[place{i, j}], found)
+					edges[place{i, j}] = append(edges[place{i, j}], found...)
 				case r.replaced != nil || !strings.Contains(need.Text, "${"):
 					r.Problems.Add(fault.Problem{Position: need.At, Code: code, Scope: fmt.Sprintf("%s/%s/needs[%d]", stage.Name, step.Name, k),
 						Text: text, Suggestion: index.nearest(code, need.Text)})
@@ -40,45 +56,58 @@ func (r *reader) needs(file *File) {
 	r.cycles(file, edges)
 }
 
-// stepIndex has the steps of a file by name.
+// stepIndex has the steps of a file by name. A step of a matrix has two: its own, and the one that all combinations have.
 type stepIndex struct {
-	byName map[string][]place
-	byPath map[string]place
+	byName map[string][]place // in file order
+	byPath map[string][]place // by stage/step
 	paths  []string
 }
 
 func indexSteps(file *File) stepIndex {
-	index := stepIndex{map[string][]place{}, map[string]place{}, nil}
+	index := stepIndex{map[string][]place{}, map[string][]place{}, nil}
 	for i, stage := range file.Stages {
 		for j, step := range stage.Steps {
-			at, path := place{i, j}, stage.Name+"/"+step.Name
-			index.byName[step.Name] = append(index.byName[step.Name], at)
-			index.byPath[path] = at
-			index.paths = append(index.paths, path)
+			index.add(stage.Name, step.Name, place{i, j})
+			if step.Key != step.Name {
+				index.add(stage.Name, step.Key, place{i, j})
+			}
 		}
 	}
 	return index
 }
 
-// find returns the step that a need of a stage names, else a code and a text that say what is wrong. A name alone is that of a step of
-// the same stage, else of the only step that has it.
-func (x stepIndex) find(need string, stage int) (found place, code, text string) {
-	if at, ok := x.byPath[need]; ok {
-		return at, "", ""
+func (x *stepIndex) add(stage, step string, at place) {
+	path := stage + "/" + step
+	x.byName[step] = append(x.byName[step], at)
+	if x.byPath[path] = append(x.byPath[path], at); len(x.byPath[path]) == 1 {
+		x.paths = append(x.paths, path)
 	}
-	all := x.byName[need]
-	for _, at := range all {
+}
+
+// find returns the steps that a need of a stage names: one, or the combinations of a matrix. Else it returns a code and a text that say
+// what is wrong. A name alone is that of a step of the same stage, else of the only stage that has it.
+func (x stepIndex) find(need string, stage int) (found []place, code, text string) {
+	if found = x.byPath[need]; found != nil {
+		return found, "", ""
+	}
+	stages := 0
+	for i, at := range x.byName[need] {
 		if at.stage == stage {
-			return at, "", ""
+			found = append(found, at)
+		}
+		if i == 0 || at.stage != x.byName[need][i-1].stage {
+			stages++
 		}
 	}
-	switch len(all) {
-	case 0:
-		return place{}, "need-unknown", fmt.Sprintf("step %q not found", need)
-	case 1:
-		return all[0], "", ""
+	switch {
+	case found != nil:
+		return found, "", ""
+	case stages == 0:
+		return nil, "need-unknown", fmt.Sprintf("step %q not found", need)
+	case stages == 1:
+		return x.byName[need], "", ""
 	}
-	return place{}, "need-ambiguous", fmt.Sprintf("%d stages have a step %q; write stage/%s", len(all), need, need)
+	return nil, "need-ambiguous", fmt.Sprintf("%d stages have a step %q; write stage/%s", stages, need, need)
 }
 
 func (x stepIndex) nearest(code, need string) string {

@@ -46,8 +46,31 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 			file.Stages = append(file.Stages, r.stage(f, file.Environments))
 		}
 	}
+	r.stepNames(file)
 	r.needs(file)
 	return file, r.Problems
+}
+
+// maxSteps is how many steps a file may come to.
+const maxSteps = 2000
+
+// stepNames reports steps that a matrix gives the name of another one, and a file with too many steps.
+func (r *reader) stepNames(file *File) {
+	steps := 0
+	for _, stage := range file.Stages {
+		seen := map[string]bool{}
+		for _, step := range stage.Steps {
+			if seen[step.Name] && step.Name != step.Key {
+				r.Problems.Add(fault.Problem{Position: step.At, Code: "name-clash", Scope: r.Join(stage.Name, step.Key),
+					Text: fmt.Sprintf("the stage has two steps %q", step.Name)})
+			}
+			seen[step.Name] = true
+			if steps++; steps == maxSteps+1 {
+				r.Problems.Add(fault.Problem{Position: step.At, Code: "too-large", Scope: r.Join(stage.Name, step.Key),
+					Text: fmt.Sprintf("the file comes to more than %d steps", maxSteps)})
+			}
+		}
+	}
 }
 
 // accept lets values pass that variables decide: before substitution whatever
@@ -219,7 +242,7 @@ func (r *reader) stageEnvironments(f *document.Field, scope string, known []Envi
 }
 
 func (r *reader) step(f *document.Field, stage string) Step {
-	step := Step{Name: f.Key, At: f.At}
+	step := Step{Name: f.Key, Key: f.Key, At: f.At}
 	scope := r.Join(stage, f.Key)
 	if f.Value.Kind != document.Map {
 		r.Add(f.Value, "wrong-kind", scope, "want a step, a mapping with a step type such as container, found %s", f.Value.Kind)
@@ -284,6 +307,9 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 		return
 	}
 	n := f.Value
+	if os := n.Get("os"); os != nil && os.Kind != document.String && r.replaced[os] { // Check leaves a value of another kind to its reader
+		r.Choice(os, r.Join(path, "os"), document.Find(key.Keys, "os").Values)
+	}
 	step.Type = f.Key
 	step.Container = Container{Image: n.Str("image"), Commands: n.Strs("cmds"), OS: n.Str("os"), Shell: n.Str("shell")}
 	if step.Container.OS == "" {
@@ -309,11 +335,14 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		return
 	}
 	switch f.Key {
-	case "needs":
-		step.Needs = []Need{}
-		for _, item := range f.Value.Items {
-			step.Needs = append(step.Needs, Need{item.Text, item.At})
+	case keyMatrix:
+		if r.replaced[f.Value] {
+			step.Name = matrixName(step.Key, f.Value)
+		} else {
+			matrixOf(f.Value, path, &r.Problems)
 		}
+	case "needs":
+		step.Needs = readNeeds(f.Value)
 	case "retry":
 		step.Retry = r.retry(f.Value, path)
 	case "timeout":

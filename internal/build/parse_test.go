@@ -3,6 +3,7 @@ package build_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,6 +100,12 @@ var faults = map[string]struct {
 	"retry without attempts":            {"a: {x: {retry: {on: [failure]}, container: {image: i, cmds: [x]}}}", "f:1:9: a/x/retry: the field \"attempts\" is missing", true},
 	"retry out of range":                {"a: {x: {retry: {attempts: 11}, container: {image: i, cmds: [x]}}, y: {retry: {attempts: 0}, container: {image: i, cmds: [x]}}, z: {retry: {attempts: 1.5}, container: {image: i, cmds: [x]}}}", "f:1:27: a/x/retry/attempts: want a whole number from 1 to 10\nf:1:89: a/y/retry/attempts: want a whole number from 1 to 10\nf:1:150: a/z/retry/attempts: want a whole number from 1 to 10", false},
 	"retry on something else":           {"a: {x: {retry: {attempts: 2, on: [failure, luck], backoff: 0s}, container: {image: i, cmds: [x]}}}", "f:1:44: a/x/retry/on[1]: \"luck\" is none of failure, timeout, infrastructure\nf:1:60: a/x/retry/backoff: \"0s\" is not a valid duration; write one such as 90s, 10m or 1h30m", true},
+	"matrix":                            {"a: {x: {matrix: {go: [1.25, 1.26], db: [pg, \"${db}\"], exclude: [{go: 1.25, db: pg}]}, container: {image: \"go:${matrix.go}\", cmds: [x]}}, y: {needs: [x], container: {image: i, cmds: [x]}}}", "", false},
+	"matrix without an axis":            {"a: {x: {matrix: {exclude: [{go: 1}]}, container: {image: i, cmds: [x]}}}", "f:1:17: a/x/matrix: the matrix has no axis, such as go: [1.25, 1.26]\nf:1:29: a/x/matrix/exclude[0]: the matrix has no axis \"go\"", false},
+	"matrix axis without values":        {"a: {x: {matrix: {go: []}, container: {image: i, cmds: [x]}}}", "f:1:22: a/x/matrix/go: the axis \"go\" has no values", false},
+	"matrix axis no list":               {"a: {x: {matrix: {go: 1, db: [[pg]], exclude: [1]}, container: {image: i, cmds: [x]}}}", "f:1:22: a/x/matrix/go: want a list, found a number\nf:1:30: a/x/matrix/db[0]: want a scalar, found a list\nf:1:47: a/x/matrix/exclude[0]: want a mapping of axes to values, found a number", false},
+	"matrix excludes an axis":           {"a: {x: {matrix: {go: [1], exclude: [{og: 1}, {go: [1]}, {}]}, container: {image: i, cmds: [x]}}}", "f:1:38: a/x/matrix/exclude[0]: the matrix has no axis \"og\"\nf:1:51: a/x/matrix/exclude[1]/go: want a scalar, found a list\nf:1:57: a/x/matrix/exclude[2]: the exclusion names no axis", false},
+	"matrix too large":                  {"a: {x: {matrix: {a: [1, 2, 3, 4], b: [1, 2, 3, 4], c: [1, 2, 3, 4], d: [1, 2, 3, 4], e: [1, 2]}, container: {image: i, cmds: [x]}}}", "f:1:17: a/x/matrix: the matrix has more than 256 combinations", false},
 	"variables are taken":               {"test: {a: {timeout: \"${t}\", artifacts: [\"${x}\"], container: {image: \"${i}\", cmds: \"${c}\", os: \"${o}\"}}}", "", false},
 }
 
@@ -147,6 +154,29 @@ func TestParseWarnsOfTypesFromVariables(t *testing.T) {
 	_, problems := build.Parse(tree(t, "test: {a: {\"${type}\": {}}}"))
 	if diff := cmp.Diff("f:1:12: warning: test/a: the variable in \"${type}\" decides the type of the step", problems.Error()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestStepsAreBounded: a matrix of a large step, and many steps, are one fault each.
+func TestStepsAreBounded(t *testing.T) {
+	t.Parallel()
+	axis := "[" + strings.Repeat("1, ", 255) + "2]"
+	for want, file := range map[string]string{
+		"f:1:9: a/x/matrix: the steps of the file with a matrix come to more than 200000 values": "a: {x: {matrix: {n: " + axis + "}, container: {image: i, cmds: [" + strings.Repeat("x, ", 1000) + "]}}}",
+		"the file comes to more than 2000 steps":                                                 "a: {" + strings.Repeat("n: {matrix: {n: [1]}, container: {image: i, cmds: [x]}}, ", 2001) + "}",
+	} {
+		if strings.Contains(want, "2000 steps") {
+			for i := range 2001 {
+				file = strings.Replace(file, "n: {m", fmt.Sprintf("s%d: {m", i), 1)
+			}
+		}
+		parsed, problems := build.Parse(tree(t, file))
+		if problems.Err() == nil {
+			_, problems = build.MakePlan(parsed, build.Choice{})
+		}
+		if !strings.HasSuffix(problems.Error(), want) || len(problems) != 1 {
+			t.Errorf("%.200s; want %s", problems.Error(), want)
+		}
 	}
 }
 

@@ -96,6 +96,9 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	}
 	if len(secrets) > 0 {
 		clear, faults := file.plan(variables, choice)
+		if len(clear.Steps) != len(plan.Steps) {
+			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
+		}
 		if faults.Err() != nil {
 			return nil, maskProblems(faults, secrets)
 		}
@@ -122,9 +125,18 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 			plan.add(stage, i, ids)
 		}
 	}
-	problems = append(problems, plan.connect(chosen, ids)...)
+	return plan, distinct(append(problems, plan.connect(chosen, ids)...))
+}
+
+// distinct sorts problems and drops repeated ones, which the combinations of a matrix have in common.
+func distinct(problems fault.Problems) fault.Problems {
 	problems.Sort()
-	return plan, problems
+	seen := map[fault.Problem]bool{}
+	return slices.DeleteFunc(problems, func(p fault.Problem) bool {
+		repeated := seen[p]
+		seen[p] = true
+		return repeated
+	})
 }
 
 // Variables returns every variable of a build in the order of precedence: the inputs, the selected
@@ -206,8 +218,12 @@ func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems
 		needs := []int{}
 		for i, need := range step.Needs {
 			found, _, _ := index.find(need.Text, at.stage)
-			needs = append(needs, ids[found]...)
-			if len(ids[found]) == 0 {
+			selected := false
+			for _, other := range found {
+				needs = append(needs, ids[other]...)
+				selected = selected || len(ids[other]) > 0
+			}
+			if !selected {
 				warnings = append(warnings, fault.Problem{Position: need.At, Code: "need-unselected", Warning: true,
 					Scope: fmt.Sprintf("%s/%s/needs[%d]", file.Stages[at.stage].Name, step.Name, i),
 					Text:  fmt.Sprintf("step %q is not selected; %s does not wait for it", need.Text, step.Name)})

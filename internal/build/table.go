@@ -84,6 +84,7 @@ func stepTable() []d.Key {
 				Help: "The faults after which it is attempted again; all three by default."},
 			{Name: "backoff", Shape: d.Duration, Default: "10s", Help: "Before the second attempt; doubled before each further one, up to an hour."},
 		}},
+		{Name: keyMatrix, Shape: d.Object, Help: "Axes with lists of values: the step runs once for each combination, at most 256, with ${matrix.AXIS}. exclude lists combinations to leave out."},
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
 		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: globs, in which ** spans folders.", Keys: []d.Key{
 			{Name: "path", Shape: d.Text, Required: true, Help: "A glob from the root of the workspace."},
@@ -92,7 +93,6 @@ func stepTable() []d.Key {
 			{Name: "when", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
-		{Name: "matrix", Shape: d.Object, Later: true},
 		{Name: "cache", Shape: d.Objects, Later: true},
 		{Name: "services", Shape: d.Objects, Later: true},
 		{Name: "test-results", Shape: d.Object, Later: true},
