@@ -287,10 +287,10 @@ func play(t *rapid.T, p *build.Plan, s build.States, d build.Decision, random *r
 func TestCheckChange(t *testing.T) {
 	t.Parallel()
 	all := []build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Backoff, build.Completed,
-		build.Failed, build.Canceled, build.TimedOut, build.Skipped}
+		build.Failed, build.Canceled, build.TimedOut, build.Skipped, build.Reused}
 	for i, from := range all {
 		for j, to := range all {
-			want := !from.Ended() && j > i && (to != build.Completed || from == build.Running) && (to != build.Backoff || from != build.Pending) ||
+			want := !from.Ended() && j > i && (to != build.Completed || from == build.Running) && (to != build.Backoff || from != build.Pending) && (to != build.Reused || from == build.Pending) ||
 				from == build.Backoff && to == build.Scheduling
 			if got := build.CheckChange(from, to) == nil; got != want {
 				t.Errorf("%s → %s: allowed %t, want %t", from, to, got, want)

@@ -20,6 +20,7 @@ const (
 	Canceled     Status = "Canceled"
 	TimedOut     Status = "TimedOut"
 	Skipped      Status = "Skipped"
+	Reused       Status = "Reused" // it completed in the build that is resumed, and did not run
 )
 
 // rank orders the statuses of a life; ends share the last place. A step goes back from Running to Backoff
@@ -34,7 +35,7 @@ func (s Status) rank() int {
 		return 2
 	case Running, Backoff:
 		return 3
-	case Completed, Failed, Canceled, TimedOut, Skipped:
+	case Completed, Failed, Canceled, TimedOut, Skipped, Reused:
 		return 4
 	}
 	return -1
@@ -56,6 +57,8 @@ func CheckChange(from, to Status) error {
 	case to == Backoff && (from == Scheduling || from == Initializing || from == Running), from == Backoff && to == Scheduling:
 		return nil
 	case to.rank() <= from.rank(), to == Backoff:
+		return fmt.Errorf("%s cannot become %s", from, to)
+	case to == Reused && from != Pending:
 		return fmt.Errorf("%s cannot become %s", from, to)
 	case to == Completed && from != Running:
 		return fmt.Errorf("%s cannot become %s before it was Running", from, to)

@@ -28,6 +28,9 @@ const runHelp = `Runs the .wharf-ci.yml of this folder (or DIR) without a server
 server would show. Stages run one after another, the steps of a stage side by side,
 each in a copy of the folder of its own, as processes on this computer.
 
+--resume runs again what failed: steps that completed in an earlier build of the folder
+and are still described the same way are reused, with their logs and artifacts.
+
 Everything that is printed and made stays in the results folder: see waybill build log
 and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
 
@@ -41,6 +44,7 @@ type runFlags struct {
 	timeout, grace                                            time.Duration
 	maxStepLog                                                int64
 	dryRun, inPlace                                           bool
+	resume                                                    string // a build, or resumeLast
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -54,7 +58,7 @@ func runCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, arguments []string) error {
 			ctx, stop := lifecycle.UntilHangup(c.Context())
 			defer stop()
-			return a.runBuild(ctx, arguments, flags)
+			return a.runBuild(ctx, a.resumeArguments(arguments, &flags), flags)
 		},
 	}
 	addVariableFlags(a, c, &flags)
@@ -71,6 +75,9 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
+	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
+	f.Lookup("resume").NoOptDefVal = resumeLast
+	offerFrom(c, completeBuilds(a), "resume")
 	offer(c, "runner", runnerAuto, runnerProcess)
 	return c
 }
@@ -99,6 +106,8 @@ func (f runFlags) check() error {
 		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
 	case f.inPlace && f.workspace != "":
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
+	case f.resume != "" && f.dryRun:
+		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case f.maxParallel < 1:
 		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
 	case f.timeout <= 0:
@@ -126,6 +135,10 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 		return err
 	}
 	facts := source.facts(ctx)
+	resumes, err := a.resumption(flags, source)
+	if err != nil {
+		return err
+	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return err
@@ -142,7 +155,10 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	if flags.dryRun {
 		return a.printer().Answer(plan, show.BuildPlan(plan)...)
 	}
-	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
+	if resumes != nil {
+		resumes.choose(plan, source)
+	}
+	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, resumes: resumes})
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
@@ -225,6 +241,8 @@ type job struct {
 	source *buildSource
 	facts  map[string]string
 	flags  runFlags
+
+	resumes *resumption // nil: no build
 }
 
 // work runs a plan and shows it.
@@ -243,14 +261,20 @@ func (a *app) work(ctx context.Context, j job) error {
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
-	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}); err != nil {
+	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
+		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
+	config := worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner, Store: store, Scratch: j.source.scratch}
+	if j.resumes != nil {
+		described.RerunOf, head.Resumes, config.Resumes = j.resumes.before.ID, j.resumes.text, &j.resumes.Resumed
+	}
+	if err := store.Describe(described); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
+	view := show.NewBuildView(a.printer(), head)
+	config.Observer = view
 	view.Begin()
-	result, err := worker.New(worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner,
-		Store: store, Observer: view, Scratch: j.source.scratch}).Run(ctx)
+	result, err := worker.New(config).Run(ctx)
 	view.End(result)
 	if err := errors.Join(err, store.Close()); err != nil {
 		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
@@ -267,6 +291,17 @@ func (a *app) readLogWith(j job) string {
 		return "waybill build log " + a.Shorten(filepath.Clean(j.place.dir))
 	}
 	return "waybill build log " + j.id
+}
+
+// resumeWith returns the command that resumes a build that failed; "" for one of a snapshot, whose files do not change.
+func (a *app) resumeWith(j job) string {
+	switch {
+	case j.source.unpacked:
+		return ""
+	case j.place.root == (results.Root{}):
+		return "waybill run --resume=" + a.Shorten(filepath.Clean(j.place.dir)) + string(filepath.Separator)
+	}
+	return "waybill run --resume"
 }
 
 // newProcessRunner runs steps under `waybill supervise`, which is this binary.

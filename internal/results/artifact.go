@@ -29,7 +29,7 @@ func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Rea
 		return Artifact{}, err
 	}
 	a := Artifact{ID: s.artifacts + 1, Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
-	a.Path = fmt.Sprintf("%s/%d_%s", artifactsDir, a.ID, build.FileNameOf(name))
+	a.Path = artifactPath(a.ID, name)
 	if a.Size, a.SHA256, err = storeFile(s.ArtifactPath(a), r); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
 			err = ErrDiskFull
@@ -42,6 +42,11 @@ func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Rea
 	}
 	s.artifacts, step.artifacts = a.ID, document.Artifacts
 	return a, nil
+}
+
+// artifactPath returns the file for an artifact, from the folder of its step.
+func artifactPath(id int, name string) string {
+	return fmt.Sprintf("%s/%d_%s", artifactsDir, id, build.FileNameOf(name))
 }
 
 // Artifacts lists the artifacts of a step, by id.

@@ -15,6 +15,7 @@ type Build struct {
 	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
 	Workspace string      `json:"workspace,omitempty"` // digest of the snapshot; "": a copy of a folder
 	Runner    string      `json:"runner"`
+	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one resumes
 	Version   string      `json:"version"` // of the program
 	StartedAt time.Time   `json:"startedAt"`
 }

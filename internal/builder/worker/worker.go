@@ -38,7 +38,7 @@ type Workspace interface {
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
-// Config is what a build needs. Every field must be set.
+// Config is what a build needs. Every field but Resumes must be set.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
@@ -47,6 +47,13 @@ type Config struct {
 	Store     *results.Store
 	Observer  Observer
 	Scratch   string // folder for copies of the workspace, the worker's alone
+	Resumes   *Resumed
+}
+
+// Resumed is an earlier build whose steps need not all run again.
+type Resumed struct {
+	Results *results.Reader
+	Steps   map[int]int // the steps that are reused, each with the number that it has there
 }
 
 // Worker runs one build.
@@ -89,12 +96,38 @@ func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 	if err := w.update(0, results.Update{Status: build.Running}); err != nil {
 		return "", err
 	}
+	if err := w.reuse(); err != nil {
+		return "", err
+	}
 	result, err := w.loop(ctx, tree)
 	if err != nil {
 		w.abandon()
 		return "", err
 	}
 	return result, w.update(0, results.Update{Status: result, Reason: w.reason(result)})
+}
+
+// reuse records the steps that completed in the build that is resumed.
+func (w *Worker) reuse() error {
+	if w.Resumes == nil {
+		return nil
+	}
+	for _, step := range w.Plan.Steps {
+		from, ok := w.Resumes.Steps[step.ID]
+		if !ok {
+			continue
+		}
+		u, artifacts, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, results.Update{Timestamp: time.Now()})
+		if err != nil {
+			return fmt.Errorf("record build %s: %w", w.ID, err)
+		}
+		w.states.Steps[step.ID] = build.StepState{Status: build.Reused}
+		w.Observer.Status(step.ID, u)
+		for _, a := range artifacts {
+			w.Observer.Artifact(step.ID, a)
+		}
+	}
+	return nil
 }
 
 // loop carries out decisions until every step has ended.

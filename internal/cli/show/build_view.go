@@ -93,6 +93,7 @@ func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner st
 	name := fmt.Sprintf("%-*s", width, step.Path())
 	elapsed := "      "
 	switch {
+	case row.status == build.Reused:
 	case row.ended.IsZero() && !row.began.IsZero():
 		elapsed = fmt.Sprintf("%6s", server.Took(now.Sub(row.began)))
 	case !row.began.IsZero():
@@ -110,6 +111,8 @@ func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 		return s.bad("✗")
 	case build.Canceled, build.Skipped:
 		return s.faint("-")
+	case build.Reused:
+		return s.good("↺")
 	case build.Pending:
 		return s.faint("◦")
 	}
@@ -126,6 +129,8 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 		return ""
 	case build.Backoff:
 		return OneLine(row.reason)
+	case build.Reused:
+		return "reused"
 	case build.Failed, build.TimedOut:
 		return fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
 	case build.Canceled, build.Skipped:
@@ -207,6 +212,8 @@ type BuildHead struct {
 	Label   string // of the source: shop @ 3f9c2ab
 	Results string // the folder of its results
 	Log     string // the command that prints a step's log, without the step
+	Resumes string // which build is resumed, and what is reused; "": none
+	Resume  string // the command that resumes this build; "": none
 	Plan    *build.Plan
 }
 
@@ -239,8 +246,12 @@ func (v *buildScene) opening() []string {
 	if len(v.head.Plan.Steps) == 0 {
 		return append(lines, v.nothing())
 	}
-	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
+	lines = append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
 		Count(len(v.head.Plan.Steps), "step"), v.head.Results))
+	if v.head.Resumes != "" {
+		lines = append(lines, fmt.Sprintf("build %s %s", v.head.ID, v.head.Resumes))
+	}
+	return lines
 }
 
 // nothing says why no stage is left.
@@ -251,8 +262,8 @@ func (v *buildScene) nothing() string {
 	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.head.Plan.Environment)
 }
 
-// closing returns the last line.
-func (v *buildScene) closing(result build.Status) string {
+// closing returns the last lines.
+func (v *buildScene) closing(result build.Status) (lines []string) {
 	word := string(result)
 	switch {
 	case result == build.Completed:
@@ -261,6 +272,9 @@ func (v *buildScene) closing(result build.Status) string {
 		word = v.Style.faint(word)
 	default:
 		word = v.Style.bad(word)
+		if v.head.Resume != "" {
+			lines = append(lines, "   fix it, then resume:   "+v.head.Resume)
+		}
 	}
-	return fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began)))
+	return append(lines, fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began))))
 }
