@@ -57,15 +57,12 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	if r.InPlace != "" {
+	if r.InPlace != "" { // what needed steps made is there already
 		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
-	} else {
-		_, err = workspace.Copy(ctx, run.Tree, repo)
+	} else if _, err = workspace.Copy(ctx, run.Tree, repo); err == nil {
+		err = placeNeeded(ctx, run.Needed, repo)
 	}
 	if err != nil {
-		return build.Exit{}, err
-	}
-	if err := placeNeeded(ctx, run.Needed, repo); err != nil {
 		return build.Exit{}, err
 	}
 	if err := sink.Phase(build.Running); err != nil {
