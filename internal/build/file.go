@@ -54,6 +54,7 @@ type Step struct {
 	Retry     *Retry        // nil: one attempt
 	Timeout   time.Duration // of an attempt; 0: none
 	Artifacts []ArtifactRule
+	Cache     []CacheRule
 }
 
 // Container is the fields of the step type container.

@@ -72,7 +72,7 @@ var faults = map[string]struct {
 	"step type unknown":                 {"test: {a: {contaner: {}}}", "f:1:12: test/a: \"contaner\" is neither a step type nor a key of a step (did you mean \"container\"?)", true},
 	"step type later":                   {"test: {a: {docker: {file: f, tag: t}}}", "f:1:12: test/a: the step type \"docker\" is not yet supported; container is", true},
 	"two types, insides checked":        {"test:\n  a:\n    container: {image: i}\n    helm: {}\n", "f:3:5: test/a/container: the field \"cmds\" is missing\nf:3:5: test/a: the step has 2 types, container and helm; want one\nf:4:5: test/a: the step type \"helm\" is not yet supported; container is", true},
-	"step key later":                    {"test:\n  a:\n    cache: []\n    container: {image: i, cmds: [x]}", "f:3:5: test/a/cache: \"cache\" is not yet supported", true},
+	"step key later":                    {"test:\n  a:\n    services: []\n    container: {image: i, cmds: [x]}", "f:3:5: test/a/services: \"services\" is not yet supported", true},
 	"field later":                       {"test: {a: {container: {image: i, cmds: [x], secretName: s}}}", "f:1:45: test/a/container/secretName: \"secretName\" is not yet supported", true},
 	"type a list":                       {"test: {a: {container: []}}", "f:1:23: test/a/container: want a mapping, found a list", true},
 	"image a number":                    {"test: {a: {container: {image: 1.10, cmds: [x]}}}", "f:1:31: test/a/container/image: want a string, found a number; write \"1.10\" in quotes", true},
@@ -106,6 +106,10 @@ var faults = map[string]struct {
 	"matrix axis no list":               {"a: {x: {matrix: {go: 1, db: [[pg]], exclude: [1]}, container: {image: i, cmds: [x]}}}", "f:1:22: a/x/matrix/go: want a list, found a number\nf:1:30: a/x/matrix/db[0]: want a scalar, found a list\nf:1:47: a/x/matrix/exclude[0]: want a mapping of axes to values, found a number", false},
 	"matrix excludes an axis":           {"a: {x: {matrix: {go: [1], exclude: [{og: 1}, {go: [1]}, {}]}, container: {image: i, cmds: [x]}}}", "f:1:38: a/x/matrix/exclude[0]: the matrix has no axis \"og\"\nf:1:51: a/x/matrix/exclude[1]/go: want a scalar, found a list\nf:1:57: a/x/matrix/exclude[2]: the exclusion names no axis", false},
 	"matrix too large":                  {"a: {x: {matrix: {a: [1, 2, 3, 4], b: [1, 2, 3, 4], c: [1, 2, 3, 4], d: [1, 2, 3, 4], e: [1, 2]}, container: {image: i, cmds: [x]}}}", "f:1:17: a/x/matrix: the matrix has more than 256 combinations", false},
+	"cache":                             {"a: {x: {cache: [{key: \"go-${hash:go.*}\", paths: [.cache, \"m/**\"], restore: [go-]}], container: {image: i, cmds: [x]}}}", "", false},
+	"cache without key and paths":       {"a: {x: {cache: [{}], container: {image: i, cmds: [x]}}}", "f:1:17: a/x/cache[0]: the field \"key\" is missing\nf:1:17: a/x/cache[0]: the field \"paths\" is missing", true},
+	"cache that leaves the workspace":   {"a: {x: {cache: [{key: k, paths: [../x, \"[x\"]}], container: {image: i, cmds: [x]}}}", "f:1:34: a/x/cache[0]/paths[0]: \"../x\" leaves the workspace\nf:1:40: a/x/cache[0]/paths[1]: \"[x\" is not a valid glob: a bracket or a backslash at its end is not closed", false},
+	"cache key with a bad glob":         {"a: {x: {cache: [{key: \"${hash:[x}\", paths: [x]}], container: {image: i, cmds: [x]}}}", "f:1:23: a/x/cache[0]/key: ${hash:[x}: a bracket or a backslash at its end is not closed", false},
 	"variables are taken":               {"test: {a: {timeout: \"${t}\", artifacts: [\"${x}\"], container: {image: \"${i}\", cmds: \"${c}\", os: \"${o}\"}}}", "", false},
 }
 

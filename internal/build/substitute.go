@@ -233,6 +233,7 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 	}
 	for _, name := range undefined {
 		switch {
+		case strings.HasPrefix(name, hashPrefix) && strings.Contains(scope, "/"+keyCache+"["): // the runner replaces it
 		case s.strict:
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope,
 				Text: fmt.Sprintf("the variable %q has no value; ${%%%s%%} leaves it to the shell", name, name)})

@@ -13,6 +13,9 @@ const (
 	keyEnvironments = "environments"
 )
 
+// keyCache is the key of a step by which it keeps files for later builds.
+const keyCache = "cache"
+
 // inputTable returns the keys of an input. Those of a known type are checked by its own table; the
 // table of an unknown one, "", takes whatever any type has.
 func inputTable(t InputType) []d.Key {
@@ -84,6 +87,11 @@ func stepTable() []d.Key {
 				Help: "The faults after which it is attempted again; all three by default."},
 			{Name: "backoff", Shape: d.Duration, Default: "10s", Help: "Before the second attempt; doubled before each further one, up to an hour."},
 		}},
+		{Name: keyCache, Shape: d.Objects, Help: "Files that it leaves for later builds when it succeeds.", Keys: []d.Key{
+			{Name: "key", Shape: d.Text, Required: true, Help: "The name of what is kept; ${hash:GLOB} in it is the digest of the files that match."},
+			{Name: "paths", Shape: d.Texts, Required: true, Help: "Files, folders and globs of the workspace."},
+			{Name: "restore", Shape: d.Texts, Help: "Beginnings of other keys, whose newest files are taken when the key has none."},
+		}},
 		{Name: keyMatrix, Shape: d.Object, Help: "Axes with lists of values: the step runs once for each combination, at most 256, with ${matrix.AXIS}. exclude lists combinations to leave out."},
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
 		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: globs, in which ** spans folders.", Keys: []d.Key{
@@ -93,7 +101,6 @@ func stepTable() []d.Key {
 			{Name: "when", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
-		{Name: "cache", Shape: d.Objects, Later: true},
 		{Name: "services", Shape: d.Objects, Later: true},
 		{Name: "test-results", Shape: d.Object, Later: true},
 		{Name: "resources", Shape: d.Object, Later: true},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
@@ -45,6 +46,8 @@ type runFlags struct {
 	maxStepLog                                                int64
 	dryRun, inPlace                                           bool
 	resume                                                    string // a build, or resumeLast
+	cacheDir                                                  string
+	cacheSize                                                 int64
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -75,6 +78,8 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
+	f.StringVar(&flags.cacheDir, "cache-dir", "", "folder in which steps leave files for later builds (default: in the user's cache)")
+	f.Int64Var(&flags.cacheSize, "cache-size", 10<<30, "how many bytes of these files are kept; 0: none, and none are used")
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
 	f.Lookup("resume").NoOptDefVal = resumeLast
 	offerFrom(c, completeBuilds(a), "resume")
@@ -108,6 +113,8 @@ func (f runFlags) check() error {
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
 	case f.resume != "" && f.dryRun:
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
+	case f.cacheSize < 0:
+		return fault.New(fault.Invalid, "--cache-size %d: want zero or more", f.cacheSize)
 	case f.maxParallel < 1:
 		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
 	case f.timeout <= 0:
@@ -251,6 +258,7 @@ func (a *app) work(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
+	runner.Cache = a.buildCache(j)
 	if j.flags.inPlace {
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
@@ -283,6 +291,29 @@ func (a *app) work(ctx context.Context, j job) error {
 		err = j.place.root.Prune(time.Now())
 	}
 	return errors.Join(outcomeOf(j.id, result), err)
+}
+
+// buildCache returns where the steps of a build leave files for later builds of the same repository, else of the same folder; nil if
+// nowhere.
+func (a *app) buildCache(j job) *buildcache.Shelf {
+	dir := a.Path(j.flags.cacheDir)
+	if j.flags.cacheDir == "" {
+		own, err := os.UserCacheDir()
+		if err != nil {
+			return nil
+		}
+		dir = filepath.Join(own, "waybill", "builds")
+	}
+	if j.flags.cacheSize == 0 {
+		return nil
+	}
+	project := j.source.name
+	if group := j.facts["REPO_GROUP"]; group != "" {
+		project = group + "/" + j.facts["REPO_NAME"]
+	} else if name := a.Environment("WHARF_VAR_REPO_NAME"); j.source.unpacked && name != "" { // of the pipeline
+		project = name
+	}
+	return buildcache.Open(dir, j.flags.cacheSize).Of(project)
 }
 
 // readLogWith returns the command that prints the log of a build's step, without the step.

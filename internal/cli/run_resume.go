@@ -116,13 +116,13 @@ func changedFiles(source *buildSource, since time.Time) string {
 		return ""
 	}
 	first, changed, looked := "", 0, 0
-	_ = filepath.WalkDir(source.root, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not named
+	_ = filepath.WalkDir(source.root, func(path string, d fs.DirEntry, err error) error {
 		looked++
 		switch {
 		case looked > mostLooked:
 			return fs.SkipAll
 		case err != nil:
-			return nil
+			return nil //nolint:nilerr // what cannot be read is not named
 		case d.IsDir() && (d.Name() == ".git" || slices.Contains(source.skip, path)):
 			return fs.SkipDir
 		case d.IsDir():

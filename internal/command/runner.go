@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
@@ -28,6 +29,8 @@ type Runner struct {
 	Grace      time.Duration // the supervisor gets it in its argv too; see Command.Grace
 	Keep       []string      // names of further environment variables that steps get
 	InPlace    string        // folder in which all steps work, instead of copies; "": each has a copy
+
+	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
 }
 
 // Check lists what this computer cannot run, all at once.
@@ -65,6 +68,14 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return build.Exit{}, err
 	}
+	rules := run.Step.Cache
+	if r.Cache == nil || r.InPlace != "" {
+		rules = nil
+	}
+	caches, err := restoreCaches(ctx, r.Cache, rules, repo, sink)
+	if err != nil {
+		return build.Exit{}, err
+	}
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
@@ -76,6 +87,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 		return exit, nil // the files of the last attempt are kept
 	}
 	succeeded := exit.Code == 0 && ctx.Err() == nil
+	if succeeded {
+		if err := saveCaches(ctx, r.Cache, caches, repo, sink); err != nil {
+			return exit, err
+		}
+	}
 	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)
 }
 

@@ -16,7 +16,7 @@ type Build struct {
 	Workspace string      `json:"workspace,omitempty"` // digest of the snapshot; "": a copy of a folder
 	Runner    string      `json:"runner"`
 	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one resumes
-	Version   string      `json:"version"` // of the program
+	Version   string      `json:"version"`           // of the program
 	StartedAt time.Time   `json:"startedAt"`
 }
 

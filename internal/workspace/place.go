@@ -69,7 +69,7 @@ func placeArchive(ctx context.Context, root *os.Root, r io.Reader) error {
 			return err
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%s: it is no file", header.Name)
+			return fmt.Errorf("%s: it is not a file", header.Name)
 		}
 		if err := placeFile(root, header.Name, permissions(header), archive); err != nil {
 			return fmt.Errorf("%s: %w", header.Name, err)

@@ -36,7 +36,7 @@ func packed(t *testing.T, header *tar.Header, content string) []byte {
 	return out.Bytes()
 }
 
-// TestPlaceStaysInside: what leads outside, is no file, is torn or has other bytes is an error, and nothing outside changes.
+// TestPlaceStaysInside: what leads outside, is not a file, is torn or has other bytes is an error, and nothing outside changes.
 func TestPlaceStaysInside(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -65,7 +65,7 @@ func TestPlaceStaysInside(t *testing.T) {
 		"other bytes":             {workspace.Placed{Name: "x", SHA256: strings.Repeat("0", 64)}, []byte("y"), "its digest is"},
 		"an entry above":          {workspace.Placed{Name: "a", Archive: true}, file("../x"), "leaves the workspace"},
 		"an entry through a link": {workspace.Placed{Name: "a", Archive: true}, file("out/x"), "out/x: "},
-		"a link":                  {workspace.Placed{Name: "a", Archive: true}, packed(t, &tar.Header{Name: "l", Linkname: "/etc", Typeflag: tar.TypeSymlink}, ""), "it is no file"},
+		"a link":                  {workspace.Placed{Name: "a", Archive: true}, packed(t, &tar.Header{Name: "l", Linkname: "/etc", Typeflag: tar.TypeSymlink}, ""), "it is not a file"},
 		"a torn archive":          {workspace.Placed{Name: "a", Archive: true}, file("x")[:20], "EOF"},
 		"no archive":              {workspace.Placed{Name: "a", Archive: true}, []byte("no archive at all"), "gzip"},
 	} {
