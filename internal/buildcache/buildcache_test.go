@@ -1,6 +1,7 @@
 package buildcache_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,19 @@ func folder(t *testing.T, files map[string]string) string {
 		}
 	}
 	return dir
+}
+
+// anHourAgo makes all entries that much older.
+func anHourAgo(t *testing.T, dir string) {
+	t.Helper()
+	at := time.Now().Add(-time.Hour)
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	for _, f := range files {
+		err = errors.Join(err, os.Chtimes(f, at, at))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func save(t *testing.T, s *buildcache.Shelf, key, content string) int64 {
@@ -64,7 +78,8 @@ func restored(t *testing.T, s *buildcache.Shelf, key string, prefixes ...string)
 
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	store := buildcache.Open(filepath.Join(t.TempDir(), "cache"), 1<<30)
+	dir := filepath.Join(t.TempDir(), "cache")
+	store := buildcache.Open(dir, 1<<30)
 	s := store.Of("shop")
 	want := func(want, got string) {
 		t.Helper()
@@ -76,7 +91,7 @@ func TestRestore(t *testing.T) {
 	if size := save(t, s, "go-1", "one"); size == 0 {
 		t.Error("nothing was saved")
 	}
-	time.Sleep(10 * time.Millisecond) // so that the next one is newer
+	anHourAgo(t, dir)
 	save(t, s, "go-2", "two")
 	want("go-1 true one", restored(t, s, "go-1"))
 	want("go-2 false two", restored(t, s, "go-3", "go-"))
@@ -134,13 +149,7 @@ func TestTheOldestUseGoesFirst(t *testing.T) {
 	s := store.Of("p")
 	save(t, s, "a", "aaaa")
 	save(t, s, "b", "bbbb")
-	long := time.Now().Add(-time.Hour)
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
-	for _, f := range files {
-		if err := os.Chtimes(f, long, long); err != nil {
-			t.Fatal(err)
-		}
-	}
+	anHourAgo(t, dir)
 	restored(t, s, "a")
 	save(t, store.Of("q"), "c", "cccc")
 	for key, want := range map[string]string{"a": "a true aaaa", "b": " false own"} {
