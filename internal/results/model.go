@@ -15,7 +15,8 @@ type Build struct {
 	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
 	Workspace string      `json:"workspace,omitempty"` // digest of the snapshot; "": a copy of a folder
 	Runner    string      `json:"runner"`
-	Version   string      `json:"version"` // of the program
+	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one resumes
+	Version   string      `json:"version"`           // of the program
 	StartedAt time.Time   `json:"startedAt"`
 }
 
@@ -54,6 +55,8 @@ type Artifact struct {
 	Size   int64  `json:"size"` // bytes
 	SHA256 string `json:"sha256"`
 	Kind   string `json:"kind"` // file | archive
+
+	Executable bool `json:"executable,omitempty"` // the file was
 }
 
 // Kinds of artifacts.

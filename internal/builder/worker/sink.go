@@ -10,13 +10,14 @@ import (
 
 // sink writes what one attempt reports: to disk first, then to the observer.
 type sink struct {
-	worker *Worker
-	step   int
-	log    *results.Log
+	worker  *Worker
+	step    int
+	attempt int
+	log     *results.Log
 }
 
 func (s *sink) Phase(status build.Status) error {
-	return s.worker.update(s.step, results.Update{Status: status, Attempt: 1})
+	return s.worker.update(s.step, results.Update{Status: status, Attempt: s.attempt})
 }
 
 func (s *sink) Output(stderr bool, frames []build.Frame) error {
@@ -29,7 +30,7 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 }
 
 func (s *sink) Note(text string) error {
-	return s.write([]build.Entry{{At: time.Now(), Text: []byte(text), Marks: build.Marks{Waybill: true}}})
+	return s.write([]build.Entry{{At: time.Now(), Text: []byte(s.worker.mask.Text(text)), Marks: build.Marks{Waybill: true}}})
 }
 
 func (s *sink) write(entries []build.Entry) error {
@@ -40,8 +41,8 @@ func (s *sink) write(entries []build.Entry) error {
 	return nil
 }
 
-func (s *sink) Artifact(name, kind string, r io.Reader) error {
-	a, err := s.worker.Store.AddArtifact(s.step, name, kind, r)
+func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
+	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(name), kind, executable, r)
 	if err == nil {
 		s.worker.Observer.Artifact(s.step, a)
 	}

@@ -51,6 +51,7 @@ type setup struct {
 	scratch  string
 	logLimit int64
 	timeout  time.Duration
+	inputs   map[string]string
 	source   worker.Workspace
 	watch    *watch
 }
@@ -106,7 +107,7 @@ func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Re
 	if problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
-	plan, problems := build.MakePlan(parsed, build.Choice{Timeout: s.timeout})
+	plan, problems := build.MakePlan(parsed, build.Choice{Timeout: s.timeout, Inputs: s.inputs})
 	if problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
@@ -200,7 +201,14 @@ func TestBuildsEndAsTheirStepsDo(t *testing.T) {
 		"killed by a signal": {script("a", "kill -9 $$"), build.Failed, []string{"a Failed (exit status 137)"}},
 		"stages":             {script("a", "exit 1") + "t: {b: {container: {image: i, cmds: [x]}}}\nu: {runs-if: fail, c: {container: {image: i, cmds: ['true']}}}\n", build.Failed, []string{"a Failed (exit status 1)", "b Skipped (s/a failed)", "c Completed"}},
 		"too long":           {"s: {a: {timeout: 100ms, container: {image: i, cmds: [exec sleep 60]}}}", build.Failed, []string{"a TimedOut (it took longer than 100ms)"}},
-		"nothing":            {"environments: {e: {}}\ns: {environments: [e], a: {container: {image: i, cmds: [x]}}}", build.Skipped, nil},
+		"another attempt":    {"s: {a: {retry: {attempts: 3, backoff: 10ms}, container: {image: i, cmds: ['echo $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 3']}}}", build.Completed, []string{"a Completed"}},
+		"no more attempts":   {"s: {a: {retry: {attempts: 2, backoff: 10ms}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
+		"another fault":      {"s: {a: {retry: {attempts: 2, on: [timeout], backoff: 1h}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
+		"an attempt too long": {"s: {a: {timeout: 300ms, retry: {attempts: 2, on: [timeout], backoff: 10ms}, container: {image: i, cmds: ['test $WAYBILL_ATTEMPT = 2 || exec sleep 60']}}}", build.Completed,
+			[]string{"a Completed"}},
+		"needs": {"s: {a: {container: {image: i, cmds: [exit 3]}}, fail-fast: false}\nt: {b: {needs: [], container: {image: i, cmds: ['true']}}, c: {needs: [b], container: {image: i, cmds: ['true']}}}", build.Failed,
+			[]string{"a Failed (exit status 3)", "b Completed", "c Completed"}},
+		"nothing": {"environments: {e: {}}\ns: {environments: [e], a: {container: {image: i, cmds: [x]}}}", build.Skipped, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -311,6 +319,59 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 		return nil
 	})
 	if diff := cmp.Diff([]string{"artifacts: none* matches no file"}, notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNeededArtifactsAreInTheWorkspace: a step gets the artifacts of the steps that it needs, at their paths and fit to run, in place of
+// files of the workspace.
+func TestNeededArtifactsAreInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	file := `s:
+  a:
+    artifacts: [hello.txt, bin/*, {path: "lib/**", archive: true}]
+    container: {image: i, cmds: ["mkdir -p bin lib/deep; echo made > hello.txt; printf '#!/bin/sh\necho run' > bin/tool; chmod +x bin/tool; echo 1 > lib/deep/one; echo x > other"]}
+t:
+  b:
+    needs: [a]
+    container: {image: i, cmds: ["set -e; cat hello.txt; bin/tool; cat lib/deep/one; test ! -x hello.txt; test ! -e other"]}
+  c:
+    container: {image: i, cmds: ["cat hello.txt; test ! -e bin"]}
+`
+	got, r := s.run(t.Context(), file)
+	if got != build.Completed {
+		t.Errorf("%s: %v", got, steps(t, r))
+	}
+	for step, want := range map[int]string{2: "made\nrun\n1\n", 3: "hello\n"} {
+		if got := string(printed(t, r, step, false)); got != want {
+			t.Errorf("step %d printed %q, want %q", step, got, want)
+		}
+	}
+}
+
+// TestArtifactsOfTheLastAttemptAreKept: a file that an attempt left is not listed when another attempt follows.
+func TestArtifactsOfTheLastAttemptAreKept(t *testing.T) {
+	t.Parallel()
+	_, r := fresh(t).run(t.Context(), `s:
+  a:
+    retry: {attempts: 3, backoff: 10ms}
+    artifacts: [{path: "report*", when: always}]
+    container: {image: i, cmds: ["echo $WAYBILL_ATTEMPT > report-$WAYBILL_ATTEMPT; exit 1"]}
+`)
+	artifacts, err := r.Artifacts()
+	if err != nil || len(artifacts) != 1 || artifacts[0].Name != "report-3" {
+		t.Errorf("%v, %v; want report-3 alone", artifacts, err)
+	}
+	var notes []string
+	_ = r.Log(t.Context(), 1, 0, false, func(_ int64, e build.Entry) error {
+		if e.Waybill {
+			notes = append(notes, string(e.Text))
+		}
+		return nil
+	})
+	want := []string{"exit status 1; attempt 2 of 3 begins in 10ms", "exit status 1; attempt 3 of 3 begins in 20ms"}
+	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -36,13 +36,16 @@ func waitsFor(ids []int) string {
 	return strings.Trim(fmt.Sprint(ids), "[]")
 }
 
-// planRemarks returns the condition, the timeout and the artifacts of a step.
+// planRemarks returns the condition, the attempts, the timeout and the artifacts of a step.
 func planRemarks(p *build.Plan, s build.PlanStep) []string {
 	var remarks []string
 	for _, stage := range p.Stages {
 		if stage.Name == s.Stage && stage.RunsIf != build.Success {
 			remarks = append(remarks, "runs if "+string(stage.RunsIf))
 		}
+	}
+	if s.Retry != nil {
+		remarks = append(remarks, Count(s.Retry.Attempts, "attempt"))
 	}
 	if s.Timeout > 0 {
 		remarks = append(remarks, "timeout "+server.ShortDuration(s.Timeout))

@@ -55,6 +55,8 @@ func (v *buildStory) End(result build.Status) {
 		}
 	}
 	if result != "" {
-		fmt.Fprintln(v.Out, v.closing(result))
+		for _, line := range v.closing(result) {
+			fmt.Fprintln(v.Out, line)
+		}
 	}
 }
