@@ -15,7 +15,7 @@ func (p *parser) explain(r *Result, message, body, near string) {
 		message, body = "", message
 	}
 	if message == "" || message == "Failed" { // gotestsum's message for all failures
-		message = p.explainByOutput(r, message, body)
+		message = p.explainByOutput(r, body)
 	}
 	r.Message = clip(message, maxMessage)
 	if r.File == "" || r.Line == 0 {
@@ -32,7 +32,7 @@ var printed = regexp.MustCompile(`(?m)^ {4,}([^\s:]+_test\.go):(\d+): ?(.*)$`)
 
 // explainByOutput finds the message in what the test has printed: the last line of a Go test, else
 // everything above the stack.
-func (p *parser) explainByOutput(r *Result, message, body string) string {
+func (p *parser) explainByOutput(r *Result, body string) string {
 	var all [][]int
 	if strings.Contains(body, "_test.go:") {
 		all = printed.FindAllStringSubmatchIndex(body, -1)
@@ -57,10 +57,7 @@ func (p *parser) explainByOutput(r *Result, message, body string) string {
 			above = append(above, strings.TrimRight(line, " \r\t"))
 		}
 	}
-	if text := strings.TrimSpace(strings.Join(above, "\n")); text != "" {
-		return text
-	}
-	return message
+	return strings.TrimSpace(strings.Join(above, "\n"))
 }
 
 // places match a line of a stack that names a file and a line of it: of .NET, of

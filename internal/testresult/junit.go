@@ -61,7 +61,7 @@ func (j *junit) fill() {
 func (j *junit) startTest(e xml.StartElement) {
 	r := Result{Suite: clip(attribute(e, "classname"), maxName), Name: clip(attribute(e, "name"), maxName),
 		Duration: seconds(attribute(e, "time")), File: j.relative(attribute(e, "file"))}
-	for i := len(j.suites) - 1; i >= 0 && r.Suite == ""; i-- {
+	for i := len(j.suites) - 1; i >= 0 && (r.Suite == "" || r.Suite == "test"); i-- { // Node.js has "test" for all
 		r.Suite = j.suites[i].name
 	}
 	if line, err := strconv.Atoi(attribute(e, "line")); err == nil && line > 0 && r.File != "" {

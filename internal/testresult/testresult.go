@@ -106,8 +106,8 @@ func (r *Room) take(result Result) bool {
 
 // Error is why a file cannot be read.
 type Error struct {
-	Line int // counts from 1
-	Text string
+	Line int    `json:"line"` // counts from 1
+	Text string `json:"text"`
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
@@ -123,7 +123,7 @@ func Parse(format Format, r io.Reader, workspace string, room *Room) (Report, er
 		err = p.run(&junit{parser: p}, "testsuites", "testsuite")
 	}
 	if err != nil {
-		return Report{}, err
+		return Report{Results: []Result{}}, err
 	}
 	return p.report, nil
 }

@@ -39,7 +39,7 @@ func parse(t testing.TB, format testresult.Format, text string) testresult.Repor
 // TestFilesOfRealPrograms compares what is read from files as test programs write them.
 func TestFilesOfRealPrograms(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"gotestsum.xml", "pytest.xml", "surefire.xml", "jest-junit.xml", "nested.xml", "dotnet.trx"} {
+	for _, name := range []string{"gotestsum.xml", "pytest.xml", "surefire.xml", "jest-junit.xml", "nested.xml", "node.xml", "dotnet.trx"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, err := os.Open(filepath.Join("testdata", name))
@@ -239,7 +239,7 @@ func TestMessagesAndPlaces(t *testing.T) {
 	}{
 		"the last line of a Go test":  {`<failure message="Failed">=== RUN   TestA&#10;    a_test.go:5: got ready&#10;    a_test.go:9: no&#10;--- FAIL: TestA (0.00s)</failure>`, place{"no", "a_test.go", 9}},
 		"testify":                     {"<failure message=\"Failed\">    a_test.go:9: \n        \tError Trace:\ta_test.go:9\n        \tError:      \tNot equal\n--- FAIL: TestA (0.00s)</failure>", place{"Error Trace:\ta_test.go:9\n        \tError:      \tNot equal", "a_test.go", 9}},
-		"a Go test that says nothing": {`<failure message="Failed">=== RUN   TestA&#10;--- FAIL: TestA (0.00s)</failure>`, place{"Failed", "", 0}},
+		"a Go test that says nothing": {`<failure message="Failed">=== RUN   TestA&#10;--- FAIL: TestA (0.00s)</failure>`, place{"", "", 0}},
 		"Swift":                       {`<failure message="CartTests.swift:48: Expectation failed"/>`, place{"CartTests.swift:48: Expectation failed", "CartTests.swift", 48}},
 		"only a type":                 {`<error type="T"/>`, place{"", "", 0}},
 		"the first of several":        {`<failure message="one"/><failure message="two"/>`, place{"one", "", 0}},
