@@ -50,6 +50,7 @@ type Step struct {
 	Container Container
 	Timeout   time.Duration // of an attempt; 0: none
 	Artifacts []ArtifactRule
+	Tests     *TestRules // nil: none
 }
 
 // Container is the fields of the step type container.

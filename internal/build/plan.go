@@ -54,6 +54,7 @@ type PlanStep struct {
 	After     []int          `json:"after"` // all steps of earlier selected stages
 	Timeout   time.Duration  `json:"timeout,omitempty"`
 	Artifacts []ArtifactRule `json:"artifacts,omitempty"`
+	Tests     *TestRules     `json:"testResults,omitempty"`
 	Spec      Spec           `json:"spec"`
 	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
 }
@@ -151,7 +152,7 @@ func (p *Plan) add(stage Stage) {
 	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: []int{}}
 	for _, s := range stage.Steps {
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
-			Timeout: s.Timeout, Artifacts: s.Artifacts}
+			Timeout: s.Timeout, Artifacts: s.Artifacts, Tests: s.Tests}
 		step.Spec = s.Container.spec(step.Path())
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)

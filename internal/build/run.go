@@ -30,6 +30,9 @@ type Sink interface {
 	Note(text string) error
 	// Artifact keeps what r yields under a name; kind is one of the results' kinds.
 	Artifact(name, kind string, r io.Reader) error
+	// Tests keeps and reads files that report about tests, paths in which may be below the folder
+	// workspace. One that cannot be read is no error: it is kept and noted.
+	Tests(workspace string, files []TestFile) error
 }
 
 // Kept is the files that one artifact rule selects.

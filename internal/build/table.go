@@ -55,12 +55,12 @@ func stepTable() []d.Key {
 			{Name: "when", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
+		{Name: "test-results", Shape: d.Object, Keys: testTable(), Help: "Files that report about tests; they are read also when the step failed."},
 		{Name: "needs", Shape: d.Texts, Later: true},
 		{Name: "matrix", Shape: d.Object, Later: true},
 		{Name: "retry", Shape: d.Object, Later: true},
 		{Name: "cache", Shape: d.Objects, Later: true},
 		{Name: "services", Shape: d.Objects, Later: true},
-		{Name: "test-results", Shape: d.Object, Later: true},
 		{Name: "resources", Shape: d.Object, Later: true},
 		{Name: "secrets", Shape: d.Texts, Later: true},
 	}

@@ -66,8 +66,25 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
-	succeeded := exit.Code == 0 && ctx.Err() == nil
-	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)
+	return exit, keepFiles(context.WithoutCancel(ctx), run, repo, exit.Code == 0 && ctx.Err() == nil, sink)
+}
+
+// keepFiles keeps artifacts and test results. A step that succeeded fails if it has no test results
+// and must have some.
+func keepFiles(ctx context.Context, run build.Run, repo string, succeeded bool, sink build.Sink) error {
+	tests, err := findTests(run, repo)
+	defer tests.close()
+	if err != nil {
+		return err
+	}
+	var missing error
+	if succeeded {
+		missing = tests.missing(run.Step)
+	}
+	if err := keepArtifacts(ctx, run.Step, repo, succeeded && missing == nil, sink); err != nil {
+		return err
+	}
+	return errors.Join(tests.keep(sink), missing)
 }
 
 // execute runs the step's program and hands its output on until both streams have ended.

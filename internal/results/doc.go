@@ -5,6 +5,7 @@
 //	steps/N/status.json               every status the step had
 //	steps/N/artifacts.json            what it yielded
 //	steps/N/artifacts/ID_NAME         the bytes
+//	steps/N/test-results.json         what its files of test results report
 //	lock                              held while the worker lives
 //
 // Step 0 is the build itself. The files are the only truth; readers stop at the

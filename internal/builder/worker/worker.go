@@ -29,6 +29,7 @@ type Observer interface {
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
+	Tests(step int, files []results.TestFile)
 }
 
 // Workspace makes the tree that all steps copy.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -64,7 +65,7 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 	if err != nil {
 		return action.Outcome{}, err
 	}
-	chosen, err := choose(t.stage.Build.Artifacts, all)
+	chosen, err := choose(t.stage.Build.Artifacts, slices.DeleteFunc(all, results.Artifact.OfTests))
 	if err != nil {
 		return action.Outcome{}, err
 	}
