@@ -15,7 +15,7 @@ import (
 // Bounds of a file.
 const (
 	maxSize  = 256 << 20 // bytes
-	maxToken = 16 << 20  // bytes of one tag or one text, which is in memory as a whole
+	maxToken = 16 << 20  // bytes of one tag, which is in memory as a whole
 )
 
 // source reads a file byte by byte as UTF-8, whatever its encoding, and counts lines.
@@ -25,8 +25,10 @@ type source struct {
 	latin   bool             // a byte is a character
 	pending []byte           // of a character that has more than one byte
 	size    int              // bytes read
-	token   int              // bytes read since the parser has begun a token
+	token   int              // bytes returned since the parser has begun a token
 	line    int
+	skip    skipper
+	closing int // bytes of cdataEnd that are still to be returned
 }
 
 func newSource(r io.Reader) *source {
@@ -69,12 +71,41 @@ func (s *source) declared(encoding string, input io.Reader) (io.Reader, error) {
 // Errors of a file that is too large.
 var (
 	errSize  = fmt.Errorf("the file is larger than %d MiB", maxSize>>20)
-	errToken = fmt.Errorf("a text or a tag is larger than %d MiB", maxToken>>20)
+	errToken = fmt.Errorf("a tag is larger than %d MiB", maxToken>>20)
 )
 
-// ReadByte returns the next byte of UTF-8. A control character, which programs print and XML
-// does not allow, becomes the replacement character.
+// cdataEnd ends a CDATA section.
+const cdataEnd = "]]>"
+
+// ReadByte returns the next byte of UTF-8 that is not skipped.
 func (s *source) ReadByte() (byte, error) {
+	for {
+		if s.closing > 0 {
+			s.closing--
+			return cdataEnd[len(cdataEnd)-1-s.closing], nil
+		}
+		b, err := s.decode()
+		if err != nil {
+			return 0, err
+		}
+		skipped := s.skip.skipping
+		if s.skip.drops(b) {
+			continue
+		}
+		if skipped && b == '>' { // the brackets before it were skipped
+			s.closing = len(cdataEnd)
+			continue
+		}
+		if s.token++; s.token > maxToken {
+			return 0, errToken
+		}
+		return b, nil
+	}
+}
+
+// decode returns the next byte of UTF-8. A control character, which programs print and XML does not
+// allow, becomes the replacement character.
+func (s *source) decode() (byte, error) {
 	if len(s.pending) > 0 {
 		b := s.pending[0]
 		s.pending = s.pending[1:]
@@ -86,8 +117,6 @@ func (s *source) ReadByte() (byte, error) {
 		return 0, err
 	case s.size > maxSize:
 		return 0, errSize
-	case s.token > maxToken:
-		return 0, errToken
 	case s.order != nil:
 		return s.wide(b)
 	case b == '\n':
@@ -117,7 +146,6 @@ func (s *source) Read(p []byte) (int, error) {
 func (s *source) next() (byte, error) {
 	b, err := s.in.ReadByte()
 	s.size++
-	s.token++
 	return b, err
 }
 

@@ -3,6 +3,7 @@ package testresult_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -121,8 +122,8 @@ func TestUnreadableFilesNameTheLine(t *testing.T) {
 		"unknown encoding":  {"junit", `<?xml version="1.0" encoding="shift_jis"?><testsuite/>`, `line 1: opening charset "shift_jis": it is not supported; write UTF-8`},
 		"false encoding":    {"junit", `<?xml version="1.0" encoding="utf-16"?><testsuite/>`, `line 1: opening charset "utf-16": the file is in another encoding`},
 		"no UTF-8":          {"junit", "<testsuite>\n\xff</testsuite>", "line 2: invalid UTF-8"},
-		"huge text":         {"junit", "<testsuite>\n" + strings.Repeat("x", 17<<20) + "</testsuite>", "line 2: a text or a tag is larger than 16 MiB"},
-		"huge tag":          {"junit", "<testsuite>\n<testcase name='" + strings.Repeat("x", 17<<20) + "'/></testsuite>", "line 2: a text or a tag is larger than 16 MiB"},
+		"huge comment":      {"junit", "<testsuite>\n<!--" + strings.Repeat("x", 17<<20) + "--></testsuite>", "line 2: a tag is larger than 16 MiB"},
+		"huge tag":          {"junit", "<testsuite>\n<testcase name='" + strings.Repeat("x", 17<<20) + "'/></testsuite>", "line 2: a tag is larger than 16 MiB"},
 	} {
 		report, err := testresult.Parse(test.format, strings.NewReader(test.file), "", testresult.NewRoom())
 		if err == nil || err.Error() != test.want {
@@ -342,4 +343,34 @@ func fuzz(f *testing.F, format testresult.Format, seeds string) {
 			t.Errorf("%+v, of results %+v, omitted %d", report.Counts, counts, report.Omitted)
 		}
 	})
+}
+
+// TestLongTextsAreSkipped reads files with texts that are longer than the decoder gets.
+func TestLongTextsAreSkipped(t *testing.T) {
+	t.Parallel()
+	const after = `<testcase name="after"/></testsuite>`
+	long := strings.Repeat("é ]]& ", 400_000) // 2.8 MB; a text must not have a lone & or ]]>
+	plain := strings.ReplaceAll(long, "]]&", "&amp;\n")
+	for name, text := range map[string]string{
+		"a text":                      "<system-out>" + plain + "</system-out>",
+		"CDATA":                       "<system-out><![CDATA[" + long + "]]></system-out>",
+		"CDATA that ends in brackets": "<system-out><![CDATA[" + long + "]]]]]></system-out>",
+		"CDATA with markup":           "<system-out><![CDATA[" + long + "</system-out><a b='>]]>" + plain + "</system-out>",
+		"markup that is not markup":   `<a b="!-- ![CDATA[ ' >" c=''/><!-- <![CDATA[ " ]]> - > --><?x <![CDATA[ ?><a b='"'>` + plain + "</a>",
+		"a long tag":                  `<a b="` + strings.ReplaceAll(plain, "é", ">") + `"/>`,
+	} {
+		text = "<testsuite>" + text
+		report, err := testresult.Parse(testresult.JUnit, strings.NewReader(text+after), "", testresult.NewRoom())
+		if err != nil || report.Tests != 1 {
+			t.Errorf("%s: %v, %d tests", name, err, report.Tests)
+		}
+		if _, err := testresult.Parse(testresult.JUnit, strings.NewReader(text+"\n<x"), "", testresult.NewRoom()); err == nil ||
+			err.Error() != fmt.Sprintf("line %d: unexpected EOF", strings.Count(text, "\n")+2) {
+			t.Errorf("%s, cut off: %v", name, err)
+		}
+	}
+	report := parse(t, testresult.JUnit, "<testsuite><testcase name='a'><failure>first\n"+plain+"last</failure></testcase></testsuite>")
+	if got := report.Results[0].Message; !strings.HasPrefix(got, "first\n") {
+		t.Errorf("got %q", got)
+	}
 }
