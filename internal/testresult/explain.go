@@ -53,11 +53,17 @@ func (p *parser) explainByOutput(r *Result, body string) string {
 		if strings.HasPrefix(trimmed, "at ") && trimmed != line {
 			break
 		}
-		if !strings.HasPrefix(trimmed, "=== ") && !strings.HasPrefix(trimmed, "--- FAIL") && !strings.HasPrefix(trimmed, "--- SKIP") {
+		if !isHeading(trimmed, r.Name) {
 			above = append(above, strings.TrimRight(line, " \r\t"))
 		}
 	}
 	return strings.TrimSpace(strings.Join(above, "\n"))
+}
+
+// isHeading reports whether a line only says which test the output is of, as gotestsum and PHPUnit do.
+func isHeading(line, name string) bool {
+	return strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- FAIL") || strings.HasPrefix(line, "--- SKIP") ||
+		strings.HasSuffix(line, "::"+name)
 }
 
 // places match a line of a stack that names a file and a line of it: of .NET, of
