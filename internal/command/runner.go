@@ -59,6 +59,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if _, err := workspace.Copy(ctx, run.Tree, repo); err != nil {
 		return build.Exit{}, err
 	}
+	tests, err := watchTests(run.Step.Tests, repo)
+	defer tests.close()
+	if err != nil {
+		return build.Exit{}, err
+	}
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
@@ -66,22 +71,20 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
-	return exit, keepFiles(context.WithoutCancel(ctx), run, repo, exit.Code == 0 && ctx.Err() == nil, sink)
+	return exit, keepFiles(context.WithoutCancel(ctx), run.Step, tests, exit.Code == 0 && ctx.Err() == nil, sink)
 }
 
 // keepFiles keeps artifacts and test results. A step that succeeded fails if it has no test results
 // and must have some.
-func keepFiles(ctx context.Context, run build.Run, repo string, succeeded bool, sink build.Sink) error {
-	tests, err := findTests(run, repo)
-	defer tests.close()
-	if err != nil {
+func keepFiles(ctx context.Context, step build.PlanStep, tests *testFiles, succeeded bool, sink build.Sink) error {
+	if err := tests.find(); err != nil {
 		return err
 	}
 	var missing error
 	if succeeded {
-		missing = tests.missing(run.Step)
+		missing = tests.missing()
 	}
-	if err := keepArtifacts(ctx, run.Step, repo, succeeded && missing == nil, sink); err != nil {
+	if err := keepArtifacts(ctx, step, tests.repo, succeeded && missing == nil, sink); err != nil {
 		return err
 	}
 	return errors.Join(tests.keep(sink), missing)

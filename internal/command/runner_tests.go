@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,71 +17,84 @@ const maxTestFiles = 2000
 
 // testFiles is what a step's rules for test results come to.
 type testFiles struct {
-	repo    string
-	root    *os.Root // nil: the step has no rules
+	rules  *build.TestRules
+	repo   string
+	root   *os.Root               // nil: the step has no rules
+	before map[string]fs.FileInfo // the files that match before the step begins
+
 	files   []build.TestFile
 	remarks []string
 }
 
-// findTests finds the files that report about the tests of a step. A file that was in the workspace
-// already reports about other tests. The caller closes the result.
-func findTests(run build.Run, repo string) (*testFiles, error) {
-	t := &testFiles{repo: repo}
-	if run.Step.Tests == nil {
+// watchTests remembers the files that match the rules of a step before it begins: they report about
+// tests of an earlier run. The caller closes the result.
+func watchTests(rules *build.TestRules, repo string) (*testFiles, error) {
+	t := &testFiles{rules: rules, repo: repo, before: map[string]fs.FileInfo{}}
+	if rules == nil {
 		return t, nil
 	}
 	var err error
 	if t.root, err = os.OpenRoot(repo); err != nil {
-		return t, fmt.Errorf("collect test results: %w", err)
+		return t, fmt.Errorf("look for test results: %w", err)
 	}
-	files, err := regularFiles(t.root, repo)
+	found, _, err := t.match()
+	for _, f := range found {
+		if info, err := t.root.Stat(filepath.FromSlash(f.Name)); err == nil {
+			t.before[f.Name] = info
+		}
+	}
+	return t, err
+}
+
+func (t *testFiles) match() (found []build.TestFile, unmatched []string, err error) {
+	files, err := regularFiles(t.root, t.repo)
 	if err != nil {
-		return t, fmt.Errorf("collect test results: %w", err)
+		return nil, nil, fmt.Errorf("look for test results: %w", err)
 	}
-	found, unmatched := build.CollectTests(run.Step.Tests, files)
+	found, unmatched = build.CollectTests(t.rules, files)
+	return found, unmatched, nil
+}
+
+// find finds the files that the step has written.
+func (t *testFiles) find() error {
+	if t.root == nil {
+		return nil
+	}
+	found, unmatched, err := t.match()
+	if err != nil {
+		return err
+	}
 	for _, glob := range unmatched {
 		t.remarks = append(t.remarks, fmt.Sprintf("test-results: %s matches no file", glob))
 	}
-	before := len(found)
-	if found, err = t.written(run.Tree, found); err != nil {
-		return t, fmt.Errorf("collect test results: %w", err)
-	}
-	if n := before - len(found); n > 0 {
+	t.files = slices.DeleteFunc(found, func(f build.TestFile) bool { return !t.written(f.Name) })
+	if n := len(found) - len(t.files); n > 0 {
 		t.remarks = append(t.remarks, fmt.Sprintf("test-results: files that the step has not written are not read: %d", n))
 	}
-	if len(found) > maxTestFiles {
-		t.remarks = append(t.remarks, fmt.Sprintf("test-results: only the first %d of %d files are read", maxTestFiles, len(found)))
-		found = found[:maxTestFiles]
+	if n := len(t.files); n > maxTestFiles {
+		t.remarks = append(t.remarks, fmt.Sprintf("test-results: only the first %d of %d files are read", maxTestFiles, n))
+		t.files = t.files[:maxTestFiles]
 	}
-	t.files = found
 	for i := range t.files {
 		name := filepath.FromSlash(t.files[i].Name)
 		t.files[i].Open = func() (io.ReadCloser, error) { return t.root.Open(name) }
 	}
-	return t, nil
+	return nil
 }
 
-// written returns the files that are not as they are in the tree from which the workspace was copied.
-func (t *testFiles) written(tree string, files []build.TestFile) ([]build.TestFile, error) {
-	source, err := os.OpenRoot(tree)
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close()
-	return slices.DeleteFunc(files, func(f build.TestFile) bool {
-		name := filepath.FromSlash(f.Name)
-		is, err := t.root.Stat(name)
-		was, missing := source.Stat(name)
-		return err == nil && missing == nil && is.Size() == was.Size() && is.ModTime().Equal(was.ModTime())
-	}), nil
+// written reports whether a file is new or has changed since the step began.
+func (t *testFiles) written(name string) bool {
+	was := t.before[name]
+	is, err := t.root.Stat(filepath.FromSlash(name))
+	return was == nil || err != nil || was.Size() != is.Size() || !was.ModTime().Equal(is.ModTime())
 }
 
 // missing returns the error of a step whose test results are required when there are none.
-func (t *testFiles) missing(step build.PlanStep) error {
-	if step.Tests == nil || !step.Tests.Required || len(t.files) > 0 {
+func (t *testFiles) missing() error {
+	if t.rules == nil || !t.rules.Required || len(t.files) > 0 {
 		return nil
 	}
-	return fmt.Errorf("test results are required, and the step has written no file that matches %s", strings.Join(step.Tests.Globs(), ", "))
+	return fmt.Errorf("test results are required, and the step has written no file that matches %s", strings.Join(t.rules.Globs(), ", "))
 }
 
 // keep hands the files and the remarks to the sink.

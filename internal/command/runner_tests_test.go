@@ -12,30 +12,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// inWorkspace returns a run whose step has the rules, in a copy of a tree of these files.
-func inWorkspace(t *testing.T, rules *build.TestRules, files ...string) (run build.Run, repo string) {
+// watched returns what watches a folder with these files.
+func watched(t *testing.T, rules *build.TestRules, files ...string) *testFiles {
 	t.Helper()
-	root := t.TempDir()
-	run = build.Run{Step: build.PlanStep{ID: 1, Stage: "s", Name: "a", Tests: rules}, Tree: filepath.Join(root, "tree")}
-	err := os.Mkdir(run.Tree, 0o700)
+	repo := t.TempDir()
 	earlier := time.Now().Add(-time.Hour)
 	for _, name := range files {
-		path := filepath.Join(run.Tree, name)
-		err = errors.Join(err, os.WriteFile(path, []byte(name), 0o600), os.Chtimes(path, earlier, earlier))
+		path := filepath.Join(repo, name)
+		if err := errors.Join(os.WriteFile(path, []byte(name), 0o600), os.Chtimes(path, earlier, earlier)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	repo = filepath.Join(root, "repo")
-	if _, copyErr := workspace.Copy(t.Context(), run.Tree, repo); err != nil || copyErr != nil {
-		t.Fatal(err, copyErr)
+	tests, err := watchTests(rules, repo)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return run, repo
+	t.Cleanup(tests.close)
+	return tests
 }
 
 func TestOnlyFilesThatTheStepHasWrittenAreItsTestResults(t *testing.T) {
 	t.Parallel()
-	run, repo := inWorkspace(t, &build.TestRules{JUnit: []string{"*.xml"}, TRX: []string{"*.trx"}}, "old.xml", "changed.xml", "touched.xml", "old.trx")
+	tests := watched(t, &build.TestRules{JUnit: []string{"*.xml"}, TRX: []string{"*.trx"}}, "old.xml", "changed.xml", "touched.xml", "old.trx")
+	repo := tests.repo
 	secret := filepath.Join(t.TempDir(), "secret.xml")
 	touched := filepath.Join(repo, "touched.xml")
 	text, err := os.ReadFile(touched)
@@ -45,11 +46,9 @@ func TestOnlyFilesThatTheStepHasWrittenAreItsTestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests, err := findTests(run, repo)
-	if err != nil {
+	if err := tests.find(); err != nil {
 		t.Fatal(err)
 	}
-	defer tests.close()
 	var got []string
 	for _, f := range tests.files {
 		in, err := f.Open()
@@ -72,17 +71,15 @@ func TestOnlyFilesThatTheStepHasWrittenAreItsTestResults(t *testing.T) {
 
 func TestFilesOfTestResultsAreBounded(t *testing.T) {
 	t.Parallel()
-	run, repo := inWorkspace(t, &build.TestRules{JUnit: []string{"**"}})
+	tests := watched(t, &build.TestRules{JUnit: []string{"**"}})
 	for i := range maxTestFiles + 1 {
-		if err := os.WriteFile(filepath.Join(repo, fmt.Sprintf("%04d", i)), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(tests.repo, fmt.Sprintf("%04d", i)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tests, err := findTests(run, repo)
-	if err != nil {
+	if err := tests.find(); err != nil {
 		t.Fatal(err)
 	}
-	defer tests.close()
 	if diff := cmp.Diff([]string{"test-results: only the first 2000 of 2001 files are read"}, tests.remarks); diff != "" || len(tests.files) != maxTestFiles {
 		t.Errorf("%d files (-want +got):\n%s", len(tests.files), diff)
 	}
@@ -98,14 +95,12 @@ func TestTestResultsAreMissing(t *testing.T) {
 		"not required": {&build.TestRules{JUnit: []string{"a"}}, ""},
 		"required":     {&build.TestRules{JUnit: []string{"a"}, TRX: []string{"b", "c"}, Required: true}, "test results are required, and the step has written no file that matches a, b, c"},
 	} {
-		run, repo := inWorkspace(t, test.rules, "a")
-		tests, err := findTests(run, repo)
-		if err != nil {
+		tests := watched(t, test.rules, "a")
+		if err := tests.find(); err != nil {
 			t.Fatal(err)
 		}
-		defer tests.close()
 		got := ""
-		if err := tests.missing(run.Step); err != nil {
+		if err := tests.missing(); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {
