@@ -55,6 +55,7 @@ type Step struct {
 	Timeout   time.Duration // of an attempt; 0: none
 	Artifacts []ArtifactRule
 	Cache     []CacheRule
+	Tests     *TestRules // nil: none
 }
 
 // Container is the fields of the step type container.

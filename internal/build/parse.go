@@ -351,6 +351,8 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		step.Timeout = r.duration(f.Value, path)
 	case "artifacts":
 		step.Artifacts = r.artifacts(f.Value, path)
+	case "test-results":
+		step.Tests = r.testRules(f, path)
 	}
 }
 

@@ -61,6 +61,7 @@ type PlanStep struct {
 	Timeout   time.Duration  `json:"timeout,omitempty"`
 	Artifacts []ArtifactRule `json:"artifacts,omitempty"`
 	Cache     []CacheRule    `json:"cache,omitempty"`
+	Tests     *TestRules     `json:"testResults,omitempty"`
 	Spec      Spec           `json:"spec"`
 	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
 
@@ -198,7 +199,7 @@ func (p *Plan) add(stage Stage, number int, ids map[place][]int) {
 	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: []int{}}
 	for i, s := range stage.Steps {
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
-			Retry: s.Retry, Timeout: s.Timeout, Artifacts: s.Artifacts, Cache: s.Cache}
+			Retry: s.Retry, Timeout: s.Timeout, Artifacts: s.Artifacts, Cache: s.Cache, Tests: s.Tests}
 		step.Spec = s.Container.spec(step.Path())
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"errors"
 	"io"
 	"slices"
 
@@ -32,6 +33,9 @@ type Exit struct {
 	Code int
 }
 
+// ErrNoTests means that a step has no test results although it must have some: a Failure of the step.
+var ErrNoTests = errors.New("test results are required")
+
 // Sink takes what a runner reports about one attempt. Its methods block while
 // the disk is busy, which holds the program back.
 type Sink interface {
@@ -43,6 +47,9 @@ type Sink interface {
 	Note(text string) error
 	// Artifact keeps what r yields under a name; kind is one of the results' kinds.
 	Artifact(name, kind string, executable bool, r io.Reader) error
+	// Tests keeps and reads files that report about tests, paths in which may be below the folder
+	// workspace. One that cannot be read is kept and noted, without an error.
+	Tests(workspace string, files []TestFile) error
 }
 
 // Kept is the files that one artifact rule selects.

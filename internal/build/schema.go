@@ -19,6 +19,7 @@ func Schema() ([]byte, error) {
 	}
 	step := document.Schema(append(stepTypes(), stepTable()...))
 	step["oneOf"] = types
+	testSchema(step["properties"].(map[string]any)["test-results"].(map[string]any))
 	stage := document.Schema(stageTable())
 	stage["minProperties"] = 1
 	stage["additionalProperties"] = step

@@ -101,8 +101,8 @@ func stepTable() []d.Key {
 			{Name: "when", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
+		{Name: "test-results", Shape: d.Object, Keys: testTable(), Help: "Files that report about tests; they are read also when the step failed."},
 		{Name: "services", Shape: d.Objects, Later: true},
-		{Name: "test-results", Shape: d.Object, Later: true},
 		{Name: "resources", Shape: d.Object, Later: true},
 		{Name: "secrets", Shape: d.Texts, Later: true},
 	}

@@ -202,7 +202,7 @@ func runListBuilds(o listBuildsOptions) error {
 func buildShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show BUILD",
-		Short:             "Show a build's steps and artifacts",
+		Short:             "Show a build's steps, failed tests and artifacts",
 		Example:           examples("waybill build show 3"),
 		Args:              arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
@@ -233,7 +233,7 @@ func runShowBuild(o showBuildOptions) error {
 	if err != nil {
 		return err
 	}
-	document := show.BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}}
+	document := show.BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}, Tests: map[int][]results.TestFile{}}
 	for id := range len(b.Plan.Steps) + 1 {
 		if document.Updates[id], err = r.Updates(id); err != nil {
 			return err
@@ -244,5 +244,12 @@ func runShowBuild(o showBuildOptions) error {
 		return err
 	}
 	document.Artifacts = show.Items(artifacts)
+	tests, err := r.Tests()
+	if err != nil {
+		return err
+	}
+	for _, f := range tests {
+		document.Tests[f.Step] = append(document.Tests[f.Step], f)
+	}
 	return o.Out.Answer(document, show.Build(document, o.Name, o.Out.Style, o.Now())...)
 }

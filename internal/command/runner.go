@@ -76,6 +76,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return build.Exit{}, err
 	}
+	tests, err := watchTests(run.Step.Tests, repo)
+	defer tests.close()
+	if err != nil {
+		return build.Exit{}, err
+	}
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
@@ -92,7 +97,23 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 			return exit, err
 		}
 	}
-	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)
+	return exit, keepFiles(context.WithoutCancel(ctx), run.Step, tests, succeeded, sink)
+}
+
+// keepFiles keeps artifacts and test results. A step that succeeded fails if it has no test results
+// and must have some.
+func keepFiles(ctx context.Context, step build.PlanStep, tests *testFiles, succeeded bool, sink build.Sink) error {
+	if err := tests.find(); err != nil {
+		return err
+	}
+	var missing error
+	if succeeded {
+		missing = tests.missing()
+	}
+	if err := keepArtifacts(ctx, step, tests.repo, succeeded && missing == nil, sink); err != nil {
+		return err
+	}
+	return errors.Join(tests.keep(sink), missing)
 }
 
 // place is the folders of one attempt.

@@ -20,7 +20,8 @@ type artifactsDocument struct {
 }
 
 // AddArtifact stores what r yields as an artifact of a step: first under a
-// temporary name, then under its own, then in the list.
+// temporary name, then under its own, then in the list. If the step has an
+// artifact of that name with the same bytes already, that is returned.
 func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Reader) (Artifact, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,6 +36,11 @@ func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Rea
 			err = ErrDiskFull
 		}
 		return Artifact{}, fmt.Errorf("keep artifact %s: %w", a.Name, err)
+	}
+	for _, old := range step.artifacts {
+		if old.Name == a.Name && old.Size == a.Size && old.SHA256 == a.SHA256 {
+			return old, os.Remove(s.ArtifactPath(a))
+		}
 	}
 	document := artifactsDocument{append(slices.Clone(step.artifacts), a)}
 	if err := s.replace(filepath.Join(s.stepDir(id), artifactsFile), document, true); err != nil {

@@ -89,9 +89,9 @@ func TestStepsAreReused(t *testing.T) {
 	store := create(t, second, 0)
 	update(t, store, 0, build.Running)
 	for id, from := range map[int]int{1: 2, 2: 1} {
-		u, artifacts, err := store.Reuse(id, open(t, first), from, results.Update{})
-		if err != nil || u.Status != build.Reused || len(artifacts) != 1 || artifacts[0].Step != id {
-			t.Fatalf("%+v, %+v, %v", u, artifacts, err)
+		reused, err := store.Reuse(id, open(t, first), from, time.Now())
+		if err != nil || reused.Update.Status != build.Reused || len(reused.Artifacts) != 1 || reused.Artifacts[0].Step != id {
+			t.Fatalf("%+v, %v", reused, err)
 		}
 	}
 	update(t, store, 0, build.Completed)

@@ -63,6 +63,7 @@ const (
 	statusFile    = "status.json"
 	artifactsFile = "artifacts.json"
 	artifactsDir  = "artifacts"
+	testsFile     = "test-results.json"
 	lockName      = "lock"
 	reserveName   = "reserve"
 )

@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
 // sink writes what one attempt reports: to disk first, then to the observer.
@@ -47,4 +50,56 @@ func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
 		s.worker.Observer.Artifact(s.step, a)
 	}
 	return err
+}
+
+// Tests keeps every file before it reads it, so that one that cannot be read can be looked at.
+func (s *sink) Tests(workspace string, files []build.TestFile) error {
+	room := testresult.NewRoom()
+	read := make([]results.TestFile, len(files))
+	for i, f := range files {
+		var err error
+		if read[i], err = s.readTests(workspace, f, room); err != nil {
+			return fmt.Errorf("read %s: %w", f.Name, err)
+		}
+	}
+	if err := s.worker.Store.SetTests(s.step, read); err != nil {
+		return err
+	}
+	s.worker.Observer.Tests(s.step, read)
+	for _, f := range read {
+		if f.Problem == nil {
+			continue
+		}
+		if err := s.Note(fmt.Sprintf("warning: test-results: %s:%d: %s", f.Name, f.Problem.Line, f.Problem.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sink) readTests(workspace string, f build.TestFile, room *testresult.Room) (results.TestFile, error) {
+	in, err := f.Open()
+	if err != nil {
+		return results.TestFile{}, err
+	}
+	defer in.Close()
+	kind := string(f.Format)
+	a, err := s.worker.Store.AddArtifact(s.step, f.Name, kind, false, in)
+	if err != nil {
+		return results.TestFile{}, err
+	}
+	if a.Kind == kind { // else it was kept as an artifact
+		s.worker.Observer.Artifact(s.step, a)
+	}
+	kept, err := s.worker.Store.OpenArtifact(a)
+	if err != nil {
+		return results.TestFile{}, err
+	}
+	defer kept.Close()
+	out := results.TestFile{Artifact: a.ID, Step: s.step, Name: a.Name, Format: f.Format}
+	out.Report, err = testresult.Parse(f.Format, kept, workspace, room)
+	if problem, ok := errors.AsType[*testresult.Error](err); ok {
+		out.Problem, err = problem, nil
+	}
+	return out, err
 }

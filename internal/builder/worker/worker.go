@@ -30,6 +30,7 @@ type Observer interface {
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
+	Tests(step int, files []results.TestFile)
 }
 
 // Workspace makes the tree that all steps copy.
@@ -117,13 +118,16 @@ func (w *Worker) reuse() error {
 		if !ok {
 			continue
 		}
-		u, artifacts, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, results.Update{Timestamp: time.Now()})
+		reused, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, time.Now())
 		if err != nil {
 			return fmt.Errorf("record build %s: %w", w.ID, err)
 		}
 		w.states.Steps[step.ID] = build.StepState{Status: build.Reused}
-		w.Observer.Status(step.ID, u)
-		for _, a := range artifacts {
+		if len(reused.Tests) > 0 {
+			w.Observer.Tests(step.ID, reused.Tests)
+		}
+		w.Observer.Status(step.ID, reused.Update)
+		for _, a := range reused.Artifacts {
 			w.Observer.Artifact(step.ID, a)
 		}
 	}
@@ -255,6 +259,9 @@ func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 			u.ExitCode = nil
 		}
 		return u, stopped.Fault
+	case errors.Is(e.err, build.ErrNoTests):
+		u.Status, u.Reason = build.Failed, e.err.Error()
+		return u, build.Failure
 	case e.err != nil:
 		u.Status, u.Reason, u.ExitCode = build.Failed, e.err.Error(), nil
 		return u, build.Infrastructure
@@ -268,6 +275,9 @@ func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 func (w *Worker) needed(id int) (files []build.Needed) {
 	for _, need := range w.Plan.Step(id).Needs {
 		for _, a := range w.Store.Artifacts(need) {
+			if a.Kind != results.KindFile && a.Kind != results.KindArchive {
+				continue // a file of test results
+			}
 			files = append(files, build.Needed{Name: a.Name, Executable: a.Executable, Archive: a.Kind == results.KindArchive,
 				Path: w.Store.ArtifactPath(a), SHA256: a.SHA256})
 		}

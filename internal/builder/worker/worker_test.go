@@ -84,6 +84,7 @@ type watch struct {
 
 func (w *watch) Status(int, results.Update)     {}
 func (w *watch) Artifact(int, results.Artifact) {}
+func (w *watch) Tests(int, []results.TestFile)  {}
 func (w *watch) Output(_ int, entries []build.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,14 +312,7 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	var notes []string
-	_ = r.Log(t.Context(), 1, 0, false, func(_ int64, e build.Entry) error {
-		if e.Waybill {
-			notes = append(notes, string(e.Text))
-		}
-		return nil
-	})
-	if diff := cmp.Diff([]string{"artifacts: none* matches no file"}, notes); diff != "" {
+	if diff := cmp.Diff([]string{"artifacts: none* matches no file"}, notes(t, r, 1)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -468,5 +462,128 @@ func TestABugInTheRunnerFailsTheStep(t *testing.T) {
 		Observer: s.watch, Scratch: s.scratch}).Run(t.Context())
 	if got != build.Failed || err != nil {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// notes lists what Waybill itself has written into the log of a step.
+func notes(t *testing.T, r *results.Reader, step int) (texts []string) {
+	t.Helper()
+	err := r.Log(t.Context(), step, 0, false, func(_ int64, e build.Entry) error {
+		if e.Waybill {
+			texts = append(texts, string(e.Text))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+func TestTestResultsAreReadWhateverTheStepCameTo(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.write("old.xml", `<testsuite><testcase name="of another build"/></testsuite>`)
+	file := `s:
+  fail-fast: false
+  a:
+    test-results: {junit: ["out/*.xml", old.xml, none.xml], trx: ["**/*.trx"], required: true}
+    artifacts: [{path: out/a.xml, when: always}]
+    container: {image: i, cmds: ["mkdir out; echo '<testsuite><testcase name=\"one\"><failure message=\"no\">'$PWD'/a.js:3:4</failure></testcase></testsuite>' > out/a.xml; printf '<testsuite>\n<x' > out/b.xml; echo '<TestRun><Results><UnitTestResult testName=\"t\" outcome=\"Passed\"/></Results></TestRun>' > c.trx; exit 1"]}
+  b:
+    test-results: {junit: [b.xml]}
+    container: {image: i, cmds: ["echo '<testsuite><testcase name=\"one\"><failure/></testcase></testsuite>' > b.xml"]}
+`
+	status, r := s.run(t.Context(), file)
+	if last, err := r.Last(2); err != nil || last.Status != build.Completed || status != build.Failed {
+		t.Errorf("failed tests changed the result of a step: %s, %v", last.Status, err)
+	}
+	if err := r.Verify(); err != nil {
+		t.Error(err)
+	}
+	tests, err := r.Tests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	artifacts, err := r.Artifacts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[int]string{}
+	for _, a := range artifacts {
+		kinds[a.ID] = a.Name + " " + a.Kind
+	}
+	var got []string
+	for _, f := range tests {
+		line := fmt.Sprintf("%d %s: %d tests, %d failed, kept as %s", f.Step, f.Name, f.Tests, f.Failed, kinds[f.Artifact])
+		for _, result := range f.Results {
+			line += fmt.Sprintf("; %s %s %s:%d", result.Title(), result.Outcome, result.File, result.Line)
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"1 c.trx: 1 tests, 0 failed, kept as c.trx trx; t passed :0",
+		"1 out/a.xml: 1 tests, 1 failed, kept as out/a.xml file; one failed a.js:3",
+		"1 out/b.xml: 0 tests, 0 failed, kept as out/b.xml junit",
+		"2 b.xml: 1 tests, 1 failed, kept as b.xml junit; one failed :0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	wantNotes := []string{"test-results: none.xml matches no file", "test-results: files that the step has not written are not read: 1",
+		"warning: test-results: out/b.xml:2: unexpected EOF"}
+	if diff := cmp.Diff(wantNotes, notes(t, r, 1)); diff != "" {
+		t.Error(diff)
+	}
+	if len(artifacts) != 4 {
+		t.Errorf("%d artifacts, want 4: one that is kept by two rules is stored once", len(artifacts))
+	}
+}
+
+func TestRequiredTestResults(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.write("old.xml", `<testsuite/>`)
+	const rules = `test-results: {junit: ["*.xml"], required: true}`
+	file := `s:
+  fail-fast: false
+  written: {` + rules + `, container: {image: i, cmds: ["echo nonsense > new.xml"]}}
+  missing: {` + rules + `, artifacts: [{path: x, when: fail}], container: {image: i, cmds: ["echo > x"]}}
+  failed: {` + rules + `, container: {image: i, cmds: [exit 3]}}
+  optional: {test-results: {junit: ["*.xml"]}, container: {image: i, cmds: ["true"]}}
+`
+	_, r := s.run(t.Context(), file)
+	var got []string
+	for step := 1; step <= 4; step++ {
+		last, err := r.Last(step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(last.Status)+": "+last.Reason)
+	}
+	want := []string{"Completed: ", "Failed: test results are required, and the step has written no file that matches *.xml", "Failed: exit status 3", "Completed: "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	artifacts, err := r.Artifacts()
+	if err != nil || len(artifacts) != 2 || artifacts[1].Name != "x" {
+		t.Errorf("%v, kept %v, want also x: the step has failed", err, artifacts)
+	}
+}
+
+func TestTestResultsOfAStepThatWasEnded(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	file := `s:
+  a:
+    timeout: 500ms
+    test-results: {junit: [a.xml], required: true}
+    container: {image: i, cmds: ["echo '<testsuite><testcase name=\"one\"/></testsuite>' > a.xml; exec sleep 100"]}
+`
+	_, r := s.run(t.Context(), file)
+	last, err := r.Last(1)
+	tests, errTests := r.Tests()
+	if err := errors.Join(err, errTests); err != nil || last.Status != build.TimedOut || len(tests) != 1 || tests[0].Tests != 1 {
+		t.Errorf("%v, %s, tests %+v", err, last.Status, tests)
 	}
 }

@@ -32,6 +32,7 @@ type buildRow struct {
 	entries      int64
 	tail         []string        // the last lines
 	open         map[bool][]byte // lines of stdout and stderr that have begun
+	tests        []results.TestFile
 }
 
 func newBuildBoard(plan *build.Plan, began time.Time) *buildBoard {
@@ -123,16 +124,21 @@ func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	switch row.status {
 	case build.Completed:
+		text := testCounts(row.tests)
 		if row.attempt > 1 {
-			return "attempt " + strconv.Itoa(row.attempt)
+			text = strings.TrimLeft(text+"   attempt "+strconv.Itoa(row.attempt), " ")
 		}
-		return ""
+		return text
 	case build.Backoff:
 		return OneLine(row.reason)
 	case build.Reused:
-		return "reused"
+		return strings.TrimRight("reused   "+testCounts(row.tests), " ")
 	case build.Failed, build.TimedOut:
-		return fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
+		text := fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
+		if countTests(row.tests).Failed == 0 { // else a line below has the counts
+			text += "   " + testCounts(row.tests)
+		}
+		return text
 	case build.Canceled, build.Skipped:
 		return fmt.Sprintf("%s: %s", row.status, OneLine(row.reason))
 	case build.Pending:
@@ -163,7 +169,7 @@ func (b *buildBoard) waits(step build.PlanStep) string {
 	return "waits for " + strings.Join(names, ", ")
 }
 
-// failure returns the end of a failed step's log, and where the whole of it is.
+// failure returns the end of a failed step's log, its failed tests, and where the whole log is.
 func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
 	row := b.steps[step.ID]
 	var out []string
@@ -175,6 +181,7 @@ func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []
 			out = append(out, "   "+line)
 		}
 	}
+	out = append(out, b.testLines(step.ID, s, namedTests)...)
 	if row.entries > int64(len(row.tail)) {
 		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, step.Path()))
 	}
@@ -189,12 +196,24 @@ func (b *buildBoard) summary(s Style, logCommand string) []string {
 	}
 	var out []string
 	for _, step := range b.plan.Steps {
-		out = append(out, b.row(step, s, time.Now(), " ", width))
-		if b.steps[step.ID].status.Broken() {
-			out = append(out, b.failure(step, s, logCommand)...)
-		}
+		out = append(append(out, b.row(step, s, time.Now(), " ", width)), b.below(step, s, logCommand)...)
 	}
 	return out
+}
+
+// below returns what the end of a run says below the row of a step: why it failed, and which tests did.
+func (b *buildBoard) below(step build.PlanStep, s Style, logCommand string) (lines []string) {
+	if b.steps[step.ID].status.Broken() {
+		return b.failure(step, s, logCommand)
+	}
+	return b.testLines(step.ID, s, namedTests)
+}
+
+func (b *buildBoard) testLines(step int, s Style, limit int) (lines []string) {
+	for _, line := range testLines(s, b.steps[step].tests, limit) {
+		lines = append(lines, "   "+line)
+	}
+	return lines
 }
 
 // BuildView shows a build that this process runs.
@@ -204,6 +223,7 @@ type BuildView interface {
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
+	Tests(step int, files []results.TestFile)
 }
 
 // BuildHead is what a view says about a build as a whole.
@@ -235,6 +255,13 @@ type buildScene struct {
 	head  BuildHead
 	mu    sync.Mutex
 	board *buildBoard
+}
+
+// Tests remembers what a step's files report.
+func (v *buildScene) Tests(step int, files []results.TestFile) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.board.steps[step].tests = notable(files)
 }
 
 // opening returns the lines above the tree.
