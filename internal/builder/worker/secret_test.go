@@ -75,6 +75,31 @@ func TestAPasswordIsNotInTheReasonOfAnEnd(t *testing.T) {
 	}
 }
 
+// TestAPasswordIsNotInTestResults: neither in the file that is kept nor in what is read from it, also if it is written
+// in another encoding or as entities.
+func TestAPasswordIsNotInTestResults(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.inputs = map[string]string{"token": "hunter22"}
+	_, r := s.run(t.Context(), withPassword(`  a:
+    test-results: {junit: ["*.xml"]}
+    container:
+      image: none
+      cmds:
+        - echo "<testsuite><testcase name='${token}'><failure message='no ${token}'/></testcase></testsuite>" > ${token}.xml
+        - echo "<testsuite><testcase name='$(echo ${token} | sed 's/u/\&#117;/')'/></testsuite>" > entity.xml
+        - echo "<testsuite>&${token};" > bad.xml
+`))
+	tests, err := r.Tests()
+	if err != nil || len(tests) != 3 || tests[1].Tests != 1 || tests[2].Failed != 1 {
+		t.Fatalf("%+v, %v", tests, err)
+	}
+	if got := tests[1].Results[0].Name; got != "***" {
+		t.Errorf("the name of a test is %q", got)
+	}
+	wantNowhere(t, s.results, "hunter")
+}
+
 // wantNowhere fails if a file below a folder, or its name, holds the text.
 func wantNowhere(t *testing.T, folder, text string) {
 	t.Helper()

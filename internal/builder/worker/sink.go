@@ -52,7 +52,8 @@ func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
 	return err
 }
 
-// Tests keeps every file before it reads it, so that one that cannot be read can be looked at.
+// Tests keeps every file, without passwords, before it reads it, so that one that cannot be read can
+// be looked at.
 func (s *sink) Tests(workspace string, files []build.TestFile) error {
 	room := testresult.NewRoom()
 	read := make([]results.TestFile, len(files))
@@ -84,7 +85,7 @@ func (s *sink) readTests(workspace string, f build.TestFile, room *testresult.Ro
 	}
 	defer in.Close()
 	kind := string(f.Format)
-	a, err := s.worker.Store.AddArtifact(s.step, f.Name, kind, false, in)
+	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(f.Name), kind, false, s.worker.mask.Reader(in))
 	if err != nil {
 		return results.TestFile{}, err
 	}
@@ -99,7 +100,13 @@ func (s *sink) readTests(workspace string, f build.TestFile, room *testresult.Ro
 	out := results.TestFile{Artifact: a.ID, Step: s.step, Name: a.Name, Format: f.Format}
 	out.Report, err = testresult.Parse(f.Format, kept, workspace, room)
 	if problem, ok := errors.AsType[*testresult.Error](err); ok {
-		out.Problem, err = problem, nil
+		out.Problem, err = &testresult.Error{Line: problem.Line, Text: s.worker.mask.Text(problem.Text)}, nil
+	}
+	for i := range out.Results { // a secret may be in an encoding or as entities, which the bytes hide
+		r := &out.Results[i]
+		for _, text := range []*string{&r.Suite, &r.Name, &r.Message, &r.File} {
+			*text = s.worker.mask.Text(*text)
+		}
 	}
 	return out, err
 }
