@@ -184,6 +184,19 @@ func TestStepsAreBounded(t *testing.T) {
 	}
 }
 
+// TestTextsAreBoundedTogether: many texts that are each within their bound are refused where they are too many.
+func TestTextsAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	parsed, problems := build.Parse(tree(t, "a: {x: {container: {image: i, cmds: [\n"+strings.Repeat("\"${v}${v}${v}${v}\",\n", 20)+"]}}}"))
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, problems = build.MakePlan(parsed, build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"v": strings.Repeat("x", 1<<20)})}})
+	if diff := cmp.Diff("f:9:1: a/x/container/cmds[7]: up to here the variables of the file grow to more than 33554432 bytes", problems.Error()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestParseWarnsOfOlderSpelling(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "test: {run-if: FAIL, a: "+ok+"}"))

@@ -62,9 +62,11 @@ func Substitute(vs Variables, text string) (replaced string, undefined []string,
 	return replaced, s.undefined, err
 }
 
-// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each
-// other.
-const maxExpansion = 8 << 20
+// Bounds in bytes, beyond which variables multiply each other.
+const (
+	maxExpansion = 8 << 20  // to which a text may grow
+	maxDocument  = 32 << 20 // to which all texts of a file together may grow
+)
 
 type substitution struct {
 	variables Variables
@@ -130,6 +132,7 @@ type substituter struct {
 	problems  fault.Problems
 	replaced  map[*document.Node]bool // values that came from variables, and matrices that are one combination
 	grown     int                     // values that steps with a matrix have come to
+	size      int                     // bytes of the texts
 }
 
 // stages copies the root with the variables of every stage replaced; names of stages never are.
@@ -229,6 +232,13 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 	replaced, undefined, err := Substitute(s.variables, text)
 	if err != nil {
 		s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
+		return text
+	}
+	if s.size += len(replaced); s.size > maxDocument {
+		if s.size-len(replaced) <= maxDocument {
+			s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope,
+				Text: fmt.Sprintf("up to here the variables of the file grow to more than %d bytes", maxDocument)})
+		}
 		return text
 	}
 	for _, name := range undefined {
