@@ -124,53 +124,80 @@ func (x stepIndex) nearest(code, need string) string {
 	return fault.Nearest(need, known)
 }
 
-// cycles reports each circle of steps that wait for each other at the need that closes it. A step without needs waits for all earlier
-// stages: barrier i is the end of stages 0 to i, and stands for them.
+// cycles reports circles of steps that wait for each other, the first few.
 func (r *reader) cycles(file *File, needs map[place][]place) {
-	const barrier = -1
-	const open, closed = 1, 2
-	state := map[place]int{}
-	var path []place
-	var visit func(at place)
-	before := func(at place) (list []place) {
-		switch {
-		case at.step == barrier:
-			for j := range file.Stages[at.stage].Steps {
-				list = append(list, place{at.stage, j})
-			}
-		case file.Stages[at.stage].Steps[at.step].Needs != nil:
-			return needs[at]
-		}
-		if at.stage > 0 {
-			list = append(list, place{at.stage - 1, barrier})
-		}
-		return list
-	}
-	visit = func(at place) {
-		state[at] = open
-		path = append(path, at)
-		for _, next := range before(at) {
-			switch state[next] {
-			case 0:
-				visit(next)
-			case open:
-				r.cycle(file, path[slices.Index(path, next):], barrier)
-			}
-		}
-		path = path[:len(path)-1]
-		state[at] = closed
-	}
+	w := &walk{file: file, needs: needs, state: map[place]int{}}
 	for i := range file.Stages {
 		for j := range file.Stages[i].Steps {
-			if state[place{i, j}] == 0 {
-				visit(place{i, j})
+			if w.state[place{i, j}] == 0 {
+				w.visit(place{i, j})
 			}
 		}
+	}
+	for _, circle := range w.circles {
+		r.cycle(file, circle)
 	}
 }
 
+// Bounds of what is said of circles: a file can have very many, and long ones.
+const (
+	maxCircles = 3
+	maxNamed   = 12
+)
+
+// walk looks for circles of steps.
+type walk struct {
+	file    *File
+	needs   map[place][]place
+	state   map[place]int // 0 at first, then open while what a step waits for is looked at, then closed
+	path    []place       // the open ones
+	circles [][]place
+}
+
+const (
+	open = iota + 1
+	closed
+)
+
+// barrier in place of a step means the end of that stage and all earlier ones, for which a step without needs waits.
+const barrier = -1
+
+// before lists what a place waits for.
+func (w *walk) before(at place) (list []place) {
+	steps := w.file.Stages[at.stage].Steps
+	switch {
+	case at.step == barrier:
+		for j := range steps {
+			list = append(list, place{at.stage, j})
+		}
+	case steps[at.step].Needs != nil:
+		return w.needs[at]
+	}
+	if at.stage > 0 {
+		list = append(list, place{at.stage - 1, barrier})
+	}
+	return list
+}
+
+func (w *walk) visit(at place) {
+	w.state[at] = open
+	w.path = append(w.path, at)
+	for _, next := range w.before(at) {
+		switch w.state[next] {
+		case 0:
+			w.visit(next)
+		case open:
+			if len(w.circles) < maxCircles {
+				w.circles = append(w.circles, slices.Clone(w.path[slices.Index(w.path, next):]))
+			}
+		}
+	}
+	w.path = w.path[:len(w.path)-1]
+	w.state[at] = closed
+}
+
 // cycle reports a circle of steps, each of which waits for the next one, at one of its needs.
-func (r *reader) cycle(file *File, circle []place, barrier int) {
+func (r *reader) cycle(file *File, circle []place) {
 	var names []string
 	var at *Step
 	var scope string
@@ -184,6 +211,9 @@ func (r *reader) cycle(file *File, circle []place, barrier int) {
 		if len(step.Needs) > 0 {
 			at, scope = step, name+"/needs"
 		}
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
 	}
 	names = append(names, names[0])
 	r.Problems.Add(fault.Problem{Position: at.Needs[0].At, Code: "need-cycle", Scope: scope,

@@ -87,7 +87,7 @@ type next struct {
 // earlier says what the steps came to that a step waits for.
 type earlier struct {
 	ended  bool   // every step
-	broken string // one that failed, for people; "": none did
+	broken string // one that failed or was canceled, for people: s/a failed; "": none
 }
 
 func (n *next) active(id int) bool {
@@ -106,26 +106,31 @@ func (n *next) with(before earlier, stage PlanStage) earlier {
 	return before
 }
 
-// broken names a step that failed; "" when none did.
+// broken says which step failed, or else was canceled: s/a failed; "" when none was.
 func (n *next) broken(steps []int) string {
+	canceled := ""
 	for _, id := range steps {
-		if n.states.Status(id).Broken() {
-			return n.plan.Step(id).Path()
+		switch status := n.states.Status(id); {
+		case status.Broken():
+			return n.plan.Step(id).Path() + " failed"
+		case status == Canceled && canceled == "":
+			canceled = n.plan.Step(id).Path() + " was canceled"
 		}
 	}
-	return ""
+	return canceled
 }
 
 // needed returns what the steps came to that a step names in its needs, and those behind them.
 func (n *next) needed(step *PlanStep) earlier {
-	e := earlier{ended: true, broken: n.culprit(step)}
 	for _, id := range step.Needs {
-		e.ended = e.ended && n.states.Status(id).Ended()
+		if !n.states.Status(id).Ended() {
+			return earlier{}
+		}
 	}
-	return e
+	return earlier{ended: true, broken: n.culprit(step)}
 }
 
-// culprit names a step that failed among all that a step waits for, those behind them included; "" when none did.
+// culprit does what broken does for all that a step waits for, directly or not.
 func (n *next) culprit(step *PlanStep) string {
 	name, known := n.culprits[step.ID]
 	if known {
@@ -165,7 +170,7 @@ func (n *next) consider(id int, stage PlanStage, culprit string, before earlier)
 	}
 	switch {
 	case culprit != "" && stage.FailFast:
-		n.decision.End = append(n.decision.End, Ending{ID: id, Status: Canceled, Reason: culprit + " failed"})
+		n.decision.End = append(n.decision.End, Ending{ID: id, Status: Canceled, Reason: culprit})
 	case n.now.Before(state.RetryAt):
 		n.wake(state.RetryAt)
 	case before.ended && (n.plan.MaxParallel == 0 || n.running < n.plan.MaxParallel):
@@ -185,7 +190,7 @@ func (n *next) reasonNeverToRun(stage PlanStage, before earlier) (string, Status
 	case !before.ended:
 		return "", ""
 	case stage.RunsIf == Success && before.broken != "":
-		return before.broken + " failed", Skipped
+		return before.broken, Skipped
 	case stage.RunsIf == Fail && before.broken == "":
 		return "no earlier step failed", Skipped
 	}
@@ -202,7 +207,7 @@ func (n *next) watch(id int, stage PlanStage, culprit string) {
 	case n.overrun:
 		n.stop(Ending{ID: id, Status: TimedOut, Reason: fmt.Sprintf("the build took longer than %s", n.plan.Timeout)})
 	case culprit != "" && stage.FailFast:
-		n.stop(Ending{ID: id, Status: Canceled, Reason: culprit + " failed"})
+		n.stop(Ending{ID: id, Status: Canceled, Reason: culprit})
 	case step.Timeout > 0 && !n.now.Before(deadline):
 		n.stop(Ending{ID: id, Status: TimedOut, Reason: fmt.Sprintf("it took longer than %s", step.Timeout), Fault: Timeout})
 	case step.Timeout > 0:

@@ -157,6 +157,8 @@ func TestNextTranscripts(t *testing.T) {
 			[]string{"begin: start a start b", "a Failed:", "b Completed: done Failed"}},
 		"runs-if looks at the needs": {needing(plan(0, "a b&", "c?", "d!"), 3, 2), []string{"a Failed", "b Completed", "d Completed"},
 			[]string{"begin: start a start b", "a Failed:", "b Completed: c Skipped (no earlier step failed) start d", "d Completed: done Failed"}},
+		"a need that was canceled": {needing(plan(0, "a b", "c", "d!"), 3, 2), []string{"a Failed", "b Canceled", "d Completed"},
+			[]string{"begin: start a start b", "a Failed: stop b Canceled (s0/a failed)", "b Canceled: c Skipped (s0/b was canceled) start d", "d Completed: done Failed"}},
 		"and at the needs of needs": {needing(needing(plan(0, "a&", "b", "c!", "d?"), 3, 1), 4, 3), []string{"a Failed", "c Completed", "d Completed"},
 			[]string{"begin: start a", "a Failed: start c b Skipped (s0/a failed)", "c Completed: start d", "d Completed: done Failed"}},
 		"a need in a later stage": {needing(needing(plan(0, "a b", "c"), 1, 3), 3), []string{"c Completed", "b Completed", "a Completed"},

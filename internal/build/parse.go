@@ -46,16 +46,17 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 			file.Stages = append(file.Stages, r.stage(f, file.Environments))
 		}
 	}
-	r.stepNames(file)
-	r.needs(file)
+	if r.stepNames(file) {
+		r.needs(file)
+	}
 	return file, r.Problems
 }
 
 // maxSteps is how many steps a file may come to.
 const maxSteps = 2000
 
-// stepNames reports steps that a matrix gives the name of another one, and a file with too many steps.
-func (r *reader) stepNames(file *File) {
+// stepNames reports steps that a matrix gives the name of another one, and a file with too many steps, for which it returns false.
+func (r *reader) stepNames(file *File) bool {
 	steps := 0
 	for _, stage := range file.Stages {
 		seen := map[string]bool{}
@@ -71,6 +72,7 @@ func (r *reader) stepNames(file *File) {
 			}
 		}
 	}
+	return steps <= maxSteps
 }
 
 // accept lets values pass that variables decide: before substitution whatever
