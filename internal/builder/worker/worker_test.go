@@ -205,7 +205,7 @@ func TestBuildsEndAsTheirStepsDo(t *testing.T) {
 		"another attempt":    {"s: {a: {retry: {attempts: 3, backoff: 10ms}, container: {image: i, cmds: ['echo $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 3']}}}", build.Completed, []string{"a Completed"}},
 		"no more attempts":   {"s: {a: {retry: {attempts: 2, backoff: 10ms}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
 		"another fault":      {"s: {a: {retry: {attempts: 2, on: [timeout], backoff: 1h}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
-		"an attempt too long": {"s: {a: {timeout: 300ms, retry: {attempts: 2, on: [timeout], backoff: 10ms}, container: {image: i, cmds: ['test $WAYBILL_ATTEMPT = 2 || exec sleep 60']}}}", build.Completed,
+		"an attempt too long": {"s: {a: {timeout: 3s, retry: {attempts: 2, on: [timeout], backoff: 10ms}, container: {image: i, cmds: ['test $WAYBILL_ATTEMPT = 2 || exec sleep 60']}}}", build.Completed,
 			[]string{"a Completed"}},
 		"needs": {"s: {a: {container: {image: i, cmds: [exit 3]}}, fail-fast: false}\nt: {b: {needs: [], container: {image: i, cmds: ['true']}}, c: {needs: [b], container: {image: i, cmds: ['true']}}}", build.Failed,
 			[]string{"a Failed (exit status 3)", "b Completed", "c Completed"}},
