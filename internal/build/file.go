@@ -55,6 +55,7 @@ type Step struct {
 	Timeout   time.Duration // of an attempt; 0: none
 	Artifacts []ArtifactRule
 	Cache     []CacheRule
+	Secrets   []SecretName
 	Tests     *TestRules // nil: none
 }
 

@@ -339,6 +339,8 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	switch f.Key {
 	case keyCache:
 		step.Cache = r.caches(f.Value, path)
+	case "secrets":
+		step.Secrets = r.secretNames(f.Value, path)
 	case keyMatrix:
 		if r.replaced[f.Value] {
 			step.Name = matrixName(step.Key, f.Value)

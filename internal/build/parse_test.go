@@ -110,6 +110,8 @@ var faults = map[string]struct {
 	"cache without key and paths":       {"a: {x: {cache: [{}], container: {image: i, cmds: [x]}}}", "f:1:17: a/x/cache[0]: the field \"key\" is missing\nf:1:17: a/x/cache[0]: the field \"paths\" is missing", true},
 	"cache that leaves the workspace":   {"a: {x: {cache: [{key: k, paths: [../x, \"[x\"]}], container: {image: i, cmds: [x]}}}", "f:1:34: a/x/cache[0]/paths[0]: \"../x\" leaves the workspace\nf:1:40: a/x/cache[0]/paths[1]: \"[x\" is not a valid glob: a bracket or a backslash at its end is not closed", false},
 	"cache key with a bad glob":         {"a: {x: {cache: [{key: \"${hash:[x}\", paths: [x]}], container: {image: i, cmds: [x]}}}", "f:1:23: a/x/cache[0]/key: ${hash:[x}: a bracket or a backslash at its end is not closed", false},
+	"secrets":                           {"a: {x: {secrets: [TOKEN, _a1], container: {image: i, cmds: [x]}}}", "", false},
+	"secret that is not a name":         {"a: {x: {secrets: [A-B, \"1\"], container: {image: i, cmds: [x]}}}", "f:1:19: a/x/secrets[0]: \"A-B\" cannot be the name of an environment variable\nf:1:24: a/x/secrets[1]: \"1\" cannot be the name of an environment variable", false},
 	"variables are taken":               {"test: {a: {timeout: \"${t}\", artifacts: [\"${x}\"], container: {image: \"${i}\", cmds: \"${c}\", os: \"${o}\"}}}", "", false},
 }
 

@@ -38,6 +38,7 @@ type Plan struct {
 	MaxParallel int           `json:"maxParallel,omitempty"`
 
 	secrets []string
+	environ map[string]string // secrets of steps, by name
 }
 
 // PlanStage is a selected stage.
@@ -61,11 +62,13 @@ type PlanStep struct {
 	Timeout   time.Duration  `json:"timeout,omitempty"`
 	Artifacts []ArtifactRule `json:"artifacts,omitempty"`
 	Cache     []CacheRule    `json:"cache,omitempty"`
+	Secrets   []string       `json:"secrets,omitempty"` // names of environment variables
 	Tests     *TestRules     `json:"testResults,omitempty"`
 	Spec      Spec           `json:"spec"`
 	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
 
-	clear *PlanStep // the step with passwords; nil: it has none
+	clear     *PlanStep    // the step with passwords; nil: it has none
+	secretsAt []SecretName // Secrets, with their places
 }
 
 // Path names a step for people: stage/step.
@@ -200,7 +203,10 @@ func (p *Plan) add(stage Stage, number int, ids map[place][]int) {
 	for i, s := range stage.Steps {
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
 			Retry: s.Retry, Timeout: s.Timeout, Artifacts: s.Artifacts, Cache: s.Cache, Tests: s.Tests}
-		step.Spec = s.Container.spec(step.Path())
+		for _, secret := range s.Secrets {
+			step.Secrets = append(step.Secrets, secret.Name)
+		}
+		step.Spec, step.secretsAt = s.Container.spec(step.Path()), s.Secrets
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)
 		out.Steps = append(out.Steps, step.ID)

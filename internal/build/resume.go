@@ -2,7 +2,7 @@ package build
 
 // Reusable returns the steps of a plan that need not run again after a build by an earlier plan, each with the earlier
 // step that it is the same as: one that completed, whose definition is unchanged with all variables replaced, and whose needs are the
-// same too. A step that was given a password runs again, since the earlier one is not known.
+// same too. A step that was given a password or a secret runs again, since the earlier one is not known.
 func (p *Plan) Reusable(earlier *Plan, completed func(id int) bool) map[int]int {
 	before := map[string]*PlanStep{}
 	for i := range earlier.Steps {
@@ -35,7 +35,7 @@ func (r *reuse) find(step *PlanStep) int {
 	}
 	r.same[step.ID] = 0
 	other := r.before[step.Path()]
-	if other == nil || other.Digest != step.Digest || step.Spec.Secret || !r.completed(other.ID) || len(step.Needs) != len(other.Needs) {
+	if other == nil || other.Digest != step.Digest || step.Spec.Secret || len(step.Secrets) > 0 || !r.completed(other.ID) || len(step.Needs) != len(other.Needs) {
 		return 0
 	}
 	for i, need := range step.Needs {

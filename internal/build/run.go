@@ -12,6 +12,7 @@ import (
 type Run struct {
 	Build   string    // its id
 	Step    PlanStep  // with passwords
+	Environ []string  // NAME=value, the secrets of the step; it must be neither stored nor shown
 	Attempt int       // from 1
 	Needed  []Needed  // artifacts that are put into the copy of the workspace, in this order
 	Tree    string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it

@@ -92,6 +92,7 @@ func stepTable() []d.Key {
 			{Name: "paths", Shape: d.Texts, Required: true, Help: "Files, folders and globs of the workspace."},
 			{Name: "restore", Shape: d.Texts, Help: "Beginnings of other keys, whose newest files are taken when the key has none."},
 		}},
+		{Name: "secrets", Shape: d.Texts, Help: "Secrets that it gets as environment variables of these names; they are neither stored nor shown."},
 		{Name: keyMatrix, Shape: d.Object, Help: "Axes with lists of values: the step runs once for each combination, at most 256, with ${matrix.AXIS}. exclude lists combinations to leave out."},
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
 		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: globs, in which ** spans folders.", Keys: []d.Key{
@@ -104,6 +105,5 @@ func stepTable() []d.Key {
 		{Name: "test-results", Shape: d.Object, Keys: testTable(), Help: "Files that report about tests; they are read also when the step failed."},
 		{Name: "services", Shape: d.Objects, Later: true},
 		{Name: "resources", Shape: d.Object, Later: true},
-		{Name: "secrets", Shape: d.Texts, Later: true},
 	}
 }

@@ -46,6 +46,7 @@ type runFlags struct {
 	maxStepLog                                                int64
 	dryRun, inPlace                                           bool
 	resume                                                    string // a build, or resumeLast
+	secretsDir                                                string
 	cacheDir                                                  string
 	cacheSize                                                 int64
 }
@@ -78,6 +79,7 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
+	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose default.env has the secrets of steps (default: in the user's configuration)")
 	f.StringVar(&flags.cacheDir, "cache-dir", "", "folder in which steps leave files for later builds (default: in the user's cache)")
 	f.Int64Var(&flags.cacheSize, "cache-size", 10<<30, "how many bytes of these files are kept; 0: none, and none are used")
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
@@ -161,6 +163,9 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	a.printProblems(append(warnings, problems.Warnings()...))
 	if flags.dryRun {
 		return a.printer().Answer(plan, show.BuildPlan(plan)...)
+	}
+	if err := a.giveSecrets(plan, flags); err != nil {
+		return err
 	}
 	if resumes != nil {
 		resumes.choose(plan, source)

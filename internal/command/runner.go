@@ -183,6 +183,7 @@ func (r *Runner) environment(run build.Run, repo string) []string {
 			env = append(env, pair)
 		}
 	}
+	env = append(env, run.Environ...)
 	return append(env,
 		"CI=true",
 		"WAYBILL=true",

@@ -208,7 +208,7 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now(), Attempt: attempt}
 	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancels[id] = cancel
-	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Attempt: attempt, Needed: w.needed(id), Tree: tree, Scratch: w.Scratch, Mask: w.mask}
+	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Scratch: w.Scratch, Mask: w.mask}
 	go func() {
 		defer cancel(nil)
 		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log})
