@@ -42,6 +42,7 @@ func (s *Store) AddArtifact(id int, name, kind string, r io.Reader) (Artifact, e
 		return Artifact{}, err
 	}
 	s.artifacts, step.artifacts = a.ID, document.Artifacts
+	s.recorded.wake()
 	return a, nil
 }
 

@@ -5,6 +5,7 @@
 //	steps/N/status.json               every status the step had
 //	steps/N/artifacts.json            what it yielded
 //	steps/N/artifacts/ID_NAME         the bytes
+//	worker.json                       where the worker serves all this, while it does
 //	lock                              held while the worker lives
 //
 // Step 0 is the build itself. The files are the only truth; readers stop at the

@@ -45,6 +45,16 @@ func (r *Reader) Build() (Build, error) {
 	return b, err
 }
 
+// Worker reads worker.json. It returns fault.NotFound when no worker serves the results.
+func (r *Reader) Worker() (Worker, error) {
+	var w Worker
+	err := readJSON(filepath.Join(r.dir, WorkerFile), &w)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !r.Alive() {
+		return Worker{}, fault.New(fault.NotFound, "no worker serves the results in %s", r.dir)
+	}
+	return w, err
+}
+
 // Updates lists the statuses of a step; none when it has not begun.
 func (r *Reader) Updates(step int) ([]Update, error) {
 	var document statusDocument
@@ -89,19 +99,7 @@ func (r *Reader) Artifacts() ([]Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Artifact
-	for _, step := range b.Plan.Steps {
-		var document artifactsDocument
-		err := readJSON(filepath.Join(r.stepDir(step.ID), artifactsFile), &document)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, a := range document.Artifacts {
-			a.Step = step.ID
-			all = append(all, a)
-		}
-	}
-	return all, nil
+	return r.ArtifactsOf(len(b.Plan.Steps), 0)
 }
 
 // OpenArtifact opens the bytes of an artifact.
