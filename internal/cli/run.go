@@ -29,7 +29,12 @@ server would show. Stages run one after another, the steps of a stage side by si
 each in a copy of the folder of its own, as processes on this computer.
 
 Everything that is printed and made stays in the results folder: see waybill build log
-and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
+and waybill build show. Ctrl-C cancels the build, a second one ends it at once.
+
+With --serve programs read the results while they are made, over the worker API: its address
+and token are in worker.json of the results folder. The command then stays after the build's
+end, also after a failure, until a reader has acknowledged that it has everything, or for
+--linger. SIGTERM or Ctrl-C cancels the build, and leaves readers --termination-grace.`
 
 // runFlags are the flags of `waybill run`.
 type runFlags struct {
@@ -39,6 +44,7 @@ type runFlags struct {
 	timeout, grace                                            time.Duration
 	maxStepLog                                                int64
 	dryRun                                                    bool
+	serve                                                     serveBuildFlags
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -68,6 +74,7 @@ func runCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
 	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
+	flags.serve.add(c)
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	_ = c.RegisterFlagCompletionFunc("runner", cobra.FixedCompletions([]string{runnerAuto, runnerProcess}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -91,7 +98,7 @@ func (f runFlags) check() error {
 	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
 		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
 	}
-	return nil
+	return f.serve.check()
 }
 
 // runBuild plans, then shows the plan or runs it.
@@ -104,24 +111,35 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 		return err
 	}
 	defer source.close()
+	j, err := a.planBuild(ctx, source, flags)
+	switch {
+	case err != nil && flags.serve.on && !flags.dryRun:
+		return a.workUnplanned(ctx, source, flags, err)
+	case err != nil:
+		return err
+	case flags.dryRun:
+		return a.printer().Answer(j.plan, show.BuildPlan(j.plan)...)
+	}
+	return a.work(ctx, j)
+}
+
+// planBuild reads the file and makes the plan.
+func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (job, error) {
 	file, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	facts := source.facts(ctx)
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	plan, problems := build.MakePlan(file, flags.choice(facts, id, os.Environ()))
 	if err := problems.Err(); err != nil {
-		return err
+		return job{}, err
 	}
 	a.printProblems(problems.Warnings())
-	if flags.dryRun {
-		return a.printer().Answer(plan, show.BuildPlan(plan)...)
-	}
-	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags})
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags}, nil
 }
 
 // choice puts the variables in the order of their precedence.
@@ -235,28 +253,49 @@ func (a *app) work(ctx context.Context, j job) error {
 		return err
 	}
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
+		if j.flags.serve.on {
+			return a.failServed(ctx, j, err)
+		}
 		return err
+	}
+	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
+	result, err := a.record(ctx, j, view, worker.Config{Runner: runner})
+	if result == "" {
+		return err
+	}
+	return errors.Join(outcomeOf(j.id, result), err)
+}
+
+// record runs a build on results of its own, and serves them if that is asked for. Of config, it is given the runner or the
+// fault. Without a result the build could not be recorded.
+func (a *app) record(ctx context.Context, j job, view show.BuildView, config worker.Config) (build.Status, error) {
+	token, err := j.flags.serve.token(a.Path)
+	if err != nil {
+		return "", err
 	}
 	store, err := results.Create(j.place.dir, j.flags.maxStepLog)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
+		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
 		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}); err != nil {
-		return errors.Join(err, store.Close())
+		return "", errors.Join(err, store.Close())
 	}
-	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
+	served, err := a.serveBuild(ctx, j, store, token)
+	if err != nil {
+		return "", errors.Join(err, store.Close())
+	}
 	view.Begin()
-	result, err := worker.New(worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner,
-		Store: store, Observer: view, Scratch: j.source.scratch}).Run(ctx)
+	config.ID, config.Plan, config.Observer, config.Workspace, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), store, j.source.scratch
+	result, err := worker.New(config).Run(ctx)
 	view.End(result)
-	if err := errors.Join(err, store.Close()); err != nil {
-		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
+	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {
+		return "", fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
 	}
 	if j.place.root != (results.Root{}) {
 		err = j.place.root.Prune(time.Now())
 	}
-	return errors.Join(outcomeOf(j.id, result), err)
+	return result, err
 }
 
 // readLogWith returns the command that prints the log of a build's step, without the step.

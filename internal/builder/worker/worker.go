@@ -37,7 +37,7 @@ type Workspace interface {
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
-// Config is what a build needs. Every field must be set.
+// Config is what a build needs. Every field but Fault must be set; with it, Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
@@ -46,6 +46,7 @@ type Config struct {
 	Store     *results.Store
 	Observer  Observer
 	Scratch   string // folder for copies of the workspace, the worker's alone
+	Fault     error  // why no step can run, as with a file that has faults; nil: steps can run
 }
 
 // Worker runs one build.
@@ -79,6 +80,9 @@ func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 	w.states.StartedAt = began
 	if err := w.update(0, results.Update{Status: build.Scheduling}); err != nil {
 		return "", err
+	}
+	if w.Fault != nil {
+		return w.endEarly(ctx, w.Fault)
 	}
 	tree, err := w.takeWorkspace(ctx)
 	if err != nil {
