@@ -43,10 +43,8 @@ func startServed(t *testing.T, file string, arguments ...string) *servedRun {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "results")
-	ctx, cancel := context.WithTimeoutCause(context.Background(), childtest.Limit, childtest.ErrLimit)
-	t.Cleanup(cancel)
-	s := &servedRun{t: t, cmd: exec.CommandContext(ctx, "waybill", append([]string{"run", "--serve", "--results-dir", dir}, arguments...)...)}
-	s.cmd.Dir, s.cmd.WaitDelay = filepath.Join(root, "shop"), childtest.Linger
+	s := &servedRun{t: t, cmd: childtest.Command(t, "waybill", append([]string{"run", "--serve", "--results-dir", dir}, arguments...)...)}
+	s.cmd.Dir = filepath.Join(root, "shop")
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(root, "tmp"), "HOME="+root)
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
 	if err := s.cmd.Start(); err != nil {
@@ -219,28 +217,27 @@ func (s *servedRun) printed(text string) {
 func TestAKilledWorkerLeavesWholeEntries(t *testing.T) {
 	t.Parallel()
 	s := startServed(t, oneStep("i=0; while :; do echo line $i; i=$((i+1)); done"))
-	s.printed("line 3000\n")
-	type end struct {
-		got takenResults
-		err error
-	}
-	ended := make(chan end, 1)
-	go func() {
-		got, err := s.take()
-		ended <- end{got, err}
-	}()
-	s.printed("line 6000\n")
-	if err := s.cmd.Process.Kill(); err != nil {
+	logs, err := s.client.Logs(t.Context(), connect.NewRequest(&workerv1.LogsRequest{StepIds: []int32{1}}))
+	if err != nil {
 		t.Fatal(err)
 	}
+	var got []byte
+	for killed := false; logs.Receive(); {
+		got = append(got, logs.Msg().GetData()...)
+		if !killed && bytes.Contains(got, []byte("line 6000\n")) {
+			killed = true
+			if err := s.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	_ = s.cmd.Wait() // killed
-	e := <-ended
-	if e.err == nil {
+	if logs.Err() == nil {
 		t.Fatal("the stream ended as if the build had")
 	}
 	file, err := os.ReadFile(s.reader.LogPath(1))
-	if err != nil || !bytes.HasPrefix(file, e.got.logs[1]) || len(e.got.logs[1]) == 0 {
-		t.Errorf("received %d bytes, which are not the first of the file's %d: %v", len(e.got.logs[1]), len(file), err)
+	if err != nil || !bytes.HasPrefix(file, got) {
+		t.Errorf("received %d bytes, which are not the first of the file's %d: %v", len(got), len(file), err)
 	}
 	for i, line := range bytes.Split(bytes.TrimSuffix(file, []byte("\n")), []byte("\n")) {
 		if entry := build.ParseEntry(line); entry.At.IsZero() || string(entry.Text) != fmt.Sprint("line ", i) {

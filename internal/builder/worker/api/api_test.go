@@ -67,7 +67,7 @@ func serve(t *testing.T, change ...func(*api.Config)) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, listener) }()
 	s := &served{t: t, store: store, reader: reader, server: server, addr: listener.Addr().String()}
@@ -126,11 +126,13 @@ func (s *served) finish() {
 
 // client returns a client that shows the token.
 func (s *served) client(options ...connect.ClientOption) workerv1connect.WorkerClient {
-	return dial(s.t, s.addr, token, options...)
+	client, hangUp := dial(s.addr, token, options...)
+	s.t.Cleanup(hangUp)
+	return client
 }
 
-// dial returns a client of an address, with connections of its own.
-func dial(t *testing.T, addr, token string, options ...connect.ClientOption) workerv1connect.WorkerClient {
+// dial returns a client of an address, with connections of its own, which hangUp closes.
+func dial(addr, token string, options ...connect.ClientOption) (client workerv1connect.WorkerClient, hangUp func()) {
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
 	if len(options) == 0 {
@@ -138,8 +140,7 @@ func dial(t *testing.T, addr, token string, options ...connect.ClientOption) wor
 		protocols.SetHTTP1(true)
 	}
 	transport := &http.Transport{Protocols: protocols}
-	t.Cleanup(transport.CloseIdleConnections)
-	return workerv1connect.NewWorkerClient(&http.Client{Transport: bearer{token, transport}}, "http://"+addr, options...)
+	return workerv1connect.NewWorkerClient(&http.Client{Transport: bearer{token, transport}}, "http://"+addr, options...), transport.CloseIdleConnections
 }
 
 // bearer shows a token with every request.

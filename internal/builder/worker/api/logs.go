@@ -34,6 +34,7 @@ type logStream struct {
 	learned       <-chan struct{} // the wake-up at which events was last read
 	ended         bool            // the final marker was read
 	buffer        []byte
+	silence       *time.Timer // since the last message
 }
 
 // logCursor is how far one step's log was sent.
@@ -133,9 +134,8 @@ func (l *logStream) seek() error {
 
 // run sends until the build has ended and everything was sent.
 func (l *logStream) run(ctx context.Context) error {
-	keepAlive := l.server.KeepAlive
-	silence := time.NewTimer(keepAlive)
-	defer silence.Stop()
+	l.silence = time.NewTimer(l.server.KeepAlive)
+	defer l.silence.Stop()
 	for {
 		recorded, written, broken := l.server.Store.Recorded(), l.server.Store.Written(), l.server.brokenBy()
 		if err := l.learn(recorded); err != nil {
@@ -145,35 +145,42 @@ func (l *logStream) run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return answer(err)
-		case moved:
-			silence.Reset(keepAlive)
-			if ctx.Err() == nil {
-				continue
-			}
+		case moved && ctx.Err() == nil:
+			l.silence.Reset(l.server.KeepAlive)
+			continue
 		case l.done():
 			return nil
 		case broken != nil:
 			return unrecorded(broken)
 		}
-		var gathered <-chan time.Time
 		if waits > 0 {
-			written, gathered = nil, time.After(waits) // entries that come meanwhile change nothing
+			written = nil // entries that come meanwhile change nothing
 		}
-		select {
-		case <-recorded:
-		case <-written:
-		case <-gathered:
-		case <-silence.C:
-			if err := l.send(&workerv1.LogsResponse{}); err != nil {
-				return answer(err)
-			}
-			silence.Reset(keepAlive)
-		case <-l.server.closing:
-			return closed()
-		case <-ctx.Done():
-			return answer(context.Cause(ctx))
+		if err := l.wait(ctx, recorded, written, waits); err != nil {
+			return err
 		}
 	}
+}
+
+// wait returns when there may be something to send, at the latest after a time if it is above 0.
+func (l *logStream) wait(ctx context.Context, recorded, written <-chan struct{}, most time.Duration) error {
+	var gathered <-chan time.Time
+	if most > 0 {
+		gathered = time.After(most)
+	}
+	select {
+	case <-recorded:
+	case <-written:
+	case <-gathered:
+	case <-l.silence.C:
+		l.silence.Reset(l.server.KeepAlive)
+		return answer(l.send(&workerv1.LogsResponse{}))
+	case <-l.server.closing:
+		return closed()
+	case <-ctx.Done():
+		return answer(context.Cause(ctx))
+	}
+	return nil
 }
 
 // learn reads which steps have begun and ended, unless nothing was recorded since the last time.

@@ -30,7 +30,7 @@ const (
 	bodyTimeout     = 30 * time.Second
 	headerTimeout   = 10 * time.Second
 	writeTimeout    = 30 * time.Second // a reader that takes nothing for so long is dead
-	idleTimeout     = 2 * time.Minute
+	idleTimeout     = 30 * time.Second
 	drainTimeout    = 5 * time.Second
 )
 

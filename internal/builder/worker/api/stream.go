@@ -34,13 +34,17 @@ func (s rpc) StatusEvents(ctx context.Context, request *connect.Request[workerv1
 		return stream.Send(response)
 	}
 	return s.follow(ctx, func() (sent, over bool, err error) {
+		final, err := s.reader.Final()
+		if err != nil {
+			return false, false, err
+		}
 		found, err := events.Next()
 		for len(found) > 0 && err == nil {
 			n := min(len(found), mostListed)
 			err = send(found[:n])
-			sent, over, found = true, found[n-1].Final != nil, found[n:]
+			sent, after, found = true, found[n-1].ID, found[n:]
 		}
-		return sent, over, err
+		return sent, final != nil && after >= final.Final.Events, err
 	}, func() error { return send(nil) })
 }
 
