@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
@@ -281,12 +282,14 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}); err != nil {
 		return "", errors.Join(err, store.Close())
 	}
-	served, err := a.serveBuild(ctx, j, store, token)
+	metrics := obs.NewRegistry()
+	served, err := a.serveBuild(ctx, j, store, token, metrics)
 	if err != nil {
 		return "", errors.Join(err, store.Close())
 	}
 	view.Begin()
 	config.ID, config.Plan, config.Observer, config.Workspace, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), store, j.source.scratch
+	config.Metrics = obs.NewWorker(metrics)
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
 	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -20,7 +21,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -104,13 +104,13 @@ type servedBuild struct {
 }
 
 // serveBuild starts the API of a build, if it is asked for, and writes its address and token into the results folder.
-func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token string) (*servedBuild, error) {
+func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
 	flags := j.flags.serve
 	if !flags.on {
 		return nil, nil
 	}
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelError}))
-	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: log, Metrics: obs.NewRegistry()})
+	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: log, Metrics: metrics})
 	if err != nil {
 		return nil, err
 	}

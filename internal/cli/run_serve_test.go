@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -154,6 +155,24 @@ func (s *servedRun) acknowledge() takenResults {
 	return got
 }
 
+// metrics returns the metrics after the build's end.
+func (s *servedRun) metrics() string {
+	s.t.Helper()
+	if _, err := s.take(); err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.Get(s.worker.Address + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
 func oneStep(commands string) string {
 	return fmt.Sprintf("test:\n  unit: {container: {image: i, cmds: [%q]}}\n", commands)
 }
@@ -161,7 +180,13 @@ func oneStep(commands string) string {
 func TestAServedBuildStaysUntilItIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := startServed(t, oneStep("echo hello; exit 3"))
+	metrics := s.metrics()
 	got := s.acknowledge()
+	for _, want := range []string{`waybill_worker_step_seconds_count{status="Failed",type="container"} 1`, "waybill_worker_output_bytes_total 5\n"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("want %s in\n%s", want, metrics)
+		}
+	}
 	if status := s.exit(); status != 1 || got.last.GetStatus() != workerv1.Status_STATUS_FAILED || !strings.Contains(string(got.logs[1]), " hello\n") {
 		t.Errorf("exit status %d, last event %v, log %q\n%s", status, got.last, got.logs[1], s.said.String())
 	}

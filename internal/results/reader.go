@@ -3,6 +3,7 @@ package results
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -93,13 +95,15 @@ func (r *Reader) Alive() bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// Artifacts lists what all steps yielded, in the order of their ids.
+// Artifacts lists what all steps yielded, step by step.
 func (r *Reader) Artifacts() ([]Artifact, error) {
 	b, err := r.Build()
 	if err != nil {
 		return nil, err
 	}
-	return r.ArtifactsOf(len(b.Plan.Steps), 0)
+	all, err := r.ArtifactsOf(len(b.Plan.Steps), 0)
+	slices.SortStableFunc(all, func(a, b Artifact) int { return cmp.Compare(a.Step, b.Step) })
+	return all, err
 }
 
 // OpenArtifact opens the bytes of an artifact.

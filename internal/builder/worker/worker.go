@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -37,7 +38,7 @@ type Workspace interface {
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
-// Config is what a build needs. Every field but Fault must be set; with it, Runner and Workspace are not used.
+// Config is what a build needs. Every field but Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
@@ -47,6 +48,7 @@ type Config struct {
 	Observer  Observer
 	Scratch   string // folder for copies of the workspace, the worker's alone
 	Fault     error  // why no step can run, as with a file that has faults; nil: steps can run
+	Metrics   *obs.Worker
 }
 
 // Worker runs one build.
@@ -218,6 +220,9 @@ func (w *Worker) end(id int, u results.Update) error {
 	}
 	state := w.states.Steps[id]
 	state.Status, state.EndedAt = u.Status, time.Now()
+	if !state.StartedAt.IsZero() {
+		w.Metrics.StepEnded(w.Plan.Step(id).Type, string(u.Status), state.EndedAt.Sub(state.StartedAt))
+	}
 	w.states.Steps[id] = state
 	return nil
 }

@@ -283,7 +283,7 @@ func (c *copyOf) check(t *testing.T, s *served) {
 			t.Errorf("log of step %d: %d bytes, %x; trailer %v", e.GetStepId(), len(got), sum, want)
 		}
 	}
-	artifacts, err := s.reader.Artifacts()
+	artifacts, err := s.reader.ArtifactsOf(2, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
