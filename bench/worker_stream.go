@@ -51,7 +51,7 @@ func workerStream(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	lineByLine := http.NewServeMux()
-	lineByLine.Handle(workerv1connect.NewWorkerHandler(byLine{path: reader.LogPath(1)}))
+	lineByLine.Handle(workerv1connect.NewWorkerHandler(byLine{path: reader.LogPath(1)}, connect.WithCompression("gzip", nil, nil)))
 	batches, lines := Result{Bench: "worker-stream", Unit: "lines/s", Subject: "batches of 64 KiB"}, Result{Bench: "worker-stream", Unit: "lines/s", Subject: "a message per line"}
 	for range o.Rounds {
 		for subject, handler := range map[*Result]http.Handler{&batches: server, &lines: lineByLine} { // in turn, in any order
@@ -122,7 +122,7 @@ func receive(ctx context.Context, handler http.Handler, lines int) (Round, error
 	go func() { served <- server.Serve(listener) }()
 	defer func() { <-served }()
 	defer server.Close()
-	transport := &http.Transport{Protocols: protocols}
+	transport := &http.Transport{Protocols: protocols, HTTP2: &http.HTTP2Config{MaxReadFrameSize: 1 << 17}} // a batch is one frame
 	defer transport.CloseIdleConnections()
 	client := workerv1connect.NewWorkerClient(&http.Client{Transport: transport}, "http://"+listener.Addr().String(), connect.WithGRPC())
 	request := connect.NewRequest(&workerv1.LogsRequest{StepIds: []int32{1}})

@@ -59,7 +59,7 @@ func limit(next http.Handler) http.Handler {
 			defer func() { <-slots }()
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.Header().Set("Cache-Control", "no-store")
-			next.ServeHTTP(&timedWriter{w, http.NewResponseController(w)}, r)
+			next.ServeHTTP(&timedWriter{ResponseWriter: w, control: http.NewResponseController(w)}, r)
 		default:
 			w.Header().Set("Retry-After", "1")
 			refuse(w, r, connect.CodeUnavailable, "too many requests at a time")
@@ -85,28 +85,34 @@ func refuse(w http.ResponseWriter, r *http.Request, code connect.Code, text stri
 	http.Error(w, text, status)
 }
 
-// timedWriter gives every write a deadline.
+// timedWriter gives writes a deadline. A stream writes more often than that, if only to keep it alive.
 type timedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	set     time.Time // when the deadline was set
 }
+
+// renewAfter is how old a deadline may be; to set it for each write would cost more than the write.
+const renewAfter = 5 * time.Second
 
 // Unwrap makes the writer work with [http.ResponseController].
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *timedWriter) Write(p []byte) (int, error) {
-	defer w.bound()()
+	w.renew()
 	return w.ResponseWriter.Write(p)
 }
 
 // Flush sends what was written.
 func (w *timedWriter) Flush() {
-	defer w.bound()()
+	w.renew()
 	_ = w.control.Flush() // the next write returns the error
 }
 
-// bound sets the deadline and returns the function that lifts it. A connection without deadlines has no bound.
-func (w *timedWriter) bound() (lift func()) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return func() { _ = w.control.SetWriteDeadline(time.Time{}) }
+// renew sets the deadline. A connection without deadlines has no bound.
+func (w *timedWriter) renew() {
+	if now := time.Now(); now.Sub(w.set) > renewAfter {
+		_ = w.control.SetWriteDeadline(now.Add(writeTimeout))
+		w.set = now
+	}
 }

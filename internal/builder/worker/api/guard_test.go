@@ -348,6 +348,10 @@ func TestRequestsHaveBounds(t *testing.T) {
 			t.Errorf("a large header: %d", answer.StatusCode)
 		}
 	}
+	many := &workerv1.LogsRequest{StepIds: make([]int32, 4)}
+	if stream, err := s.client().Logs(t.Context(), connect.NewRequest(many)); err != nil || stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeInvalidArgument {
+		t.Errorf("more steps than there are: %v", stream.Err())
+	}
 	deep := strings.Repeat(`{"logs":[`, 20_000) + strings.Repeat(`]}`, 20_000)
 	if status, _, _ := s.get(acknowledgePath, deep, asked...); status != http.StatusBadRequest {
 		t.Errorf("a deep body: %d", status)

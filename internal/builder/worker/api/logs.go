@@ -60,6 +60,9 @@ func (s *Server) newLogStream(request *workerv1.LogsRequest, send func(*workerv1
 	if err != nil {
 		return nil, err
 	}
+	if n := len(request.GetStepIds()); n > len(s.positions) {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d steps are asked for; the build has %d", n, len(s.positions)))
+	}
 	for _, step := range request.GetStepIds() {
 		if step < 0 || int(step) >= len(s.positions) {
 			return nil, noStep(step)

@@ -83,7 +83,8 @@ func New(c Config) (*Server, error) {
 // routes returns everything behind its guards.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(workerv1connect.NewWorkerHandler(rpc{s}, connect.WithReadMaxBytes(mostBody)))
+	// Readers are near, and store what they receive compressed in their own way.
+	mux.Handle(workerv1connect.NewWorkerHandler(rpc{s}, connect.WithReadMaxBytes(mostBody), connect.WithCompression("gzip", nil, nil)))
 	mux.HandleFunc("GET /api/build/step", s.listSteps)
 	mux.HandleFunc("GET /api/artifact", s.listArtifacts)
 	mux.HandleFunc("GET /api/artifact/{id}/download", s.downloadArtifact)
