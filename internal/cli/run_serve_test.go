@@ -206,6 +206,48 @@ func TestAServedBuildStaysNoLongerThanItMay(t *testing.T) {
 	}
 }
 
+// TestASignalEndsTheWait: of a worker whose build has ended.
+func TestASignalEndsTheWait(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := startServed(t, oneStep("true"), "--termination-grace", "0s")
+			if _, err := s.take(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.exit(); status != 0 || !strings.Contains(s.said.String(), "results that no reader acknowledged: 7 of 7 events") {
+				t.Errorf("exit status %d\n%s", status, s.said.String())
+			}
+		})
+	}
+}
+
+// TestATokenIsReadFromAFile: the worker does not write it down again.
+func TestATokenIsReadFromAFile(t *testing.T) {
+	t.Parallel()
+	const token = "a-token-that-a-provisioner-made"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServed(t, oneStep("true"), "--token-file", file, "--listen", "0.0.0.0:0")
+	if s.worker.Token != "" {
+		t.Errorf("worker.json has the token %s", s.worker.Token)
+	}
+	if _, err := s.take(); connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("without the token: %v", err)
+	}
+	s.client = workerv1connect.NewWorkerClient(&http.Client{Transport: withToken(token)}, s.worker.Address)
+	s.acknowledge()
+	if status := s.exit(); status != 0 {
+		t.Errorf("exit status %d\n%s", status, s.said.String())
+	}
+}
+
 func TestATerminatedServedBuildLeavesReadersTime(t *testing.T) {
 	t.Parallel()
 	s := startServed(t, oneStep("echo waits; sleep 600"))
