@@ -50,8 +50,8 @@ func takeBody(w http.ResponseWriter, r *http.Request) error {
 	return control.SetReadDeadline(time.Time{}) // the answer has no limit: a reader may follow a stream for days
 }
 
-// limit bounds how many requests are answered at a time, and how long a reader may take nothing.
-func limit(next http.Handler) http.Handler {
+// limit bounds how many requests are answered at a time, and for how long a reader may take nothing.
+func limit(next http.Handler, patience time.Duration) http.Handler {
 	slots := make(chan struct{}, mostRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -59,7 +59,7 @@ func limit(next http.Handler) http.Handler {
 			defer func() { <-slots }()
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.Header().Set("Cache-Control", "no-store")
-			next.ServeHTTP(&timedWriter{ResponseWriter: w, control: http.NewResponseController(w)}, r)
+			next.ServeHTTP(&timedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}, r)
 		default:
 			w.Header().Set("Retry-After", "1")
 			refuse(w, r, connect.CodeUnavailable, "too many requests at a time")
@@ -88,12 +88,10 @@ func refuse(w http.ResponseWriter, r *http.Request, code connect.Code, text stri
 // timedWriter gives writes a deadline. A stream writes more often than that, if only to keep it alive.
 type timedWriter struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	set     time.Time // when the deadline was set
+	control  *http.ResponseController
+	patience time.Duration
+	set      time.Time // when the deadline was set
 }
-
-// renewAfter is how old a deadline may be; to set it for each write would cost more than the write.
-const renewAfter = 5 * time.Second
 
 // Unwrap makes the writer work with [http.ResponseController].
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -109,10 +107,10 @@ func (w *timedWriter) Flush() {
 	_ = w.control.Flush() // the next write returns the error
 }
 
-// renew sets the deadline. A connection without deadlines has no bound.
+// renew sets the deadline, unless that was done lately: it costs about as much as a write. A connection without deadlines has no bound.
 func (w *timedWriter) renew() {
-	if now := time.Now(); now.Sub(w.set) > renewAfter {
-		_ = w.control.SetWriteDeadline(now.Add(writeTimeout))
+	if now := time.Now(); now.Sub(w.set) > w.patience/6 {
+		_ = w.control.SetWriteDeadline(now.Add(w.patience))
 		w.set = now
 	}
 }

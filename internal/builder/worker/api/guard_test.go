@@ -277,6 +277,22 @@ func TestSilentStreamsAreKeptAlive(t *testing.T) {
 	}
 }
 
+// TestAReaderLearnsAtOnceThatItIsServed: without waiting for the first event or entry of the build.
+func TestAReaderLearnsAtOnceThatItIsServed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *api.Config) { c.KeepAlive = time.Hour })
+	logs, err := s.client().Logs(t.Context(), connect.NewRequest(&workerv1.LogsRequest{}))
+	if err != nil || !logs.Receive() || logs.Msg().GetEntries() != 0 {
+		t.Fatalf("logs: %v", err)
+	}
+	defer logs.Close()
+	events, err := s.client().StatusEvents(t.Context(), connect.NewRequest(&workerv1.StatusEventsRequest{}))
+	if err != nil || !events.Receive() || len(events.Msg().GetEvents()) != 0 {
+		t.Fatalf("events: %v", err)
+	}
+	defer events.Close()
+}
+
 // TestAReaderAtTheEndIsDone: one that lost its connection after the last message asks once more.
 func TestAReaderAtTheEndIsDone(t *testing.T) {
 	t.Parallel()

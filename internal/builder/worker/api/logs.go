@@ -137,7 +137,7 @@ func (l *logStream) seek() error {
 
 // run sends until the build has ended and everything was sent.
 func (l *logStream) run(ctx context.Context) error {
-	l.silence = time.NewTimer(l.server.KeepAlive)
+	l.silence = time.NewTimer(0) // a reader learns at once that its request was accepted
 	defer l.silence.Stop()
 	for {
 		recorded, written, broken := l.server.Store.Recorded(), l.server.Store.Written(), l.server.brokenBy()

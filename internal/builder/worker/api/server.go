@@ -93,7 +93,7 @@ func (s *Server) routes() http.Handler {
 	outer.HandleFunc("GET /readyz", s.ready)
 	outer.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
 	outer.Handle("/", s.guard(mux))
-	return limit(outer)
+	return limit(outer, writeTimeout)
 }
 
 // ServeHTTP answers one request.

@@ -83,7 +83,7 @@ func (s rpc) ArtifactEvents(ctx context.Context, request *connect.Request[worker
 
 // follow calls next now and after every record until it is over, and keepAlive when nothing was sent for a while.
 func (s *Server) follow(ctx context.Context, next func() (sent, over bool, err error), keepAlive func() error) error {
-	silence := time.NewTimer(s.KeepAlive)
+	silence := time.NewTimer(0) // a reader learns at once that its request was accepted
 	defer silence.Stop()
 	for {
 		recorded, broken := s.Store.Recorded(), s.brokenBy()
