@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -168,6 +170,29 @@ func TestOpenCreatesTheHome(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(dir, HomeName)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// TestNothingIsArchivedWhereOthersDoNotFindIt: entries leave a shared log only for a blob store that was named.
+func TestNothingIsArchivedWhereOthersDoNotFindIt(t *testing.T) {
+	t.Parallel()
+	for configuration, want := range map[string]bool{
+		"": true,
+		"ledger: {url: 'postgres://db/waybill'}\n":                                         false,
+		"ledger: {url: 'postgres://db/waybill'}\nblob: {url: 'file:/mnt/waybill/blobs'}\n": true,
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, HomeName, "server.yaml"), configuration)
+		s, err := placeIn(dir, nil).locate(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.blobs, err = blob.OpenDir(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.archives(slog.New(slog.DiscardHandler)) != nil; got != want {
+			t.Errorf("with %q: archives %t, want %t", configuration, got, want)
+		}
 	}
 }
 

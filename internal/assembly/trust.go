@@ -1,12 +1,18 @@
 package assembly
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 )
+
+// ErrForeign reports a file that belongs to neither this user nor root.
+var ErrForeign = errors.New("it belongs to another user")
 
 // Trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a server.yaml or a
 // home has this user's processes run commands. What is not there is trusted. Links are judged by their owner, and by their target's.
@@ -17,14 +23,51 @@ func (p Place) Trust(paths ...string) error {
 			if err != nil {
 				continue
 			}
-			stat, ok := info.Sys().(*syscall.Stat_t)
-			if ok && isForeign(int(stat.Uid), os.Getuid(), p.Environment("SUDO_UID")) {
-				return fault.New(fault.Invalid, "%s belongs to another user (%d), who could have this account run commands", path, stat.Uid).
+			if owner, foreign := p.foreign(info); foreign {
+				return fault.New(fault.Invalid, "%s belongs to another user (%d), who could have this account run commands", path, owner).
 					WithHint("if you trust what is in it: sudo chown -R %d %s", os.Getuid(), path)
 			}
 		}
 	}
 	return nil
+}
+
+// ReadTrusted reads a file, and at most one byte more than limit. It returns ErrForeign when Trust would refuse the file,
+// which it judges by what it has opened: its owner cannot exchange it meanwhile.
+func (p Place) ReadTrusted(path string, limit int64) (data []byte, err error) {
+	link, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, foreign := p.foreign(link); foreign {
+		return nil, ErrForeign
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would make it wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if _, foreign := p.foreign(info); foreign {
+		return nil, ErrForeign
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+// foreign returns the owner of a file, and whether it is another user than those that are trusted.
+func (p Place) foreign(info os.FileInfo) (owner int, foreign bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	owner = int(stat.Uid)
+	return owner, isForeign(owner, os.Getuid(), p.Environment("SUDO_UID"))
 }
 
 // isForeign reports whether a file's owner is neither the user, nor root, nor who became root by sudo.

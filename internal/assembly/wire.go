@@ -116,7 +116,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			s.serves = append(s.serves, c.Serve)
 			roles = append(roles, lifecycle.Role{Name: name, Run: c.Run})
 		case RoleDeployer:
-			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.blobs, Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
+			d := deployer.New(s.Ledger.NewWaiter(), deployer.Config{Instance: s.instance(), Blobs: s.archives(o.Log), Log: o.Log, Metrics: obs.NewDeployer(o.registerer(), o.MetricsPerPipeline)})
 			roles = append(roles, lifecycle.Role{Name: name, Run: d.Run})
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
@@ -132,6 +132,19 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		}
 	}
 	return roles, nil
+}
+
+// archives returns where the deployer stores the entries of ended deployments; nil if other processes on the ledger would not
+// find them there. The home of one process may be gone with its machine, and its backup is not that of the ledger.
+func (s *Session) archives(log *slog.Logger) blob.Putter {
+	private := s.PrivateBlobs()
+	if private == "" {
+		return s.blobs
+	}
+	if log != nil {
+		log.Warn("no deployment is archived: set blob.url to a store that all processes reach", obs.KeyURL, private)
+	}
+	return nil
 }
 
 // How long the blob store may take to give its id, and how long until it is asked again.

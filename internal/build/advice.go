@@ -15,6 +15,7 @@ func (f *File) Advice() fault.Problems {
 				advice = append(advice, fault.Problem{Position: step.At, Code: "set-e", Scope: stage.Name + "/" + step.Name, Warning: true,
 					Text: "a command that fails in the middle does not fail the step; put set -e first"})
 			}
+			advice = append(advice, testAdvice(step, stage.Name+"/"+step.Name)...)
 		}
 	}
 	advice.Sort()

@@ -9,6 +9,7 @@ import (
 
 // File is a parsed .wharf-ci.yml. Its variables are not yet replaced.
 type File struct {
+	Inputs       []Input
 	Environments []Environment
 	Stages       []Stage // in file order
 
@@ -45,11 +46,16 @@ const (
 // Step is one program to run.
 type Step struct {
 	Name      string
+	Key       string         // its name in the file, which the combinations of a matrix have in common
 	At        fault.Position // of its name
 	Type      string         // container
 	Container Container
+	Needs     []Need        // what it waits for; nil: all earlier stages
+	Retry     *Retry        // nil: one attempt
 	Timeout   time.Duration // of an attempt; 0: none
 	Artifacts []ArtifactRule
+	Cache     []CacheRule
+	Tests     *TestRules // nil: none
 }
 
 // Container is the fields of the step type container.

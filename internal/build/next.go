@@ -8,7 +8,7 @@ import (
 // Decision is what to do now. Every step is named at most once.
 type Decision struct {
 	Start  []int     // ascending
-	End    []Ending  // steps that never began
+	End    []Ending  // steps that are not at work: they never began, or wait for another attempt
 	Stop   []Ending  // running steps to end, and the status that they end with
 	Wake   time.Time // something changes by itself then; zero: never
 	Done   bool      // every step has ended
@@ -20,25 +20,29 @@ type Ending struct {
 	ID     int
 	Status Status
 	Reason string
+	Fault  Fault // Timeout when the step's own time ran out, so that it may be tried again; "" when the build ends it
 }
+
+// Error returns the reason, which a step that is stopped learns as the cause of its context.
+func (e Ending) Error() string { return e.Reason }
 
 // Next decides what a build does at the time now. It changes nothing. Start and
 // End are decided once, given the states that follow from them; Stop is repeated
 // until the step has ended.
 func Next(p *Plan, s States, now time.Time) Decision {
-	n := &next{plan: p, states: s, now: now}
+	n := &next{plan: p, states: s, now: now, culprits: map[int]string{}}
 	n.overrun = !s.StartedAt.IsZero() && p.Timeout > 0 && !now.Before(s.StartedAt.Add(p.Timeout))
 	for _, step := range p.Steps {
 		if n.active(step.ID) {
 			n.running++
 		}
 	}
-	earlier := true // every step of the stages before has ended
-	for i, stage := range p.Stages {
-		n.stage(stage, p.Stages[:i], earlier)
-		earlier = earlier && n.ended(stage)
+	before := earlier{ended: true}
+	for _, stage := range p.Stages {
+		n.stage(stage, before)
+		before = n.with(before, stage)
 	}
-	n.decision.Done = earlier && len(n.decision.End) == 0
+	n.decision.Done = before.ended && len(n.decision.End) == 0
 	switch {
 	case n.decision.Done:
 		n.decision.Result = Result(p, s, n.overrun)
@@ -76,68 +80,113 @@ type next struct {
 	now      time.Time
 	overrun  bool
 	running  int
+	culprits map[int]string // see culprit
 	decision Decision
+}
+
+// earlier says what the steps came to that a step waits for.
+type earlier struct {
+	ended  bool   // every step
+	broken string // one that failed, for people; "": none did
 }
 
 func (n *next) active(id int) bool {
 	status := n.states.Status(id)
-	return status != Pending && !status.Ended()
+	return status != Pending && status != Backoff && !status.Ended()
 }
 
-func (n *next) ended(stage PlanStage) bool {
+// with adds what the steps of a stage came to.
+func (n *next) with(before earlier, stage PlanStage) earlier {
 	for _, id := range stage.Steps {
-		if !n.states.Status(id).Ended() {
-			return false
-		}
+		before.ended = before.ended && n.states.Status(id).Ended()
 	}
-	return true
+	if before.broken == "" {
+		before.broken = n.broken(stage.Steps)
+	}
+	return before
 }
 
-// broken names a step of the stages that failed; "" when none did.
-func (n *next) broken(stages ...PlanStage) string {
-	for _, stage := range stages {
-		for _, id := range stage.Steps {
-			if n.states.Status(id).Broken() {
-				return n.plan.Step(id).Path()
-			}
+// broken names a step that failed; "" when none did.
+func (n *next) broken(steps []int) string {
+	for _, id := range steps {
+		if n.states.Status(id).Broken() {
+			return n.plan.Step(id).Path()
 		}
 	}
 	return ""
 }
 
-func (n *next) stage(stage PlanStage, before []PlanStage, ready bool) {
-	never, status := n.reasonNeverToRun(stage, before, ready)
-	culprit := n.broken(stage)
+// needed returns what the steps came to that a step names in its needs, and those behind them.
+func (n *next) needed(step *PlanStep) earlier {
+	e := earlier{ended: true, broken: n.culprit(step)}
+	for _, id := range step.Needs {
+		e.ended = e.ended && n.states.Status(id).Ended()
+	}
+	return e
+}
+
+// culprit names a step that failed among all that a step waits for, those behind them included; "" when none did.
+func (n *next) culprit(step *PlanStep) string {
+	name, known := n.culprits[step.ID]
+	if known {
+		return name
+	}
+	name = n.broken(step.After)
+	for i := 0; i < len(step.Needs) && name == ""; i++ {
+		name = n.culprit(n.plan.Step(step.Needs[i]))
+	}
+	n.culprits[step.ID] = name
+	return name
+}
+
+func (n *next) stage(stage PlanStage, before earlier) {
+	culprit := n.broken(stage.Steps)
 	for _, id := range stage.Steps {
 		current := n.states.Status(id)
 		switch {
 		case current.Ended():
-		case current != Pending:
+		case n.active(id):
 			n.watch(id, stage, culprit)
-		case never != "":
-			n.decision.End = append(n.decision.End, Ending{id, status, never})
-		case culprit != "" && stage.FailFast:
-			n.decision.End = append(n.decision.End, Ending{id, Canceled, culprit + " failed"})
-		case ready && (n.plan.MaxParallel == 0 || n.running < n.plan.MaxParallel):
-			n.running++
-			n.decision.Start = append(n.decision.Start, id)
+		default:
+			n.consider(id, stage, culprit, before)
 		}
 	}
 }
 
-// reasonNeverToRun returns why the pending steps of a stage will not run, and how they end; "" when
-// they may.
-func (n *next) reasonNeverToRun(stage PlanStage, before []PlanStage, ready bool) (string, Status) {
-	switch culprit := n.broken(before...); {
+// consider starts or ends a step that is not at work, or leaves it waiting.
+func (n *next) consider(id int, stage PlanStage, culprit string, before earlier) {
+	step, state := n.plan.Step(id), n.states.Steps[id]
+	if step.Needs != nil {
+		before = n.needed(step)
+	}
+	if reason, status := n.reasonNeverToRun(stage, before); reason != "" {
+		n.decision.End = append(n.decision.End, Ending{ID: id, Status: status, Reason: reason})
+		return
+	}
+	switch {
+	case culprit != "" && stage.FailFast:
+		n.decision.End = append(n.decision.End, Ending{ID: id, Status: Canceled, Reason: culprit + " failed"})
+	case n.now.Before(state.RetryAt):
+		n.wake(state.RetryAt)
+	case before.ended && (n.plan.MaxParallel == 0 || n.running < n.plan.MaxParallel):
+		n.running++
+		n.decision.Start = append(n.decision.Start, id)
+	}
+}
+
+// reasonNeverToRun returns why a step of a stage that is not at work will not run, and how it ends; "" when it
+// may.
+func (n *next) reasonNeverToRun(stage PlanStage, before earlier) (string, Status) {
+	switch {
 	case n.states.Canceled:
 		return "the build was canceled", Canceled
 	case n.overrun:
 		return fmt.Sprintf("the build took longer than %s", n.plan.Timeout), Canceled
-	case !ready:
+	case !before.ended:
 		return "", ""
-	case stage.RunsIf == Success && culprit != "":
-		return culprit + " failed", Skipped
-	case stage.RunsIf == Fail && culprit == "":
+	case stage.RunsIf == Success && before.broken != "":
+		return before.broken + " failed", Skipped
+	case stage.RunsIf == Fail && before.broken == "":
 		return "no earlier step failed", Skipped
 	}
 	return "", ""
@@ -149,21 +198,19 @@ func (n *next) watch(id int, stage PlanStage, culprit string) {
 	deadline := state.StartedAt.Add(step.Timeout)
 	switch {
 	case n.states.Canceled:
-		n.stop(id, Canceled, "the build was canceled")
+		n.stop(Ending{ID: id, Status: Canceled, Reason: "the build was canceled"})
 	case n.overrun:
-		n.stop(id, TimedOut, fmt.Sprintf("the build took longer than %s", n.plan.Timeout))
+		n.stop(Ending{ID: id, Status: TimedOut, Reason: fmt.Sprintf("the build took longer than %s", n.plan.Timeout)})
 	case culprit != "" && stage.FailFast:
-		n.stop(id, Canceled, culprit+" failed")
+		n.stop(Ending{ID: id, Status: Canceled, Reason: culprit + " failed"})
 	case step.Timeout > 0 && !n.now.Before(deadline):
-		n.stop(id, TimedOut, fmt.Sprintf("it took longer than %s", step.Timeout))
+		n.stop(Ending{ID: id, Status: TimedOut, Reason: fmt.Sprintf("it took longer than %s", step.Timeout), Fault: Timeout})
 	case step.Timeout > 0:
 		n.wake(deadline)
 	}
 }
 
-func (n *next) stop(id int, status Status, reason string) {
-	n.decision.Stop = append(n.decision.Stop, Ending{id, status, reason})
-}
+func (n *next) stop(e Ending) { n.decision.Stop = append(n.decision.Stop, e) }
 
 func (n *next) wake(at time.Time) {
 	if n.decision.Wake.IsZero() || at.Before(n.decision.Wake) {

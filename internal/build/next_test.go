@@ -38,6 +38,13 @@ func plan(maxParallel int, stages ...string) *build.Plan {
 	return p
 }
 
+// needing has a step wait for others alone.
+func needing(p *build.Plan, step int, others ...int) *build.Plan {
+	p.Step(step).Needs = append([]int{}, others...)
+	p.Step(step).After = p.Step(step).Needs
+	return p
+}
+
 // zero is when builds of these tests begin.
 var zero = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -74,6 +81,10 @@ func transcript(p *build.Plan, moves ...string) []string {
 			now = now.Add(d)
 		default:
 			state := s.Steps[byName[name]]
+			status, pause, _ := strings.Cut(status, " ")
+			if d, err := time.ParseDuration(pause); err == nil {
+				state.RetryAt = now.Add(d)
+			}
 			state.Status = build.Status(status)
 			s.Steps[byName[name]] = state
 		}
@@ -112,6 +123,8 @@ func TestNextTranscripts(t *testing.T) {
 	t.Parallel()
 	timed := plan(0, "a b", "c")
 	timed.Steps[0].Timeout = time.Minute
+	retried := plan(0, "a b", "c")
+	retried.Steps[0].Timeout = time.Minute
 	for name, test := range map[string]struct {
 		plan  *build.Plan
 		moves []string
@@ -138,6 +151,26 @@ func TestNextTranscripts(t *testing.T) {
 				"a TimedOut: stop b Canceled (s0/a failed)", "b Canceled: c Skipped (s0/a failed) done Failed"}},
 		"the build's own time": {plan(0, "a", "b!"), []string{"+1h", "a TimedOut"},
 			[]string{"begin: start a", "+1h: b Canceled (the build took longer than 1h0m0s) stop a TimedOut (the build took longer than 1h0m0s)", "a TimedOut: done TimedOut"}},
+		"needs in place of stages": {needing(plan(0, "a b", "c", "d"), 3, 2), []string{"b Completed", "c Completed", "a Completed", "d Completed"},
+			[]string{"begin: start a start b", "b Completed: start c", "c Completed:", "a Completed: start d", "d Completed: done Completed"}},
+		"no needs at all": {needing(plan(0, "a", "b"), 2), []string{"a Failed", "b Completed"},
+			[]string{"begin: start a start b", "a Failed:", "b Completed: done Failed"}},
+		"runs-if looks at the needs": {needing(plan(0, "a b&", "c?", "d!"), 3, 2), []string{"a Failed", "b Completed", "d Completed"},
+			[]string{"begin: start a start b", "a Failed:", "b Completed: c Skipped (no earlier step failed) start d", "d Completed: done Failed"}},
+		"and at the needs of needs": {needing(needing(plan(0, "a&", "b", "c!", "d?"), 3, 1), 4, 3), []string{"a Failed", "c Completed", "d Completed"},
+			[]string{"begin: start a", "a Failed: start c b Skipped (s0/a failed)", "c Completed: start d", "d Completed: done Failed"}},
+		"a need in a later stage": {needing(needing(plan(0, "a b", "c"), 1, 3), 3), []string{"c Completed", "b Completed", "a Completed"},
+			[]string{"begin: start b start c", "c Completed: start a", "b Completed:", "a Completed: done Completed"}},
+		"another attempt": {retried, []string{"a Backoff 10s", "+9s", "+1s", "a Completed", "b Completed", "c Completed"},
+			[]string{"begin: start a start b", "a Backoff 10s:", "+9s:", "+1s: start a", "a Completed:", "b Completed: start c", "c Completed: done Completed"}},
+		"an attempt has the step's time again": {retried, []string{"+50s", "a Backoff 10s", "+10s", "+59s", "+1s"},
+			[]string{"begin: start a start b", "+50s:", "a Backoff 10s:", "+10s: start a", "+59s:", "+1s: stop a TimedOut (it took longer than 1m0s)"}},
+		"a cancel between attempts": {retried, []string{"a Backoff 10s", "b Completed", "cancel"},
+			[]string{"begin: start a start b", "a Backoff 10s:", "b Completed:", "cancel: a Canceled (the build was canceled) c Canceled (the build was canceled) done Canceled"}},
+		"a failure between attempts": {retried, []string{"a Backoff 10s", "b Failed"},
+			[]string{"begin: start a start b", "a Backoff 10s:", "b Failed: a Canceled (s0/b failed) c Skipped (s0/b failed) done Failed"}},
+		"a step between attempts takes no place": {plan(1, "a b&"), []string{"a Backoff 10s", "+10s", "b Completed"},
+			[]string{"begin: start a", "a Backoff 10s: start b", "+10s:", "b Completed: start a"}},
 		"nothing to run":     {plan(0), nil, []string{"begin: done Skipped"}},
 		"every step skipped": {plan(0, "a?"), nil, []string{"begin: a Skipped (no earlier step failed) done Skipped"}},
 		"a stage without steps does nothing": {plan(0, "a", "!", "b"), []string{"a Completed", "b Completed"},
@@ -183,6 +216,17 @@ func TestNextProperties(t *testing.T) {
 			stages = append(stages, text)
 		}
 		p := plan(rapid.IntRange(0, 3).Draw(t, "limit"), stages...)
+		for i := range p.Steps {
+			if rapid.Bool().Draw(t, "needs") {
+				needs := []int{}
+				for other := range i {
+					if rapid.Bool().Draw(t, "need") {
+						needs = append(needs, other+1)
+					}
+				}
+				needing(p, i+1, needs...)
+			}
+		}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		s := build.States{StartedAt: zero, Steps: map[int]build.StepState{}}
 		cancelAt := rapid.IntRange(0, 30).Draw(t, "cancel")
@@ -211,7 +255,7 @@ func TestNextProperties(t *testing.T) {
 // play carries out a decision and lets one running step end.
 func play(t *rapid.T, p *build.Plan, s build.States, d build.Decision, random *rand.Rand) {
 	for _, id := range d.Start {
-		if s.Canceled || s.Status(id) != build.Pending {
+		if before := s.Status(id); s.Canceled || before != build.Pending && before != build.Backoff {
 			t.Fatalf("step %d starts as %s, canceled %t", id, s.Status(id), s.Canceled)
 		}
 		for _, earlier := range p.Step(id).After {
@@ -226,7 +270,7 @@ func play(t *rapid.T, p *build.Plan, s build.States, d build.Decision, random *r
 	}
 	var running []int
 	for id, state := range s.Steps {
-		if !state.Status.Ended() {
+		if !state.Status.Ended() && state.Status != build.Backoff {
 			running = append(running, id)
 		}
 	}
@@ -235,18 +279,19 @@ func play(t *rapid.T, p *build.Plan, s build.States, d build.Decision, random *r
 	}
 	if len(running) > 0 {
 		slices.Sort(running)
-		ends := []build.Status{build.Completed, build.Completed, build.Failed, build.TimedOut}
+		ends := []build.Status{build.Completed, build.Completed, build.Failed, build.TimedOut, build.Backoff}
 		s.Steps[running[random.IntN(len(running))]] = build.StepState{Status: ends[random.IntN(len(ends))]}
 	}
 }
 
 func TestCheckChange(t *testing.T) {
 	t.Parallel()
-	all := []build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Completed,
-		build.Failed, build.Canceled, build.TimedOut, build.Skipped}
+	all := []build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Backoff, build.Completed,
+		build.Failed, build.Canceled, build.TimedOut, build.Skipped, build.Reused}
 	for i, from := range all {
 		for j, to := range all {
-			want := !from.Ended() && j > i && (to != build.Completed || from == build.Running)
+			want := !from.Ended() && j > i && (to != build.Completed || from == build.Running) && (to != build.Backoff || from != build.Pending) && (to != build.Reused || from == build.Pending) ||
+				from == build.Backoff && to == build.Scheduling
 			if got := build.CheckChange(from, to) == nil; got != want {
 				t.Errorf("%s → %s: allowed %t, want %t", from, to, got, want)
 			}

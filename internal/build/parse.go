@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 		case keyEnvironments:
 			file.Environments = r.environments(f.Value)
 		case keyInputs:
-			r.later(f, keyInputs)
+			file.Inputs = r.inputs(f.Value)
 		}
 	}
 	for i := range root.Fields {
@@ -45,7 +46,31 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 			file.Stages = append(file.Stages, r.stage(f, file.Environments))
 		}
 	}
+	r.stepNames(file)
+	r.needs(file)
 	return file, r.Problems
+}
+
+// maxSteps is how many steps a file may come to.
+const maxSteps = 2000
+
+// stepNames reports steps that a matrix gives the name of another one, and a file with too many steps.
+func (r *reader) stepNames(file *File) {
+	steps := 0
+	for _, stage := range file.Stages {
+		seen := map[string]bool{}
+		for _, step := range stage.Steps {
+			if seen[step.Name] && step.Name != step.Key {
+				r.Problems.Add(fault.Problem{Position: step.At, Code: "name-clash", Scope: r.Join(stage.Name, step.Key),
+					Text: fmt.Sprintf("the stage has two steps %q", step.Name)})
+			}
+			seen[step.Name] = true
+			if steps++; steps == maxSteps+1 {
+				r.Problems.Add(fault.Problem{Position: step.At, Code: "too-large", Scope: r.Join(stage.Name, step.Key),
+					Text: fmt.Sprintf("the file comes to more than %d steps", maxSteps)})
+			}
+		}
+	}
 }
 
 // accept lets values pass that variables decide: before substitution whatever
@@ -78,17 +103,22 @@ func (r *reader) environments(n *document.Node) []Environment {
 		if f.Value.Kind != document.Map && f.Value.Kind != document.Null {
 			r.Add(f.Value, "wrong-kind", scope, "want a mapping of variables, found %s", f.Value.Kind)
 		}
-		values := map[string]Value{}
-		for _, v := range f.Value.Fields {
-			if v.Value.Kind == document.List || v.Value.Kind == document.Map {
-				r.Add(v.Value, "wrong-kind", r.Join(scope, v.Key), "want a scalar, found %s", v.Value.Kind)
-				continue
-			}
-			values[v.Key] = Value{Text: scalarText(v.Value), Kind: v.Value.Kind, At: v.Value.At}
-		}
-		out = append(out, Environment{Name: f.Key, At: f.At, Values: values})
+		out = append(out, Environment{Name: f.Key, At: f.At, Values: r.values(f.Value, scope)})
 	}
 	return out
+}
+
+// values reads a mapping of variables to scalars.
+func (r *reader) values(n *document.Node, scope string) map[string]Value {
+	values := map[string]Value{}
+	for _, v := range n.Fields {
+		if v.Value.Kind == document.List || v.Value.Kind == document.Map {
+			r.Add(v.Value, "wrong-kind", r.Join(scope, v.Key), "want a scalar, found %s", v.Value.Kind)
+			continue
+		}
+		values[v.Key] = Value{Text: scalarText(v.Value), Kind: v.Value.Kind, At: v.Value.At}
+	}
+	return values
 }
 
 // scalarText returns the text by which a scalar replaces a variable; null is empty.
@@ -212,7 +242,7 @@ func (r *reader) stageEnvironments(f *document.Field, scope string, known []Envi
 }
 
 func (r *reader) step(f *document.Field, stage string) Step {
-	step := Step{Name: f.Key, At: f.At}
+	step := Step{Name: f.Key, Key: f.Key, At: f.At}
 	scope := r.Join(stage, f.Key)
 	if f.Value.Kind != document.Map {
 		r.Add(f.Value, "wrong-kind", scope, "want a step, a mapping with a step type such as container, found %s", f.Value.Kind)
@@ -229,6 +259,8 @@ func (r *reader) step(f *document.Field, stage string) Step {
 			r.stepKey(field, scope, &step)
 		case r.replaced == nil && strings.Contains(field.Key, "${"):
 			types = append(types, field) // a variable decides
+			r.Problems.Add(fault.Problem{Position: field.At, Code: "name-variable", Scope: scope, Warning: true,
+				Text: fmt.Sprintf("the variable in %q decides the type of the step", field.Key)})
 		default:
 			r.unknownType(field, scope)
 			types = append(types, field)
@@ -275,6 +307,9 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 		return
 	}
 	n := f.Value
+	if os := n.Get("os"); os != nil && os.Kind != document.String && r.replaced[os] { // Check leaves a value of another kind to its reader
+		r.Choice(os, r.Join(path, "os"), document.Find(key.Keys, "os").Values)
+	}
 	step.Type = f.Key
 	step.Container = Container{Image: n.Str("image"), Commands: n.Strs("cmds"), OS: n.Str("os"), Shell: n.Str("shell")}
 	if step.Container.OS == "" {
@@ -300,11 +335,49 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		return
 	}
 	switch f.Key {
+	case keyCache:
+		step.Cache = r.caches(f.Value, path)
+	case keyMatrix:
+		if r.replaced[f.Value] {
+			step.Name = matrixName(step.Key, f.Value)
+		} else {
+			matrixOf(f.Value, path, &r.Problems)
+		}
+	case "needs":
+		step.Needs = readNeeds(f.Value)
+	case "retry":
+		step.Retry = r.retry(f.Value, path)
 	case "timeout":
 		step.Timeout = r.duration(f.Value, path)
 	case "artifacts":
 		step.Artifacts = r.artifacts(f.Value, path)
+	case "test-results":
+		step.Tests = r.testRules(f, path)
 	}
+}
+
+// retry reads when an attempt is followed by another one.
+func (r *reader) retry(n *document.Node, scope string) *Retry {
+	retry := &Retry{On: []Fault{Failure, Timeout, Infrastructure}, Backoff: defaultBackoff}
+	attempts := n.Get("attempts")
+	var err error
+	if retry.Attempts, err = strconv.Atoi(attempts.Text); (err != nil || retry.Attempts < 1 || retry.Attempts > maxAttempts) && !r.open(attempts) {
+		r.Add(attempts, "retry-invalid", r.Join(scope, "attempts"), "want a whole number from 1 to %d", maxAttempts)
+	}
+	if on := n.Get("on"); on != nil {
+		retry.On = nil
+		for i, item := range on.Items {
+			f := Fault(item.Text)
+			if f != Failure && f != Timeout && f != Infrastructure && !r.open(item) {
+				r.Add(item, "retry-invalid", document.Index(r.Join(scope, "on"), i), "%q is none of failure, timeout, infrastructure", item.Text)
+			}
+			retry.On = append(retry.On, f)
+		}
+	}
+	if backoff := n.Get("backoff"); backoff != nil {
+		retry.Backoff = r.duration(backoff, r.Join(scope, "backoff"))
+	}
+	return retry
 }
 
 func (r *reader) duration(n *document.Node, scope string) time.Duration {

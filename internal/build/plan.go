@@ -15,9 +15,11 @@ import (
 
 // Choice is what a person or the conductor asks of a file.
 type Choice struct {
-	Environment string    // selected; "": none
-	Stages      []string  // only these; none: all
-	Variables   Variables // placed after the environment's own
+	Environment string            // selected; "": none
+	Stages      []string          // only these; none: all
+	Inputs      map[string]string // values of inputs by name; an input without one has its default
+	Variables   Variables         // placed after the inputs and the environment's own
+	Strict      bool              // a variable without a value is an error
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
 }
@@ -34,6 +36,8 @@ type Plan struct {
 	Steps       []PlanStep    `json:"steps"`
 	Timeout     time.Duration `json:"timeout"` // of the whole build, in ns
 	MaxParallel int           `json:"maxParallel,omitempty"`
+
+	secrets []string
 }
 
 // PlanStage is a selected stage.
@@ -51,11 +55,17 @@ type PlanStep struct {
 	Name      string         `json:"name"`
 	Type      string         `json:"type"`
 	At        fault.Position `json:"at"`
-	After     []int          `json:"after"` // all steps of earlier selected stages
+	After     []int          `json:"after"`          // its needs, else all steps of earlier selected stages
+	Needs     []int          `json:"needs,omitzero"` // ids of the steps that it names; nil: it names none
+	Retry     *Retry         `json:"retry,omitempty"`
 	Timeout   time.Duration  `json:"timeout,omitempty"`
 	Artifacts []ArtifactRule `json:"artifacts,omitempty"`
+	Cache     []CacheRule    `json:"cache,omitempty"`
+	Tests     *TestRules     `json:"testResults,omitempty"`
 	Spec      Spec           `json:"spec"`
 	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
+
+	clear *PlanStep // the step with passwords; nil: it has none
 }
 
 // Path names a step for people: stage/step.
@@ -67,55 +77,93 @@ type Spec struct {
 	Image string   `json:"image"`
 	OS    string   `json:"os"`
 	Argv  []string `json:"argv"`
+
+	// Secret says that Argv holds passwords, which other users of a computer could read there: a
+	// runner passes the commands in another way.
+	Secret bool `json:"secret,omitempty"`
 }
 
 // MakePlan decides what a build of the file does. Faults anywhere in it are
 // returned, also in stages that are not selected; warnings do not block.
+//
+// The plan has *** in the place of passwords; PlanStep.Clear returns a step with them.
 func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
-	variables, problems := file.variables(choice)
-	s := &substituter{variables: variables, replaced: map[*document.Node]bool{}}
-	root := s.stages(file.root)
-	chosen, faults := read(root, s.replaced)
-	problems = append(append(problems, s.problems...), faults...)
-	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
+	variables, problems := file.Variables(choice)
+	plan, faults := file.plan(variables.masked(), choice)
+	secrets, large := variables.secrets()
+	problems = append(append(append(problems, large...), variables.shortPasswords()...), faults...)
 	problems.Sort()
 	if problems.Err() != nil {
 		return nil, problems
 	}
-	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel}
-	if plan.Timeout == 0 {
-		plan.Timeout = DefaultTimeout
-	}
-	for _, stage := range chosen.Stages {
-		if choice.selects(stage) {
-			plan.add(stage)
+	if len(secrets) > 0 {
+		clear, faults := file.plan(variables, choice)
+		if len(clear.Steps) != len(plan.Steps) {
+			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
 		}
+		if faults.Err() != nil {
+			return nil, maskProblems(faults, secrets)
+		}
+		plan.conceal(clear, secrets)
 	}
 	return plan, problems
 }
 
-// variables puts the selected environment's variables before the chosen ones.
-func (f *File) variables(choice Choice) (Variables, fault.Problems) {
-	if choice.Environment == "" {
-		return choice.Variables, nil
+// plan plans the file with these variables.
+func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
+	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}}
+	root := s.stages(f.root)
+	chosen, faults := read(root, s.replaced)
+	problems := append(s.problems, faults...)
+	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
+	problems.Sort()
+	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel}
+	if plan.Timeout == 0 {
+		plan.Timeout = DefaultTimeout
 	}
+	ids := map[place][]int{}
+	for i, stage := range chosen.Stages {
+		if choice.selects(stage) {
+			plan.add(stage, i, ids)
+		}
+	}
+	return plan, distinct(append(problems, plan.connect(chosen, ids)...))
+}
+
+// distinct sorts problems and drops repeated ones, which the combinations of a matrix have in common.
+func distinct(problems fault.Problems) fault.Problems {
+	problems.Sort()
+	seen := map[fault.Problem]bool{}
+	return slices.DeleteFunc(problems, func(p fault.Problem) bool {
+		repeated := seen[p]
+		seen[p] = true
+		return repeated
+	})
+}
+
+// Variables returns every variable of a build in the order of precedence: the inputs, the selected
+// environment, then the choice's own.
+func (f *File) Variables(choice Choice) (Variables, fault.Problems) {
+	variables, problems := f.inputSources(choice.Inputs)
+	if choice.Environment != "" {
+		i := slices.IndexFunc(f.Environments, func(e Environment) bool { return e.Name == choice.Environment })
+		if i < 0 {
+			problems = append(problems, f.unknownEnvironment(choice.Environment))
+		} else {
+			e := f.Environments[i]
+			variables = append(variables, Source{Name: "environment " + e.Name, Values: e.Values})
+		}
+	}
+	return append(variables, choice.Variables...), problems
+}
+
+func (f *File) unknownEnvironment(name string) fault.Problem {
 	var names []string
 	for _, e := range f.Environments {
-		if e.Name == choice.Environment {
-			own := Source{Name: "environment " + e.Name, Values: e.Values}
-			return append(Variables{own}, choice.Variables...), nil
-		}
 		names = append(names, e.Name)
 	}
-	at := f.root.At
-	for _, field := range f.root.Fields {
-		if field.Key == keyEnvironments {
-			at = field.At
-		}
-	}
-	return choice.Variables, fault.Problems{{Position: at, Code: "environment-unknown", Scope: keyEnvironments,
-		Text:       fmt.Sprintf("environment %q not found", choice.Environment),
-		Suggestion: fault.Nearest(choice.Environment, names)}}
+	return fault.Problem{Position: f.rootKey(keyEnvironments), Code: "environment-unknown", Scope: keyEnvironments,
+		Text: fmt.Sprintf("environment %q not found", name), Suggestion: fault.Nearest(name, names)}
 }
 
 func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
@@ -142,22 +190,54 @@ func (c Choice) selects(stage Stage) bool {
 	return len(stage.Environments) == 0 || slices.Contains(stage.Environments, c.Environment)
 }
 
-// add puts a stage and its steps at the end of the plan.
-func (p *Plan) add(stage Stage) {
+// add puts a stage, by its number in the file, and its steps at the end of the plan, and notes the ids of the steps.
+func (p *Plan) add(stage Stage, number int, ids map[place][]int) {
 	after := make([]int, 0, len(p.Steps))
 	for _, earlier := range p.Steps {
 		after = append(after, earlier.ID)
 	}
 	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: []int{}}
-	for _, s := range stage.Steps {
+	for i, s := range stage.Steps {
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
-			Timeout: s.Timeout, Artifacts: s.Artifacts}
+			Retry: s.Retry, Timeout: s.Timeout, Artifacts: s.Artifacts, Cache: s.Cache, Tests: s.Tests}
 		step.Spec = s.Container.spec(step.Path())
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)
 		out.Steps = append(out.Steps, step.ID)
+		ids[place{number, i}] = append(ids[place{number, i}], step.ID)
 	}
 	p.Stages = append(p.Stages, out)
+}
+
+// connect has the steps with needs wait for these, and warns of needs that are not selected.
+func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems) {
+	index := indexSteps(file)
+	for at, its := range ids {
+		step := &file.Stages[at.stage].Steps[at.step]
+		if step.Needs == nil {
+			continue
+		}
+		needs := []int{}
+		for i, need := range step.Needs {
+			found, _, _ := index.find(need.Text, at.stage)
+			selected := false
+			for _, other := range found {
+				needs = append(needs, ids[other]...)
+				selected = selected || len(ids[other]) > 0
+			}
+			if !selected {
+				warnings = append(warnings, fault.Problem{Position: need.At, Code: "need-unselected", Warning: true,
+					Scope: fmt.Sprintf("%s/%s/needs[%d]", file.Stages[at.stage].Name, step.Name, i),
+					Text:  fmt.Sprintf("step %q is not selected; %s does not wait for it", need.Text, step.Name)})
+			}
+		}
+		slices.Sort(needs)
+		for _, id := range its {
+			p.Step(id).Needs = slices.Compact(needs)
+			p.Step(id).After = p.Step(id).Needs
+		}
+	}
+	return warnings
 }
 
 // spec returns the program of the step type container: one shell process for all commands.
@@ -171,7 +251,7 @@ func (c Container) spec(step string) Spec {
 
 // digest returns the digest of what the step does, regardless of its place in the plan.
 func (s PlanStep) digest() string {
-	s.ID, s.After, s.At, s.Digest = 0, nil, fault.Position{}, ""
+	s.ID, s.After, s.Needs, s.At, s.Digest = 0, nil, nil, fault.Position{}, ""
 	text, _ := json.Marshal(s) // strings and numbers always marshal
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

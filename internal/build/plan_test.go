@@ -18,6 +18,7 @@ import (
 type choice struct {
 	Environment string            `json:"environment"`
 	Stages      []string          `json:"stages"`
+	Inputs      map[string]string `json:"inputs"`
 	Variables   map[string]string `json:"variables"`
 }
 
@@ -61,7 +62,7 @@ func planOf(t *testing.T, archive *txtar.Archive) []byte {
 	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
-	plan, problems := build.MakePlan(file, build.Choice{Environment: c.Environment, Stages: c.Stages, MaxParallel: 2,
+	plan, problems := build.MakePlan(file, build.Choice{Environment: c.Environment, Stages: c.Stages, Inputs: c.Inputs, MaxParallel: 2,
 		Variables: build.Variables{build.Texts("test", c.Variables)}})
 	var out bytes.Buffer
 	for _, p := range problems {
@@ -93,5 +94,80 @@ func TestDigestFollowsTheDefinitionOnly(t *testing.T) {
 	}
 	if got := digest("s: {a: {container: {image: i, cmds: [y]}}}", 0); got == base {
 		t.Error("a step with another command has the same digest")
+	}
+}
+
+func TestAPlanHidesPasswords(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, `inputs:
+  - {name: token, type: password, default: "of-${who}"}
+  - {name: pin, type: password}
+environments: {e: {url: "https://u:${token}@h"}}
+s:
+  a: {container: {image: "i-${token}", cmds: ["curl ${url}", "echo ${pin}"]}}
+  b: {container: {image: i, cmds: [x]}}
+`))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	plan, problems := build.MakePlan(file, build.Choice{Environment: "e", Inputs: map[string]string{"pin": "12"},
+		Variables: build.Variables{build.Texts("test", map[string]string{"who": "ana"})}})
+	want := "f:3:5: warning: inputs: the password \"pin\" has fewer than 4 bytes, so it stays in what steps print"
+	if diff := cmp.Diff(want, problems.Error()); diff != "" {
+		t.Error(diff)
+	}
+	text, err := json.Marshal(plan)
+	if err != nil || bytes.Contains(text, []byte("of-")) || bytes.Contains(text, []byte("12\"")) {
+		t.Errorf("stored as %s, %v", text, err)
+	}
+	a, b := plan.Steps[0], plan.Steps[1]
+	if diff := cmp.Diff(build.Spec{Step: "s/a", Image: "i-***", OS: "linux", Argv: []string{"/bin/sh", "-c", "curl https://u:***@h\necho ***"}, Secret: true}, a.Spec); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"/bin/sh", "-c", "curl https://u:of-ana@h\necho 12"}, a.Clear().Spec.Argv); diff != "" || !a.Clear().Spec.Secret {
+		t.Error(diff)
+	}
+	if b.Spec.Secret || b.Clear().Spec.Secret {
+		t.Error("a step without passwords is secret")
+	}
+	if diff := cmp.Diff([]string{"12", "of-${who}", "of-ana"}, plan.Secrets()); diff != "" {
+		t.Error(diff)
+	}
+	var stored build.Plan
+	if err := json.Unmarshal(text, &stored); err != nil || stored.Secrets() != nil || stored.Steps[0].Clear().Spec.Image != "i-***" {
+		t.Errorf("read back as %+v, %v", stored, err)
+	}
+}
+
+func TestProblemsHidePasswords(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		`s: {a: {container: {image: i, cmds: [x], os: "${token}"}}}`:          `f:2:46: s/a/container/os: "***" is none of linux, windows`,
+		`s: {a: {artifacts: ["${token}"], container: {image: i, cmds: [x]}}}`: `f:2:21: s/a/artifacts[0]: "***" leaves the workspace`,
+	} {
+		parsed, problems := build.Parse(tree(t, "inputs: [{name: token, type: password}]\n"+file))
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		_, problems = build.MakePlan(parsed, build.Choice{Inputs: map[string]string{"token": "../hunter22"}})
+		if diff := cmp.Diff(want, problems.Error()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestADigestDoesNotDependOnPasswords(t *testing.T) {
+	t.Parallel()
+	parsed, _ := build.Parse(tree(t, "inputs: [{name: token, type: password}]\ns: {a: {container: {image: i, cmds: [\"${token}\"]}}}"))
+	digests := map[string]bool{}
+	for _, token := range []string{"hunter22", "hunter23"} {
+		plan, problems := build.MakePlan(parsed, build.Choice{Inputs: map[string]string{"token": token}})
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		digests[plan.Steps[0].Digest] = true
+	}
+	if len(digests) != 1 {
+		t.Error("the stored digest would be a means to try passwords")
 	}
 }

@@ -1,17 +1,31 @@
 package build
 
 import (
+	"errors"
 	"io"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/mask"
 )
 
 // Run is one attempt at a step, for a runner.
 type Run struct {
-	Build   string // its id
-	Step    PlanStep
-	Attempt int
-	Tree    string // folder of the workspace as it was taken; the runner copies it and changes nothing in it
-	Scratch string // folder for what the runner needs meanwhile
+	Build   string    // its id
+	Step    PlanStep  // with passwords
+	Attempt int       // from 1
+	Needed  []Needed  // artifacts that are put into the copy of the workspace, in this order
+	Tree    string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it
+	Scratch string    // folder for what the runner needs meanwhile
+	Mask    *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
+}
+
+// Needed is an artifact of a step that another one needs.
+type Needed struct {
+	Name       string // its path in the workspace
+	Executable bool
+	Archive    bool   // a .tar.gz, which is unpacked
+	Path       string // the file that has it
+	SHA256     string // 64 hex digits
 }
 
 // Exit is how a step's program ended. It has no meaning beside an error.
@@ -19,17 +33,23 @@ type Exit struct {
 	Code int
 }
 
+// ErrNoTests means that a step has no test results although it must have some: a Failure of the step.
+var ErrNoTests = errors.New("test results are required")
+
 // Sink takes what a runner reports about one attempt. Its methods block while
 // the disk is busy, which holds the program back.
 type Sink interface {
 	// Phase reports Initializing and Running.
 	Phase(Status) error
-	// Output stores what one read of a stream gave.
+	// Output stores what one read of a stream gave, without passwords.
 	Output(stderr bool, frames []Frame) error
 	// Note writes a remark of Waybill's own into the step's log.
 	Note(text string) error
 	// Artifact keeps what r yields under a name; kind is one of the results' kinds.
-	Artifact(name, kind string, r io.Reader) error
+	Artifact(name, kind string, executable bool, r io.Reader) error
+	// Tests keeps and reads files that report about tests, paths in which may be below the folder
+	// workspace. One that cannot be read is kept and noted, without an error.
+	Tests(workspace string, files []TestFile) error
 }
 
 // Kept is the files that one artifact rule selects.

@@ -19,6 +19,7 @@ func Schema() ([]byte, error) {
 	}
 	step := document.Schema(append(stepTypes(), stepTable()...))
 	step["oneOf"] = types
+	testSchema(step["properties"].(map[string]any)["test-results"].(map[string]any))
 	stage := document.Schema(stageTable())
 	stage["minProperties"] = 1
 	stage["additionalProperties"] = step
@@ -28,11 +29,15 @@ func Schema() ([]byte, error) {
 	}
 	environments := map[string]any{"type": "object", "additionalProperties": map[string]any{"type": []string{"object", "null"},
 		"additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "null"}}}}
+	var inputs []map[string]any
+	for _, t := range inputTypes() {
+		inputs = append(inputs, document.Schema(inputTable(InputType(t))))
+	}
 	root := map[string]any{
 		"$schema":              "https://json-schema.org/draft/2020-12/schema",
 		"title":                FileName,
 		"type":                 "object",
-		"properties":           map[string]any{keyEnvironments: environments, keyInputs: false},
+		"properties":           map[string]any{keyEnvironments: environments, keyInputs: map[string]any{"type": "array", "items": map[string]any{"anyOf": inputs}}},
 		"additionalProperties": stage,
 	}
 	text, err := json.MarshalIndent(root, "", "  ")

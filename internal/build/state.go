@@ -14,14 +14,17 @@ const (
 	Scheduling   Status = "Scheduling"
 	Initializing Status = "Initializing"
 	Running      Status = "Running"
+	Backoff      Status = "Backoff" // the attempt before failed, and the next one begins later
 	Completed    Status = "Completed"
 	Failed       Status = "Failed"
 	Canceled     Status = "Canceled"
 	TimedOut     Status = "TimedOut"
 	Skipped      Status = "Skipped"
+	Reused       Status = "Reused" // it completed in the build that is resumed, and did not run
 )
 
-// rank orders the statuses of a life; ends share the last place.
+// rank orders the statuses of a life; ends share the last place. A step goes back from Running to Backoff
+// and begins again from there.
 func (s Status) rank() int {
 	switch s {
 	case Pending:
@@ -30,9 +33,9 @@ func (s Status) rank() int {
 		return 1
 	case Initializing:
 		return 2
-	case Running:
+	case Running, Backoff:
 		return 3
-	case Completed, Failed, Canceled, TimedOut, Skipped:
+	case Completed, Failed, Canceled, TimedOut, Skipped, Reused:
 		return 4
 	}
 	return -1
@@ -51,7 +54,11 @@ func CheckChange(from, to Status) error {
 		return fmt.Errorf("%q is not a valid status", to)
 	case from.Ended():
 		return fmt.Errorf("%s is an end; it cannot become %s", from, to)
-	case to.rank() <= from.rank():
+	case to == Backoff && (from == Scheduling || from == Initializing || from == Running), from == Backoff && to == Scheduling:
+		return nil
+	case to.rank() <= from.rank(), to == Backoff:
+		return fmt.Errorf("%s cannot become %s", from, to)
+	case to == Reused && from != Pending:
 		return fmt.Errorf("%s cannot become %s", from, to)
 	case to == Completed && from != Running:
 		return fmt.Errorf("%s cannot become %s before it was Running", from, to)
@@ -62,8 +69,10 @@ func CheckChange(from, to Status) error {
 // StepState is the state of one step.
 type StepState struct {
 	Status    Status
-	StartedAt time.Time // when it left Pending
+	StartedAt time.Time // when its last attempt began
 	EndedAt   time.Time
+	Attempt   int       // number of the last attempt, from 1; 0: none began
+	RetryAt   time.Time // when the next one may begin; set in Backoff
 }
 
 // States is the state of a build and its steps.

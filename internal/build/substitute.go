@@ -14,6 +14,8 @@ type Value struct {
 	Text string
 	Kind document.Kind  // a value that is exactly one variable keeps its kind; Null is a String here
 	At   fault.Position // where it was written; zero: in no file
+
+	Secret bool // a password: neither stored nor shown
 }
 
 // Source is named values from one place.
@@ -60,9 +62,11 @@ func Substitute(vs Variables, text string) (replaced string, undefined []string,
 	return replaced, s.undefined, err
 }
 
-// maxExpansion is the size in bytes to which a text may grow; beyond it variables multiply each
-// other.
-const maxExpansion = 8 << 20
+// Bounds in bytes, beyond which variables multiply each other.
+const (
+	maxExpansion = 8 << 20  // to which a text may grow
+	maxDocument  = 32 << 20 // to which all texts of a file together may grow
+)
 
 type substitution struct {
 	variables Variables
@@ -124,8 +128,11 @@ func (s *substitution) value(inside string, open []string) (string, error) {
 // substituter replaces variables all over a document.
 type substituter struct {
 	variables Variables
+	strict    bool // a name without a value is an error, also where the shell might know it
 	problems  fault.Problems
-	replaced  map[*document.Node]bool
+	replaced  map[*document.Node]bool // values that came from variables, and matrices that are one combination
+	grown     int                     // values that steps with a matrix have come to
+	size      int                     // bytes of the texts
 }
 
 // stages copies the root with the variables of every stage replaced; names of stages never are.
@@ -134,7 +141,35 @@ func (s *substituter) stages(root *document.Node) *document.Node {
 	out.Fields = slices.Clone(root.Fields)
 	for i, f := range out.Fields {
 		if f.Key != keyInputs && f.Key != keyEnvironments {
-			out.Fields[i].Value = s.node(f.Value, f.Key, false)
+			out.Fields[i].Value = s.stage(f.Value, f.Key)
+		}
+	}
+	return &out
+}
+
+// stage copies a stage with its variables replaced, and each step with a matrix once for each combination.
+func (s *substituter) stage(n *document.Node, scope string) *document.Node {
+	if n.Kind != document.Map {
+		return s.node(n, scope, false)
+	}
+	out, seen, own := *n, map[string]fault.Position{}, s.variables
+	out.Fields = nil
+	for _, f := range n.Fields {
+		for i, e := range s.expand(f, scope) {
+			keys := seen
+			if i > 0 {
+				keys = map[string]fault.Position{} // the combinations have the key in common
+			}
+			if e.matrix != nil {
+				s.variables = append(Variables{e.source}, own...)
+			}
+			field := s.field(e.field, scope, false, keys)
+			if e.matrix != nil {
+				s.replaced[e.matrix] = true
+				field.Value.Fields = append(field.Value.Fields, document.Field{Key: keyMatrix, At: e.matrix.At, Value: e.matrix})
+			}
+			out.Fields = append(out.Fields, field)
+			s.variables = own
 		}
 	}
 	return &out
@@ -161,16 +196,21 @@ func (s *substituter) fields(n *document.Node, scope string, quiet bool) []docum
 	out := slices.Clone(n.Fields)
 	seen := map[string]fault.Position{}
 	for i, f := range out {
-		key := s.text(f.Key, f.At, scope, quiet)
-		if first, ok := seen[key]; ok {
-			s.problems.Add(fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
-				Text: fmt.Sprintf("the key %q is already at %d:%d", key, first.Line, first.Column)})
-		}
-		seen[key] = f.At
-		out[i].Key = key
-		out[i].Value = s.node(f.Value, scope+"/"+key, quiet || key == "cmds")
+		out[i] = s.field(f, scope, quiet, seen)
 	}
 	return out
+}
+
+// field copies a field with its variables replaced. seen has the keys before it.
+func (s *substituter) field(f document.Field, scope string, quiet bool, seen map[string]fault.Position) document.Field {
+	key := s.text(f.Key, f.At, scope, quiet)
+	if first, ok := seen[key]; ok {
+		s.problems.Add(fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
+			Text: fmt.Sprintf("the key %q is already at %d:%d", key, first.Line, first.Column)})
+	}
+	seen[key] = f.At
+	f.Key, f.Value = key, s.node(f.Value, scope+"/"+key, quiet || key == "cmds")
+	return f
 }
 
 func (s *substituter) scalar(n *document.Node, scope string, quiet bool) *document.Node {
@@ -194,8 +234,20 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 		s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
 		return text
 	}
+	if s.size += len(replaced); s.size > maxDocument {
+		if s.size-len(replaced) <= maxDocument {
+			s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope,
+				Text: fmt.Sprintf("up to here the variables of the file grow to more than %d bytes", maxDocument)})
+		}
+		return text
+	}
 	for _, name := range undefined {
-		if !quiet {
+		switch {
+		case strings.HasPrefix(name, hashPrefix) && strings.Contains(scope, "/"+keyCache+"["): // the runner replaces it
+		case s.strict:
+			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope,
+				Text: fmt.Sprintf("the variable %q has no value; ${%%%s%%} leaves it to the shell", name, name)})
+		case !quiet:
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
 				Text: fmt.Sprintf("the variable %q has no value, so ${%s} stays as it is", name, name)})
 		}

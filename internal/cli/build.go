@@ -24,7 +24,7 @@ results are on the machine that built.`
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
-		buildLintCommand(a), buildSchemaCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", sub.Name() == "log")
@@ -47,7 +47,7 @@ func refuseElsewhere(flags assembly.Flags, why string, served bool) error {
 func buildLintCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "lint [DIR|FILE]",
-		Short:   "Report every fault of a .wharf-ci.yml",
+		Short:   "Report every fault and warning of a .wharf-ci.yml",
 		Example: examples("waybill build lint", "waybill build lint examples/hello -o json"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
@@ -58,11 +58,12 @@ func buildLintCommand(a *app) *cobra.Command {
 			if info, err := os.Stat(root); err == nil && !info.IsDir() {
 				root, name = filepath.Split(root)
 			}
-			file, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)))
+			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)))
 			if err != nil {
 				return err
 			}
-			advice := file.Advice()
+			advice := append(warnings, file.Advice()...)
+			advice.Sort()
 			a.printProblems(advice)
 			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
 		},
@@ -201,7 +202,7 @@ func runListBuilds(o listBuildsOptions) error {
 func buildShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show BUILD",
-		Short:             "Show a build's steps and artifacts",
+		Short:             "Show a build's steps, failed tests and artifacts",
 		Example:           examples("waybill build show 3"),
 		Args:              arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
@@ -232,7 +233,7 @@ func runShowBuild(o showBuildOptions) error {
 	if err != nil {
 		return err
 	}
-	document := show.BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}}
+	document := show.BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}, Tests: map[int][]results.TestFile{}}
 	for id := range len(b.Plan.Steps) + 1 {
 		if document.Updates[id], err = r.Updates(id); err != nil {
 			return err
@@ -243,5 +244,12 @@ func runShowBuild(o showBuildOptions) error {
 		return err
 	}
 	document.Artifacts = show.Items(artifacts)
+	tests, err := r.Tests()
+	if err != nil {
+		return err
+	}
+	for _, f := range tests {
+		document.Tests[f.Step] = append(document.Tests[f.Step], f)
+	}
 	return o.Out.Answer(document, show.Build(document, o.Name, o.Out.Style, o.Now())...)
 }

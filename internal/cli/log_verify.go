@@ -41,6 +41,10 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 	if err := out.Answer(found, found.Faults...); err != nil {
 		return err
 	}
+	if found.Damaged == len(found.Faults) { // restoring the database would undo what followed, and bring no archive back
+		return fault.New(fault.Failed, "%s: the log is whole, but archives are missing or damaged: %d of %d", found.Pipeline, found.Damaged, found.Archived).
+			WithHint("copy these from a backup of the blob store; the database is not to be restored")
+	}
 	return fault.New(fault.Failed, "%s: the log and what the database keeps beside it do not agree", found.Pipeline).
 		WithHint("keep a copy (waybill backup FILE), and restore the newest backup that passes this check")
 }

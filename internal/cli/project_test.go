@@ -142,7 +142,7 @@ func TestBuildFilesAreCheckedFirst(t *testing.T) {
 	rename(t, f, ".wharf-ci.yml", ".wharf-ci.yaml")
 	wantFault(t, f.checkBuilds(t.Context(), p), fault.Invalid, ".wharf-ci.yml not found in ", "mv .wharf-ci.yaml .wharf-ci.yml   # only this name is read")
 	rename(t, f, ".wharf-ci.yaml", "ci.txt")
-	if err := f.checkBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "write one, such as:") {
+	if err := f.checkBuilds(t.Context(), p); !strings.HasPrefix(fault.HintOf(err), "waybill build init   # writes one, such as:") {
 		t.Errorf("hint %q", fault.HintOf(err))
 	}
 }

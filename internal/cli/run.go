@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
@@ -29,6 +30,9 @@ const runHelp = `Runs the .wharf-ci.yml of this folder (or DIR) without a server
 server would show. Stages run one after another, the steps of a stage side by side,
 each in a copy of the folder of its own, as processes on this computer.
 
+--resume runs again what failed: steps that completed in an earlier build of the folder
+and are still described the same way are reused, with their logs and artifacts.
+
 Everything that is printed and made stays in the results folder: see waybill build log
 and waybill build show. Ctrl-C cancels the build, a second one ends it at once.
 
@@ -40,11 +44,16 @@ end, also after a failure, until a reader has acknowledged that it has everythin
 // runFlags are the flags of `waybill run`.
 type runFlags struct {
 	file, environment, resultsDir, buildID, runner, workspace string
-	stages, env                                               []string
+	projectID                                                 string
+	strictVars                                                bool
+	stages, env, inputs                                       []string
 	maxParallel                                               int
 	timeout, grace                                            time.Duration
 	maxStepLog                                                int64
-	dryRun                                                    bool
+	dryRun, inPlace                                           bool
+	resume                                                    string // a build, or resumeLast
+	cacheDir                                                  string
+	cacheSize                                                 int64
 	serve                                                     serveBuildFlags
 }
 
@@ -59,15 +68,14 @@ func runCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, arguments []string) error {
 			ctx, stop := lifecycle.UntilHangup(c.Context())
 			defer stop()
-			return a.runBuild(ctx, arguments, flags)
+			return a.runBuild(ctx, a.resumeArguments(arguments, &flags), flags)
 		},
 	}
+	addVariableFlags(a, c, &flags)
 	f := c.Flags()
-	f.StringVar(&flags.file, "file", build.FileName, "the build's file, from the folder's root")
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
-	f.StringVar(&flags.environment, "environment", "", "select an environment of the file")
+	f.BoolVar(&flags.strictVars, "strict-vars", false, "refuse a file with a variable that has no value, also in commands")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
-	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
 	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time")
 	f.DurationVar(&flags.timeout, "timeout", build.DefaultTimeout, "end the build after this long")
 	f.DurationVar(&flags.grace, "grace", command.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
@@ -76,9 +84,26 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	flags.serve.add(c)
+	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
-	_ = c.RegisterFlagCompletionFunc("runner", cobra.FixedCompletions([]string{runnerAuto, runnerProcess}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&flags.cacheDir, "cache-dir", "", "folder in which steps leave files for later builds (default: in the user's cache)")
+	f.Int64Var(&flags.cacheSize, "cache-size", 10<<30, "how many bytes of these files are kept; 0: none, and none are used")
+	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
+	f.Lookup("resume").NoOptDefVal = resumeLast
+	offerFrom(c, completeBuilds(a), "resume")
+	offer(c, "runner", runnerAuto, runnerProcess)
 	return c
+}
+
+// addVariableFlags declares the flags that give variables their values.
+func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
+	f := c.Flags()
+	f.StringVar(&flags.file, "file", build.FileName, "the build's file, from the folder's root")
+	f.StringArrayVarP(&flags.inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
+	f.StringVar(&flags.environment, "environment", "", "select an environment of the file")
+	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
+	f.StringVar(&flags.projectID, "project-id", "", "the project's number, for ${PROJECT_ID}")
+	offerFrom(c, completeInputs(a), "input")
 }
 
 // Runners by name. Only processes exist so far, so auto is them.
@@ -92,12 +117,20 @@ func (f runFlags) check() error {
 	switch {
 	case f.runner != runnerAuto && f.runner != runnerProcess:
 		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
+	case f.inPlace && f.workspace != "":
+		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
+	case f.resume != "" && f.dryRun:
+		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
+	case f.cacheSize < 0:
+		return fault.New(fault.Invalid, "--cache-size %d: want zero or more", f.cacheSize)
 	case f.maxParallel < 1:
 		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
 	case f.timeout <= 0:
 		return fault.New(fault.Invalid, "--timeout %s: want more than zero", f.timeout)
 	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
 		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
+	case strings.Trim(f.projectID, "0123456789") != "":
+		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
 	return f.serve.check()
 }
@@ -126,68 +159,57 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 
 // planBuild reads the file and makes the plan.
 func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (job, error) {
-	file, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
 	if err != nil {
 		return job{}, err
 	}
 	facts := source.facts(ctx)
+	resumes, err := a.resumption(flags, source)
+	if err != nil {
+		return job{}, err
+	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return job{}, err
 	}
-	plan, problems := build.MakePlan(file, flags.choice(facts, id, os.Environ()))
+	choice, warnings, err := a.buildChoice(source, flags, facts, id)
+	if err != nil {
+		return job{}, err
+	}
+	plan, problems := build.MakePlan(file, choice)
 	if err := problems.Err(); err != nil {
 		return job{}, err
 	}
-	a.printProblems(problems.Warnings())
-	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags}, nil
+	a.printProblems(append(warnings, problems.Warnings()...))
+	if resumes != nil && !flags.dryRun {
+		resumes.choose(plan, source)
+	}
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, resumes: resumes}, nil
 }
 
-// choice puts the variables in the order of their precedence.
-func (f runFlags) choice(facts map[string]string, id string, environ []string) build.Choice {
-	given := map[string]string{}
-	for _, pair := range environ {
-		name, value, _ := strings.Cut(pair, "=")
-		if name, ok := strings.CutPrefix(name, "WHARF_VAR_"); ok {
-			given[name] = value
-		}
-	}
-	return build.Choice{
-		Environment: f.environment,
-		Stages:      f.stages,
-		Timeout:     f.timeout,
-		MaxParallel: f.maxParallel,
-		Variables: build.Variables{
-			build.Texts("--build-id", map[string]string{"BUILD_REF": id}),
-			build.Texts("WHARF_VAR_… of the environment", given),
-			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": "local"}),
-			build.Texts("git", facts),
-		},
-	}
-}
-
-// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in them.
-func (a *app) readBuildFile(root, name, shown string) (*build.File, error) {
+// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
+// warnings.
+func (a *app) readBuildFile(root, name, shown string) (file *build.File, warnings fault.Problems, err error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
+		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
 	}
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, a.noBuildFile(root, name)
+		return nil, nil, a.noBuildFile(root, name)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
+		return nil, nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {
-		return nil, problems.Err()
+		return nil, nil, problems.Err()
 	}
-	file, problems := build.Parse(node)
+	file, problems = build.Parse(node)
 	if err := problems.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return file, nil
+	return file, problems.Warnings(), nil
 }
 
 // noBuildFile returns the error for a missing build file, with the name of a similar one.
@@ -198,7 +220,7 @@ func (a *app) noBuildFile(root, name string) error {
 			return missing.WithHint("mv %s %s   # only this name is read", other, name)
 		}
 	}
-	return missing.WithHint("%s", strings.TrimLeft(`write one, such as:
+	return missing.WithHint("%s", strings.TrimLeft(`waybill build init   # writes one, such as:
 
     build:
       binary:
@@ -245,6 +267,8 @@ type job struct {
 	source *buildSource
 	facts  map[string]string
 	flags  runFlags
+
+	resumes *resumption // nil: no build
 }
 
 // work runs a plan and shows it.
@@ -253,13 +277,21 @@ func (a *app) work(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
+	runner.Cache = a.buildCache(j)
+	if j.flags.inPlace {
+		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
+	}
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
 		}
 		return err
 	}
-	view := show.NewBuildView(a.printer(), show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Plan: j.plan})
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
+	if j.resumes != nil {
+		head.Resumes = j.resumes.text
+	}
+	view := show.NewBuildView(a.printer(), head)
 	result, err := a.record(ctx, j, view, worker.Config{Runner: runner})
 	if result == "" {
 		return err
@@ -278,8 +310,12 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
-	if err := store.Describe(results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}); err != nil {
+	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
+		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}
+	if j.resumes != nil {
+		described.RerunOf, config.Resumes = j.resumes.before.ID, &j.resumes.Resumed
+	}
+	if err := store.Describe(described); err != nil {
 		return "", errors.Join(err, store.Close())
 	}
 	metrics := obs.NewRegistry()
@@ -301,12 +337,46 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	return result, err
 }
 
+// buildCache returns where the steps of a build leave files for later builds of the same repository, else of the same folder; nil if
+// nowhere.
+func (a *app) buildCache(j job) *buildcache.Shelf {
+	dir := a.Path(j.flags.cacheDir)
+	if j.flags.cacheDir == "" {
+		own, err := os.UserCacheDir()
+		if err != nil {
+			return nil
+		}
+		dir = filepath.Join(own, "waybill", "builds")
+	}
+	if j.flags.cacheSize == 0 {
+		return nil
+	}
+	project := j.source.name
+	if group := j.facts["REPO_GROUP"]; group != "" {
+		project = group + "/" + j.facts["REPO_NAME"]
+	} else if name := a.Environment("WHARF_VAR_REPO_NAME"); j.source.unpacked && name != "" { // of the pipeline
+		project = name
+	}
+	return buildcache.Open(dir, j.flags.cacheSize).Of(project)
+}
+
 // readLogWith returns the command that prints the log of a build's step, without the step.
 func (a *app) readLogWith(j job) string {
 	if j.place.root == (results.Root{}) {
 		return "waybill build log " + a.Shorten(filepath.Clean(j.place.dir))
 	}
 	return "waybill build log " + j.id
+}
+
+// resumeWith returns the command that resumes a build that failed; "" for one of a snapshot, whose files do not change.
+func (a *app) resumeWith(j job) string {
+	switch {
+	case j.source.unpacked:
+		return ""
+	case j.place.root == (results.Root{}):
+		return "waybill run --resume=" + a.Shorten(filepath.Clean(j.place.dir)) + string(filepath.Separator)
+	}
+	return "waybill run --resume"
 }
 
 // newProcessRunner runs steps under `waybill supervise`, which is this binary.

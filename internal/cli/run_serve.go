@@ -218,3 +218,4 @@ func (unwatched) End(build.Status)               {}
 func (unwatched) Status(int, results.Update)     {}
 func (unwatched) Output(int, []build.Entry)      {}
 func (unwatched) Artifact(int, results.Artifact) {}
+func (unwatched) Tests(int, []results.TestFile)  {}

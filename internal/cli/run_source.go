@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -19,13 +22,14 @@ type buildSource struct {
 	root     string // where the files can be read now
 	scratch  string // the worker's own folder
 	unpacked bool   // root is scratch/tree already
+	inPlace  bool   // the steps work in root
 	skip     []string
 	label    string // shop @ 3f9c2ab, changed files included
 }
 
 // buildSource finds the folder, or unpacks the snapshot.
 func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlags) (*buildSource, error) {
-	s := &buildSource{root: a.Dir}
+	s := &buildSource{root: a.Dir, inPlace: flags.inPlace}
 	if len(arguments) > 0 {
 		s.root = a.Path(arguments[0])
 	}
@@ -76,7 +80,7 @@ func (s *buildSource) shown(a *app, name string) string {
 
 // workspace is what the worker takes.
 func (s *buildSource) workspace() worker.Workspace {
-	if s.unpacked {
+	if s.unpacked || s.inPlace {
 		return worker.Taken{}
 	}
 	return worker.Folder{Root: s.root, Skip: s.skip}
@@ -87,7 +91,7 @@ func (s *buildSource) close() {
 	_ = workspace.Remove(s.scratch) // what stays is removed by the next build
 }
 
-// facts returns the variables that git answers for; none outside a repository.
+// facts returns the variables that git answers for; outside a repository, the folder's name alone.
 func (s *buildSource) facts(ctx context.Context) map[string]string {
 	s.label = filepath.Base(s.name)
 	if s.unpacked {
@@ -99,10 +103,32 @@ func (s *buildSource) facts(ctx context.Context) map[string]string {
 	if err != nil {
 		return facts
 	}
-	facts["GIT_COMMIT"], facts["GIT_COMMIT_SHORT"], facts["GIT_COMMIT_SUBJECT"] = commit.Hash, commit.Short, commit.Subject
 	s.label += " @ " + commit.Short
 	if changed, err := folder.Changed(ctx); err == nil && changed {
 		s.label += ", changed files included"
 	}
+	if head, err := folder.Head(ctx); err == nil {
+		addCheckout(facts, head)
+	}
+	maps.Copy(facts, map[string]string{
+		"GIT_COMMIT":                commit.Hash,
+		"GIT_COMMIT_SHORT":          commit.Short,
+		"GIT_COMMIT_SUBJECT":        commit.Subject,
+		"GIT_COMMIT_AUTHOR_DATE":    commit.AuthorDate,
+		"GIT_COMMIT_COMMITTER_DATE": commit.CommitterDate,
+	})
 	return facts
+}
+
+// addCheckout adds what the checkout says. Without a branch, or without an origin, their variables have no value, so that
+// other sources may give one.
+func addCheckout(facts map[string]string, head git.Head) {
+	facts["GIT_TAG"] = head.Tag
+	if head.Branch != "" {
+		facts["GIT_BRANCH"], facts["REPO_BRANCH"] = head.Branch, head.Branch
+		facts["GIT_SAFEBRANCH"] = strings.ReplaceAll(head.Branch, "/", "-")
+	}
+	if group, name := build.RepositoryOf(head.Origin); name != "" {
+		facts["REPO_GROUP"], facts["REPO_NAME"] = group, name
+	}
 }

@@ -118,8 +118,9 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 // TestVariablesOfABuildInTheirOrder: what the command line says wins over the environment, and that over git.
 func TestVariablesOfABuildInTheirOrder(t *testing.T) {
 	t.Parallel()
-	c := runFlags{environment: "stage", stages: []string{"test"}, maxParallel: 3, timeout: time.Minute}.
-		choice(map[string]string{"REPO_NAME": "shop"}, "7", []string{"WHARF_VAR_WHO=ana", "WHO=bob", "WHARF_VAR_EMPTY="})
+	c := runFlags{environment: "stage", projectID: "42", stages: []string{"test"}, maxParallel: 3, timeout: time.Minute}.
+		choice(map[string]string{"REPO_NAME": "shop"}, "7", []string{"WHARF_VAR_WHO=ana", "WHO=bob", "WHARF_VAR_EMPTY="},
+			build.Variables{build.Texts("near", map[string]string{"WHO": "eve", "WHARF_INSTANCE": "dev", "PROJECT_ID": "1"})})
 	var sources []string
 	values := map[string]string{}
 	for _, layer := range c.Variables {
@@ -130,10 +131,10 @@ func TestVariablesOfABuildInTheirOrder(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"--build-id", "WHARF_VAR_… of the environment", "the configuration", "git"}, sources); diff != "" {
+	if diff := cmp.Diff([]string{"--build-id", "--project-id", "WHARF_VAR_… of the environment", "near", "the configuration", "git"}, sources); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
 	}
-	want := map[string]string{"BUILD_REF": "7", "WHO": "ana", "EMPTY": "", "WHARF_INSTANCE": "local", "REPO_NAME": "shop"}
+	want := map[string]string{"BUILD_REF": "7", "PROJECT_ID": "42", "WHARF_PROJECT_ID": "42", "WHO": "ana", "EMPTY": "", "WHARF_INSTANCE": "dev", "REPO_NAME": "shop"}
 	if diff := cmp.Diff(want, values); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
@@ -166,11 +167,86 @@ func TestWhatABuildIsOf(t *testing.T) {
 	if len(got["GIT_COMMIT"]) != 40 || got["GIT_COMMIT_SUBJECT"] != "first: a shop" || s.label != "shop @ "+got["GIT_COMMIT_SHORT"] {
 		t.Errorf("at a commit: %q, %v", s.label, got)
 	}
+	if got["GIT_TAG"] != "" || got["REPO_NAME"] != "shop" || got["REPO_GROUP"] != "" {
+		t.Errorf("without a tag and an origin: %v", got)
+	}
+	run(t, dir, "git", "checkout", "-qb", "fix/42")
+	run(t, dir, "git", "tag", "v1")
+	run(t, dir, "git", "remote", "add", "origin", "git@example.net:team/web.git")
+	_, got = facts()
+	for name, want := range map[string]string{"GIT_BRANCH": "fix/42", "REPO_BRANCH": "fix/42", "GIT_SAFEBRANCH": "fix-42", "GIT_TAG": "v1",
+		"REPO_GROUP": "team", "REPO_NAME": "web"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"GIT_COMMIT_AUTHOR_DATE", "GIT_COMMIT_COMMITTER_DATE"} {
+		if _, err := time.Parse(time.RFC3339, got[name]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	run(t, dir, "git", "checkout", "-q", "--detach")
+	if _, got := facts(); got["GIT_BRANCH"] != "" {
+		t.Errorf("with a detached HEAD the branch is %q", got["GIT_BRANCH"])
+	}
 	f.write(t, "shop/new", "x")
 	if s, _ := facts(); !strings.HasSuffix(s.label, ", changed files included") {
 		t.Errorf("after a change: %q", s.label)
 	}
 	if name := s.shown(f.app, ".wharf-ci.yml"); name != filepath.Join("shop", ".wharf-ci.yml") {
 		t.Errorf("the file is shown as %q", name)
+	}
+}
+
+func TestInputValues(t *testing.T) {
+	t.Parallel()
+	got, err := inputValues([]string{"a=1", "b=x=y", "a=", "c= z"})
+	if diff := cmp.Diff(map[string]string{"a": "", "b": "x=y", "c": " z"}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, wrong := range []string{"hunter2", "=hunter2", ""} {
+		_, err := inputValues([]string{"a=1", wrong})
+		wantFault(t, err, fault.Invalid, "--input wants a name and a value", "--input name=value")
+	}
+}
+
+// TestVariablesOfAnotherUserAreIgnored gives a file away as root does; another user can only see that its own is read.
+func TestVariablesOfAnotherUserAreIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, map[string]string{".wharf-vars.yml": "vars: {a: 1}", "shop/.wharf-vars.yml": "vars: {b: 2}"})
+	s := buildSource{root: filepath.Join(f.dir, "shop")}
+	paths := s.variableFiles(build.FileName)[:2]
+	found, problems := f.readVariables(paths)
+	if len(found) != 2 || found[0].Values["b"].Text != "2" || found[1].Values["a"].Text != "1" || problems != nil {
+		t.Fatalf("found %+v, %v", found, problems)
+	}
+	if os.Getuid() != 0 {
+		return // only root can give a file away
+	}
+	if err := os.Chown(paths[1], 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	found, problems = f.readVariables(paths)
+	if len(found) != 1 || problems.Err() != nil || !strings.HasSuffix(problems.Error(), ".wharf-vars.yml: warning: the file belongs to another user, so its variables are not used") {
+		t.Errorf("found %+v, %v", found, problems)
+	}
+}
+
+func TestWhereVariablesMayBe(t *testing.T) {
+	t.Parallel()
+	s := buildSource{root: "/srv/work/shop"}
+	got := s.variableFiles("ci/.wharf-ci.yml")
+	want := []string{"/srv/work/shop/ci", "/srv/work/shop", "/srv/work", "/srv", "/"}
+	for i, dir := range want {
+		if got[i] != filepath.Join(dir, ".wharf-vars.yml") {
+			t.Errorf("place %d is %s, want %s", i, got[i], dir)
+		}
+	}
+	if last := got[len(got)-1]; last != "/etc/iver-wharf/wharf-cmd/wharf-vars.yml" {
+		t.Errorf("the last place is %s", last)
+	}
+	s.unpacked = true
+	if above := s.variableFiles("ci/.wharf-ci.yml")[2]; strings.HasPrefix(above, "/srv") {
+		t.Errorf("above a snapshot, %s is read", above)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
@@ -27,6 +28,9 @@ type Runner struct {
 	Supervisor []string      // argv in front of a step's own, such as waybill supervise; it calls Supervise
 	Grace      time.Duration // the supervisor gets it in its argv too; see Command.Grace
 	Keep       []string      // names of further environment variables that steps get
+	InPlace    string        // folder in which all steps work, instead of copies; "": each has a copy
+
+	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
 }
 
 // Check lists what this computer cannot run, all at once.
@@ -56,32 +60,84 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	if _, err := workspace.Copy(ctx, run.Tree, repo); err != nil {
+	if r.InPlace != "" { // what needed steps made is there already
+		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
+	} else if _, err = workspace.Copy(ctx, run.Tree, repo); err == nil {
+		err = placeNeeded(ctx, run.Needed, repo)
+	}
+	if err != nil {
+		return build.Exit{}, err
+	}
+	rules := run.Step.Cache
+	if r.Cache == nil || r.InPlace != "" {
+		rules = nil
+	}
+	caches, err := restoreCaches(ctx, r.Cache, rules, repo, sink)
+	if err != nil {
+		return build.Exit{}, err
+	}
+	tests, err := watchTests(run.Step.Tests, repo)
+	defer tests.close()
+	if err != nil {
 		return build.Exit{}, err
 	}
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
-	exit, err = r.execute(ctx, run, repo, sink)
+	exit, err = r.execute(ctx, run, place{repo, folder}, sink)
 	if err != nil {
 		return exit, err
 	}
+	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
+		return exit, nil // the files of the last attempt are kept
+	}
 	succeeded := exit.Code == 0 && ctx.Err() == nil
-	return exit, keepArtifacts(context.WithoutCancel(ctx), run.Step, repo, succeeded, sink)
+	if succeeded {
+		if err := saveCaches(ctx, r.Cache, caches, repo, sink); err != nil {
+			return exit, err
+		}
+	}
+	return exit, keepFiles(context.WithoutCancel(ctx), run.Step, tests, succeeded, sink)
+}
+
+// keepFiles keeps artifacts and test results. A step that succeeded fails if it has no test results
+// and must have some.
+func keepFiles(ctx context.Context, step build.PlanStep, tests *testFiles, succeeded bool, sink build.Sink) error {
+	if err := tests.find(); err != nil {
+		return err
+	}
+	var missing error
+	if succeeded {
+		missing = tests.missing()
+	}
+	if err := keepArtifacts(ctx, step, tests.repo, succeeded && missing == nil, sink); err != nil {
+		return err
+	}
+	return errors.Join(tests.keep(sink), missing)
+}
+
+// place is the folders of one attempt.
+type place struct {
+	repo string // where the step works
+	own  string // this user's alone, removed after the attempt
 }
 
 // execute runs the step's program and hands its output on until both streams have ended.
-func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink build.Sink) (build.Exit, error) {
+func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink build.Sink) (build.Exit, error) {
+	argv, err := argvOf(run.Step.Spec, at.own)
+	if err != nil {
+		return build.Exit{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	streams, err := readOutputs(sink, cancel)
+	streams, err := readOutputs(sink, run.Mask, cancel)
 	if err != nil {
 		return build.Exit{}, err
 	}
 	exit, err := Command{
-		Argv:          append(slices.Clone(r.Supervisor), run.Step.Spec.Argv...),
-		Dir:           repo,
-		Env:           r.environment(run, repo),
+		Argv:          append(slices.Clone(r.Supervisor), argv...),
+		Dir:           at.repo,
+		Env:           r.environment(run, at.repo),
 		Stdout:        streams[0].writer,
 		Stderr:        streams[1].writer,
 		Grace:         r.Grace + supervisorGrace,
@@ -91,6 +147,20 @@ func (r *Runner) execute(ctx context.Context, run build.Run, repo string, sink b
 		err = errors.Join(err, s.end())
 	}
 	return build.Exit{Code: exit.Code}, err
+}
+
+// argvOf returns the argument list of a step. Every user of the computer can read those of its
+// processes, so commands with passwords are in a file of the folder, which is this user's alone.
+func argvOf(spec build.Spec, folder string) ([]string, error) {
+	if !spec.Secret {
+		return spec.Argv, nil
+	}
+	last := len(spec.Argv) - 1
+	path := filepath.Join(folder, "commands")
+	if err := os.WriteFile(path, []byte(spec.Argv[last]), 0o600); err != nil {
+		return nil, fmt.Errorf("write the commands of step %s: %w", spec.Step, err)
+	}
+	return []string{spec.Argv[0], path}, nil
 }
 
 // supervisorGrace is what the supervisor may take beyond the step's own grace.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // Kinds of artifacts, as the results name them.
@@ -65,6 +66,25 @@ func regularFiles(root *os.Root, repo string) ([]string, error) {
 	return files, err
 }
 
+// placeNeeded puts artifacts of other steps into a workspace.
+func placeNeeded(ctx context.Context, needed []build.Needed, repo string) error {
+	for _, n := range needed {
+		if err := placeOne(ctx, n, repo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func placeOne(ctx context.Context, n build.Needed, repo string) error {
+	f, err := os.Open(n.Path)
+	if err != nil {
+		return fmt.Errorf("place %s: %w", n.Name, err)
+	}
+	defer f.Close()
+	return workspace.Place(ctx, repo, workspace.Placed{Name: n.Name, Executable: n.Executable, Archive: n.Archive, SHA256: n.SHA256}, f)
+}
+
 func keepRule(root *os.Root, step build.PlanStep, kept build.Kept, sink build.Sink) error {
 	name := kept.Rule.Name
 	switch {
@@ -98,7 +118,11 @@ func keepFile(root *os.Root, file, name string, sink build.Sink) error {
 	if name == "" {
 		name = file
 	}
-	return sink.Artifact(name, kindFile, f)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return sink.Artifact(name, kindFile, info.Mode()&0o111 != 0, f)
 }
 
 // keepArchive packs the files into one .tar.gz as it is stored.
@@ -110,7 +134,7 @@ func keepArchive(root *os.Root, name string, files []string, sink build.Sink) er
 		_ = writer.CloseWithError(err) // never fails
 		packed <- err
 	}()
-	err := sink.Artifact(name, kindArchive, reader)
+	err := sink.Artifact(name, kindArchive, false, reader)
 	_ = reader.CloseWithError(errors.New("the archive is not wanted any more")) // never fails
 	if packErr := <-packed; err == nil {
 		return packErr

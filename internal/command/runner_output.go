@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/mask"
 )
 
 // terminate is what a supervisor gets when the worker dies.
@@ -24,6 +25,7 @@ const (
 // output is one of a step's two outputs on its way to the sink.
 type output struct {
 	stderr bool
+	mask   *mask.Set // taken out
 	reader *os.File
 	writer *os.File // the step's end
 	ended  chan struct{}
@@ -31,14 +33,14 @@ type output struct {
 }
 
 // readOutputs begins to read both outputs. When the sink fails, cancel is called with its error.
-func readOutputs(sink build.Sink, cancel context.CancelCauseFunc) ([2]*output, error) {
+func readOutputs(sink build.Sink, secrets *mask.Set, cancel context.CancelCauseFunc) ([2]*output, error) {
 	var streams [2]*output
 	for i := range streams {
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			return streams, fmt.Errorf("open a pipe for a step's output: %w", err)
 		}
-		s := &output{stderr: i == 1, reader: reader, writer: writer, ended: make(chan struct{}), result: make(chan error, 1)}
+		s := &output{stderr: i == 1, mask: secrets, reader: reader, writer: writer, ended: make(chan struct{}), result: make(chan error, 1)}
 		streams[i] = s
 		go func() {
 			err := s.pump(sink)
@@ -79,16 +81,19 @@ func (s *output) pump(sink build.Sink) error {
 		frames, texts = frames[:0], texts[:0]
 		return err
 	}
+	masked := mask.Stream{Set: s.mask}
+	frame := func(data []byte) { framer.Write(data, emit) }
 	buffer := make([]byte, readSize)
 	for {
 		_ = s.reader.SetReadDeadline(time.Now().Add(readPause)) // pipes have deadlines
 		n, err := s.reader.Read(buffer)
-		framer.Write(buffer[:n], emit)
+		masked.Write(buffer[:n], frame)
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded) && !s.hasEnded():
 			framer.Flush(emit)
 		default:
+			masked.Close(frame)
 			framer.Close(emit)
 			return put()
 		}

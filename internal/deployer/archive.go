@@ -26,8 +26,8 @@ const (
 	archiveFacts = archiveMost / 2  // facts of a deployment; each comes with about as many notes
 )
 
-// errTooLarge reports that deployments that go together have more entries than one transaction should delete. They stay in the log,
-// and so do later ones.
+// errTooLarge reports that deployments that go together have more entries than one transaction should delete, or one more bytes than
+// are read of an archive. They stay in the log, and so do later ones.
 var errTooLarge = errors.New("too large to be archived")
 
 // archiveSizes returns how many deployments a pass archives at most, and smaller numbers for deployments of many entries.
@@ -185,7 +185,7 @@ func (d *Deployer) storeMost(ctx context.Context, name string, chosen []choice) 
 func (d *Deployer) storeEntries(ctx context.Context, name string, number, maxEntries int64) (journal.ArchivedDeployment, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, archiveTakes, fmt.Errorf("it took longer than %s", archiveTakes))
 	defer cancel()
-	a := archiving{ledger: d.ledger, pipeline: name, maxEntries: maxEntries, got: journal.ArchivedDeployment{Number: number}}
+	a := archiving{ledger: d.ledger, pipeline: name, maxEntries: maxEntries, maxBytes: MostArchived, got: journal.ArchivedDeployment{Number: number}}
 	err := a.store(ctx, d.cfg.Blobs)
 	if err == nil && a.got.Entries == 0 {
 		err = fault.New(fault.Conflict, "the log has no entries of it")

@@ -39,6 +39,7 @@ type archiving struct {
 	ledger     entryReader
 	pipeline   string
 	maxEntries int64                      // of it; with more it is errTooLarge
+	maxBytes   int64                      // likewise; ReadArchive reads less than MostArchived
 	got        journal.ArchivedDeployment // with its number at first
 }
 
@@ -63,7 +64,8 @@ func (a *archiving) store(ctx context.Context, blobs blob.Putter) (err error) {
 func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 	buffer := bufio.NewWriter(into)
 	packed := gzip.NewWriter(buffer)
-	encoder := json.NewEncoder(packed)
+	bytes := &countingWriter{into: packed}
+	encoder := json.NewEncoder(bytes)
 	encoder.SetEscapeHTML(false)
 	for {
 		rows, err := a.ledger.Entries(ctx, journal.EntryQuery{Pipeline: a.pipeline, Deployment: a.got.Number, After: a.got.Last, Limit: archivePage})
@@ -77,6 +79,9 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 			if err := encoder.Encode(row); err != nil {
 				return err
 			}
+			if bytes.count >= a.maxBytes {
+				return errTooLarge
+			}
 			a.got.First, a.got.Last = cmp.Or(a.got.First, row.Seq), row.Seq
 		}
 		if len(rows) < archivePage {
@@ -85,7 +90,19 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 	}
 }
 
-// MostArchived bounds how many bytes of entries are read of an archive. A deployment of a million entries has about 400 MB.
+// countingWriter counts the bytes that are written through it.
+type countingWriter struct {
+	into  io.Writer
+	count int64
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.into.Write(p)
+	w.count += int64(n)
+	return n, err
+}
+
+// MostArchived bounds how many bytes of entries an archive has, and are read of it. A deployment of a million entries has about 400 MB.
 const MostArchived = 1 << 30
 
 // ReadArchive calls each with the entries of an archive, in their order. An error of each ends it. If the archive is missing,

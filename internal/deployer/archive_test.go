@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -451,6 +452,30 @@ func (r *racing) Head(ctx context.Context, name string) (journal.Head, error) {
 	return head, err
 }
 
+// TestNoArchiveHasMoreThanIsRead: entries that could not be read from an archive stay in the log.
+func TestNoArchiveHasMoreThanIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newArchivist(t, 1)
+		var lines bytes.Buffer
+		for _, row := range a.before[1] {
+			line, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines.Write(append(line, '\n'))
+		}
+		size := int64(lines.Len())
+		for most, want := range map[int64]error{size: deployer.ErrTooLarge, size + 1: nil} {
+			if err := deployer.StoreBounded(t.Context(), a.fake, a.blobs, "greeter", 1, most); !errors.Is(err, want) {
+				t.Errorf("%d bytes with less than %d: %v, want %v", size, most, err, want)
+			}
+		}
+		if kept, err := a.blobs.Folders(t.Context(), "archives/greeter"); err != nil || len(kept) != 1 {
+			t.Errorf("the blob store has %v, %v", kept, err)
+		}
+	})
+}
+
 func TestDamagedArchivesAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 4)
@@ -498,14 +523,14 @@ func TestDamagedArchivesAreFound(t *testing.T) {
 			if _, _, _, err := a.blobs.Put(t.Context(), key, bytes.NewReader(spoiled)); err != nil {
 				t.Fatal(err)
 			}
-			if found := verify(); len(found.Faults) != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is damaged") {
+			if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is damaged") {
 				t.Errorf("%s: %q", what, found.Faults)
 			}
 		}
 		if err := a.blobs.Clear(t.Context(), "archives"); err != nil {
 			t.Fatal(err)
 		}
-		if found := verify(); len(found.Faults) != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
+		if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
 			t.Errorf("missing: %q", found.Faults)
 		}
 	})

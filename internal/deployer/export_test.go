@@ -1,6 +1,12 @@
 package deployer
 
-import "maps"
+import (
+	"context"
+	"maps"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/journal"
+)
 
 // When a deployer looks for deployments to archive.
 const (
@@ -19,3 +25,12 @@ func (d *Deployer) Stopped() map[string]error {
 	defer d.mu.Unlock()
 	return maps.Clone(d.stopped)
 }
+
+// StoreBounded stores the entries of a deployment if they have fewer bytes than most.
+func StoreBounded(ctx context.Context, l Ledger, blobs blob.Putter, name string, number, most int64) error {
+	a := archiving{ledger: l, pipeline: name, maxEntries: archiveMost, maxBytes: most, got: journal.ArchivedDeployment{Number: number}}
+	return a.store(ctx, blobs)
+}
+
+// ErrTooLarge is errTooLarge.
+var ErrTooLarge = errTooLarge

@@ -23,6 +23,7 @@ type Verification struct {
 	Entries     int64    `json:"entries"` // read without a fault
 	Deployments int      `json:"deployments"`
 	Archived    int      `json:"archived,omitempty"` // of the deployments: their entries are in the blob store
+	Damaged     int      `json:"damaged,omitempty"`  // of the archives: each has a fault. One that is missing counts
 	Faults      []string `json:"faults"`             // empty: the log is whole, and the database agrees with it
 }
 
@@ -121,6 +122,7 @@ func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, k
 		})
 		switch {
 		case fault.Is(err, fault.Corrupt):
+			found.Damaged++
 			found.Faults = append(found.Faults, fmt.Sprintf("deployment %d: %v", d.Number, err))
 		case err != nil:
 			return entries, err

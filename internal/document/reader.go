@@ -78,15 +78,29 @@ func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 			r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: path,
 				Text: fmt.Sprintf("%q is not yet supported", f.Key) + f.Value.used()})
 		default:
+			before := len(r.Problems)
 			r.value(f, path, key)
+			r.recode(before, key)
 		}
 	}
-	for _, key := range keys {
-		if key.Required && n.Get(key.Name) == nil {
+	for i := range keys {
+		if key := &keys[i]; key.Required && n.Get(key.Name) == nil {
+			before := len(r.Problems)
 			r.missing(n, place, key.Name)
+			r.recode(before, key)
 		}
 	}
 	return true
+}
+
+// recode gives the problems since before the key's own code, if it has one.
+func (r *Reader) recode(before int, key *Key) {
+	if key.Code == "" {
+		return
+	}
+	for i := before; i < len(r.Problems); i++ {
+		r.Problems[i].Code = key.Code
+	}
 }
 
 // value checks one value against its line of the table.

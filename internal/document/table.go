@@ -56,6 +56,7 @@ type Key struct {
 	Default  string   // for people
 	Help     string   // one sentence, for the reference and the schema
 	Later    bool     // known, and not yet supported: an error that says so
+	Code     string   // of every fault of the value; "" is a code for each kind of fault
 }
 
 // Names lists the keys of a table in its order.

@@ -32,6 +32,8 @@ type Commit struct {
 	Hash, Short string
 	Subject     string
 	At          time.Time // committed
+
+	AuthorDate, CommitterDate string // RFC 3339, each at the offset of its writer
 }
 
 // ErrNoCommit reports that no commit touched the folder: no repository, no git, or nothing
@@ -40,19 +42,19 @@ var ErrNoCommit = errors.New("no commit touched this folder")
 
 // Last returns the last commit that touched the folder, or ErrNoCommit.
 func (f *Folder) Last(ctx context.Context) (Commit, error) {
-	out, err := f.git(ctx, "log", "-1", "--abbrev=7", "--format=%H%x00%h%x00%cI%x00%s", "--", ".")
+	out, err := f.git(ctx, "log", "-1", "--abbrev=7", "--format=%H%x00%h%x00%cI%x00%aI%x00%s", "--", ".")
 	if ctx.Err() != nil {
 		return Commit{}, context.Cause(ctx)
 	}
-	fields := strings.SplitN(strings.TrimSpace(string(out)), "\x00", 4)
-	if err != nil || len(fields) < 4 {
+	fields := strings.SplitN(strings.TrimSpace(string(out)), "\x00", 5)
+	if err != nil || len(fields) < 5 {
 		return Commit{}, ErrNoCommit
 	}
 	at, err := time.Parse(time.RFC3339, fields[2])
 	if err != nil {
 		return Commit{}, fmt.Errorf("read the time of commit %s: %w", fields[1], err)
 	}
-	return Commit{Hash: fields[0], Short: fields[1], At: at.UTC(), Subject: fields[3]}, nil
+	return Commit{Hash: fields[0], Short: fields[1], At: at.UTC(), Subject: fields[4], AuthorDate: fields[3], CommitterDate: fields[2]}, nil
 }
 
 // Changed reports whether a tracked or unignored file of the folder differs from its last commit.

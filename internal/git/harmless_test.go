@@ -62,6 +62,9 @@ func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 	if tree.Label != tree.Commit.Short {
 		t.Errorf("the label is %s, want that of the commit, %s: nothing has changed", tree.Label, tree.Commit.Short)
 	}
+	if _, err := looked.Head(t.Context()); err != nil {
+		t.Error(err)
+	}
 	looked.Precedes(t.Context(), "1234567890123456789012345678901234567890", tree.Commit.Hash)
 	if text, err := os.ReadFile(mark); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("programs were executed: %s %v", text, err)

@@ -20,7 +20,7 @@ type HistoryQuery struct {
 
 // Passage is one deployment's way through a target: the pipeline, a stage, a group or a host.
 type Passage struct {
-	Seq        int64            `json:"seq"` // of the entry with which it started
+	Seq        int64            `json:"seq"` // of the entry with which it started; of its last one if its archive cannot be read
 	Deployment int64            `json:"deployment"`
 	Kind       string           `json:"kind"` // of the deployment: forward | manual
 	Revision   int64            `json:"revision"`
@@ -29,7 +29,7 @@ type Passage struct {
 	EndedAt    time.Time        `json:"endedAt,omitzero"`
 	Outcome    string           `json:"outcome,omitempty"`  // finished | failed | stopped | superseded | canceled; "" while it runs
 	Failures   int              `json:"failures,omitempty"` // how often it failed here; a retry may have followed
-	Error      string           `json:"error,omitempty"`    // of the last failure
+	Error      string           `json:"error,omitempty"`    // of the last failure; or why the archive of the deployment cannot be read
 	Entries    []pipeline.Entry `json:"entries"`            // at this target, in order, without step-reported
 }
 

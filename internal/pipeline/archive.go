@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -34,6 +35,23 @@ type ArchivedDetail struct {
 	// Knew has, by their numbers, the newest revision when each rollback that is left was created.
 	Knew   map[int64]int64 `json:"knew,omitempty"`
 	Fences []ArchivedFence `json:"fences,omitempty"`
+}
+
+// String returns the first numbers, and how many there are besides; "" for none.
+func (d ArchivedDetail) String() string {
+	const most = 10
+	var text strings.Builder
+	for i, number := range d.Deployments {
+		if i == most {
+			fmt.Fprintf(&text, " and %d more", len(d.Deployments)-most)
+			break
+		}
+		if i > 0 {
+			text.WriteByte(' ')
+		}
+		fmt.Fprintf(&text, "#%d", number)
+	}
+	return text.String()
 }
 
 // ArchivedFence is the fence of a resource, which the rows that are left do not say: hosts refuse a lower one. A
@@ -310,6 +328,7 @@ func needNewest(needed map[*deployment]bool, good []*deployment, below int64, re
 // forget folds deployments-archived. An engine that never had the deployments gets from it what their
 // rows would have left behind.
 func (e *Engine) forget(d ArchivedDetail) {
+	e.forgets = true
 	gone := map[*deployment]bool{}
 	for _, number := range d.Deployments {
 		if t := e.deployments[number]; t != nil {

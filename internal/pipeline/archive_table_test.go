@@ -118,6 +118,20 @@ func TestAFailedDeploymentIsOvertaken(t *testing.T) {
 	}
 }
 
+func TestArchivedDetailNamesTheFirstDeployments(t *testing.T) {
+	t.Parallel()
+	for want, numbers := range map[string][]int64{
+		"":                               nil,
+		"#1 #3":                          {1, 3},
+		"#1 #2 #3 #4 #5 #6 #7 #8 #9 #10": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		"#1 #2 #3 #4 #5 #6 #7 #8 #9 #10 and 2 more": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14},
+	} {
+		if got := (ArchivedDetail{Deployments: numbers}).String(); got != want {
+			t.Errorf("%v: %q, want %q", numbers, got, want)
+		}
+	}
+}
+
 func twoHosts() Stage {
 	prod := hostStage("prod", nil, group("all", "elm", "fir"))
 	prod.OnFailure = Release

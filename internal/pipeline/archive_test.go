@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // TestWhatIsLeftOfALogSaysTheSame: after deployments were archived, an engine that folds the rest of the
@@ -68,8 +70,8 @@ func (a *archiving) others() map[string]*Engine {
 }
 
 // partFromEver ends the comparison with the engine that forgets nothing where archiving is meant to lose something: what a host
-// had when it left the pipeline, and that a new deployment of a revision from before a rollback is held. So it is where a revision
-// was rejected when it was archived, and is accepted again.
+// or another target had when it left the pipeline, and that a new deployment of a revision from before a rollback is held. So it is
+// where a revision was rejected when it was archived, and is accepted again.
 func (a *archiving) partFromEver() {
 	if a.ever == nil || len(a.ever.order) == 0 {
 		return
@@ -89,8 +91,14 @@ func (a *archiving) partFromEver() {
 	if a.log[len(a.log)-1].Event != PipelineDefined {
 		return
 	}
-	stays := map[Resource]bool{}
-	for _, host := range a.versions[a.ever.version-1].hosts {
+	before, stays := a.versions[a.ever.version-1], map[Resource]bool{}
+	for target := range a.ever.plans[a.ever.version].targets {
+		if _, was := before.targets[target]; !was && a.ever.CurrentAt(target) != a.whole.CurrentAt(target) {
+			a.ever = nil
+			return
+		}
+	}
+	for _, host := range before.hosts {
 		stays[host.resource] = true
 	}
 	for _, host := range a.ever.plans[a.ever.version].hosts {
@@ -155,11 +163,12 @@ func (a *archiving) compare() {
 	}
 }
 
-// archive archives what ended before now, and folds the rest of the log anew.
+// archive archives what ended some time before now, and folds the rest of the log anew.
 func (a *archiving) archive() int {
 	a.Helper()
 	a.now = a.now.Add(time.Hour)
-	row, numbers, err := a.whole.Archive(a.now, rapid.IntRange(1, 10).Draw(a.T, "limit"), math.MaxInt)
+	age := time.Duration(rapid.SampledFrom([]int{0, 0, 70, 600}).Draw(a.T, "age")) * time.Minute
+	row, numbers, err := a.whole.Archive(a.now.Add(-age), rapid.IntRange(1, 10).Draw(a.T, "limit"), math.MaxInt)
 	if err != nil {
 		a.fatal("%v", err)
 	}
@@ -184,7 +193,7 @@ func (a *archiving) archive() int {
 }
 
 func (a *archiving) move() {
-	switch rapid.SampledFrom([]string{"run", "run", "run", "run", "create", "create", "fail", "edit", "rollback", "catch up", "command", "command", "judge", "artifact"}).Draw(a.T, "move") {
+	switch rapid.SampledFrom([]string{"run", "run", "run", "run", "create", "create", "fail", "edit", "rollback", "catch up", "command", "command", "command at", "judge", "freeze", "clock", "artifact"}).Draw(a.T, "move") {
 	case "run":
 		a.run(rapid.IntRange(1, 40).Draw(a.T, "ends"), 0)
 	case "fail":
@@ -203,9 +212,13 @@ func (a *archiving) move() {
 		target := a.target()
 		a.wish("catch-up", func(e *Engine) ([]Entry, error) { return e.CatchUp(CatchUp{Target: target, By: "ana"}) })
 	case "command":
-		c := Command{Kind: rapid.SampledFrom([]string{RetryRequested, HoldSet, HoldCleared, PipelineCanceled, PipelineCanceled}).Draw(a.T, "kind"), By: "ana",
-			Deployment: a.whole.order[rapid.IntRange(0, len(a.whole.order)-1).Draw(a.T, "deployment")].number}
-		a.wish(c.Kind, func(e *Engine) ([]Entry, error) { return e.Command(c) })
+		a.command(Command{Kind: rapid.SampledFrom([]string{RetryRequested, HoldSet, HoldCleared, PipelineCanceled, PipelineCanceled}).Draw(a.T, "kind")})
+	case "command at":
+		c := Command{Kind: rapid.SampledFrom([]string{RetryRequested, StepSkipped, HoldSet, HoldCleared, UntilSet, ApprovalRejected, AlarmRaised}).Draw(a.T, "kind"), Target: a.target()}
+		if !strings.Contains(c.Kind, "step") && c.Kind != RetryRequested { // of a stage
+			c.Target = strings.Join(strings.SplitN(c.Target, "/", 3)[:min(2, strings.Count(c.Target, "/")+1)], "/")
+		}
+		a.command(c)
 	case "judge":
 		revision := rapid.Int64Range(1, a.whole.newest).Draw(a.T, "revision")
 		judge := (*Engine).Accept
@@ -216,9 +229,26 @@ func (a *archiving) move() {
 			row, err := judge(e, revision, "r", "ana", "test")
 			return []Entry{row}, err
 		})
+	case "freeze":
+		f := Freeze{By: "ana", Reason: "test", Until: a.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(a.T, "minutes")) * time.Minute)}
+		a.wish("freeze", func(e *Engine) ([]Entry, error) {
+			row, err := e.SetFreeze(f, a.now)
+			return []Entry{row}, err
+		})
+	case "clock": // it may step back
+		a.now = a.now.Add(time.Duration(rapid.IntRange(-300, 600).Draw(a.T, "minutes")) * time.Minute)
+		a.decide()
 	case "artifact":
 		a.artifact(rapid.Int64Range(1, a.whole.newest).Draw(a.T, "revision"), rapid.SampledFrom([]string{"amd64", "arm64", "riscv"}).Draw(a.T, "label"))
 	}
+}
+
+// command gives a command about any deployment.
+func (a *archiving) command(c Command) {
+	a.Helper()
+	c.By, c.Groups, c.Reason = "ana", []string{"ops"}, "test"
+	c.Deployment = a.whole.order[rapid.IntRange(0, len(a.whole.order)-1).Draw(a.T, "deployment")].number
+	a.wish(c.Kind, func(e *Engine) ([]Entry, error) { return e.Command(c) })
 }
 
 // isFarBack reports whether the engine that forgets nothing has a rollback from or to a revision than which at least as many are
@@ -396,5 +426,36 @@ func (a *archiving) define(next *Graph) {
 	}
 	for _, row := range edit.Entries {
 		a.fold(row)
+	}
+}
+
+// TestARollbackThatFindsNothingNamesTheArchives: an older revision may have finished there after all.
+func TestARollbackThatFindsNothingNamesTheArchives(t *testing.T) {
+	t.Parallel()
+	hint := func(ships int64, archives, rollbacks int) string {
+		w := newWorld(t, Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{twoHosts()}})
+		w.ships(1, ships)
+		row, numbers, err := w.engine.Archive(w.now.Add(24*time.Hour), 10, math.MaxInt)
+		if err != nil || len(numbers) != archives {
+			t.Fatalf("archives %v, %v; want %d", numbers, err, archives)
+		}
+		if archives > 0 {
+			w.fold(row)
+		}
+		for range rollbacks {
+			w.rollback()
+		}
+		_, err = w.engine.Rollback(Rollback{By: "ana"})
+		var refused *fault.Error
+		if !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "no revision older than ") {
+			t.Fatalf("a rollback without an older revision: %v", err)
+		}
+		return refused.Hint
+	}
+	if got := hint(1, 0, 0); got != "" {
+		t.Errorf("without archives: %q", got)
+	}
+	if got := hint(6, 3, 2); !strings.Contains(got, "archived deployments do not count") {
+		t.Errorf("with archives: %q", got)
 	}
 }

@@ -27,6 +27,7 @@ type Engine struct {
 	rejected map[int64]*hold
 	newest   int64  // the newest revision that an entry names
 	archived int64  // rows up to this position may be missing; see AllowGaps
+	forgets  bool   // deployments were archived
 	unknown  *Graph // stands for the graph of a revision whose deployments were all archived: it has no pairs
 
 	// What follows is shared by all deployments. It is kept by the engine's own numbers and not by

@@ -71,7 +71,11 @@ func (e *Engine) undo(c Rollback, hosts []int32) ([]Entry, error) {
 	}
 	revision := e.lastGood(hosts, undone.revision)
 	if revision == 0 {
-		return nil, fault.New(fault.Refused, "no revision older than %s has finished %s and is not rejected", undone.label, plan.short(c.Target))
+		refusal := fault.New(fault.Refused, "no revision older than %s has finished %s and is not rejected", undone.label, plan.short(c.Target))
+		if e.forgets {
+			return nil, refusal.WithHint("archived deployments do not count: waybill deployment create %s --revision REVISION deploys an older revision again", e.pipeline)
+		}
+		return nil, refusal
 	}
 	covered := e.differing(hosts, revision)
 	if len(covered) == 0 {

@@ -20,22 +20,27 @@ type artifactsDocument struct {
 }
 
 // AddArtifact stores what r yields as an artifact of a step: first under a
-// temporary name, then under its own, then in the list.
-func (s *Store) AddArtifact(id int, name, kind string, r io.Reader) (Artifact, error) {
+// temporary name, then under its own, then in the list. If the step has an
+// artifact of that name with the same bytes already, that is returned.
+func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Reader) (Artifact, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step, err := s.step(id)
 	if err != nil {
 		return Artifact{}, err
 	}
-	a := Artifact{ID: s.artifacts + 1, Step: id, Name: build.DisplayName(name), Kind: kind}
-	a.Path = fmt.Sprintf("%s/%d_%s", artifactsDir, a.ID, build.FileNameOf(name))
-	path := filepath.Join(s.stepDir(id), filepath.FromSlash(a.Path))
-	if a.Size, a.SHA256, err = storeFile(path, r); err != nil {
+	a := Artifact{ID: s.artifacts + 1, Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
+	a.Path = artifactPath(a.ID, name)
+	if a.Size, a.SHA256, err = storeFile(s.ArtifactPath(a), r); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
 			err = ErrDiskFull
 		}
 		return Artifact{}, fmt.Errorf("keep artifact %s: %w", a.Name, err)
+	}
+	for _, old := range step.artifacts {
+		if old.Name == a.Name && old.Size == a.Size && old.SHA256 == a.SHA256 {
+			return old, os.Remove(s.ArtifactPath(a))
+		}
 	}
 	document := artifactsDocument{append(slices.Clone(step.artifacts), a)}
 	if err := s.replace(filepath.Join(s.stepDir(id), artifactsFile), document, true); err != nil {
@@ -44,6 +49,26 @@ func (s *Store) AddArtifact(id int, name, kind string, r io.Reader) (Artifact, e
 	s.artifacts, step.artifacts = a.ID, document.Artifacts
 	s.recorded.wake()
 	return a, nil
+}
+
+// artifactPath returns the file for an artifact, from the folder of its step.
+func artifactPath(id int, name string) string {
+	return fmt.Sprintf("%s/%d_%s", artifactsDir, id, build.FileNameOf(name))
+}
+
+// Artifacts lists the artifacts of a step, by id.
+func (s *Store) Artifacts(id int) []Artifact {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if step := s.steps[id]; step != nil {
+		return slices.Clone(step.artifacts)
+	}
+	return nil
+}
+
+// ArtifactPath returns the file that has an artifact.
+func (s *Store) ArtifactPath(a Artifact) string {
+	return filepath.Join(s.stepDir(a.Step), filepath.FromSlash(a.Path))
 }
 
 // storeFile writes what r yields to path, which appears only when all of it is on disk.

@@ -3,6 +3,7 @@
 //	build.json                        the plan, and what it was made from
 //	steps/N/output.log                entries, one a line; the log id is the line's number
 //	steps/N/status.json               every status the step had
+//	steps/N/test-results.json         what its files of test results report
 //	steps/N/artifacts.json            what it yielded
 //	steps/N/artifacts/ID_NAME         the bytes
 //	worker.json                       where the worker serves all this, while it does

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
 // Build is build.json: what is run, and from what.
@@ -15,7 +16,8 @@ type Build struct {
 	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
 	Workspace string      `json:"workspace,omitempty"` // digest of the snapshot; "": a copy of a folder
 	Runner    string      `json:"runner"`
-	Version   string      `json:"version"` // of the program
+	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one resumes
+	Version   string      `json:"version"`           // of the program
 	StartedAt time.Time   `json:"startedAt"`
 }
 
@@ -60,14 +62,21 @@ type Artifact struct {
 	Path   string `json:"path"` // from the folder of artifacts.json
 	Size   int64  `json:"size"` // bytes
 	SHA256 string `json:"sha256"`
-	Kind   string `json:"kind"` // file | archive
+	Kind   string `json:"kind"` // file | archive | junit | trx
+
+	Executable bool `json:"executable,omitempty"` // the file was
 }
 
-// Kinds of artifacts.
+// Kinds of artifacts. A file of test results that no rule for artifacts keeps has its format as kind.
 const (
 	KindFile    = "file"
 	KindArchive = "archive"
 )
+
+// OfTests reports whether the artifact is kept for its test results alone.
+func (a Artifact) OfTests() bool {
+	return a.Kind == string(testresult.JUnit) || a.Kind == string(testresult.TRX)
+}
 
 // Why nothing more can be written to a step's log.
 var (

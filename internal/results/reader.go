@@ -108,11 +108,7 @@ func (r *Reader) Artifacts() ([]Artifact, error) {
 
 // OpenArtifact opens the bytes of an artifact.
 func (r *Reader) OpenArtifact(a Artifact) (*os.File, error) {
-	f, err := os.OpenInRoot(r.stepDir(a.Step), filepath.FromSlash(a.Path))
-	if err != nil {
-		return nil, fmt.Errorf("open artifact %s: %w", a.Name, err)
-	}
-	return f, nil
+	return openArtifact(r.stepDir(a.Step), a)
 }
 
 // LogPath returns the path of a step's log.

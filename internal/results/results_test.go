@@ -73,12 +73,49 @@ func finish(t *testing.T, s *results.Store) {
 			t.Fatal(err)
 		}
 		update(t, s, step, build.Running)
-		if _, err := s.AddArtifact(step, "dist/../a\xff.txt", results.KindFile, strings.NewReader("bytes")); err != nil {
+		if _, err := s.AddArtifact(step, "dist/../a\xff.txt", results.KindFile, false, strings.NewReader("bytes")); err != nil {
 			t.Fatal(err)
 		}
 		update(t, s, step, build.Completed)
 	}
 	update(t, s, 0, build.Completed)
+}
+
+// TestStepsAreReused: the log and the artifacts of an earlier build are those of the new one, also when the earlier one is removed.
+func TestStepsAreReused(t *testing.T) {
+	t.Parallel()
+	first, second := filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2")
+	finish(t, create(t, first, 0))
+	store := create(t, second, 0)
+	update(t, store, 0, build.Running)
+	for id, from := range map[int]int{1: 2, 2: 1} {
+		reused, err := store.Reuse(id, open(t, first), from, time.Now())
+		if err != nil || reused.Update.Status != build.Reused || len(reused.Artifacts) != 1 || reused.Artifacts[0].Step != id {
+			t.Fatalf("%+v, %v", reused, err)
+		}
+	}
+	update(t, store, 0, build.Completed)
+	if err := os.RemoveAll(first); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, second)
+	if err := r.Verify(); err != nil {
+		t.Error(err)
+	}
+	artifacts, err := r.Artifacts()
+	if err != nil || len(artifacts) != 2 || artifacts[0].ID == artifacts[1].ID {
+		t.Fatalf("%+v, %v", artifacts, err)
+	}
+	for _, a := range artifacts {
+		f, err := r.OpenArtifact(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(f); err != nil || string(text) != "bytes" {
+			t.Errorf("artifact %d has %q, %v", a.ID, text, err)
+		}
+		_ = f.Close()
+	}
 }
 
 func TestResultsProveThemselves(t *testing.T) {

@@ -22,6 +22,12 @@ func (s *Store) Update(id int, u Update) (Update, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	u.Trailer = trailer
+	return s.record(id, u)
+}
+
+// record stores an update that has its trailer. The caller holds the lock.
+func (s *Store) record(id int, u Update) (Update, error) {
 	step, err := s.step(id)
 	if err != nil {
 		return Update{}, err
@@ -31,7 +37,7 @@ func (s *Store) Update(id int, u Update) (Update, error) {
 			return Update{}, fmt.Errorf("update step %d: %w", id, err)
 		}
 	}
-	u.ID, u.Trailer, u.Timestamp = s.events+1, trailer, u.Timestamp.UTC()
+	u.ID, u.Timestamp = s.events+1, u.Timestamp.UTC()
 	if id == 0 && u.Status.Ended() {
 		u.Final = &Final{Steps: s.countSteps(), Events: u.ID, Artifacts: s.artifacts}
 	}

@@ -65,6 +65,7 @@ const (
 	statusFile    = "status.json"
 	artifactsFile = "artifacts.json"
 	artifactsDir  = "artifacts"
+	testsFile     = "test-results.json"
 	lockName      = "lock"
 	reserveName   = "reserve"
 )

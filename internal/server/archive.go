@@ -134,6 +134,18 @@ func (s *Service) stateOf(ctx context.Context, f *fold, number int64) pipeline.D
 		CreatedAt: d.CreatedAt, EndedAt: d.EndedAt}
 }
 
+// archivedPassage returns an archived deployment's way through a target. It is false if the deployment did not start there. If its
+// archive is missing or damaged, it may have: then Error says so, and the rest is what the database has of the deployment.
+func (s *Service) archivedPassage(ctx context.Context, d journal.Deployment, target string) (p journal.Passage, ok bool, err error) {
+	rows, err := s.archivedEntries(ctx, d, journal.EntryQuery{Target: target})
+	if fault.Is(err, fault.Corrupt) {
+		return journal.Passage{Seq: d.Last, Deployment: d.Number, Kind: d.Kind, Revision: d.Revision, Label: d.Label, StartedAt: d.CreatedAt,
+			EndedAt: d.EndedAt, Outcome: string(d.Status), Error: err.Error(), Entries: []pipeline.Entry{}}, true, nil
+	}
+	p, ok = journal.PassageOf(target, rows, d)
+	return p, ok, err
+}
+
 // mostArchivesRead is how many archives a page of a history reads.
 const mostArchivesRead = 100
 
@@ -155,11 +167,10 @@ func (s *Service) addArchived(ctx context.Context, q journal.HistoryQuery, page 
 		if slices.ContainsFunc(page, func(p journal.Passage) bool { return p.Deployment == d.Number }) {
 			continue // it was archived after the log was read
 		}
-		rows, err := s.archivedEntries(ctx, d, journal.EntryQuery{Target: q.Target})
+		passage, ok, err := s.archivedPassage(ctx, d, q.Target)
 		if err != nil {
 			return nil, err
 		}
-		passage, ok := journal.PassageOf(q.Target, rows, d)
 		if !ok || q.Before > 0 && passage.Seq >= q.Before {
 			continue
 		}

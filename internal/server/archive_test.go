@@ -137,10 +137,18 @@ func TestADamagedArchiveIsNamed(t *testing.T) {
 			q := journal.EntryQuery{Pipeline: "greeter", Deployment: 1}
 			_, read := w.Service.Entries(ctx, q)
 			followed := w.Service.Follow(ctx, q, func(pipeline.Entry) error { return nil })
-			_, asked := w.Service.History(ctx, journal.HistoryQuery{Pipeline: "greeter", Target: "prod"})
-			for what, err := range map[string]error{"log": read, "follow": followed, "history": asked} {
+			for what, err := range map[string]error{"log": read, "follow": followed} {
 				if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "the archive "+d.Archive+" "+want) || !strings.Contains(err.Error(), "greeter#1") {
 					t.Errorf("%s %s: %v", what, want, err)
+				}
+			}
+			for _, target := range []string{"", "prod", "prod/east/elm"} {
+				history := passages(t, w, journal.HistoryQuery{Pipeline: "greeter", Target: target})
+				if len(history) != 6 || history[4].Error != "" || !strings.Contains(history[5].Error, "the archive "+d.Archive+" "+want) {
+					t.Errorf("history of %q: %+v", target, history)
+				}
+				if rest := passages(t, w, journal.HistoryQuery{Pipeline: "greeter", Target: target, Before: history[5].Seq}); len(rest) != 0 {
+					t.Errorf("the page after it: %+v", rest)
 				}
 			}
 			if view, err := w.Service.Deployment(ctx, server.Ref{Pipeline: "greeter", Number: 1}); err != nil || len(view.Stages) != 3 {

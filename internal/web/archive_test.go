@@ -3,6 +3,7 @@ package web_test
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,12 +46,24 @@ func TestThePageOfAnArchivedDeploymentHasItsLog(t *testing.T) {
 		if log := get("/pipelines/greeter/log?deployment=1&target=prod/east/elm"); !strings.Contains(log, "host-deployed") {
 			t.Error("the log of the deployment lacks host-deployed of elm")
 		}
+		if log := get("/pipelines/greeter/log?class=change"); !regexp.MustCompile(`deployments-archived(?s:.*?)#1\b`).MatchString(log) {
+			t.Error("the log of the pipeline does not say which deployments were archived")
+		}
 		if list := get("/pipelines/greeter/history?target=prod"); !strings.Contains(list, `href="/deployments/greeter/1"`) {
 			t.Error("the history of prod lacks deployment 1")
 		}
 		// A page looks beyond positions without an entry to show, such as those of archived deployments.
 		if log := get("/pipelines/greeter/log?deployment=2&before=300"); !strings.Contains(log, "pipeline-started") {
 			t.Error("the page before entry 300 lacks the first entries of deployment 2, which are some 250 positions away")
+		}
+		if err := a.Blobs.Clear(t.Context(), "archives"); err != nil {
+			t.Fatal(err)
+		}
+		page = get("/deployments/greeter/1")
+		for _, want := range []string{`id="stage-prod"`, "is not in the blob store"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page lacks %q without its archive", want)
+			}
 		}
 	})
 }

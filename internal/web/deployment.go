@@ -22,6 +22,7 @@ const tailLength = 12
 type deploymentPage struct {
 	server.DeploymentView
 	Tail  []pipeline.Entry // newest first
+	NoLog string           // why the archive, and so Tail, cannot be read; "": it can
 	Hosts *hostPage
 	tries map[action.ID][]server.Try // the attempts at the first actions with more than one
 }
@@ -195,8 +196,12 @@ func (p *Pages) deployment(r *http.Request) (content, error) {
 	tail, err := p.service.Entries(r.Context(), journal.EntryQuery{
 		Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: tailLength, Newest: true,
 	})
+	noLog := ""
+	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) { // the database has the rest of the page
+		noLog, err = err.Error(), nil
+	}
 	return content{
-		Title: ref.String(), Template: "deployment", Nav: "pipelines", Data: deploymentPage{view, newestFirst(tail), hosts, tries},
+		Title: ref.String(), Template: "deployment", Nav: "pipelines", Data: deploymentPage{view, newestFirst(tail), noLog, hosts, tries},
 	}, err
 }
 

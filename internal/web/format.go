@@ -73,11 +73,12 @@ func detailWith(raw json.RawMessage, why func(string) string) string {
 	var fields struct {
 		Text, Event, Status, Error, Reason, By, Label, Digest string
 		Size                                                  int64
+		Deployments                                           []int64 // that were archived
 	}
 	if json.Unmarshal(raw, &fields) != nil {
 		return string(raw)
 	}
-	parts := []string{fields.Text, fields.Event, fields.Label, strings.ToLower(fields.Status), why(fields.Error), why(fields.Reason)}
+	parts := []string{fields.Text, pipeline.ArchivedDetail{Deployments: fields.Deployments}.String(), fields.Event, fields.Label, strings.ToLower(fields.Status), why(fields.Error), why(fields.Reason)}
 	if fields.Size > 0 {
 		parts = append(parts, server.Size(fields.Size))
 	}

@@ -18,14 +18,20 @@ type converter struct {
 	full     bool // a limit was met: nothing further is read
 }
 
-func convert(file string, root *yaml.Node) (*document.Node, fault.Problems) {
+// convert converts the documents of a file. Together they keep the limits.
+func convert(file string, roots ...*yaml.Node) ([]*document.Node, fault.Problems) {
 	c := &converter{file: file, open: map[*yaml.Node]bool{}}
-	node := c.node(root, fault.Position{}, 1)
-	if node.Kind != document.Map && len(c.problems) == 0 {
-		c.add(node.At, "wrong-kind", "want a mapping, found %s", node.Kind)
+	var nodes []*document.Node
+	for _, root := range roots {
+		before := len(c.problems)
+		node := c.node(root, fault.Position{}, 1)
+		if node.Kind != document.Map && len(c.problems) == before {
+			c.add(node.At, "wrong-kind", "want a mapping, found %s", node.Kind)
+		}
+		nodes = append(nodes, node)
 	}
 	c.problems.Sort()
-	return node, c.problems
+	return nodes, c.problems
 }
 
 func (c *converter) add(at fault.Position, code, format string, args ...any) {

@@ -33,6 +33,30 @@ const (
 // The node is nil when the file cannot be read as YAML at all. With other
 // problems it is what remains: of a repeated key the first value.
 func Parse(file string, data []byte, limit int) (*document.Node, fault.Problems) {
+	roots, problems := decodeAll(file, data, limit, 1)
+	if problems != nil {
+		return nil, problems
+	}
+	if len(roots) == 0 {
+		return nil, problemAt(fault.Position{File: file, Line: 1, Column: 1}, "empty-document", "the file is empty")
+	}
+	nodes, problems := convert(file, roots...)
+	return nodes[0], problems
+}
+
+// ParseAll reads every document of a file of at most limit bytes; the root of each is a mapping.
+// Empty documents are left out. Without problems the nodes are sound.
+func ParseAll(file string, data []byte, limit int) ([]*document.Node, fault.Problems) {
+	roots, problems := decodeAll(file, data, limit, len(data))
+	if problems != nil {
+		return nil, problems
+	}
+	return convert(file, roots...)
+}
+
+// decodeAll runs the YAML parser over a file and returns the documents that are not empty. A
+// document beyond the most that are allowed is a problem.
+func decodeAll(file string, data []byte, limit, most int) ([]*yaml.Node, fault.Problems) {
 	if len(data) > limit {
 		return nil, problemAt(fault.Position{File: file, Line: 1, Column: 1}, "too-large",
 			"the file has %d bytes; at most %d are read", len(data), limit)
@@ -44,34 +68,23 @@ func Parse(file string, data []byte, limit int) (*document.Node, fault.Problems)
 	if problems := checkNodes(file, data); problems != nil {
 		return nil, problems
 	}
-	root, problems := decode(file, data)
-	if problems != nil {
-		return nil, problems
-	}
-	return convert(file, root)
-}
-
-// decode runs the YAML parser over the first document and reports a second one as a problem.
-func decode(file string, data []byte) (*yaml.Node, fault.Problems) {
-	start := fault.Position{File: file, Line: 1, Column: 1}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var root, second yaml.Node
-	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
-		return nil, problemAt(start, "empty-document", "the file is empty")
-	} else if err != nil {
-		return nil, syntaxProblem(file, data, err)
+	var roots []*yaml.Node
+	for n := 1; ; n++ {
+		var root yaml.Node
+		if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
+			return roots, nil
+		} else if err != nil {
+			return nil, syntaxProblem(file, data, err)
+		}
+		if n > most {
+			at := fault.Position{File: file, Line: root.Line, Column: root.Column}
+			return nil, problemAt(at, "many-documents", "a second document starts here; the file may have one only")
+		}
+		if content := root.Content[0]; content.Kind != yaml.ScalarNode || content.ShortTag() != "!!null" {
+			roots = append(roots, content)
+		}
 	}
-	if err := decoder.Decode(&second); err == nil {
-		at := fault.Position{File: file, Line: second.Line, Column: second.Column}
-		return nil, problemAt(at, "many-documents", "a second document starts here; the file may have one only")
-	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxProblem(file, data, err)
-	}
-	content := root.Content[0]
-	if content.Kind == yaml.ScalarNode && content.ShortTag() == "!!null" {
-		return nil, problemAt(start, "empty-document", "the file is empty")
-	}
-	return content, nil
 }
 
 // checkBytes reports bytes that are not text: invalid UTF-8 and control characters.

@@ -55,6 +55,40 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 	}
 }
 
+func TestParseAllReadsEveryDocument(t *testing.T) {
+	t.Parallel()
+	bomb := "a: &a [" + strings.Repeat("x,", 300) + "]\nb: &b [" + strings.Repeat("*a,", 100) + "]\nc: [*b]\n---\n"
+	for name, test := range map[string]struct {
+		file string
+		keys []string // the first of each document
+		want string
+	}{
+		"none":             {"", nil, ""},
+		"only comments":    {"# nothing yet\n", nil, ""},
+		"two":              {"a: 1\n---\nb: 2\n", []string{"a", "b"}, ""},
+		"an empty one":     {"---\n---\nb: 2\n---\n", []string{"b"}, ""},
+		"faults of each":   {"a: 1\na: 2\n---\n- x\n---\nc: 1", nil, "f:2:1: the key \"a\" is already at 1:1\nf:4:1: want a mapping, found a list"},
+		"a broken one":     {"a: 1\n---\nb: [\n", nil, "f:3:4: did not find expected node content"},
+		"too large in all": {bomb + bomb, nil, "f:5:52: there are more than 100000 keys and values once aliases are expanded"},
+		"not UTF-8":        {"a: \xff", nil, "f:1:4: byte 0xff is not UTF-8"},
+	} {
+		nodes, problems := yamltree.ParseAll("f", []byte(test.file), 1<<16)
+		if test.want != "" {
+			if !strings.HasSuffix(problems.Error(), test.want) {
+				t.Errorf("%s: %v, want %s", name, problems, test.want)
+			}
+			continue
+		}
+		var keys []string
+		for _, n := range nodes {
+			keys = append(keys, n.Fields[0].Key)
+		}
+		if diff := cmp.Diff(test.keys, keys); diff != "" || problems != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, problems, diff)
+		}
+	}
+}
+
 func TestScalarsResolveByTheTable(t *testing.T) {
 	t.Parallel()
 	for kind, texts := range map[document.Kind][]string{

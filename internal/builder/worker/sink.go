@@ -1,22 +1,26 @@
 package worker
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
 // sink writes what one attempt reports: to disk first, then to the observer.
 type sink struct {
-	worker *Worker
-	step   int
-	log    *results.Log
+	worker  *Worker
+	step    int
+	attempt int
+	log     *results.Log
 }
 
 func (s *sink) Phase(status build.Status) error {
-	return s.worker.update(s.step, results.Update{Status: status, Attempt: 1})
+	return s.worker.update(s.step, results.Update{Status: status, Attempt: s.attempt})
 }
 
 func (s *sink) Output(stderr bool, frames []build.Frame) error {
@@ -32,7 +36,7 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 }
 
 func (s *sink) Note(text string) error {
-	return s.write([]build.Entry{{At: time.Now(), Text: []byte(text), Marks: build.Marks{Waybill: true}}})
+	return s.write([]build.Entry{{At: time.Now(), Text: []byte(s.worker.mask.Text(text)), Marks: build.Marks{Waybill: true}}})
 }
 
 func (s *sink) write(entries []build.Entry) error {
@@ -43,10 +47,69 @@ func (s *sink) write(entries []build.Entry) error {
 	return nil
 }
 
-func (s *sink) Artifact(name, kind string, r io.Reader) error {
-	a, err := s.worker.Store.AddArtifact(s.step, name, kind, r)
+func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
+	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(name), kind, executable, r)
 	if err == nil {
 		s.worker.Observer.Artifact(s.step, a)
 	}
 	return err
+}
+
+// Tests keeps every file, without passwords, before it reads it, so that one that cannot be read can
+// be looked at.
+func (s *sink) Tests(workspace string, files []build.TestFile) error {
+	room := testresult.NewRoom()
+	read := make([]results.TestFile, len(files))
+	for i, f := range files {
+		var err error
+		if read[i], err = s.readTests(workspace, f, room); err != nil {
+			return fmt.Errorf("read %s: %w", f.Name, err)
+		}
+	}
+	if err := s.worker.Store.SetTests(s.step, read); err != nil {
+		return err
+	}
+	s.worker.Observer.Tests(s.step, read)
+	for _, f := range read {
+		if f.Problem == nil {
+			continue
+		}
+		if err := s.Note(fmt.Sprintf("warning: test-results: %s:%d: %s", f.Name, f.Problem.Line, f.Problem.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sink) readTests(workspace string, f build.TestFile, room *testresult.Room) (results.TestFile, error) {
+	in, err := f.Open()
+	if err != nil {
+		return results.TestFile{}, err
+	}
+	defer in.Close()
+	kind := string(f.Format)
+	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(f.Name), kind, false, s.worker.mask.Reader(in))
+	if err != nil {
+		return results.TestFile{}, err
+	}
+	if a.Kind == kind { // else it was kept as an artifact
+		s.worker.Observer.Artifact(s.step, a)
+	}
+	kept, err := s.worker.Store.OpenArtifact(a)
+	if err != nil {
+		return results.TestFile{}, err
+	}
+	defer kept.Close()
+	out := results.TestFile{Artifact: a.ID, Step: s.step, Name: a.Name, Format: f.Format}
+	out.Report, err = testresult.Parse(f.Format, kept, workspace, room)
+	if problem, ok := errors.AsType[*testresult.Error](err); ok {
+		out.Problem, err = &testresult.Error{Line: problem.Line, Text: s.worker.mask.Text(problem.Text)}, nil
+	}
+	for i := range out.Results { // a secret may be in an encoding or as entities, which the bytes hide
+		r := &out.Results[i]
+		for _, text := range []*string{&r.Suite, &r.Name, &r.Message, &r.File} {
+			*text = s.worker.mask.Text(*text)
+		}
+	}
+	return out, err
 }

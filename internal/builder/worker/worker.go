@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/mask"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -30,6 +31,7 @@ type Observer interface {
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
+	Tests(step int, files []results.TestFile)
 }
 
 // Workspace makes the tree that all steps copy.
@@ -38,7 +40,7 @@ type Workspace interface {
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
-// Config is what a build needs. Every field but Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
+// Config is what a build needs. Every field but Resumes, Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
@@ -47,13 +49,21 @@ type Config struct {
 	Store     *results.Store
 	Observer  Observer
 	Scratch   string // folder for copies of the workspace, the worker's alone
-	Fault     error  // why no step can run, as with a file that has faults; nil: steps can run
+	Resumes   *Resumed
+	Fault     error // why no step can run, as with a file that has faults; nil: steps can run
 	Metrics   *obs.Worker
+}
+
+// Resumed is an earlier build whose steps need not all run again.
+type Resumed struct {
+	Results *results.Reader
+	Steps   map[int]int // the steps that are reused, each with the number that it has there
 }
 
 // Worker runs one build.
 type Worker struct {
 	Config
+	mask    *mask.Set // the passwords of the plan
 	states  build.States
 	stopped map[int]build.Ending // the endings of running steps that were asked to end
 	cancels map[int]context.CancelCauseFunc
@@ -69,7 +79,7 @@ type stepEnd struct {
 
 // New prepares a build.
 func New(c Config) *Worker {
-	return &Worker{Config: c, states: build.States{Steps: map[int]build.StepState{}},
+	return &Worker{Config: c, mask: mask.NewSet(c.Plan.Secrets()...), states: build.States{Steps: map[int]build.StepState{}},
 		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd)}
 }
 
@@ -93,12 +103,41 @@ func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 	if err := w.update(0, results.Update{Status: build.Running}); err != nil {
 		return "", err
 	}
+	if err := w.reuse(); err != nil {
+		return "", err
+	}
 	result, err := w.loop(ctx, tree)
 	if err != nil {
 		w.abandon()
 		return "", err
 	}
 	return result, w.update(0, results.Update{Status: result, Reason: w.reason(result)})
+}
+
+// reuse records the steps that completed in the build that is resumed.
+func (w *Worker) reuse() error {
+	if w.Resumes == nil {
+		return nil
+	}
+	for _, step := range w.Plan.Steps {
+		from, ok := w.Resumes.Steps[step.ID]
+		if !ok {
+			continue
+		}
+		reused, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, time.Now())
+		if err != nil {
+			return fmt.Errorf("record build %s: %w", w.ID, err)
+		}
+		w.states.Steps[step.ID] = build.StepState{Status: build.Reused}
+		if len(reused.Tests) > 0 {
+			w.Observer.Tests(step.ID, reused.Tests)
+		}
+		w.Observer.Status(step.ID, reused.Update)
+		for _, a := range reused.Artifacts {
+			w.Observer.Artifact(step.ID, a)
+		}
+	}
+	return nil
 }
 
 // loop carries out decisions until every step has ended.
@@ -150,7 +189,7 @@ func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) er
 	for _, stop := range d.Stop {
 		if _, done := w.stopped[stop.ID]; !done {
 			w.stopped[stop.ID] = stop
-			w.cancels[stop.ID](errors.New(stop.Reason))
+			w.cancels[stop.ID](stop)
 		}
 	}
 	for _, id := range d.Start {
@@ -164,20 +203,21 @@ func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) er
 // start begins the attempt at a step. Its context is its own: the end of the
 // build's context cancels the build, and the decision that follows the step.
 func (w *Worker) start(ctx context.Context, id int, tree string) error {
-	if err := w.update(id, results.Update{Status: build.Scheduling, Attempt: 1}); err != nil {
+	attempt := w.states.Steps[id].Attempt + 1
+	if err := w.update(id, results.Update{Status: build.Scheduling, Attempt: attempt}); err != nil {
 		return err
 	}
 	log, err := w.Store.Log(id)
 	if err != nil {
 		return err
 	}
-	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now()}
+	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now(), Attempt: attempt}
 	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancels[id] = cancel
-	run := build.Run{Build: w.ID, Step: *w.Plan.Step(id), Attempt: 1, Tree: tree, Scratch: w.Scratch}
+	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Attempt: attempt, Needed: w.needed(id), Tree: tree, Scratch: w.Scratch, Mask: w.mask}
 	go func() {
 		defer cancel(nil)
-		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, log: log})
+		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log})
 		w.ends <- stepEnd{id, exit, err}
 	}()
 	return nil
@@ -194,23 +234,61 @@ func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit
 	return w.Runner.Run(ctx, run, s)
 }
 
-// stepEnded records the end of an attempt.
+// stepEnded records the end of an attempt, after which another one may follow.
 func (w *Worker) stepEnded(e stepEnd) error {
+	u, f := w.outcome(e)
+	delete(w.stopped, e.id)
+	state := w.states.Steps[e.id]
+	retry := w.Plan.Step(e.id).Retry
+	pause, again := retry.After(state.Attempt, f)
+	if !again || errors.Is(e.err, results.ErrLogLimit) || errors.Is(e.err, results.ErrDiskFull) {
+		return w.end(e.id, u)
+	}
+	u.Status, u.Reason = build.Backoff, fmt.Sprintf("%s; attempt %d of %d begins in %s", u.Reason, state.Attempt+1, retry.Attempts, pause)
+	if err := w.update(e.id, u); err != nil {
+		return err
+	}
+	state.Status, state.RetryAt = build.Backoff, time.Now().Add(pause)
+	w.states.Steps[e.id] = state
+	return w.noteIn(e.id, u.Reason)
+}
+
+// outcome returns how an attempt ended, and its fault.
+func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 	stopped, asked := w.stopped[e.id]
 	code := e.exit.Code
-	u := results.Update{Attempt: 1, Status: build.Completed, ExitCode: &code}
+	u := results.Update{Attempt: w.states.Steps[e.id].Attempt, Status: build.Completed, ExitCode: &code}
 	switch {
 	case asked:
 		u.Status, u.Reason = stopped.Status, stopped.Reason
 		if e.err != nil {
 			u.ExitCode = nil
 		}
+		return u, stopped.Fault
+	case errors.Is(e.err, build.ErrNoTests):
+		u.Status, u.Reason = build.Failed, e.err.Error()
+		return u, build.Failure
 	case e.err != nil:
 		u.Status, u.Reason, u.ExitCode = build.Failed, e.err.Error(), nil
+		return u, build.Infrastructure
 	case code != 0:
 		u.Status, u.Reason = build.Failed, fmt.Sprintf("exit status %d", code)
 	}
-	return w.end(e.id, u)
+	return u, build.FaultOf(nil, code)
+}
+
+// needed lists the artifacts of the steps that a step names in its needs.
+func (w *Worker) needed(id int) (files []build.Needed) {
+	for _, need := range w.Plan.Step(id).Needs {
+		for _, a := range w.Store.Artifacts(need) {
+			if a.Kind != results.KindFile && a.Kind != results.KindArchive {
+				continue // a file of test results
+			}
+			files = append(files, build.Needed{Name: a.Name, Executable: a.Executable, Archive: a.Kind == results.KindArchive,
+				Path: w.Store.ArtifactPath(a), SHA256: a.SHA256})
+		}
+	}
+	return files
 }
 
 // end records a step's end, on disk first.
@@ -229,7 +307,7 @@ func (w *Worker) end(id int, u results.Update) error {
 
 // update records a status and passes it to the observer.
 func (w *Worker) update(id int, u results.Update) error {
-	u.Timestamp = time.Now()
+	u.Timestamp, u.Reason = time.Now(), w.mask.Text(u.Reason)
 	stored, err := w.Store.Update(id, u)
 	if err != nil {
 		return fmt.Errorf("record build %s: %w", w.ID, err)
@@ -272,7 +350,7 @@ func (w *Worker) endEarly(ctx context.Context, cause error) (build.Status, error
 func (w *Worker) abandon() {
 	for _, step := range w.Plan.Steps {
 		state := w.states.Steps[step.ID]
-		if state.Status == "" || state.Status.Ended() {
+		if state.Status == "" || state.Status == build.Backoff || state.Status.Ended() {
 			continue
 		}
 		w.cancels[step.ID](errors.New("the results cannot be written"))
@@ -282,15 +360,15 @@ func (w *Worker) abandon() {
 
 // note writes a remark into the build's own log. One that cannot be written is lost: the next
 // status will fail too.
-func (w *Worker) note(text string) {
-	log, err := w.Store.Log(0)
+func (w *Worker) note(text string) { _ = w.noteIn(0, text) }
+
+// noteIn writes a remark into the log of a step.
+func (w *Worker) noteIn(id int, text string) error {
+	log, err := w.Store.Log(id)
 	if err != nil {
-		return
+		return err
 	}
-	e := build.Entry{At: time.Now(), Marks: build.Marks{Waybill: true}, Text: []byte(text)}
-	if log.Append(e) == nil {
-		w.Observer.Output(0, []build.Entry{e})
-	}
+	return (&sink{worker: w, step: id, log: log}).Note(text)
 }
 
 // reason returns the text of the final marker beside the result.

@@ -28,6 +28,8 @@ type BuildDocument struct {
 	Plan      *build.Plan              `json:"plan"`
 	Updates   map[int][]results.Update `json:"updates"`
 	Artifacts []results.Artifact       `json:"artifacts"`
+
+	Tests map[int][]results.TestFile `json:"tests"` // by step
 }
 
 // Builds returns the rows of a list of builds. shorten returns a path as it is shown.
@@ -44,7 +46,10 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 	return t.lines()
 }
 
-// Build returns a build with its steps and artifacts. name is what the user called it.
+// listedTests is how many failed tests of a step `waybill build show` lists; its JSON has all.
+const listedTests = 1000
+
+// Build returns a build with its steps, failed tests and artifacts. name is what the user called it.
 func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	board := newBuildBoard(d.Plan, d.StartedAt)
 	for id, updates := range d.Updates {
@@ -56,8 +61,17 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	if d.Reason != "" {
 		head += ": " + OneLine(d.Reason)
 	}
-	lines := append([]string{head + "   results: " + d.Results}, board.rows(s, now, "…")...)
+	lines := []string{head + "   results: " + d.Results}
+	for id, files := range d.Tests {
+		board.steps[id].tests = files
+	}
+	for i, row := range board.rows(s, now, "…") {
+		lines = append(append(lines, row), board.testLines(d.Plan.Steps[i].ID, s, listedTests)...)
+	}
 	for _, artifact := range d.Artifacts {
+		if artifact.OfTests() {
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("   artifact %s  %s", artifact.Name, artifactText(artifact.Size, artifact.SHA256)))
 	}
 	return append(lines, fmt.Sprintf("logs: waybill build log %s [STAGE/STEP]", name))

@@ -9,7 +9,7 @@ import (
 
 // buildEvent is one line of `waybill run -o json`.
 type buildEvent struct {
-	Event    string            `json:"event"` // build, status, output, artifact, end
+	Event    string            `json:"event"` // build, status, output, artifact, tests, end
 	At       time.Time         `json:"at"`
 	Build    string            `json:"buildId,omitempty"`
 	Results  string            `json:"results,omitempty"`
@@ -21,6 +21,7 @@ type buildEvent struct {
 	ExitCode *int              `json:"exitCode,omitempty"`
 	Text     string            `json:"text,omitempty"`
 	Artifact *results.Artifact `json:"artifact,omitempty"`
+	Tests    *results.TestFile `json:"tests,omitempty"` // without the results of tests that passed or were skipped
 }
 
 // buildEvents writes a build as events, one JSON document a line.
@@ -60,6 +61,12 @@ func (v *buildEvents) Output(step int, entries []build.Entry) {
 
 func (v *buildEvents) Artifact(step int, a results.Artifact) {
 	v.print(step, buildEvent{Event: "artifact", Artifact: &a})
+}
+
+func (v *buildEvents) Tests(step int, files []results.TestFile) {
+	for _, f := range notable(files) {
+		v.print(step, buildEvent{Event: "tests", Tests: &f})
+	}
 }
 
 func (v *buildEvents) End(result build.Status) {

@@ -36,7 +36,7 @@ func waitsFor(ids []int) string {
 	return strings.Trim(fmt.Sprint(ids), "[]")
 }
 
-// planRemarks returns the condition, the timeout and the artifacts of a step.
+// planRemarks returns the condition, the attempts, the timeout, the artifacts and the test results of a step.
 func planRemarks(p *build.Plan, s build.PlanStep) []string {
 	var remarks []string
 	for _, stage := range p.Stages {
@@ -44,11 +44,17 @@ func planRemarks(p *build.Plan, s build.PlanStep) []string {
 			remarks = append(remarks, "runs if "+string(stage.RunsIf))
 		}
 	}
+	if s.Retry != nil {
+		remarks = append(remarks, Count(s.Retry.Attempts, "attempt"))
+	}
 	if s.Timeout > 0 {
 		remarks = append(remarks, "timeout "+server.ShortDuration(s.Timeout))
 	}
 	for _, rule := range s.Artifacts {
 		remarks = append(remarks, "keeps "+rule.Path)
+	}
+	if globs := s.Tests.Globs(); len(globs) > 0 {
+		remarks = append(remarks, "tests "+strings.Join(globs, " "))
 	}
 	return remarks
 }

@@ -38,7 +38,7 @@ func (v *buildStory) Output(step int, entries []build.Entry) {
 func (v *buildStory) Artifact(step int, a results.Artifact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p := v.head.Plan.Step(step); p != nil {
+	if p := v.head.Plan.Step(step); p != nil && !a.OfTests() {
 		fmt.Fprintf(v.Out, "%s   artifact %s  %s\n", p.Path(), a.Name, artifactText(a.Size, a.SHA256))
 	}
 }
@@ -47,14 +47,17 @@ func (v *buildStory) End(result build.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, step := range v.head.Plan.Steps {
-		if v.board.steps[step.ID].status.Broken() {
-			fmt.Fprintln(v.Out, v.board.row(step, v.Style, v.board.began, " ", len([]rune(step.Path()))))
-			for _, line := range v.board.failure(step, v.Style, v.head.Log) {
-				fmt.Fprintln(v.Out, line)
-			}
+		lines := v.board.below(step, v.Style, v.head.Log)
+		if v.board.steps[step.ID].status.Broken() || len(lines) > 0 {
+			lines = append([]string{v.board.row(step, v.Style, v.board.began, " ", len([]rune(step.Path())))}, lines...)
+		}
+		for _, line := range lines {
+			fmt.Fprintln(v.Out, line)
 		}
 	}
 	if result != "" {
-		fmt.Fprintln(v.Out, v.closing(result))
+		for _, line := range v.closing(result) {
+			fmt.Fprintln(v.Out, line)
+		}
 	}
 }

@@ -106,7 +106,7 @@ func (v *buildTree) End(result build.Status) {
 	defer v.mu.Unlock()
 	lines := v.board.summary(v.Style, v.head.Log)
 	if result != "" {
-		lines = append(lines, v.closing(result))
+		lines = append(lines, v.closing(result)...)
 	}
 	_ = v.screen.draw(lines) // a terminal that is gone shows nothing
 	v.screen.leave()

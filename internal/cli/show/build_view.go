@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,10 +27,12 @@ type buildBoard struct {
 type buildRow struct {
 	status       build.Status
 	reason       string
+	attempt      int
 	began, ended time.Time
 	entries      int64
 	tail         []string        // the last lines
 	open         map[bool][]byte // lines of stdout and stderr that have begun
+	tests        []results.TestFile
 }
 
 func newBuildBoard(plan *build.Plan, began time.Time) *buildBoard {
@@ -46,7 +49,7 @@ func (b *buildBoard) status(step int, u results.Update) {
 	if row.began.IsZero() {
 		row.began = u.Timestamp
 	}
-	row.status, row.reason = u.Status, u.Reason
+	row.status, row.reason, row.attempt = u.Status, u.Reason, u.Attempt
 	if u.Status.Ended() {
 		row.ended = u.Timestamp
 	}
@@ -91,6 +94,7 @@ func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner st
 	name := fmt.Sprintf("%-*s", width, step.Path())
 	elapsed := "      "
 	switch {
+	case row.status == build.Reused:
 	case row.ended.IsZero() && !row.began.IsZero():
 		elapsed = fmt.Sprintf("%6s", server.Took(now.Sub(row.began)))
 	case !row.began.IsZero():
@@ -108,6 +112,8 @@ func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 		return s.bad("✗")
 	case build.Canceled, build.Skipped:
 		return s.faint("-")
+	case build.Reused:
+		return s.good("↺")
 	case build.Pending:
 		return s.faint("◦")
 	}
@@ -118,9 +124,21 @@ func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	switch row.status {
 	case build.Completed:
-		return ""
+		text := testCounts(row.tests)
+		if row.attempt > 1 {
+			text = strings.TrimLeft(text+"   attempt "+strconv.Itoa(row.attempt), " ")
+		}
+		return text
+	case build.Backoff:
+		return OneLine(row.reason)
+	case build.Reused:
+		return strings.TrimRight("reused   "+testCounts(row.tests), " ")
 	case build.Failed, build.TimedOut:
-		return fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
+		text := fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
+		if countTests(row.tests).Failed == 0 { // else a line below has the counts
+			text += "   " + testCounts(row.tests)
+		}
+		return text
 	case build.Canceled, build.Skipped:
 		return fmt.Sprintf("%s: %s", row.status, OneLine(row.reason))
 	case build.Pending:
@@ -132,21 +150,26 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	return strings.ToLower(string(row.status))
 }
 
-// waits names the stages that a step still waits for.
+// waits names what a step still waits for: the steps that it needs, else stages.
 func (b *buildBoard) waits(step build.PlanStep) string {
-	var stages []string
+	var names []string
 	for _, id := range step.After {
-		if earlier := b.plan.Step(id); !b.steps[id].status.Ended() && !slices.Contains(stages, earlier.Stage) {
-			stages = append(stages, earlier.Stage)
+		earlier := b.plan.Step(id)
+		name := earlier.Stage
+		if step.Needs != nil {
+			name = earlier.Path()
+		}
+		if !b.steps[id].status.Ended() && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	if len(stages) == 0 {
+	if len(names) == 0 {
 		return "waits for its turn"
 	}
-	return "waits for " + strings.Join(stages, ", ")
+	return "waits for " + strings.Join(names, ", ")
 }
 
-// failure returns the end of a failed step's log, and where the whole of it is.
+// failure returns the end of a failed step's log, its failed tests, and where the whole log is.
 func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
 	row := b.steps[step.ID]
 	var out []string
@@ -158,6 +181,7 @@ func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []
 			out = append(out, "   "+line)
 		}
 	}
+	out = append(out, b.testLines(step.ID, s, namedTests)...)
 	if row.entries > int64(len(row.tail)) {
 		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, step.Path()))
 	}
@@ -172,12 +196,24 @@ func (b *buildBoard) summary(s Style, logCommand string) []string {
 	}
 	var out []string
 	for _, step := range b.plan.Steps {
-		out = append(out, b.row(step, s, time.Now(), " ", width))
-		if b.steps[step.ID].status.Broken() {
-			out = append(out, b.failure(step, s, logCommand)...)
-		}
+		out = append(append(out, b.row(step, s, time.Now(), " ", width)), b.below(step, s, logCommand)...)
 	}
 	return out
+}
+
+// below returns what the end of a run says below the row of a step: why it failed, and which tests did.
+func (b *buildBoard) below(step build.PlanStep, s Style, logCommand string) (lines []string) {
+	if b.steps[step.ID].status.Broken() {
+		return b.failure(step, s, logCommand)
+	}
+	return b.testLines(step.ID, s, namedTests)
+}
+
+func (b *buildBoard) testLines(step int, s Style, limit int) (lines []string) {
+	for _, line := range testLines(s, b.steps[step].tests, limit) {
+		lines = append(lines, "   "+line)
+	}
+	return lines
 }
 
 // BuildView shows a build that this process runs.
@@ -187,6 +223,7 @@ type BuildView interface {
 	Status(step int, u results.Update)
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
+	Tests(step int, files []results.TestFile)
 }
 
 // BuildHead is what a view says about a build as a whole.
@@ -195,6 +232,8 @@ type BuildHead struct {
 	Label   string // of the source: shop @ 3f9c2ab
 	Results string // the folder of its results
 	Log     string // the command that prints a step's log, without the step
+	Resumes string // which build is resumed, and what is reused; "": none
+	Resume  string // the command that resumes this build; "": none
 	Plan    *build.Plan
 }
 
@@ -218,6 +257,13 @@ type buildScene struct {
 	board *buildBoard
 }
 
+// Tests remembers what a step's files report.
+func (v *buildScene) Tests(step int, files []results.TestFile) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.board.steps[step].tests = notable(files)
+}
+
 // opening returns the lines above the tree.
 func (v *buildScene) opening() []string {
 	var lines []string
@@ -227,8 +273,12 @@ func (v *buildScene) opening() []string {
 	if len(v.head.Plan.Steps) == 0 {
 		return append(lines, v.nothing())
 	}
-	return append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
+	lines = append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
 		Count(len(v.head.Plan.Steps), "step"), v.head.Results))
+	if v.head.Resumes != "" {
+		lines = append(lines, fmt.Sprintf("build %s %s", v.head.ID, v.head.Resumes))
+	}
+	return lines
 }
 
 // nothing says why no stage is left.
@@ -239,8 +289,8 @@ func (v *buildScene) nothing() string {
 	return fmt.Sprintf("nothing to run: no stage is for the environment %s", v.head.Plan.Environment)
 }
 
-// closing returns the last line.
-func (v *buildScene) closing(result build.Status) string {
+// closing returns the last lines.
+func (v *buildScene) closing(result build.Status) (lines []string) {
 	word := string(result)
 	switch {
 	case result == build.Completed:
@@ -249,6 +299,9 @@ func (v *buildScene) closing(result build.Status) string {
 		word = v.Style.faint(word)
 	default:
 		word = v.Style.bad(word)
+		if v.head.Resume != "" {
+			lines = append(lines, "   fix it, then resume:   "+v.head.Resume)
+		}
 	}
-	return fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began)))
+	return append(lines, fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began))))
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -108,7 +110,9 @@ func play(v BuildView) {
 	v.Begin()
 	v.Status(1, results.Update{Status: build.Running, Timestamp: at(0)})
 	v.Output(1, []build.Entry{{Text: []byte("FAIL")}})
-	v.Artifact(1, results.Artifact{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa"})
+	v.Artifact(1, results.Artifact{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa", Kind: results.KindFile})
+	v.Artifact(1, results.Artifact{Name: "out/unit.xml", Size: 1000, SHA256: "9b1e07d2aa", Kind: "junit"})
+	v.Tests(1, testFiles()[:1])
 	v.Status(1, results.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(20)})
 	v.End(build.Failed)
 }
@@ -119,7 +123,8 @@ func TestABuildIsShownLineByLine(t *testing.T) {
 	play(NewBuildView(Printer{Out: &b}, BuildHead{ID: "3", Label: "shop @ 3f9c2ab", Results: "/tmp/3", Log: "waybill build log 3", Plan: testPlan()}))
 	lines := strings.Split(b.String(), "\n")
 	want := []string{"Steps run as processes on this computer. Images are ignored: golang:1.26", "build 3   shop @ 3f9c2ab   3 steps   results: /tmp/3", "test/unit | FAIL",
-		"test/unit   artifact dist/greeter  1.0 kB sha256:9b1e07d2", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", "   │ FAIL"}
+		"test/unit   artifact dist/greeter  1.0 kB sha256:9b1e07d2", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", "   │ FAIL",
+		"   1 of 214 tests failed (out/unit.xml): shop/cart TestCheckout", "     cart_test.go:41: total = 12, want 15"}
 	for i, line := range want {
 		if lines[i] != line {
 			t.Errorf("line %d is %q, want %q", i, lines[i], line)
@@ -140,8 +145,9 @@ func TestABuildIsShownAsEvents(t *testing.T) {
 		kind, _, _ := strings.Cut(rest, `"`)
 		kinds = append(kinds, kind)
 	}
-	if got, want := strings.Join(kinds, " "), "build status output artifact status end"; got != want {
-		t.Errorf("events %s, want %s", got, want)
+	want := []string{"build", "status", "output", "artifact", "artifact", "tests", "status", "end"}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Error(diff)
 	}
 }
 

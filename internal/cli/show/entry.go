@@ -45,6 +45,11 @@ func entryText(e pipeline.Entry) string {
 	if e.Event == pipeline.ServiceTakenOver {
 		add(takenText(e))
 	}
+	if e.Event == pipeline.DeploymentsArchived {
+		var archived pipeline.ArchivedDetail
+		_ = json.Unmarshal(e.Detail, &archived) // what cannot be read names none, to the engine too
+		add(archived.String())
+	}
 	add(OneLine(d.Error))
 	add(who(d))
 	return strings.Join(parts, "  ")

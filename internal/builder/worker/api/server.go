@@ -168,6 +168,10 @@ func statusEnum(s build.Status) workerv1.Status {
 		return workerv1.Status_STATUS_TIMED_OUT
 	case build.Skipped:
 		return workerv1.Status_STATUS_SKIPPED
+	case build.Backoff:
+		return workerv1.Status_STATUS_BACKOFF
+	case build.Reused:
+		return workerv1.Status_STATUS_REUSED
 	}
 	return workerv1.Status_STATUS_UNSPECIFIED
 }

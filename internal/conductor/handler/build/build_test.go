@@ -154,7 +154,8 @@ const shop = `
 build:
   app:
     artifacts: ["dist/*"]
-    container: {image: none, cmds: ["mkdir dist; echo amd64 > dist/shop-amd64; echo arm64 > dist/shop-arm64; echo ${GIT_COMMIT_SHORT} ${REPO_NAME} > dist/about"]}
+    test-results: {junit: ["reports/*.xml"]} # a file of test results is no artifact of a stage
+    container: {image: none, cmds: ["mkdir dist reports; echo '<testsuite/>' > reports/about.xml; echo amd64 > dist/shop-amd64; echo arm64 > dist/shop-arm64; echo ${GIT_COMMIT_SHORT} ${REPO_NAME} > dist/about"]}
 `
 
 func TestABuildRegistersItsArtifacts(t *testing.T) {
@@ -197,6 +198,8 @@ func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
 	}{
 		"a failing step": {"build:\n  app: {container: {image: i, cmds: ['echo compiling; echo broken >&2; exit 3']}}", nil, action.Retry, "build_failed",
 			[]string{"build step build/app failed: exit status 3 (.wharf-ci.yml:2:3)\nwhole log: waybill build log ", "its last lines:", "\n  compiling", "\n  broken"}},
+		"failed tests": {"build:\n  app:\n    test-results: {junit: [a.xml]}\n    container: {image: i, cmds: ['for t in a b c d e f g; do echo \"<testcase name=\\\"$t\\\"><failure/></testcase>\"; done >b; echo \"<testsuite><testcase name=\\\"ok\\\"/>$(cat b)</testsuite>\" >a.xml; exit 1']}", nil, action.Retry, "build_failed",
+			[]string{"\n7 of its 8 tests failed: a, b, c, d, e and 2 more"}},
 		"a step that takes too long": {"build: {app: {timeout: 50ms, container: {image: i, cmds: [exec sleep 60]}}}", nil, action.Retry, "build_failed",
 			[]string{"build step build/app timed out: it took longer than 50ms"}},
 		"a file with faults": {"build: {app: {container: {imag: i}}}\nx: 5", nil, action.BadInput, "build_file",

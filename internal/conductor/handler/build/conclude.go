@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
 )
+
+// namedTests is how many of a failed step's failed tests the error names.
+const namedTests = 5
 
 // errorLines is how many of a failed step's last lines the error quotes.
 const errorLines = 20
@@ -64,7 +69,7 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 	if err != nil {
 		return action.Outcome{}, err
 	}
-	chosen, err := choose(t.stage.Build.Artifacts, all)
+	chosen, err := choose(t.stage.Build.Artifacts, slices.DeleteFunc(all, results.Artifact.OfTests))
 	if err != nil {
 		return action.Outcome{}, err
 	}
@@ -159,8 +164,8 @@ func names(artifacts []results.Artifact) string {
 	return strings.Join(out, ", ")
 }
 
-// failure names the first step that failed, its place in the file, and the last lines that it
-// printed.
+// failure names the first step that failed, its place in the file, its failed tests, and the last
+// lines that it printed.
 func failure(r *results.Reader, final results.Update) (string, error) {
 	b, err := r.Build()
 	if err != nil {
@@ -181,6 +186,11 @@ func failure(r *results.Reader, final results.Update) (string, error) {
 		var text strings.Builder
 		fmt.Fprintf(&text, "build step %s %s: %s (%s)\nwhole log: waybill build log %s %s", step.Path(), words(last.Status),
 			last.Reason, step.At, filepath.Base(r.Dir()), step.Path())
+		tests, err := failedTests(r, step.ID)
+		if err != nil {
+			return "", err
+		}
+		text.WriteString(tests)
 		if len(entries) > 0 {
 			text.WriteString("\nits last lines:")
 		}
@@ -207,4 +217,33 @@ func words(s build.Status) string {
 		return "timed out"
 	}
 	return strings.ToLower(string(s))
+}
+
+// failedTests returns a line with the first failed tests of a step; "" if it has none.
+func failedTests(r *results.Reader, step int) (string, error) {
+	files, err := r.Tests()
+	if err != nil {
+		return "", err
+	}
+	var counts testresult.Counts
+	var names []string
+	for _, f := range files {
+		if f.Step != step {
+			continue
+		}
+		counts.Add(f.Counts)
+		for _, result := range f.Results {
+			if result.Outcome == testresult.Failed && len(names) < namedTests {
+				names = append(names, shortened(build.VisibleText([]byte(result.Title()))))
+			}
+		}
+	}
+	if counts.Failed == 0 {
+		return "", nil
+	}
+	text := fmt.Sprintf("\n%d of its %d tests failed: %s", counts.Failed, counts.Tests, strings.Join(names, ", "))
+	if more := counts.Failed - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text, nil
 }

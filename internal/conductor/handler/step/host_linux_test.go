@@ -82,7 +82,7 @@ func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 
 func TestServiceThatDiesIsTakenBack(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.service.Ready.Within = action.Duration(1500 * time.Millisecond)
+		w.service.Ready.Within = action.Duration(4 * time.Second)
 		w.revise(1, `echo "listen on :80: address already in use"; exit 3`)
 		w.done(1, pipeline.HostReplicated)
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry,
@@ -104,7 +104,7 @@ func TestServiceThatDiesIsTakenBack(t *testing.T) {
 
 func TestServiceThatDiesIsTakenBackBeforeItsAttemptEnds(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
-		w.timeout = 12 * time.Second // the service would have 20s
+		w.timeout, w.service.Ready.Within = 20*time.Second, action.Duration(time.Minute)
 		w.revise(1, "echo out of memory; exit 3")
 		w.done(1, pipeline.HostReplicated)
 		ctx, cancel := context.WithTimeout(t.Context(), w.timeout)
@@ -119,7 +119,7 @@ func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
 		w.ship(1)
 		former := w.read(".waybill/units/" + w.release(1))
 		w.service.Exec = []string{"./greeter", "elm"}
-		w.service.Ready.Within = action.Duration(time.Second)
+		w.service.Ready.Within = action.Duration(4 * time.Second)
 		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Retry, "last exit status 5", "went back to "+w.release(1))
 		if got := w.read(".waybill/units/" + w.release(1)); got != former {
 			t.Errorf("unit %q, want %q", got, former)

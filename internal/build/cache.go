@@ -1,0 +1,72 @@
+package build
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/document"
+)
+
+// CacheRule is files that a step leaves for the same step of later builds.
+type CacheRule struct {
+	Key     string   `json:"key"`               // ${hash:GLOB} in it is the digest of the files that match
+	Paths   []string `json:"paths"`             // files, folders and globs of the workspace
+	Restore []string `json:"restore,omitempty"` // beginnings of other keys, whose newest entry is taken in place of a missing one
+}
+
+// In reports whether a file or folder of the workspace, by slash-separated path, belongs to the rule.
+func (c CacheRule) In(file string) bool {
+	return slices.ContainsFunc(c.Paths, func(p string) bool {
+		p = path.Clean(p)
+		return file == p || strings.HasPrefix(file, p+"/") || MatchGlob(p, file)
+	})
+}
+
+// hashPrefix begins the name of what is in the place of a variable in a key: ${hash:GLOB}.
+const hashPrefix = "hash:"
+
+// ExpandHashes replaces each ${hash:GLOB} of a key by what hash returns for the glob.
+func ExpandHashes(key string, hash func(glob string) (string, error)) (string, error) {
+	var out strings.Builder
+	for {
+		before, inside, after, found := cutVariable(key)
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		glob, ok := strings.CutPrefix(inside, hashPrefix)
+		if !ok {
+			out.WriteString("${" + inside + "}")
+		} else if digest, err := hash(strings.TrimSpace(glob)); err != nil {
+			return "", err
+		} else {
+			out.WriteString(digest)
+		}
+		key = after
+	}
+}
+
+// caches reads what a step leaves for later builds.
+func (r *reader) caches(n *document.Node, scope string) []CacheRule {
+	var out []CacheRule
+	for i, item := range n.Items {
+		rule := CacheRule{Key: item.Str("key"), Paths: item.Strs("paths"), Restore: item.Strs("restore")}
+		at := document.Index(scope, i)
+		for j, p := range item.Get("paths").Items {
+			if !r.open(p) {
+				r.glob(p, document.Index(r.Join(at, "paths"), j))
+			}
+		}
+		for _, text := range append([]string{rule.Key}, rule.Restore...) {
+			_, _ = ExpandHashes(text, func(glob string) (string, error) {
+				if err := CheckGlob(glob); err != nil {
+					r.Add(item.Get("key"), "glob-invalid", r.Join(at, "key"), "${%s%s}: %v", hashPrefix, glob, err)
+				}
+				return "", nil
+			})
+		}
+		out = append(out, rule)
+	}
+	return out
+}

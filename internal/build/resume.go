@@ -1,0 +1,48 @@
+package build
+
+// Reusable returns the steps of a plan that need not run again after a build by an earlier plan, each with the earlier
+// step that it is the same as: one that completed, whose definition is unchanged with all variables replaced, and whose needs are the
+// same too. A step that was given a password runs again, since the earlier one is not known.
+func (p *Plan) Reusable(earlier *Plan, completed func(id int) bool) map[int]int {
+	before := map[string]*PlanStep{}
+	for i := range earlier.Steps {
+		before[earlier.Steps[i].Path()] = &earlier.Steps[i]
+	}
+	r := reuse{plan: p, before: before, completed: completed, same: map[int]int{}}
+	for i := range p.Steps {
+		r.find(&p.Steps[i])
+	}
+	for id, other := range r.same {
+		if other == 0 {
+			delete(r.same, id)
+		}
+	}
+	return r.same
+}
+
+// reuse compares two plans.
+type reuse struct {
+	plan      *Plan
+	before    map[string]*PlanStep // by path
+	completed func(id int) bool
+	same      map[int]int // of the steps that were compared; 0: it runs again
+}
+
+// find returns the earlier step that a step is the same as; 0 without one.
+func (r *reuse) find(step *PlanStep) int {
+	if id, known := r.same[step.ID]; known {
+		return id
+	}
+	r.same[step.ID] = 0
+	other := r.before[step.Path()]
+	if other == nil || other.Digest != step.Digest || step.Spec.Secret || !r.completed(other.ID) || len(step.Needs) != len(other.Needs) {
+		return 0
+	}
+	for i, need := range step.Needs {
+		if same := r.find(r.plan.Step(need)); same == 0 || same != other.Needs[i] {
+			return 0
+		}
+	}
+	r.same[step.ID] = other.ID
+	return other.ID
+}

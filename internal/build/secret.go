@@ -1,0 +1,110 @@
+package build
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/mask"
+)
+
+// maskedValue is in the place of a password.
+const maskedValue = "***"
+
+// passwords returns the variables that are passwords and not empty, by name.
+func (vs Variables) passwords() map[string]Value {
+	found := map[string]Value{}
+	for _, s := range vs {
+		for name := range s.Values {
+			if v, _ := vs.Lookup(name); v.Secret && v.Text != "" {
+				found[name] = v
+			}
+		}
+	}
+	return found
+}
+
+// masked returns the variables with *** for each password.
+func (vs Variables) masked() Variables {
+	passwords := vs.passwords()
+	if len(passwords) == 0 {
+		return vs
+	}
+	hidden := Source{Values: map[string]Value{}}
+	for name, v := range passwords {
+		v.Text = maskedValue
+		hidden.Values[name] = v
+	}
+	return append(Variables{hidden}, vs...)
+}
+
+// maxSecrets is the size in bytes of all passwords of a build, each as it was given and with its
+// variables replaced.
+const maxSecrets = 256 << 10
+
+// secrets returns the passwords, as they were given and with their variables replaced.
+func (vs Variables) secrets() ([]string, fault.Problems) {
+	found := map[string]bool{}
+	size := 0
+	passwords := vs.passwords()
+	for _, name := range slices.Sorted(maps.Keys(passwords)) {
+		v := passwords[name]
+		found[v.Text] = true
+		replaced, _, err := Substitute(vs, v.Text)
+		if err == nil {
+			found[replaced] = true
+		}
+		if size += len(v.Text) + len(replaced); size > maxSecrets {
+			return nil, fault.Problems{{Position: v.At, Code: "password-large", Scope: keyInputs,
+				Text: fmt.Sprintf("the passwords have more than %d bytes in all", maxSecrets)}}
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// shortPasswords warns of passwords that would be found in everything.
+func (vs Variables) shortPasswords() fault.Problems {
+	var problems fault.Problems
+	for name, v := range vs.passwords() {
+		if len(v.Text) < mask.Shortest {
+			problems = append(problems, fault.Problem{Position: v.At, Code: "password-short", Scope: keyInputs, Warning: true,
+				Text: fmt.Sprintf("the password %q has fewer than %d bytes, so it stays in what steps print", name, mask.Shortest)})
+		}
+	}
+	problems.Sort()
+	return problems
+}
+
+// maskProblems returns problems whose texts have no passwords.
+func maskProblems(problems fault.Problems, secrets []string) fault.Problems {
+	set := mask.NewSet(secrets...)
+	out := slices.Clone(problems)
+	for i, p := range out {
+		out[i].Scope, out[i].Text, out[i].Suggestion = set.Text(p.Scope), set.Text(p.Text), set.Text(p.Suggestion)
+	}
+	return out
+}
+
+// conceal puts the steps of a plan with passwords behind those of the plan without.
+func (p *Plan) conceal(clear *Plan, secrets []string) {
+	p.secrets = secrets
+	for i := range p.Steps {
+		step := &clear.Steps[i]
+		secret := !slices.Equal(step.Spec.Argv, p.Steps[i].Spec.Argv)
+		p.Steps[i].Spec.Secret, step.Spec.Secret = secret, secret
+		p.Steps[i].clear = step
+	}
+}
+
+// Secrets returns the passwords of the build, which must be neither stored nor shown. A plan that
+// was stored has none.
+func (p *Plan) Secrets() []string { return p.secrets }
+
+// Clear returns the step with its passwords, for a runner; it must be neither stored nor shown.
+func (s PlanStep) Clear() PlanStep {
+	if s.clear == nil {
+		return s
+	}
+	return *s.clear
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
+)
+
+func buildVarsCommand(a *app) *cobra.Command {
+	var flags runFlags
+	c := &cobra.Command{
+		Use:   "vars [DIR]",
+		Short: "List the variables that a build may use",
+		Long: `Lists every variable that a build of this folder (or DIR) would have, with its value and
+where it comes from. Of several with one name the one that wins is listed. Of a password
+*** is shown.`,
+		Example: examples("waybill build vars", "waybill build vars --environment stage -i level=debug -o json"),
+		Args:    arguments(0, 1, "DIR"),
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.listBuildVariables(c.Context(), given, flags)
+		},
+	}
+	addVariableFlags(a, c, &flags)
+	return c
+}
+
+// listBuildVariables prints the variables of a build that does not run.
+func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags runFlags) error {
+	flags.runner, flags.maxParallel, flags.timeout, flags.dryRun = runnerAuto, 1, 1, true
+	if err := flags.check(); err != nil {
+		return err
+	}
+	source, err := a.buildSource(ctx, arguments, flags)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
+	if err != nil {
+		return err
+	}
+	id, _, err := a.buildPlace(flags)
+	if err != nil {
+		return err
+	}
+	choice, warnings, err := a.buildChoice(source, flags, source.facts(ctx), id)
+	if err != nil {
+		return err
+	}
+	variables, problems := file.Variables(choice)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	all, problems := variables.List()
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	a.printProblems(warnings)
+	return a.printer().Answer(show.Items(all), show.BuildVariables(all)...)
+}

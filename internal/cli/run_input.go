@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// inputValues reads name=value pairs; of one name the last wins. An error does not repeat the text,
+// which may be a password.
+func inputValues(pairs []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, fault.New(fault.Invalid, "--input wants a name and a value").WithHint("--input name=value")
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// completeInputs offers the names of the inputs of the build's file, and the values of choices.
+func completeInputs(a *app) completer {
+	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
+		const plain = cobra.ShellCompDirectiveNoFileComp
+		root := a.Dir
+		if len(given) > 0 {
+			root = a.Path(given[0])
+		}
+		name, err := c.Flags().GetString("file")
+		if err != nil {
+			return nil, plain
+		}
+		file, _, err := a.readBuildFile(root, name, name)
+		if err != nil {
+			return nil, plain
+		}
+		words := inputWords(file.Inputs, begun)
+		if len(words) == 1 && strings.HasSuffix(words[0], "=") {
+			return words, plain | cobra.ShellCompDirectiveNoSpace
+		}
+		return words, plain
+	}
+}
+
+// inputWords returns name= for each input, and once a name has been written name=value for each of
+// its accepted values.
+func inputWords(inputs []build.Input, begun string) []string {
+	var words []string
+	for _, in := range inputs {
+		pair := in.Name + "="
+		switch {
+		case strings.HasPrefix(begun, pair):
+			words = nil
+			for _, value := range in.Values {
+				words = append(words, pair+value)
+			}
+			return words
+		case strings.HasPrefix(pair, begun):
+			words = append(words, pair)
+		}
+	}
+	return words
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// resumeLast is the value of --resume without one: the last build of the folder.
+const resumeLast = "last"
+
+// resumeArguments takes a build's number that follows --resume for its value, unless a folder has that name.
+func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
+	if flags.resume != resumeLast || len(arguments) != 1 || strings.Trim(arguments[0], "0123456789") != "" {
+		return arguments
+	}
+	if _, err := os.Stat(a.Path(arguments[0])); err == nil {
+		return arguments
+	}
+	flags.resume = arguments[0]
+	return nil
+}
+
+// resumption is the earlier build that a build resumes.
+type resumption struct {
+	worker.Resumed
+	before results.Build
+	text   string // which steps are reused, for people
+}
+
+// resumption finds the build that --resume names; nil without --resume.
+func (a *app) resumption(flags runFlags, source *buildSource) (*resumption, error) {
+	if flags.resume == "" {
+		return nil, nil
+	}
+	r, err := a.earlierBuild(flags.resume, source.name)
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.Build()
+	switch {
+	case err != nil:
+		return nil, err
+	case before.Source != source.name:
+		return nil, fault.New(fault.Invalid, "build %s is of %s, not of %s", before.ID, a.Shorten(before.Source), a.Shorten(source.name))
+	case r.Alive():
+		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it with Ctrl-C where it runs")
+	}
+	return &resumption{Resumed: worker.Resumed{Results: r}, before: before}, nil
+}
+
+// choose finds the steps of a plan that need not run again.
+func (s *resumption) choose(plan *build.Plan, source *buildSource) {
+	s.Steps = plan.Reusable(s.before.Plan, func(id int) bool {
+		last, err := s.Results.Last(id)
+		return err == nil && (last.Status == build.Completed || last.Status == build.Reused)
+	})
+	s.text = s.describe(plan, changedFiles(source, s.before.StartedAt))
+}
+
+// earlierBuild opens the build that --resume names.
+func (a *app) earlierBuild(name, source string) (*results.Reader, error) {
+	if name != resumeLast {
+		return a.builds().open(name)
+	}
+	for _, s := range a.builds().summaries() {
+		if s.Source == source {
+			return results.Open(s.Results)
+		}
+	}
+	return nil, fault.New(fault.NotFound, "no build of this folder is left to resume").WithHint("waybill run")
+}
+
+// mostReused is how many reused steps are named.
+const mostReused = 5
+
+// describe returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run.
+func (s *resumption) describe(plan *build.Plan, changed string) string {
+	var reused []string
+	for _, step := range plan.Steps {
+		if _, ok := s.Steps[step.ID]; ok {
+			reused = append(reused, step.Path())
+		}
+	}
+	toRun := show.Count(len(plan.Steps)-len(reused), "step") + " to run"
+	if len(reused) == 0 {
+		return fmt.Sprintf("resumes build %s: %s", s.before.ID, toRun)
+	}
+	names := strings.Join(reused, ", ")
+	if more := len(reused) - mostReused; more > 0 {
+		names = fmt.Sprintf("%s and %d more", strings.Join(reused[:mostReused], ", "), more)
+	}
+	if changed != "" {
+		changed = " (" + changed + ")"
+	}
+	return fmt.Sprintf("resumes build %s: %s reused%s, %s", s.before.ID, names, changed, toRun)
+}
+
+// mostLooked is how many files are looked at for changes.
+const mostLooked = 100_000
+
+// changedFiles says which files of a folder were written since a time: cart.go and 2 more have changed since; "" if none was, or if the
+// source is a snapshot.
+func changedFiles(source *buildSource, since time.Time) string {
+	if source.unpacked {
+		return ""
+	}
+	first, changed, looked := "", 0, 0
+	_ = filepath.WalkDir(source.root, func(path string, d fs.DirEntry, err error) error {
+		looked++
+		switch {
+		case looked > mostLooked:
+			return fs.SkipAll
+		case err != nil:
+			return nil //nolint:nilerr // what cannot be read is not named
+		case d.IsDir() && (d.Name() == ".git" || slices.Contains(source.skip, path)):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.ModTime().After(since) {
+			if changed++; changed == 1 {
+				first, _ = filepath.Rel(source.root, path)
+			}
+		}
+		return nil
+	})
+	switch changed {
+	case 0:
+		return ""
+	case 1:
+		return first + " has changed since"
+	}
+	return fmt.Sprintf("%s and %d more have changed since", first, changed-1)
+}

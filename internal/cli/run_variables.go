@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// buildChoice gathers what a build is asked to do, and every variable that it may use.
+func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]string, id string) (build.Choice, fault.Problems, error) {
+	inputs, err := inputValues(flags.inputs)
+	if err != nil {
+		return build.Choice{}, nil, err
+	}
+	files, problems := a.readVariables(s.variableFiles(flags.file))
+	if err := problems.Err(); err != nil {
+		return build.Choice{}, nil, err
+	}
+	choice := flags.choice(facts, id, os.Environ(), files)
+	choice.Inputs = inputs
+	return choice, problems.Warnings(), nil
+}
+
+// choice puts the variables in the order of their precedence. files are the files of variables.
+func (f runFlags) choice(facts map[string]string, id string, environ []string, files build.Variables) build.Choice {
+	given := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if name, ok := strings.CutPrefix(name, "WHARF_VAR_"); ok {
+			given[name] = value
+		}
+	}
+	project := map[string]string{}
+	if f.projectID != "" {
+		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.projectID, f.projectID
+	}
+	variables := build.Variables{
+		build.Texts("--build-id", map[string]string{"BUILD_REF": id}),
+		build.Texts("--project-id", project),
+		build.Texts("WHARF_VAR_… of the environment", given),
+	}
+	variables = append(variables, files...)
+	return build.Choice{
+		Environment: f.environment,
+		Stages:      f.stages,
+		Strict:      f.strictVars,
+		Timeout:     f.timeout,
+		MaxParallel: f.maxParallel,
+		Variables: append(variables,
+			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": "local"}),
+			build.Texts("git", facts)),
+	}
+}
+
+// variableFiles returns the files that may have variables for a build, the nearest first: beside the build's file and in
+// every folder above it, then those of the user and of the machine. Above a snapshot there is nothing of the build.
+func (s *buildSource) variableFiles(buildFile string) []string {
+	var paths []string
+	for dir := filepath.Dir(filepath.Join(s.root, filepath.FromSlash(buildFile))); ; dir = filepath.Dir(dir) {
+		paths = append(paths, filepath.Join(dir, build.VarsFileName))
+		if s.unpacked && dir == filepath.Clean(s.root) || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	shared := filepath.Join("iver-wharf", "wharf-cmd", "wharf-vars.yml")
+	if user, err := os.UserConfigDir(); err == nil { // else the user has no folder for it
+		paths = append(paths, filepath.Join(user, shared))
+	}
+	return append(paths, filepath.Join("/etc", shared))
+}
+
+// readVariables reads those of the files that are there. One of another user is ignored with a warning, since its owner
+// could put commands into the build.
+func (a *app) readVariables(paths []string) (build.Variables, fault.Problems) {
+	var found build.Variables
+	var problems fault.Problems
+	for _, path := range paths {
+		shown := a.Shorten(path)
+		at := fault.Position{File: shown}
+		data, err := a.ReadTrusted(path, yamltree.BuildFile)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, assembly.ErrForeign):
+			problems.Add(fault.Problem{Position: at, Code: "vars-foreign", Warning: true,
+				Text: "the file belongs to another user, so its variables are not used"})
+		case err != nil:
+			problems.Add(fault.Problem{Position: at, Code: "vars-unreadable", Text: "read the variables: " + assembly.Plain(err).Error()})
+		default:
+			source, faults := parseVariables(shown, data)
+			problems.Add(faults...)
+			found = append(found, source)
+		}
+	}
+	return found, problems
+}
+
+func parseVariables(shown string, data []byte) (build.Source, fault.Problems) {
+	documents, problems := yamltree.ParseAll(shown, data, yamltree.BuildFile)
+	if problems != nil {
+		return build.Source{}, problems
+	}
+	return build.ParseVars(shown, documents)
+}

@@ -1,0 +1,127 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/buildcache"
+)
+
+// cached is a rule with its keys, as the files of a workspace make them.
+type cached struct {
+	build.CacheRule
+	hit bool // the entry of the key was restored
+}
+
+// restoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
+func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.CacheRule, repo string, sink build.Sink) ([]cached, error) {
+	var out []cached
+	for _, rule := range rules {
+		c, err := expandCache(rule, repo)
+		if err != nil {
+			return nil, err
+		}
+		got, err := shelf.Restore(ctx, c.Key, c.Restore, repo, rule.In)
+		c.hit = got.Exact
+		text := fmt.Sprintf("cache %s: nothing yet", c.Key)
+		switch {
+		case err != nil:
+			text = fmt.Sprintf("cache %s: %v", c.Key, err)
+		case got.Key != "":
+			text = fmt.Sprintf("cache %s: restored, %s", got.Key, humanize.IBytes(uint64(got.Size))) //nolint:gosec // a size
+		}
+		if err := errors.Join(context.Cause(ctx), sink.Note(text)); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// saveCaches leaves files for later builds.
+func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, repo string, sink build.Sink) error {
+	for _, c := range caches {
+		if c.hit {
+			continue
+		}
+		var text string
+		switch size, err := shelf.Save(ctx, c.Key, repo, c.In); {
+		case err != nil:
+			text = fmt.Sprintf("cache %s: %v", c.Key, err)
+		case size > 0:
+			text = fmt.Sprintf("cache %s: saved, %s", c.Key, humanize.IBytes(uint64(size))) //nolint:gosec // a size
+		default:
+			continue
+		}
+		if err := sink.Note(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expandCache replaces the ${hash:GLOB} of a rule's keys.
+func expandCache(rule build.CacheRule, repo string) (cached, error) {
+	c := cached{CacheRule: rule}
+	var err error
+	if c.Key, err = expandKey(rule.Key, repo); err != nil {
+		return c, err
+	}
+	c.Restore = slices.Clone(rule.Restore)
+	for i, prefix := range c.Restore {
+		if c.Restore[i], err = expandKey(prefix, repo); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func expandKey(key, repo string) (string, error) {
+	return build.ExpandHashes(key, func(glob string) (string, error) {
+		root, err := os.OpenRoot(repo)
+		if err != nil {
+			return "", fmt.Errorf("make the key of a cache: %w", err)
+		}
+		defer root.Close()
+		files, err := regularFiles(root, repo)
+		if err != nil {
+			return "", fmt.Errorf("make the key of a cache: %w", err)
+		}
+		sum := sha256.New()
+		for _, file := range files { // in lexical order
+			if !build.MatchGlob(glob, file) {
+				continue
+			}
+			if err := hashFile(sum, root, file); err != nil {
+				return "", fmt.Errorf("make the key of a cache: %w", err)
+			}
+		}
+		return hex.EncodeToString(sum.Sum(nil)), nil
+	})
+}
+
+// hashFile adds the name, the size and the bytes of a file.
+func hashFile(sum io.Writer, root *os.Root, file string) error {
+	f, err := root.Open(filepath.FromSlash(file))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(sum, "%s\x00%d\x00", file, info.Size())
+	_, err = io.Copy(sum, f)
+	return err
+}

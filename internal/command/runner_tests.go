@@ -1,0 +1,120 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// maxTestFiles is the number of files of test results that are read of a step.
+const maxTestFiles = 2000
+
+// testFiles is what a step's rules for test results come to.
+type testFiles struct {
+	rules  *build.TestRules
+	repo   string
+	root   *os.Root               // nil: the step has no rules
+	before map[string]fs.FileInfo // the files that match before the step begins
+
+	files   []build.TestFile
+	remarks []string
+}
+
+// watchTests remembers the files that match the rules of a step before it begins: they report about
+// tests of an earlier run. The caller closes the result.
+func watchTests(rules *build.TestRules, repo string) (*testFiles, error) {
+	t := &testFiles{rules: rules, repo: repo, before: map[string]fs.FileInfo{}}
+	if rules == nil {
+		return t, nil
+	}
+	var err error
+	if t.root, err = os.OpenRoot(repo); err != nil {
+		return t, fmt.Errorf("look for test results: %w", err)
+	}
+	found, _, err := t.match()
+	for _, f := range found {
+		if info, err := t.root.Stat(filepath.FromSlash(f.Name)); err == nil {
+			t.before[f.Name] = info
+		}
+	}
+	return t, err
+}
+
+func (t *testFiles) match() (found []build.TestFile, unmatched []string, err error) {
+	files, err := regularFiles(t.root, t.repo)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for test results: %w", err)
+	}
+	found, unmatched = build.CollectTests(t.rules, files)
+	return found, unmatched, nil
+}
+
+// find finds the files that the step has written.
+func (t *testFiles) find() error {
+	if t.root == nil {
+		return nil
+	}
+	found, unmatched, err := t.match()
+	if err != nil {
+		return err
+	}
+	for _, glob := range unmatched {
+		t.remarks = append(t.remarks, fmt.Sprintf("test-results: %s matches no file", glob))
+	}
+	t.files = slices.DeleteFunc(found, func(f build.TestFile) bool { return !t.written(f.Name) })
+	if n := len(found) - len(t.files); n > 0 {
+		t.remarks = append(t.remarks, fmt.Sprintf("test-results: files that the step has not written are not read: %d", n))
+	}
+	if n := len(t.files); n > maxTestFiles {
+		t.remarks = append(t.remarks, fmt.Sprintf("test-results: only the first %d of %d files are read", maxTestFiles, n))
+		t.files = t.files[:maxTestFiles]
+	}
+	for i := range t.files {
+		name := filepath.FromSlash(t.files[i].Name)
+		t.files[i].Open = func() (io.ReadCloser, error) { return t.root.Open(name) }
+	}
+	return nil
+}
+
+// written reports whether a file is new or has changed since the step began.
+func (t *testFiles) written(name string) bool {
+	was := t.before[name]
+	is, err := t.root.Stat(filepath.FromSlash(name))
+	return was == nil || err != nil || was.Size() != is.Size() || !was.ModTime().Equal(is.ModTime())
+}
+
+// missing returns the error of a step whose test results are required when there are none.
+func (t *testFiles) missing() error {
+	if t.rules == nil || !t.rules.Required || len(t.files) > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w, and the step has written no file that matches %s", build.ErrNoTests, strings.Join(t.rules.Globs(), ", "))
+}
+
+// keep hands the files and the remarks to the sink.
+func (t *testFiles) keep(sink build.Sink) error {
+	for _, remark := range t.remarks {
+		if err := sink.Note(remark); err != nil {
+			return err
+		}
+	}
+	if len(t.files) == 0 {
+		return nil
+	}
+	if err := sink.Tests(t.repo, t.files); err != nil {
+		return fmt.Errorf("collect test results: %w", err)
+	}
+	return nil
+}
+
+func (t *testFiles) close() {
+	if t.root != nil {
+		_ = t.root.Close() // only read
+	}
+}

@@ -1,0 +1,71 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// TestFile is what one file of a step reports about tests.
+type TestFile struct {
+	Artifact int               `json:"artifactId"` // its bytes
+	Step     int               `json:"-"`
+	Name     string            `json:"name"` // its path in the workspace
+	Format   testresult.Format `json:"format"`
+	testresult.Report
+	Problem *testresult.Error `json:"problem,omitempty"` // why it cannot be read; then it reports nothing
+}
+
+// testsDocument is test-results.json.
+type testsDocument struct {
+	Files []TestFile `json:"files"`
+}
+
+// SetTests stores what the files of a step report about tests.
+func (s *Store) SetTests(id int, files []TestFile) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.step(id); err != nil {
+		return err
+	}
+	return s.replace(filepath.Join(s.stepDir(id), testsFile), testsDocument{files}, true)
+}
+
+// OpenArtifact opens the bytes of an artifact that was added.
+func (s *Store) OpenArtifact(a Artifact) (*os.File, error) {
+	return openArtifact(s.stepDir(a.Step), a)
+}
+
+func openArtifact(dir string, a Artifact) (*os.File, error) {
+	f, err := os.OpenInRoot(dir, filepath.FromSlash(a.Path))
+	if err != nil {
+		return nil, fmt.Errorf("open artifact %s: %w", a.Name, err)
+	}
+	return f, nil
+}
+
+// Tests lists what the files of all steps report about tests, in the order of the steps.
+func (r *Reader) Tests() ([]TestFile, error) {
+	b, err := r.Build()
+	if err != nil {
+		return nil, err
+	}
+	var all []TestFile
+	for _, step := range b.Plan.Steps {
+		var document testsDocument
+		err := readJSON(filepath.Join(r.stepDir(step.ID), testsFile), &document)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for i := range document.Files {
+			document.Files[i].Step = step.ID
+		}
+		all = slices.Concat(all, document.Files)
+	}
+	return all, nil
+}
