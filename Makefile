@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test fuzz former mutate simulate e2e lint bench setup clean
+.PHONY: help build demo check test fuzz former mutate simulate e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built o
 
 lint: ## golangci-lint, pinned in tools/go.mod
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+generate: ## the Go code of api/**/*.proto, with buf and its plugins pinned in tools/generate.mod
+	$(GO) tool -modfile=tools/generate.mod buf generate
 
 bench: setup ## every figure of docs/performance.md
 	@scripts/bench

@@ -90,6 +90,7 @@ func benches() map[string]bench {
 		"backup":         {"seconds of a backup of a big log, and start latency beside it", backupFlags, backup},
 		"readers":        {"start latency and late heartbeats while many clients read lists", readersFlags, readers},
 		"replicate":      {"MB/s of a release to an ssh host, new and unchanged, beside tar over OpenSSH's client", replicateFlags, replicate},
+		"worker-stream":  {"lines/s of the worker API on loopback, beside one message for each line", workerStreamFlags, workerStream},
 		"ssh":            {"commands/s on many ssh hosts, and CPU time at both ends, beside OpenSSH's client", sshFlags, reachHosts},
 		"latency":        {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}

@@ -47,18 +47,23 @@ func FormatEntry(dst []byte, e Entry) []byte {
 	return append(dst, '\n')
 }
 
-// ParseEntry reads one line of a log file, with or without its newline. It never
-// fails: a line that is not an entry becomes the text of an entry without a time.
+// longestTime is the most bytes of an entry's time: with nine digits and an offset such as +01:00.
+const longestTime = len(entryTime) + 5
+
+// ParseEntry reads one line of a log file, with or without its newline. The time may have any number of fractional
+// digits: other programs write such files too. It never fails: a line that is not an entry becomes the text of an entry
+// without a time.
 func ParseEntry(line []byte) Entry {
 	line = bytes.TrimSuffix(line, []byte("\n"))
-	if len(line) <= len(entryTime) || line[len(entryTime)] != ' ' {
+	end := bytes.IndexByte(line[:min(len(line), longestTime+1)], ' ')
+	if end < 0 {
 		return Entry{Text: line}
 	}
-	at, err := time.Parse(entryTime, string(line[:len(entryTime)]))
+	at, err := time.Parse(time.RFC3339Nano, string(line[:end]))
 	if err != nil {
 		return Entry{Text: line}
 	}
-	e := Entry{At: at, Text: line[len(entryTime)+1:]}
+	e := Entry{At: at.UTC(), Text: line[end+1:]}
 	if marks, text, ok := cutMarks(e.Text); ok {
 		e.Marks, e.Text = marks, text
 	}

@@ -166,3 +166,21 @@ func TestFramerFlushShowsPrompts(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestEntriesOfOtherProgramsAreRead(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2022, 5, 9, 15, 4, 5, 0, time.UTC)
+	for line, want := range map[string]build.Entry{
+		"2022-05-09T15:04:05Z text":                      {At: at, Text: []byte("text")},
+		"2022-05-09T15:04:05.123Z text of three":         {At: at.Add(123 * time.Millisecond), Text: []byte("text of three")},
+		"2022-05-09T17:04:05.5+02:00 ":                   {At: at.Add(500 * time.Millisecond), Text: []byte("")},
+		"2022-05-09T17:04:05.000000001+02:00 \x1fe\x1fx": {At: at.Add(1), Marks: build.Marks{Stderr: true}, Text: []byte("x")},
+		"2022-05-09 15:04:05 text":                       {Text: []byte("2022-05-09 15:04:05 text")},
+		"2022-05-09T15:04:05Z":                           {Text: []byte("2022-05-09T15:04:05Z")},
+		" text":                                          {Text: []byte(" text")},
+	} {
+		if got := build.ParseEntry([]byte(line + "\n")); !got.At.Equal(want.At) || got.Marks != want.Marks || string(got.Text) != string(want.Text) {
+			t.Errorf("%q: %+v, want %+v", line, got, want)
+		}
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
@@ -33,7 +34,12 @@ each in a copy of the folder of its own, as processes on this computer.
 and are still described the same way are reused, with their logs and artifacts.
 
 Everything that is printed and made stays in the results folder: see waybill build log
-and waybill build show. Ctrl-C cancels the build, a second one ends it at once.`
+and waybill build show. Ctrl-C cancels the build, a second one ends it at once.
+
+With --serve programs read the results while they are made, over the worker API: its address
+and token are in worker.json of the results folder. The command then stays after the build's
+end, also after a failure, until a reader has acknowledged that it has everything, or for
+--linger. SIGTERM or Ctrl-C cancels the build, and leaves readers --termination-grace.`
 
 // runFlags are the flags of `waybill run`.
 type runFlags struct {
@@ -49,6 +55,7 @@ type runFlags struct {
 	secretsDir                                                string
 	cacheDir                                                  string
 	cacheSize                                                 int64
+	serve                                                     serveBuildFlags
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -77,6 +84,7 @@ func runCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
 	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
+	flags.serve.add(c)
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose default.env has the secrets of steps (default: in the user's configuration)")
@@ -126,7 +134,7 @@ func (f runFlags) check() error {
 	case strings.Trim(f.projectID, "0123456789") != "":
 		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
-	return nil
+	return f.serve.check()
 }
 
 // runBuild plans, then shows the plan or runs it.
@@ -139,38 +147,52 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 		return err
 	}
 	defer source.close()
+	j, err := a.planBuild(ctx, source, flags)
+	switch {
+	case err != nil && flags.serve.on && !flags.dryRun:
+		return a.workUnplanned(ctx, source, flags, err)
+	case err != nil:
+		return err
+	case flags.dryRun:
+		return a.printer().Answer(j.plan, show.BuildPlan(j.plan)...)
+	}
+	return a.work(ctx, j)
+}
+
+// planBuild reads the file and makes the plan.
+func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (job, error) {
 	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	facts := source.facts(ctx)
 	resumes, err := a.resumption(flags, source)
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	choice, warnings, err := a.buildChoice(source, flags, facts, id)
 	if err != nil {
-		return err
+		return job{}, err
 	}
 	plan, problems := build.MakePlan(file, choice)
 	if err := problems.Err(); err != nil {
-		return err
+		return job{}, err
 	}
 	a.printProblems(append(warnings, problems.Warnings()...))
 	if flags.dryRun {
-		return a.printer().Answer(plan, show.BuildPlan(plan)...)
+		return job{plan: plan}, nil
 	}
 	if err := a.giveSecrets(plan, flags); err != nil {
-		return err
+		return job{}, err
 	}
 	if resumes != nil {
 		resumes.choose(plan, source)
 	}
-	return a.work(ctx, job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, resumes: resumes})
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, resumes: resumes}, nil
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
@@ -268,34 +290,59 @@ func (a *app) work(ctx context.Context, j job) error {
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
+		if j.flags.serve.on {
+			return a.failServed(ctx, j, err)
+		}
 		return err
+	}
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
+	if j.resumes != nil {
+		head.Resumes = j.resumes.text
+	}
+	view := show.NewBuildView(a.printer(), head)
+	result, err := a.record(ctx, j, view, worker.Config{Runner: runner})
+	if result == "" {
+		return err
+	}
+	return errors.Join(outcomeOf(j.id, result), err)
+}
+
+// record runs a build on results of its own, and serves them if that is asked for. Of config, it is given the runner or the
+// fault. Without a result the build could not be recorded.
+func (a *app) record(ctx context.Context, j job, view show.BuildView, config worker.Config) (build.Status, error) {
+	token, err := j.flags.serve.token(a.Path)
+	if err != nil {
+		return "", err
 	}
 	store, err := results.Create(j.place.dir, j.flags.maxStepLog)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
+		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
 		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
-	config := worker.Config{ID: j.id, Plan: j.plan, Workspace: j.source.workspace(), Runner: runner, Store: store, Scratch: j.source.scratch}
 	if j.resumes != nil {
-		described.RerunOf, head.Resumes, config.Resumes = j.resumes.before.ID, j.resumes.text, &j.resumes.Resumed
+		described.RerunOf, config.Resumes = j.resumes.before.ID, &j.resumes.Resumed
 	}
 	if err := store.Describe(described); err != nil {
-		return errors.Join(err, store.Close())
+		return "", errors.Join(err, store.Close())
 	}
-	view := show.NewBuildView(a.printer(), head)
-	config.Observer = view
+	metrics := obs.NewRegistry()
+	served, err := a.serveBuild(ctx, j, store, token, metrics)
+	if err != nil {
+		return "", errors.Join(err, store.Close())
+	}
 	view.Begin()
+	config.ID, config.Plan, config.Observer, config.Workspace, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), store, j.source.scratch
+	config.Metrics = obs.NewWorker(metrics)
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
-	if err := errors.Join(err, store.Close()); err != nil {
-		return fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
+	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {
+		return "", fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
 	}
 	if j.place.root != (results.Root{}) {
 		err = j.place.root.Prune(time.Now())
 	}
-	return errors.Join(outcomeOf(j.id, result), err)
+	return result, err
 }
 
 // buildCache returns where the steps of a build leave files for later builds of the same repository, else of the same folder; nil if

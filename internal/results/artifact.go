@@ -47,6 +47,7 @@ func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Rea
 		return Artifact{}, err
 	}
 	s.artifacts, step.artifacts = a.ID, document.Artifacts
+	s.recorded.wake()
 	return a, nil
 }
 

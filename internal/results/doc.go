@@ -6,6 +6,7 @@
 //	steps/N/test-results.json         what its files of test results report
 //	steps/N/artifacts.json            what it yielded
 //	steps/N/artifacts/ID_NAME         the bytes
+//	worker.json                       where the worker serves all this, while it does
 //	lock                              held while the worker lives
 //
 // Step 0 is the build itself. The files are the only truth; readers stop at the

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -62,18 +63,38 @@ func (l *Log) Append(entries ...build.Entry) error {
 		return l.failed
 	}
 	l.buffer = l.buffer[:0]
+	var count int64
 	for _, e := range entries {
 		if e.At.Before(l.last) {
 			e.At = l.last
 		}
 		l.last = e.At
-		l.buffer = build.FormatEntry(l.buffer, e)
+		count += l.format(e)
 	}
 	if l.limit > 0 && l.bytes+int64(len(l.buffer)) > l.limit {
 		l.failed = fmt.Errorf("%w (%d bytes)", ErrLogLimit, l.limit)
 		return l.failed
 	}
-	return l.write(int64(len(entries)))
+	return l.write(count)
+}
+
+// format puts an entry into the buffer and returns how many it became: a text of several lines, or a longer one than an entry
+// may have, is cut as a program's output is.
+func (l *Log) format(e build.Entry) (count int64) {
+	if len(e.Text) <= build.MaxText && bytes.IndexByte(e.Text, '\n') < 0 {
+		l.buffer = build.FormatEntry(l.buffer, e)
+		return 1
+	}
+	var framer build.Framer
+	last := e.Partial
+	emit := func(f build.Frame) {
+		e.Text, e.Partial = f.Text, f.Partial
+		l.buffer = build.FormatEntry(l.buffer, e)
+		count++
+	}
+	framer.Write(e.Text, emit)
+	framer.Close(func(f build.Frame) { emit(build.Frame{Text: f.Text, Partial: f.Partial || last}) })
+	return count
 }
 
 // write puts the buffer into the file, or takes back what of it got there.
@@ -92,6 +113,7 @@ func (l *Log) write(entries int64) error {
 	l.hash.Write(l.buffer)
 	l.bytes += int64(len(l.buffer))
 	l.entries += entries
+	l.store.written.wake()
 	return nil
 }
 

@@ -21,6 +21,13 @@ type Build struct {
 	StartedAt time.Time   `json:"startedAt"`
 }
 
+// Worker is worker.json: where the process that runs the build serves its results.
+type Worker struct {
+	Address string `json:"address"`         // http://127.0.0.1:40123
+	Token   string `json:"token,omitempty"` // "": in a file that the caller of the worker named
+	PID     int    `json:"pid"`
+}
+
 // Update is one status of a step, or of the build when the step is 0.
 type Update struct {
 	ID        int64        `json:"updateId"` // counts over the whole build

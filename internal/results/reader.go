@@ -3,6 +3,7 @@ package results
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +45,16 @@ func (r *Reader) Build() (Build, error) {
 	var b Build
 	err := readJSON(filepath.Join(r.dir, buildFile), &b)
 	return b, err
+}
+
+// Worker reads worker.json. It returns fault.NotFound when no worker serves the results.
+func (r *Reader) Worker() (Worker, error) {
+	var w Worker
+	err := readJSON(filepath.Join(r.dir, WorkerFile), &w)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !r.Alive() {
+		return Worker{}, fault.New(fault.NotFound, "no worker serves the results in %s", r.dir)
+	}
+	return w, err
 }
 
 // Updates lists the statuses of a step; none when it has not begun.
@@ -83,25 +95,15 @@ func (r *Reader) Alive() bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// Artifacts lists what all steps yielded, in the order of their ids.
+// Artifacts lists what all steps yielded, step by step.
 func (r *Reader) Artifacts() ([]Artifact, error) {
 	b, err := r.Build()
 	if err != nil {
 		return nil, err
 	}
-	var all []Artifact
-	for _, step := range b.Plan.Steps {
-		var document artifactsDocument
-		err := readJSON(filepath.Join(r.stepDir(step.ID), artifactsFile), &document)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, a := range document.Artifacts {
-			a.Step = step.ID
-			all = append(all, a)
-		}
-	}
-	return all, nil
+	all, err := r.ArtifactsOf(len(b.Plan.Steps), 0)
+	slices.SortStableFunc(all, func(a, b Artifact) int { return cmp.Compare(a.Step, b.Step) })
+	return all, err
 }
 
 // OpenArtifact opens the bytes of an artifact.

@@ -46,6 +46,7 @@ func (s *Store) record(id int, u Update) (Update, error) {
 		return Update{}, err
 	}
 	s.events, step.updates = u.ID, document.Updates
+	s.recorded.wake()
 	return u, nil
 }
 

@@ -21,6 +21,8 @@ type Store struct {
 	dir      string
 	logLimit int64
 	lock     *os.File
+	written  broadcast // of entries
+	recorded broadcast // of statuses and artifacts
 
 	mu        sync.Mutex
 	events    int64 // id of the last update
@@ -68,6 +70,9 @@ const (
 	reserveName   = "reserve"
 )
 
+// WorkerFile is the name of the file with the address of the worker that serves the results.
+const WorkerFile = "worker.json"
+
 // ownFolder makes dir, or makes sure that it is a folder of this user that other users cannot
 // enter, and not a link.
 func ownFolder(dir string) error {
@@ -113,6 +118,11 @@ func (s *Store) Describe(b Build) error {
 	return s.replace(filepath.Join(s.dir, buildFile), b, true)
 }
 
+// Announce writes worker.json, which only this user can read, until Close.
+func (s *Store) Announce(w Worker) error {
+	return s.replace(filepath.Join(s.dir, WorkerFile), w, true)
+}
+
 // Close closes every file and lets go of the lock. What was written stays.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -124,6 +134,7 @@ func (s *Store) Close() error {
 		}
 	}
 	_ = os.Remove(filepath.Join(s.dir, reserveName)) // given up already, perhaps
+	_ = os.Remove(filepath.Join(s.dir, WorkerFile))  // nothing was announced, perhaps
 	return errors.Join(append(errs, s.lock.Close())...)
 }
 

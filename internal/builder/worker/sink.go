@@ -25,10 +25,13 @@ func (s *sink) Phase(status build.Status) error {
 
 func (s *sink) Output(stderr bool, frames []build.Frame) error {
 	now := time.Now()
+	size := 0
 	entries := make([]build.Entry, len(frames))
 	for i, f := range frames {
 		entries[i] = build.Entry{At: now, Text: f.Text, Marks: build.Marks{Stderr: stderr, Partial: f.Partial}}
+		size += len(f.Text)
 	}
+	s.worker.Metrics.Printed(size)
 	return s.write(entries)
 }
 

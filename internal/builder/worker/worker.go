@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/mask"
+	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -39,7 +40,7 @@ type Workspace interface {
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
-// Config is what a build needs. Every field but Resumes must be set.
+// Config is what a build needs. Every field but Resumes, Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
@@ -49,6 +50,8 @@ type Config struct {
 	Observer  Observer
 	Scratch   string // folder for copies of the workspace, the worker's alone
 	Resumes   *Resumed
+	Fault     error // why no step can run, as with a file that has faults; nil: steps can run
+	Metrics   *obs.Worker
 }
 
 // Resumed is an earlier build whose steps need not all run again.
@@ -89,6 +92,9 @@ func (w *Worker) Run(ctx context.Context) (build.Status, error) {
 	w.states.StartedAt = began
 	if err := w.update(0, results.Update{Status: build.Scheduling}); err != nil {
 		return "", err
+	}
+	if w.Fault != nil {
+		return w.endEarly(ctx, w.Fault)
 	}
 	tree, err := w.takeWorkspace(ctx)
 	if err != nil {
@@ -292,6 +298,9 @@ func (w *Worker) end(id int, u results.Update) error {
 	}
 	state := w.states.Steps[id]
 	state.Status, state.EndedAt = u.Status, time.Now()
+	if !state.StartedAt.IsZero() {
+		w.Metrics.StepEnded(w.Plan.Step(id).Type, string(u.Status), state.EndedAt.Sub(state.StartedAt))
+	}
 	w.states.Steps[id] = state
 	return nil
 }

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// guard lets a request pass that carries the token, once its body has arrived.
+func (s *Server) guard(next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(s.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, r, connect.CodeUnauthenticated, "this worker's token is needed")
+			return
+		}
+		if err := takeBody(w, r); err != nil {
+			code := connect.CodeInvalidArgument
+			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge != nil {
+				code = connect.CodeResourceExhausted
+			}
+			refuse(w, r, code, "read the request: "+err.Error())
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// takeBody reads the whole body, which has a bound in size and time. No method of the service takes more than one message.
+func takeBody(w http.ResponseWriter, r *http.Request) error {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+		return err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return control.SetReadDeadline(time.Time{}) // the answer has no limit: a reader may follow a stream for days
+}
+
+// limit bounds how many requests are answered at a time, and for how long a reader may take nothing.
+func limit(next http.Handler, patience time.Duration) http.Handler {
+	slots := make(chan struct{}, mostRequests)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.Header().Set("Cache-Control", "no-store")
+			next.ServeHTTP(&timedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			refuse(w, r, connect.CodeUnavailable, "too many requests at a time")
+		}
+	})
+}
+
+// refuse answers in the form of the request: Connect's, gRPC's or that of plain HTTP.
+func refuse(w http.ResponseWriter, r *http.Request, code connect.Code, text string) {
+	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
+		_ = writer.Write(w, r, connect.NewError(code, errors.New(text))) // a client that has gone needs no answer
+		return
+	}
+	status := http.StatusBadRequest
+	switch code {
+	case connect.CodeUnauthenticated:
+		status = http.StatusUnauthorized
+	case connect.CodeUnavailable:
+		status = http.StatusServiceUnavailable
+	case connect.CodeResourceExhausted:
+		status = http.StatusRequestEntityTooLarge
+	}
+	http.Error(w, text, status)
+}
+
+// timedWriter gives writes a deadline. A stream writes more often than that, if only to keep it alive.
+type timedWriter struct {
+	http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	set      time.Time // when the deadline was set
+}
+
+// Unwrap makes the writer work with [http.ResponseController].
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *timedWriter) Write(p []byte) (int, error) {
+	w.renew()
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush sends what was written.
+func (w *timedWriter) Flush() {
+	w.renew()
+	_ = w.control.Flush() // the next write returns the error
+}
+
+// renew sets the deadline, unless that was done lately: it costs about as much as a write. A connection without deadlines has no bound.
+func (w *timedWriter) renew() {
+	if now := time.Now(); now.Sub(w.set) > w.patience/6 {
+		_ = w.control.SetWriteDeadline(now.Add(w.patience))
+		w.set = now
+	}
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
+
+	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
+	"github.com/waybill-dev/waybill/api/worker/v1/workerv1connect"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// Bounds of what callers may take.
+const (
+	mostConnections = 256
+	mostRequests    = 64       // at a time, streams included
+	mostHeader      = 16 << 10 // bytes
+	mostBody        = 1 << 20  // bytes
+	bodyTimeout     = 30 * time.Second
+	headerTimeout   = 10 * time.Second
+	writeTimeout    = 30 * time.Second // a reader that takes nothing for so long is dead
+	idleTimeout     = 30 * time.Second
+	drainTimeout    = 5 * time.Second
+)
+
+// Times of streams.
+const (
+	keepAliveEvery = 10 * time.Second
+	gatherFor      = 100 * time.Millisecond // after the first entry of a batch that is not full
+)
+
+// Config is what the API serves. Every field but KeepAlive must be set.
+type Config struct {
+	Plan      *build.Plan
+	Store     *results.Store // of the build, which its worker writes
+	Token     string         // that every request but those for health must carry
+	Log       *slog.Logger
+	Metrics   *prometheus.Registry
+	KeepAlive time.Duration // of silence in a stream before an empty message; 0: 10 s
+}
+
+// Server is the API of one worker.
+type Server struct {
+	Config
+	reader    *results.Reader
+	positions []*results.Positions // by step id
+	handler   http.Handler
+	taken     taken
+	closing   chan struct{} // closed when streams must end
+
+	mu     sync.Mutex
+	broken error // why the build has no final marker and never will
+}
+
+// New prepares the API of a build whose results have been begun.
+func New(c Config) (*Server, error) {
+	reader, err := results.Open(c.Store.Dir())
+	if err != nil {
+		return nil, err
+	}
+	if c.KeepAlive == 0 {
+		c.KeepAlive = keepAliveEvery
+	}
+	s := &Server{Config: c, reader: reader, taken: newTaken(), closing: make(chan struct{})}
+	for step := range len(c.Plan.Steps) + 1 {
+		s.positions = append(s.positions, reader.Positions(step))
+	}
+	s.handler = s.routes()
+	return s, nil
+}
+
+// routes returns everything behind its guards.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	// Readers are near, and store what they receive compressed in their own way.
+	mux.Handle(workerv1connect.NewWorkerHandler(rpc{s}, connect.WithReadMaxBytes(mostBody), connect.WithCompression("gzip", nil, nil)))
+	mux.HandleFunc("GET /api/build/step", s.listSteps)
+	mux.HandleFunc("GET /api/artifact", s.listArtifacts)
+	mux.HandleFunc("GET /api/artifact/{id}/download", s.downloadArtifact)
+	outer := http.NewServeMux()
+	outer.HandleFunc("GET /healthz", s.health)
+	outer.HandleFunc("GET /readyz", s.ready)
+	outer.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
+	outer.Handle("/", s.guard(mux))
+	return limit(outer, writeTimeout)
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Serve answers requests until ctx ends; then streams end, and other requests have a few seconds.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC
+	server := &http.Server{
+		Handler: s, Protocols: protocols, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostRequests, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout},
+		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(netutil.LimitListener(listener, mostConnections)) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve the worker API: %w", err)
+	case <-ctx.Done():
+	}
+	close(s.closing)
+	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
+	defer cancel()
+	err := server.Shutdown(drain)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("end the worker API: %w", err), server.Close())
+	}
+	<-served
+	return err
+}
+
+// Break reports that the build could not be recorded and so will have no final marker. Streams end with DATA_LOSS after what is there.
+func (s *Server) Break(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
+	s.Store.Wake()
+}
+
+// brokenBy returns the error given to Break.
+func (s *Server) brokenBy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
+// rpc is the service; its methods are those of waybill.worker.v1.
+type rpc struct{ *Server }
+
+var _ workerv1connect.WorkerHandler = rpc{}
+
+// statusEnum returns the number of a status in the protocol.
+func statusEnum(s build.Status) workerv1.Status {
+	switch s {
+	case build.Pending:
+		return workerv1.Status_STATUS_PENDING
+	case build.Scheduling:
+		return workerv1.Status_STATUS_SCHEDULING
+	case build.Initializing:
+		return workerv1.Status_STATUS_INITIALIZING
+	case build.Running:
+		return workerv1.Status_STATUS_RUNNING
+	case build.Completed:
+		return workerv1.Status_STATUS_COMPLETED
+	case build.Failed:
+		return workerv1.Status_STATUS_FAILED
+	case build.Canceled:
+		return workerv1.Status_STATUS_CANCELED
+	case build.TimedOut:
+		return workerv1.Status_STATUS_TIMED_OUT
+	case build.Skipped:
+		return workerv1.Status_STATUS_SKIPPED
+	case build.Backoff:
+		return workerv1.Status_STATUS_BACKOFF
+	case build.Reused:
+		return workerv1.Status_STATUS_REUSED
+	}
+	return workerv1.Status_STATUS_UNSPECIFIED
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/builder/worker/api"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// serveBuildFlags are the flags of `waybill run` for the worker API.
+type serveBuildFlags struct {
+	on                bool
+	listen, tokenFile string
+	linger, stopWait  time.Duration
+}
+
+// Defaults of the worker API.
+const (
+	anyLoopbackPort  = "127.0.0.1:0"
+	defaultLinger    = 24 * time.Hour
+	defaultStopGrace = 10 * time.Minute
+)
+
+func (f *serveBuildFlags) add(c *cobra.Command) {
+	to := c.Flags()
+	to.BoolVar(&f.on, "serve", false, "serve the results to programs, and stay until they are acknowledged")
+	to.StringVar(&f.listen, "listen", anyLoopbackPort, "with --serve: the address; port 0 takes a free one")
+	to.StringVar(&f.tokenFile, "token-file", "", "with --serve: a file with the token that readers need (default: a new one in worker.json)")
+	to.DurationVar(&f.linger, "linger", defaultLinger, "with --serve: how long to stay after the build's end")
+	to.DurationVar(&f.stopWait, "termination-grace", defaultStopGrace, "with --serve: how long to stay after SIGTERM or Ctrl-C has canceled the build")
+}
+
+// check returns an error for an address that others reach without a token that the caller has chosen for them.
+func (f serveBuildFlags) check() error {
+	if !f.on {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return fault.New(fault.Invalid, "--listen %s is not an address: %w", f.listen, err).WithHint("--listen %s", anyLoopbackPort)
+	}
+	if ip := net.ParseIP(host); f.tokenFile == "" && (ip == nil || !ip.IsLoopback()) {
+		return fault.New(fault.Invalid, "--listen %s is not a loopback address such as 127.0.0.1", f.listen).
+			WithHint("name a token with --token-file, which other machines need")
+	}
+	if f.linger < 0 || f.stopWait < 0 {
+		return fault.New(fault.Invalid, "--linger %s, --termination-grace %s: want no less than zero", f.linger, f.stopWait)
+	}
+	return nil
+}
+
+// The length of a token, in bytes.
+const (
+	shortestToken = 16
+	longestToken  = 4 << 10
+)
+
+// token reads the token, or makes one.
+func (f serveBuildFlags) token(path func(string) string) (string, error) {
+	if f.tokenFile == "" || !f.on {
+		return rand.Text(), nil
+	}
+	file, err := os.Open(path(f.tokenFile))
+	if err != nil {
+		return "", fault.New(fault.Invalid, "read --token-file: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, longestToken+1))
+	if err != nil {
+		return "", fault.New(fault.Invalid, "read --token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < shortestToken || len(token) > longestToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", fault.New(fault.Invalid, "--token-file %s: want one token of %d to %d bytes", f.tokenFile, shortestToken, longestToken)
+	}
+	return token, nil
+}
+
+// servedBuild is the API of a build that this process runs. A nil one does nothing.
+type servedBuild struct {
+	flags  serveBuildFlags
+	api    *api.Server
+	err    io.Writer
+	stop   context.CancelFunc
+	served chan error
+}
+
+// serveBuild starts the API of a build, if it is asked for, and writes its address and token into the results folder.
+func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
+	flags := j.flags.serve
+	if !flags.on {
+		return nil, nil
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelError}))
+	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: log, Metrics: metrics})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", flags.listen)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "serve the build: %w", err).WithHint("choose another address with --listen")
+	}
+	place := results.Worker{Address: "http://" + listener.Addr().String(), PID: os.Getpid()}
+	if flags.tokenFile == "" {
+		place.Token = token
+	}
+	if err := store.Announce(place); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	fmt.Fprintf(a.err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &servedBuild{flags: flags, api: answers, err: a.err, stop: stop, served: make(chan error, 1)}
+	go func() { s.served <- answers.Serve(serving, listener) }()
+	return s, nil
+}
+
+// tokenPlace returns the path of the file that has the token.
+func (f serveBuildFlags) tokenPlace(dir string) string {
+	if f.tokenFile != "" {
+		return f.tokenFile
+	}
+	return filepath.Join(dir, results.WorkerFile)
+}
+
+// stay waits after the build's end until a reader has acknowledged everything, or for as long as is allowed; then it ends the API.
+// broken is why the build could not be recorded.
+func (s *servedBuild) stay(ctx context.Context, broken error) error {
+	if s == nil {
+		return nil
+	}
+	if broken != nil {
+		s.api.Break(broken)
+	}
+	if !s.acknowledged(ctx) {
+		left, err := s.api.Left()
+		if err != nil {
+			left = err.Error()
+		}
+		fmt.Fprintf(s.err, "results that no reader acknowledged: %s\n", left)
+	}
+	s.stop()
+	return <-s.served
+}
+
+// acknowledged waits. A signal during the build, or SIGTERM after its end, leaves the termination grace; Ctrl-C after the end
+// ends the waiting.
+func (s *servedBuild) acknowledged(ctx context.Context) bool {
+	wait, stopped := s.flags.linger, ctx.Done()
+	if ctx.Err() != nil {
+		wait, stopped = min(s.flags.linger, s.flags.stopWait), nil
+	}
+	select {
+	case <-s.api.Acknowledged():
+		return true
+	default:
+		fmt.Fprintf(s.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(wait))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.api.Acknowledged():
+			return true
+		case <-timer.C:
+			return false
+		case err := <-s.served:
+			s.served <- err
+			return false
+		case <-stopped:
+			if !errors.Is(context.Cause(ctx), lifecycle.ErrTerminated) {
+				return false
+			}
+			stopped = nil
+			timer.Reset(min(s.flags.linger, s.flags.stopWait))
+		}
+	}
+}
+
+// workUnplanned runs a build that has no plan: a program that reads the results learns the same as a person here.
+func (a *app) workUnplanned(ctx context.Context, source *buildSource, flags runFlags, cause error) error {
+	id, place, err := a.buildPlace(flags)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	plan := &build.Plan{File: flags.file, Environment: flags.environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}, Timeout: flags.timeout}
+	return a.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags}, cause)
+}
+
+// failServed records and serves a build none of whose steps can run, and returns the cause.
+func (a *app) failServed(ctx context.Context, j job, cause error) error {
+	_, err := a.record(ctx, j, unwatched{}, worker.Config{Fault: cause})
+	return errors.Join(cause, err)
+}
+
+// unwatched shows nothing of a build.
+type unwatched struct{}
+
+func (unwatched) Begin()                         {}
+func (unwatched) End(build.Status)               {}
+func (unwatched) Status(int, results.Update)     {}
+func (unwatched) Output(int, []build.Entry)      {}
+func (unwatched) Artifact(int, results.Artifact) {}
+func (unwatched) Tests(int, []results.TestFile)  {}

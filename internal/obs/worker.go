@@ -1,0 +1,37 @@
+package obs
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Worker is the metrics of a build's worker. A nil one counts nothing.
+type Worker struct {
+	stepSeconds *prometheus.HistogramVec // type, status
+	outputBytes prometheus.Counter
+}
+
+// NewWorker makes the metrics and registers them.
+func NewWorker(to prometheus.Registerer) *Worker {
+	create, at := promauto.With(to), named("worker")
+	return &Worker{
+		stepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "How long steps took that ran.", long()), []string{"type", "status"}),
+		outputBytes: create.NewCounter(at.counter("output_bytes_total", "Bytes that steps printed, without the ends of lines.")),
+	}
+}
+
+// StepEnded counts a step that ran.
+func (w *Worker) StepEnded(kind, status string, took time.Duration) {
+	if w != nil {
+		w.stepSeconds.WithLabelValues(kind, status).Observe(took.Seconds())
+	}
+}
+
+// Printed counts what a step printed.
+func (w *Worker) Printed(bytes int) {
+	if w != nil {
+		w.outputBytes.Add(float64(bytes))
+	}
+}

@@ -1,0 +1,149 @@
+package results
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// BatchSize is the most bytes of a log that are read at once. It is larger than any entry.
+const BatchSize = 64 << 10
+
+// Position is a place in a step's log: after the entry ID, which ends at Offset. The zero value is the start.
+type Position struct {
+	ID     int64
+	Offset int64
+}
+
+// ReadBatch fills buffer from the log of a step, from offset on, and returns how much of it is whole entries, and how many.
+// A log that was not begun has none.
+func (r *Reader) ReadBatch(step int, offset int64, buffer []byte) (size int, entries int64, err error) {
+	f, err := os.Open(r.LogPath(step))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	} else if err != nil {
+		return 0, 0, fmt.Errorf("read a log: %w", err)
+	}
+	defer f.Close()
+	return readEntries(f, offset, buffer)
+}
+
+// readEntries reads whole entries.
+func readEntries(f *os.File, offset int64, buffer []byte) (size int, entries int64, err error) {
+	n, err := f.ReadAt(buffer, offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, fmt.Errorf("read a log: %w", err)
+	}
+	size = bytes.LastIndexByte(buffer[:n], '\n') + 1
+	if size == 0 && n == len(buffer) {
+		return 0, 0, errLongEntry(f.Name(), offset)
+	}
+	return size, int64(bytes.Count(buffer[:size], []byte("\n"))), nil
+}
+
+// Positions finds places in one step's log. It scans the file once, as far as it is asked for, and keeps every place
+// that is about BatchSize bytes after the last one. Safe for concurrent use.
+type Positions struct {
+	reader *Reader
+	step   int
+
+	mu    sync.Mutex
+	known []Position // ascending; the first is the start, the last is how far the scan came
+}
+
+// Positions returns a finder of places in a step's log.
+func (r *Reader) Positions(step int) *Positions {
+	return &Positions{reader: r, step: step, known: []Position{{}}}
+}
+
+// AfterEntry returns the place after an entry. Where the log has no such entry it is the log's end, or its start for an id below 1.
+func (p *Positions) AfterEntry(id int64) (Position, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id < 1 {
+		return Position{}, nil
+	}
+	buffer := make([]byte, BatchSize)
+	for {
+		end := p.known[len(p.known)-1]
+		if end.ID >= id {
+			break
+		}
+		if more, err := p.extend(buffer); err != nil || !more {
+			return p.known[len(p.known)-1], err
+		}
+	}
+	i := sort.Search(len(p.known), func(i int) bool { return p.known[i].ID > id }) - 1
+	return p.walk(p.known[i], buffer, func(at Position, _ []byte) bool { return at.ID < id })
+}
+
+// Since returns the place before the first entry that is not older than a time. Times never go back within a log.
+func (p *Positions) Since(at time.Time) (Position, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	buffer := make([]byte, BatchSize)
+	for more := true; more; {
+		var err error
+		if more, err = p.extend(buffer); err != nil {
+			return Position{}, err
+		}
+	}
+	var failed error
+	older := func(line []byte) bool { return build.ParseEntry(line).At.Before(at) }
+	i := sort.Search(len(p.known), func(i int) bool {
+		first, err := p.firstEntry(p.known[i], buffer)
+		failed = errors.Join(failed, err)
+		return len(first) == 0 || !older(first)
+	})
+	if failed != nil {
+		return Position{}, failed
+	}
+	return p.walk(p.known[max(i-1, 0)], buffer, func(_ Position, line []byte) bool { return older(line) })
+}
+
+// extend scans one batch further. It returns false at the end of the log. The caller holds the lock.
+func (p *Positions) extend(buffer []byte) (bool, error) {
+	end := p.known[len(p.known)-1]
+	size, entries, err := p.reader.ReadBatch(p.step, end.Offset, buffer)
+	if err != nil || size == 0 {
+		return false, err
+	}
+	next := Position{end.ID + entries, end.Offset + int64(size)}
+	if n := len(p.known); n > 1 && next.Offset-p.known[n-2].Offset <= int64(len(buffer)) {
+		p.known[n-1] = next // a growing log is asked for in small pieces
+	} else {
+		p.known = append(p.known, next)
+	}
+	return true, nil
+}
+
+// walk goes over the entries after a known place while pass is true for the place before an entry and its bytes.
+func (p *Positions) walk(from Position, buffer []byte, pass func(at Position, line []byte) bool) (Position, error) {
+	size, _, err := p.reader.ReadBatch(p.step, from.Offset, buffer)
+	if err != nil {
+		return Position{}, err
+	}
+	for line := range bytes.Lines(buffer[:size]) {
+		if !pass(from, line) {
+			break
+		}
+		from = Position{from.ID + 1, from.Offset + int64(len(line))}
+	}
+	return from, nil
+}
+
+// firstEntry returns the entry after a known place; none at the end of the log.
+func (p *Positions) firstEntry(at Position, buffer []byte) ([]byte, error) {
+	size, _, err := p.reader.ReadBatch(p.step, at.Offset, buffer)
+	line, _, _ := bytes.Cut(buffer[:size], []byte("\n"))
+	return slices.Clip(line), err
+}
