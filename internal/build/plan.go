@@ -234,7 +234,7 @@ func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems
 			if !selected {
 				warnings = append(warnings, fault.Problem{Position: need.At, Code: "need-unselected", Warning: true,
 					Scope: fmt.Sprintf("%s/%s/needs[%d]", file.Stages[at.stage].Name, step.Name, i),
-					Text:  fmt.Sprintf("step %q is not selected; %s does not wait for it", need.Text, step.Name)})
+					Text:  fmt.Sprintf("step %q is not selected; %s does not wait for it, and does not get its artifacts", need.Text, step.Name)})
 			}
 		}
 		slices.Sort(needs)

@@ -29,17 +29,19 @@ func TestReusable(t *testing.T) {
 		completed   []int
 		want        map[int]int
 	}{
-		"all":                       {before, before, []int{1, 2, 3}, map[int]int{1: 1, 2: 2, 3: 3}},
-		"what completed":            {before, before, []int{1, 3}, map[int]int{1: 1, 3: 3}},
-		"at another place":          {before, "c: {n: " + step("n", "") + "}\n" + before, []int{1, 2, 3}, map[int]int{2: 1, 3: 2, 4: 3}},
-		"not what changed":          {before, "a: {x: " + step("x", "") + ", y: " + step("yy", "needs: [x], ") + "}", []int{1, 2, 3}, map[int]int{1: 1}},
-		"not what needs that":       {before, "a: {x: " + step("xx", "") + ", y: " + step("y", "needs: [x], ") + "}", []int{1, 2, 3}, map[int]int{}},
-		"not with other needs":      {before, "a: {x: " + step("x", "") + ", y: " + step("y", "needs: [], ") + "}", []int{1, 2, 3}, map[int]int{1: 1}},
-		"not another stage's":       {before, "c: {x: " + step("x", "") + "}", []int{1, 2, 3}, map[int]int{}},
-		"not one with a password":   {password + "a: {x: " + step("\"${p}\"", "") + "}", password + "a: {x: " + step("\"${p}\"", "") + "}", []int{1}, map[int]int{}},
-		"not with another timeout":  {before, "a: {x: " + step("x", "timeout: 1m, ") + "}", []int{1}, map[int]int{}},
-		"of a plan without a step":  {"environments: {e: {}}\na: {environments: [e], x: " + step("x", "") + "}", before, nil, map[int]int{}},
-		"of a plan with fewer ones": {"a: {x: " + step("x", "") + "}", before, []int{1}, map[int]int{1: 1}},
+		"all": {before, before, []int{1, 2, 3}, map[int]int{1: 1, 2: 2, 3: 3}},
+		"what completed, with what it waited for": {before, before, []int{1, 3}, map[int]int{1: 1}},
+		"at another place":                        {before, before + "\nc: {n: " + step("n", "") + "}", []int{1, 2, 3}, map[int]int{1: 1, 2: 2, 3: 3}},
+		"not behind a new stage":                  {before, "c: {n: " + step("n", "") + "}\n" + before, []int{1, 2, 3}, map[int]int{}},
+		"not what runs always":                    {before + "\nc: {runs-if: always, n: " + step("n", "") + "}", before + "\nc: {runs-if: always, n: " + step("n", "") + "}", []int{1, 2, 3, 4}, map[int]int{1: 1, 2: 2, 3: 3}},
+		"not what changed":                        {before, "a: {x: " + step("x", "") + ", y: " + step("yy", "needs: [x], ") + "}", []int{1, 2, 3}, map[int]int{1: 1}},
+		"not what needs that":                     {before, "a: {x: " + step("xx", "") + ", y: " + step("y", "needs: [x], ") + "}", []int{1, 2, 3}, map[int]int{}},
+		"not with other needs":                    {before, "a: {x: " + step("x", "") + ", y: " + step("y", "needs: [], ") + "}", []int{1, 2, 3}, map[int]int{1: 1}},
+		"not another stage's":                     {before, "c: {x: " + step("x", "") + "}", []int{1, 2, 3}, map[int]int{}},
+		"not one with a password":                 {password + "a: {x: " + step("\"${p}\"", "") + "}", password + "a: {x: " + step("\"${p}\"", "") + "}", []int{1}, map[int]int{}},
+		"not with another timeout":                {before, "a: {x: " + step("x", "timeout: 1m, ") + "}", []int{1}, map[int]int{}},
+		"of a plan without a step":                {"environments: {e: {}}\na: {environments: [e], x: " + step("x", "") + "}", before, nil, map[int]int{}},
+		"of a plan with fewer ones":               {"a: {x: " + step("x", "") + "}", before, []int{1}, map[int]int{1: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package build
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -125,6 +126,9 @@ func (s *substitution) value(inside string, open []string) (string, error) {
 	return s.expand(v.Text, append(slices.Clone(open), name))
 }
 
+// variableName is the names that a variable without a value may have, so that it is one that is missing.
+var variableName = regexp.MustCompile(`^[\pL\pN_. -]+$`)
+
 // substituter replaces variables all over a document.
 type substituter struct {
 	variables Variables
@@ -243,11 +247,12 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 	}
 	for _, name := range undefined {
 		switch {
+		case !variableName.MatchString(name) && !strings.HasPrefix(name, hashPrefix): // ${x:-y} and the like are the shell's own
 		case strings.HasPrefix(name, hashPrefix) && strings.Contains(scope, "/"+keyCache+"["): // the runner replaces it
 		case s.strict:
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope,
 				Text: fmt.Sprintf("the variable %q has no value; ${%%%s%%} leaves it to the shell", name, name)})
-		case !quiet:
+		case !quiet || strings.HasPrefix(name, keyMatrix+"."): // a shell cannot have it
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
 				Text: fmt.Sprintf("the variable %q has no value, so ${%s} stays as it is", name, name)})
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,18 @@ func refuseElsewhere(flags assembly.Flags, why string, served bool) error {
 	return nil
 }
 
+// lintFailed prints the faults of a file as JSON where that is asked for, as sound files have their warnings there.
+func (a *app) lintFailed(err error) error {
+	problems, ok := errors.AsType[fault.Problems](err)
+	if !ok || !a.json() {
+		return err
+	}
+	if err := a.printer().Document(problems); err != nil {
+		return err
+	}
+	return shown{err}
+}
+
 func buildLintCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "lint [DIR|FILE]",
@@ -60,7 +73,7 @@ func buildLintCommand(a *app) *cobra.Command {
 			}
 			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)))
 			if err != nil {
-				return err
+				return a.lintFailed(err)
 			}
 			advice := append(warnings, file.Advice()...)
 			advice.Sort()
@@ -102,8 +115,13 @@ func (a *app) builds() buildShelf {
 	return buildShelf{roots, a.Path}
 }
 
-// open finds a build by number, id or folder.
+// open finds a build by number, id or folder; the newest one as "last".
 func (b buildShelf) open(name string) (*results.Reader, error) {
+	if name == resumeLast {
+		if all := b.summaries(); len(all) > 0 {
+			return results.Open(all[0].Results)
+		}
+	}
 	if strings.ContainsRune(name, filepath.Separator) || name == "." {
 		return results.Open(b.path(name))
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +124,8 @@ func (f runFlags) check() error {
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
 	case f.resume != "" && f.dryRun:
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
+	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
+		return fault.New(fault.Invalid, "--env wants the name of a variable of this environment, without a value").WithHint("NAME=value waybill run --env NAME")
 	case f.cacheSize < 0:
 		return fault.New(fault.Invalid, "--cache-size %d: want zero or more", f.cacheSize)
 	case f.maxParallel < 1:
@@ -161,15 +164,15 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 
 // planBuild reads the file and makes the plan.
 func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (job, error) {
+	resumes, err := a.resumption(&flags, source)
+	if err != nil {
+		return job{}, err
+	}
 	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
 	if err != nil {
 		return job{}, err
 	}
 	facts := source.facts(ctx)
-	resumes, err := a.resumption(flags, source)
-	if err != nil {
-		return job{}, err
-	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return job{}, err
@@ -192,7 +195,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if resumes != nil {
 		resumes.choose(plan, source)
 	}
-	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, resumes: resumes}, nil
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(file, choice.Inputs), resumes: resumes}, nil
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
@@ -275,6 +278,7 @@ type job struct {
 	source *buildSource
 	facts  map[string]string
 	flags  runFlags
+	given  results.Given
 
 	resumes *resumption // nil: no build
 }
@@ -304,6 +308,9 @@ func (a *app) work(ctx context.Context, j job) error {
 	if result == "" {
 		return err
 	}
+	if result == build.Canceled && ctx.Err() != nil { // by a signal, which has a status of its own
+		return errors.Join(shown{fault.New(fault.Interrupted, "build %s was canceled", j.id)}, err)
+	}
 	return errors.Join(outcomeOf(j.id, result), err)
 }
 
@@ -319,7 +326,7 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC()}
+		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given}
 	if j.resumes != nil {
 		described.RerunOf, config.Resumes = j.resumes.before.ID, &j.resumes.Resumed
 	}
@@ -383,6 +390,9 @@ func (a *app) resumeWith(j job) string {
 		return ""
 	case j.place.root == (results.Root{}):
 		return "waybill run --resume=" + a.Shorten(filepath.Clean(j.place.dir)) + string(filepath.Separator)
+	}
+	if folder := a.Shorten(j.source.root); folder != "." {
+		return "waybill run " + show.Quote(folder) + " --resume"
 	}
 	return "waybill run --resume"
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,8 +39,9 @@ type resumption struct {
 	text   string // which steps are reused, for people
 }
 
-// resumption finds the build that --resume names; nil without --resume.
-func (a *app) resumption(flags runFlags, source *buildSource) (*resumption, error) {
+// resumption finds the build that --resume names; nil without --resume. What was asked of that build is asked of this one too, unless the
+// flags say something else.
+func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, error) {
 	if flags.resume == "" {
 		return nil, nil
 	}
@@ -56,7 +58,47 @@ func (a *app) resumption(flags runFlags, source *buildSource) (*resumption, erro
 	case r.Alive():
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it with Ctrl-C where it runs")
 	}
+	if err := flags.inherit(before); err != nil {
+		return nil, err
+	}
 	return &resumption{Resumed: worker.Resumed{Results: r}, before: before}, nil
+}
+
+// inherit takes over what was asked of an earlier build. Its passwords must be given again.
+func (f *runFlags) inherit(before results.Build) error {
+	given := before.Given
+	if f.file == build.FileName && given.File != "" {
+		f.file = given.File
+	}
+	if f.environment == "" {
+		f.environment = given.Environment
+	}
+	if f.stages == nil {
+		f.stages = given.Stages
+	}
+	for _, name := range given.Passwords {
+		if !slices.ContainsFunc(f.inputs, func(pair string) bool { return strings.HasPrefix(pair, name+"=") }) {
+			return fault.New(fault.Invalid, "build %s was given the password %s, which is not kept", before.ID, name).WithHint("give it again: -i %s=…", name)
+		}
+	}
+	var inputs []string
+	for _, name := range slices.Sorted(maps.Keys(given.Inputs)) {
+		inputs = append(inputs, name+"="+given.Inputs[name])
+	}
+	f.inputs = append(inputs, f.inputs...) // the last of a name counts
+	return nil
+}
+
+// given returns what the flags ask of a build, without the values of passwords.
+func (f runFlags) given(file *build.File, inputs map[string]string) results.Given {
+	given := results.Given{File: f.file, Environment: f.environment, Stages: f.stages, Inputs: maps.Clone(inputs)}
+	for _, input := range file.Inputs {
+		if _, ok := inputs[input.Name]; ok && input.Type == build.PasswordInput {
+			given.Passwords = append(given.Passwords, input.Name)
+			delete(given.Inputs, input.Name)
+		}
+	}
+	return given
 }
 
 // choose finds the steps of a plan that need not run again.

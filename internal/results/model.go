@@ -19,6 +19,7 @@ type Build struct {
 	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one resumes
 	Version   string      `json:"version"`           // of the program
 	StartedAt time.Time   `json:"startedAt"`
+	Given     Given       `json:"given,omitzero"`
 }
 
 // Worker is worker.json: where the process that runs the build serves its results.
@@ -26,6 +27,15 @@ type Worker struct {
 	Address string `json:"address"`         // http://127.0.0.1:40123
 	Token   string `json:"token,omitempty"` // "": in a file that the caller of the worker named
 	PID     int    `json:"pid"`
+}
+
+// Given is what a person asked of a build, without passwords.
+type Given struct {
+	File        string            `json:"file"`
+	Environment string            `json:"environment,omitempty"`
+	Stages      []string          `json:"stages,omitempty"`
+	Inputs      map[string]string `json:"inputs,omitempty"`
+	Passwords   []string          `json:"passwords,omitempty"` // names of inputs whose values are not kept
 }
 
 // Update is one status of a step, or of the build when the step is 0.

@@ -277,13 +277,18 @@ func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 	return u, build.FaultOf(nil, code)
 }
 
-// needed lists the artifacts of the steps that a step names in its needs.
+// needed lists the artifacts of the steps that a step names in its needs. Of several with one name the last stays, which is noted.
 func (w *Worker) needed(id int) (files []build.Needed) {
+	from := map[string]string{}
 	for _, need := range w.Plan.Step(id).Needs {
 		for _, a := range w.Store.Artifacts(need) {
 			if a.Kind != results.KindFile && a.Kind != results.KindArchive {
 				continue // a file of test results
 			}
+			if other := from[a.Name]; other != "" {
+				_ = w.noteIn(id, fmt.Sprintf("artifact %s of %s is in the place of that of %s", a.Name, w.Plan.Step(need).Path(), other)) // else the step's first status fails too
+			}
+			from[a.Name] = w.Plan.Step(need).Path()
 			files = append(files, build.Needed{Name: a.Name, Executable: a.Executable, Archive: a.Kind == results.KindArchive,
 				Path: w.Store.ArtifactPath(a), SHA256: a.SHA256})
 		}

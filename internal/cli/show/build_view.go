@@ -183,9 +183,17 @@ func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []
 	}
 	out = append(out, b.testLines(step.ID, s, namedTests)...)
 	if row.entries > int64(len(row.tail)) {
-		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, step.Path()))
+		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, Quote(step.Path())))
 	}
 	return out
+}
+
+// Quote returns a word as a shell takes it: in quotes if it needs them.
+func Quote(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,=") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // summary returns the tree at the end, failed steps with their last lines.

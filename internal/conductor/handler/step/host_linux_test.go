@@ -463,7 +463,7 @@ func TestChecks(t *testing.T) {
 	for want, check := range map[string]pipeline.Check{
 		"418 I'm a teapot, want 200 or 204": {HTTP: server.URL + "/", Status: []int{200, 204}},
 		`does not contain "bad"`:            {HTTP: server.URL + "/ready", Status: []int{200}, Body: "bad"},
-		"connection refused":                {TCP: "127.0.0.1:1"},
+		"does not accept 127.0.0.1:1":       {TCP: "127.0.0.1:1"},
 	} {
 		check.Timeout = timeout
 		w.test = []pipeline.Check{check}
