@@ -231,6 +231,14 @@ func (a *app) noBuildFile(root, name string) error {
 			return missing.WithHint("mv %s %s   # only this name is read", other, name)
 		}
 	}
+	for dir := filepath.Dir(root); name == build.FileName; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return missing.WithHint("waybill run %s   # a folder above has one", show.Quote(a.Shorten(dir)))
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
 	return missing.WithHint("%s", strings.TrimLeft(`waybill build init   # writes one, such as:
 
     build:

@@ -307,7 +307,11 @@ func (v *buildScene) closing(result build.Status) (lines []string) {
 		word = v.Style.faint(word)
 	default:
 		word = v.Style.bad(word)
-		if v.head.Resume != "" {
+		switch {
+		case v.head.Resume == "":
+		case result == build.Canceled:
+			lines = append(lines, "   resume it:   "+v.head.Resume)
+		default:
 			lines = append(lines, "   fix it, then resume:   "+v.head.Resume)
 		}
 	}
