@@ -163,7 +163,7 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 }
 
 // planBuild reads the file and makes the plan.
-func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (job, error) {
+func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (planned job, err error) {
 	resumes, err := a.resumption(&flags, source)
 	if err != nil {
 		return job{}, err
@@ -177,6 +177,11 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, place.giveBack(id))
+		}
+	}()
 	choice, warnings, err := a.buildChoice(source, flags, facts, id)
 	if err != nil {
 		return job{}, err
@@ -249,8 +254,9 @@ func (a *app) noBuildFile(root, name string) error {
 
 // resultsPlace is where a build's results go.
 type resultsPlace struct {
-	root results.Root // of builds that were run by hand; zero with --results-dir
-	dir  string
+	root     results.Root // of builds that were run by hand; zero with --results-dir
+	dir      string
+	numbered bool // the build has its number from root
 }
 
 // buildPlace numbers the build. A dry run uses up no number.
@@ -273,9 +279,18 @@ func (a *app) buildPlace(flags runFlags) (id string, at resultsPlace, err error)
 		if id, err = at.root.NextID(); err != nil {
 			return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
 		}
+		at.numbered = true
 	}
 	at.dir = at.root.Dir(id)
 	return id, at, nil
+}
+
+// giveBack gives back the number of a build that did not begin.
+func (p resultsPlace) giveBack(id string) error {
+	if !p.numbered {
+		return nil
+	}
+	return p.root.GiveBack(id)
 }
 
 // job is one build that is about to run.
@@ -305,7 +320,7 @@ func (a *app) work(ctx context.Context, j job) error {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
 		}
-		return err
+		return errors.Join(err, j.place.giveBack(j.id))
 	}
 	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
 	if j.resumes != nil {

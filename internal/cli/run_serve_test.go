@@ -256,7 +256,7 @@ func TestATerminatedServedBuildLeavesReadersTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.acknowledge()
-	if status := s.exit(); status != 4 || got.last.GetStatus() != workerv1.Status_STATUS_CANCELED {
+	if status := s.exit(); status != 130 || got.last.GetStatus() != workerv1.Status_STATUS_CANCELED {
 		t.Errorf("exit status %d, last event %v\n%s", status, got.last, s.said.String())
 	}
 }

@@ -63,23 +63,11 @@ func (r Root) Dir(id string) string { return filepath.Join(r.dir, id) }
 
 // NextID counts one up in a locked file, so that two builds never share a number.
 func (r Root) NextID() (string, error) {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return "", fmt.Errorf("number a build: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(r.dir, "last"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, last, err := r.counter()
 	if err != nil {
-		return "", fmt.Errorf("number a build: %w", err)
+		return "", err
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return "", fmt.Errorf("number a build: %w", err)
-	}
-	text := make([]byte, 32)
-	n, _ := f.ReadAt(text, 0) // empty at first
-	last, err := strconv.Atoi(strings.TrimSpace(string(text[:n])))
-	if err != nil {
-		last = 0
-	}
 	for _, id := range r.IDs() {
 		if n, err := strconv.Atoi(id); err == nil {
 			last = max(last, n)
@@ -90,6 +78,44 @@ func (r Root) NextID() (string, error) {
 		return "", fmt.Errorf("number a build: %w", err)
 	}
 	return id, nil
+}
+
+// GiveBack counts one down again, for a build that did not begin after all, unless another one has a number since.
+func (r Root) GiveBack(id string) error {
+	f, last, err := r.counter()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if strconv.Itoa(last) != id || last < 1 {
+		return nil
+	}
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("number a build: %w", err)
+	}
+	if _, err := f.WriteAt([]byte(strconv.Itoa(last-1)+"\n"), 0); err != nil {
+		return fmt.Errorf("number a build: %w", err)
+	}
+	return nil
+}
+
+// counter opens and locks the file that has the last number, until it is closed.
+func (r Root) counter() (f *os.File, last int, err error) {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return nil, 0, fmt.Errorf("number a build: %w", err)
+	}
+	if f, err = os.OpenFile(filepath.Join(r.dir, "last"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, 0, fmt.Errorf("number a build: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("number a build: %w", err), f.Close())
+	}
+	text := make([]byte, 32)
+	n, _ := f.ReadAt(text, 0) // empty at first
+	if last, err = strconv.Atoi(strings.TrimSpace(string(text[:n]))); err != nil {
+		last = 0
+	}
+	return f, last, nil
 }
 
 // IDs lists the builds that have results, newest first.
