@@ -15,6 +15,13 @@ type Need struct {
 	At   fault.Position
 }
 
+// Bounds of needs.
+const (
+	maxNeeds  = 200_000 // of all steps, combinations of matrices counted
+	maxCycles = 10      // that are reported
+	maxCircle = 20      // steps of a circle that are named
+)
+
 // readNeeds returns the needs of a list, each once.
 func readNeeds(n *document.Node) []Need {
 	needs, seen := []Need{}, map[string]bool{}
@@ -33,7 +40,7 @@ type place struct{ stage, step int }
 // needs checks what the steps of a file wait for: each need names one step, and no step waits for itself.
 func (r *reader) needs(file *File) {
 	index := indexSteps(file)
-	edges := map[place][]place{}
+	edges, count := map[place][]place{}, 0
 	for i := range file.Stages {
 		stage := &file.Stages[i]
 		for j := range stage.Steps {
@@ -45,6 +52,11 @@ func (r *reader) needs(file *File) {
 				}
 				switch {
 				case code == "":
+					if count += len(found); count > maxNeeds {
+						r.Problems.Add(fault.Problem{Position: need.At, Code: "too-large", Scope: fmt.Sprintf("%s/%s/needs[%d]", stage.Name, step.Name, k),
+							Text: fmt.Sprintf("the steps of the file need each other more than %d times, combinations of matrices included", maxNeeds)})
+						return
+					}
 					edges[place{i, j}] = append(edges[place{i, j}], found...)
 				case r.replaced != nil || !strings.Contains(need.Text, "${"):
 					r.Problems.Add(fault.Problem{Position: need.At, Code: code, Scope: fmt.Sprintf("%s/%s/needs[%d]", stage.Name, step.Name, k),
@@ -129,7 +141,7 @@ func (x stepIndex) nearest(code, need string) string {
 func (r *reader) cycles(file *File, needs map[place][]place) {
 	const barrier = -1
 	const open, closed = 1, 2
-	state := map[place]int{}
+	state, cycles := map[place]int{}, 0
 	var path []place
 	var visit func(at place)
 	before := func(at place) (list []place) {
@@ -154,6 +166,9 @@ func (r *reader) cycles(file *File, needs map[place][]place) {
 			case 0:
 				visit(next)
 			case open:
+				if cycles++; cycles > maxCycles {
+					continue
+				}
 				r.cycle(file, path[slices.Index(path, next):], barrier)
 			}
 		}
@@ -184,6 +199,9 @@ func (r *reader) cycle(file *File, circle []place, barrier int) {
 		if len(step.Needs) > 0 {
 			at, scope = step, name+"/needs"
 		}
+	}
+	if more := len(names) - maxCircle; more > 0 {
+		names = append(names[:maxCircle], fmt.Sprintf("%d more", more))
 	}
 	names = append(names, names[0])
 	r.Problems.Add(fault.Problem{Position: at.Needs[0].At, Code: "need-cycle", Scope: scope,
