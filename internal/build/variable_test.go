@@ -62,7 +62,7 @@ func TestVariablesThatGrowAreRefused(t *testing.T) {
 	}
 }
 
-// TestValuesDoNotMultiply: neither empty values nor long chains of them take time or memory.
+// TestValuesDoNotMultiply: neither empty values nor long chains take time or memory.
 func TestValuesDoNotMultiply(t *testing.T) {
 	t.Parallel()
 	empty, chain := map[string]string{"x0": ""}, map[string]string{"x0": "end"}
