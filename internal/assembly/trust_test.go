@@ -40,8 +40,14 @@ func TestReadTrusted(t *testing.T) {
 	if _, err := p.ReadTrusted(filepath.Join(dir, "none"), 4); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
+	if got, err := ReadRegular(link, 4); err != nil || string(got) != "01234" {
+		t.Errorf("read %q, %v, want one byte beyond the limit", got, err)
+	}
 	for _, other := range []string{pipe, dir} {
 		if _, err := p.ReadTrusted(other, 4); err == nil {
+			t.Errorf("%s was read", other)
+		}
+		if _, err := ReadRegular(other, 4); err == nil {
 			t.Errorf("%s was read", other)
 		}
 	}

@@ -146,6 +146,11 @@ func (s *substituter) expand(f document.Field, scope string) []expanded {
 	}
 	var out []expanded
 	for _, c := range combinations {
+		if n := nameLength(f.Key, c); n > maxName {
+			s.problems.Add(fault.Problem{Position: f.Value.Fields[at].At, Code: "name-long", Scope: path,
+				Text: fmt.Sprintf("the name of a combination has %d bytes; at most %d are read", n, maxName)})
+			return []expanded{{field: f}}
+		}
 		step := *f.Value
 		step.Fields = slices.Delete(slices.Clone(step.Fields), at, at+1)
 		e := expanded{field: document.Field{Key: f.Key, At: f.At, Value: &step}, matrix: &document.Node{Kind: document.Map, At: f.Value.Fields[at].Value.At, Fields: c},
@@ -175,6 +180,15 @@ func count(n *document.Node) int {
 		total += count(f.Value)
 	}
 	return total
+}
+
+// nameLength returns the length in bytes of what matrixName returns.
+func nameLength(step string, combination []document.Field) int {
+	n := len(step) + len(" ()")
+	for _, f := range combination {
+		n += len(f.Key) + len("=, ") + len(f.Value.Text)
+	}
+	return n
 }
 
 // matrixName returns the name of a step with its combination: unit (go=1.26, db=pg).

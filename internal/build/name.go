@@ -8,6 +8,9 @@ import (
 	"unicode/utf8"
 )
 
+// maxName is the longest name in bytes that variables and matrices make of a step or another key.
+const maxName = 1000
+
 // maxFileName is the longest name in bytes that an artifact's file gets.
 const maxFileName = 100
 

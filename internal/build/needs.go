@@ -15,6 +15,9 @@ type Need struct {
 	At   fault.Position
 }
 
+// maxNeeds bounds the needs of all steps, combinations of matrices counted.
+const maxNeeds = 200_000
+
 // readNeeds returns the needs of a list, each once.
 func readNeeds(n *document.Node) []Need {
 	needs, seen := []Need{}, map[string]bool{}
@@ -33,7 +36,7 @@ type place struct{ stage, step int }
 // needs checks what the steps of a file wait for: each need names one step, and no step waits for itself.
 func (r *reader) needs(file *File) {
 	index := indexSteps(file)
-	edges := map[place][]place{}
+	edges, count := map[place][]place{}, 0
 	for i := range file.Stages {
 		stage := &file.Stages[i]
 		for j := range stage.Steps {
@@ -45,6 +48,11 @@ func (r *reader) needs(file *File) {
 				}
 				switch {
 				case code == "":
+					if count += len(found); count > maxNeeds {
+						r.Problems.Add(fault.Problem{Position: need.At, Code: "too-large", Scope: fmt.Sprintf("%s/%s/needs[%d]", stage.Name, step.Name, k),
+							Text: fmt.Sprintf("the steps of the file need each other more than %d times, combinations of matrices included", maxNeeds)})
+						return
+					}
 					edges[place{i, j}] = append(edges[place{i, j}], found...)
 				case r.replaced != nil || !strings.Contains(need.Text, "${"):
 					r.Problems.Add(fault.Problem{Position: need.At, Code: code, Scope: fmt.Sprintf("%s/%s/needs[%d]", stage.Name, step.Name, k),

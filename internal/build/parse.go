@@ -55,12 +55,15 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 // maxSteps is how many steps a file may come to.
 const maxSteps = 2000
 
-// stepNames reports steps that a matrix gives the name of another one, and a file with too many steps, for which it returns false.
+// stepNames reports names that cannot be shown, steps that a matrix gives the name of another one, and a file with too many steps, for which
+// it returns false.
 func (r *reader) stepNames(file *File) bool {
 	steps := 0
 	for _, stage := range file.Stages {
 		seen := map[string]bool{}
+		r.printable(stage.Name, stage.At, stage.Name)
 		for _, step := range stage.Steps {
+			r.printable(step.Name, step.At, r.Join(stage.Name, step.Name))
 			if seen[step.Name] && step.Name != step.Key {
 				r.Problems.Add(fault.Problem{Position: step.At, Code: "name-clash", Scope: r.Join(stage.Name, step.Key),
 					Text: fmt.Sprintf("the stage has two steps %q", step.Name)})
@@ -73,6 +76,14 @@ func (r *reader) stepNames(file *File) bool {
 		}
 	}
 	return steps <= maxSteps
+}
+
+// printable reports a name that a terminal would obey, or that looks like several lines.
+func (r *reader) printable(name string, at fault.Position, scope string) {
+	if strings.ContainsFunc(name, func(c rune) bool { return isControl(c) || c == '\n' || c == '\t' }) {
+		r.Problems.Add(fault.Problem{Position: at, Code: "name-control", Scope: scope,
+			Text: fmt.Sprintf("the name %q has a control character", name)})
+	}
 }
 
 // accept lets values pass that variables decide: before substitution whatever

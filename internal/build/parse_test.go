@@ -407,3 +407,35 @@ func wellFormed(t *testing.T, problems fault.Problems) {
 		}
 	}
 }
+
+// TestNamesAndNeedsThatMultiply: what variables and matrices make of a small file is bounded.
+func TestNamesAndNeedsThatMultiply(t *testing.T) {
+	t.Parallel()
+	axis := "[" + strings.Repeat("a,", 200)[:399] + "]"
+	for i := range 200 {
+		axis = strings.Replace(axis, "a", fmt.Sprint(i), 1)
+	}
+	matrix := "{needs: [\"${x}\", \"${y}\"], matrix: {v: " + axis + "}, " + ok[1:]
+	values := build.Variables{build.Texts("test", map[string]string{"x": "a", "y": "b", "control": "a\x1b[2J\nb", "long": strings.Repeat("y", 2000)})}
+	for text, want := range map[string]string{
+		"s:\n  a: {matrix: {v: [\"${long}\"]}, " + ok[1:]: "f:2:7: s/a/matrix: the name of a combination has 2008 bytes; at most 1000 are read",
+		"s:\n  \"${long}\": {" + ok[1:]:                   "f:2:3: s: the name has 2000 bytes; at most 1000 are read",
+		"s:\n  \"${control}\": {" + ok[1:]:                "f:2:3: s/a\x1b[2J\nb: the name \"a\\x1b[2J\\nb\" has a control character",
+		"s:\n  a: " + matrix + "\n  b: " + matrix + "\n  c: " + matrix + "\n  d: " + matrix://
+		"f:4:15: s/c (v=100)/needs[0]: the steps of the file need each other more than 200000 times, combinations of matrices included",
+	} {
+		file, problems := build.Parse(tree(t, text))
+		if problems.Err() != nil {
+			t.Fatal(problems)
+		}
+		_, problems = build.MakePlan(file, build.Choice{Variables: values})
+		if got := fmt.Sprint(problems.Err()); got != want {
+			t.Errorf("%s", got)
+		}
+	}
+	file, _ := build.Parse(tree(t, "s:\n  a: "+matrix+"\n  b: "+matrix))
+	_, problems := build.MakePlan(file, build.Choice{Variables: values})
+	if text := problems.Err().Error(); len(problems) != 3 || len(text) > 10<<10 {
+		t.Errorf("%d problems in %d bytes about circles", len(problems), len(text))
+	}
+}

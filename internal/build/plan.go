@@ -103,6 +103,8 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 		clear, faults := file.plan(variables, choice)
 		if len(clear.Steps) != len(plan.Steps) {
 			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
+		} else {
+			faults.Add(plan.cachePasswords(clear)...)
 		}
 		if faults.Err() != nil {
 			return nil, maskProblems(faults, secrets)

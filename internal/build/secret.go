@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/mask"
 )
@@ -84,6 +85,20 @@ func maskProblems(problems fault.Problems, secrets []string) fault.Problems {
 		out[i].Scope, out[i].Text, out[i].Suggestion = set.Text(p.Scope), set.Text(p.Text), set.Text(p.Suggestion)
 	}
 	return out
+}
+
+// cachePasswords reports keys of caches that passwords decide: they would be the names of files.
+func (p *Plan) cachePasswords(clear *Plan) (problems fault.Problems) {
+	for i, step := range p.Steps {
+		for j, rule := range step.Cache {
+			other := clear.Steps[i].Cache[j]
+			if rule.Key != other.Key || !slices.Equal(rule.Restore, other.Restore) {
+				problems.Add(fault.Problem{Position: step.At, Code: "cache-password", Scope: document.Index(step.Path()+"/"+keyCache, j),
+					Text: "the key of a cache, which is the name of a file, must not have a password"})
+			}
+		}
+	}
+	return problems
 }
 
 // conceal puts the steps of a plan with passwords behind those of the plan without.

@@ -56,17 +56,19 @@ func (e *LoopError) Error() string {
 
 // Substitute replaces each ${name} in text by its value, whose own variables
 // are replaced too. ${%name%} becomes a literal ${name}. What has no value stays
-// as it is and is listed in undefined. The error is a *LoopError.
+// as it is and is listed in undefined. The error is a *LoopError, or says which bound was met.
 func Substitute(vs Variables, text string) (replaced string, undefined []string, err error) {
 	s := substitution{variables: vs}
 	replaced, err = s.expand(text, nil)
 	return replaced, s.undefined, err
 }
 
-// Bounds in bytes, beyond which variables multiply each other.
+// Bounds beyond which variables multiply each other. In bytes, a replacement counts as costOfOne more than its value has.
 const (
 	maxExpansion = 8 << 20  // to which a text may grow
 	maxDocument  = 32 << 20 // to which all texts of a file together may grow
+	costOfOne    = 64       // so that empty values do not multiply without end
+	maxNesting   = 100      // values in values
 )
 
 type substitution struct {
@@ -88,7 +90,7 @@ func (s *substitution) expand(text string, open []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if s.grown += len(value); s.grown > maxExpansion {
+		if s.grown += len(value) + costOfOne; s.grown > maxExpansion {
 			return "", fmt.Errorf("its variables grow to more than %d bytes", maxExpansion)
 		}
 		out.WriteString(value)
@@ -122,6 +124,9 @@ func (s *substitution) value(inside string, open []string) (string, error) {
 	}
 	if i := slices.Index(open, name); i >= 0 {
 		return "", &LoopError{append(slices.Clone(open[i:]), name)}
+	}
+	if len(open) == maxNesting {
+		return "", fmt.Errorf("its variables are nested more than %d deep", maxNesting)
 	}
 	return s.expand(v.Text, append(slices.Clone(open), name))
 }
@@ -208,6 +213,11 @@ func (s *substituter) fields(n *document.Node, scope string, quiet bool) []docum
 // field copies a field with its variables replaced. seen has the keys before it.
 func (s *substituter) field(f document.Field, scope string, quiet bool, seen map[string]fault.Position) document.Field {
 	key := s.text(f.Key, f.At, scope, quiet)
+	if len(key) > maxName && key != f.Key {
+		s.problems.Add(fault.Problem{Position: f.At, Code: "name-long", Scope: scope,
+			Text: fmt.Sprintf("the name has %d bytes; at most %d are read", len(key), maxName)})
+		key = f.Key
+	}
 	if first, ok := seen[key]; ok {
 		s.problems.Add(fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
 			Text: fmt.Sprintf("the key %q is already at %d:%d", key, first.Line, first.Column)})
@@ -233,19 +243,22 @@ func (s *substituter) scalar(n *document.Node, scope string, quiet bool) *docume
 }
 
 func (s *substituter) text(text string, at fault.Position, scope string, quiet bool) string {
-	replaced, undefined, err := Substitute(s.variables, text)
-	if err != nil {
+	if s.size > maxDocument {
+		return text // which was reported
+	}
+	one := substitution{variables: s.variables}
+	replaced, err := one.expand(text, nil)
+	s.size += max(len(replaced), one.grown)
+	switch {
+	case err != nil:
 		s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
 		return text
-	}
-	if s.size += len(replaced); s.size > maxDocument {
-		if s.size-len(replaced) <= maxDocument {
-			s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope,
-				Text: fmt.Sprintf("up to here the variables of the file grow to more than %d bytes", maxDocument)})
-		}
+	case s.size > maxDocument:
+		s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope,
+			Text: fmt.Sprintf("up to here the variables of the file grow to more than %d bytes", maxDocument)})
 		return text
 	}
-	for _, name := range undefined {
+	for _, name := range one.undefined {
 		switch {
 		case !variableName.MatchString(name) && !strings.HasPrefix(name, hashPrefix): // ${x:-y} and the like are the shell's own
 		case strings.HasPrefix(name, hashPrefix) && strings.Contains(scope, "/"+keyCache+"["): // the runner replaces it

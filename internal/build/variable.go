@@ -33,11 +33,12 @@ func (vs Variables) List() ([]Variable, fault.Problems) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		v := found[name]
 		shown, _ := masked.Lookup(name)
-		replaced, _, err := Substitute(masked, shown.Text)
+		one := substitution{variables: masked}
+		replaced, err := one.expand(shown.Text, nil)
 		if err != nil {
 			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: %v", name, err)})
 		}
-		if size += len(replaced); size > maxExpansion {
+		if size += max(len(replaced), one.grown); size > maxExpansion {
 			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: the variables grow to more than %d bytes", name, maxExpansion)})
 			return nil, problems
 		}

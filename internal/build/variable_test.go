@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,5 +59,31 @@ func TestVariablesThatGrowAreRefused(t *testing.T) {
 	want := "f:1:45: inputs: the passwords have more than 262144 bytes in all"
 	if problems.Error() != want {
 		t.Errorf("problems %v, want %s", problems, want)
+	}
+}
+
+// TestValuesDoNotMultiply: neither empty values nor long chains take time or memory.
+func TestValuesDoNotMultiply(t *testing.T) {
+	t.Parallel()
+	empty, chain := map[string]string{"x0": ""}, map[string]string{"x0": "end"}
+	for i := 1; i < 30_000; i++ {
+		chain[fmt.Sprintf("x%d", i)] = fmt.Sprintf("${x%d}", i-1)
+	}
+	for i := 1; i < 60; i++ {
+		empty[fmt.Sprintf("x%d", i)] = fmt.Sprintf("${x%d}${x%d}", i-1, i-1)
+	}
+	for _, c := range []struct {
+		values map[string]string
+		text   string
+		want   string
+	}{
+		{empty, "${x59}", "its variables grow to more than 8388608 bytes"},
+		{chain, "${x29999}", "its variables are nested more than 100 deep"},
+		{chain, "${x99}", "<nil>"},
+	} {
+		_, _, err := build.Substitute(build.Variables{build.Texts("test", c.values)}, c.text)
+		if got := fmt.Sprint(err); got != c.want {
+			t.Errorf("%s: %s, want %s", c.text, got, c.want)
+		}
 	}
 }

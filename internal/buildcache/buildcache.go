@@ -70,10 +70,24 @@ func (s *Shelf) Restore(ctx context.Context, key string, prefixes []string, root
 		return Restored{}, err
 	}
 	if err := workspace.Extract(ctx, f, root, ""); err != nil {
-		return Restored{}, errors.Join(fmt.Errorf("restore %s: %w", found.key, err), workspace.RemovePart(root, in), os.Remove(path))
+		err = errors.Join(fmt.Errorf("restore %s: %w", found.key, err), workspace.RemovePart(root, in))
+		if context.Cause(ctx) == nil && damaged(ctx, path) {
+			err = errors.Join(err, os.Remove(path))
+		}
+		return Restored{}, err
 	}
 	_ = os.Chtimes(path, time.Now(), found.stored) // the time of the last use
 	return Restored{Key: found.key, Exact: found.key == name(key), Size: found.size}, nil
+}
+
+// damaged reports whether an entry cannot be read to its end. Else what kept it from being restored is in the workspace, or the disk.
+func damaged(ctx context.Context, path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return workspace.Check(ctx, f) != nil && context.Cause(ctx) == nil
 }
 
 // choose finds the entry of a key, else the newest of the first prefix that has any.

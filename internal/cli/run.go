@@ -210,7 +210,7 @@ func (a *app) readBuildFile(root, name, shown string) (file *build.File, warning
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
 	}
-	data, err := os.ReadFile(path)
+	data, err := assembly.ReadRegular(path, yamltree.BuildFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, a.noBuildFile(root, name)

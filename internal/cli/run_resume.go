@@ -49,6 +49,9 @@ func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, err
 	if err != nil {
 		return nil, err
 	}
+	if !r.Own() {
+		return nil, fault.New(fault.Refused, "the results in %s are another user's, or others may change them", a.Shorten(r.Dir()))
+	}
 	before, err := r.Build()
 	switch {
 	case err != nil:
@@ -101,11 +104,11 @@ func (f runFlags) given(file *build.File, inputs map[string]string) results.Give
 	return given
 }
 
-// choose finds the steps of a plan that need not run again.
+// choose finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
 func (s *resumption) choose(plan *build.Plan, source *buildSource) {
 	s.Steps = plan.Reusable(s.before.Plan, func(id int) bool {
 		last, err := s.Results.Last(id)
-		return err == nil && (last.Status == build.Completed || last.Status == build.Reused)
+		return err == nil && (last.Status == build.Completed || last.Status == build.Reused) && s.Results.VerifyStep(id) == nil
 	})
 	s.text = s.describe(plan, changedFiles(source, s.before.StartedAt))
 }

@@ -2,6 +2,7 @@ package mask
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Shortest is the length in bytes below which a secret is not looked for: it would occur
@@ -32,7 +35,7 @@ func Lines(secret string) (found []string) {
 	return found
 }
 
-// Forms returns what common encodings make of a text: those of URLs, HTML, JSON, JavaScript, shells
+// Forms returns what common encodings make of a text: those of URLs, HTML, XML, UTF-16, JSON, JavaScript, shells
 // and Go, hexadecimal digits, and base64 at each alignment. Quotes at both ends are left out, since
 // more may be written between them.
 func Forms(text string) []string {
@@ -40,8 +43,13 @@ func Forms(text string) []string {
 		url.QueryEscape(text), url.PathEscape(text),
 		template.HTMLEscapeString(text), template.JSEscapeString(text),
 		inner(strconv.Quote(text)), inner(strconv.QuoteToASCII(text)),
-		strings.ReplaceAll(text, "'", `'\''`), // of a shell
+		percent(text, "-_.~"), percent(text, "-_.~/"), percent(text, "-_.~!'()*"), // Python, JavaScript
+		strings.ReplaceAll(text, "'", `'\''`), backslashed(text), // of shells
+		strings.ReplaceAll(text, "/", `\/`), // of JSON in some languages
 		fmt.Sprintf("%x", text), fmt.Sprintf("%X", text), fmt.Sprintf("% x", text), fmt.Sprintf("% X", text), fmt.Sprintf("%# x", text), fmt.Sprintf("%# X", text),
+	}
+	for _, escaped := range append(xmlForms(text), text) {
+		forms = append(forms, escaped, wide(escaped, binary.LittleEndian), wide(escaped, binary.BigEndian))
 	}
 	for _, escapeHTML := range []bool{true, false} {
 		var b strings.Builder
@@ -58,6 +66,59 @@ func Forms(text string) []string {
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(forms)))
+}
+
+// xmlForms returns what programs make of a text in XML: of quotes, and of what is not ASCII, each in its own way.
+func xmlForms(text string) (forms []string) {
+	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+	double := strings.ReplaceAll(escaped, `"`, "&quot;")
+	for _, form := range []string{escaped, double, strings.ReplaceAll(double, "'", "&apos;"), strings.ReplaceAll(double, "'", "&#39;")} {
+		var ascii strings.Builder
+		for _, r := range form {
+			if r < utf8.RuneSelf {
+				ascii.WriteRune(r)
+			} else {
+				fmt.Fprintf(&ascii, "&#%d;", r)
+			}
+		}
+		forms = append(forms, form, ascii.String())
+	}
+	return forms
+}
+
+// percent returns a text for URLs, in which letters, digits and the kept characters stay.
+func percent(text, keep string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(keep, c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// backslashed returns a text as printf %q of bash writes it.
+func backslashed(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune(" !\"$&'()*,;<>?[\\]^`{|}", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// wide returns a text in UTF-16.
+func wide(text string, order binary.AppendByteOrder) string {
+	var b []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		b = order.AppendUint16(b, unit)
+	}
+	return string(b)
 }
 
 // inner returns a quoted text without its quotes.

@@ -3,6 +3,7 @@ package mask
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
@@ -121,6 +122,15 @@ func TestSecretsAreMaskedInTheirForms(t *testing.T) {
 		"query":         "?p=" + url.QueryEscape(secret),
 		"path":          "/p/" + url.PathEscape(secret),
 		"json":          string(quoted),
+		"JSON of PHP":   `p&ss "wörd"\/1`,
+		"printf %q":     `p\&ss\ \"wörd\"/1`,
+		"Python's URL":  "p%26ss%20%22w%C3%B6rd%22/1",
+		"JavaScript":    "p%26ss%20%22w%C3%B6rd%22%2F1",
+		"XML text":      `p&amp;ss "wörd"/1`,
+		"XML attribute": `p&amp;ss &quot;wörd&quot;/1`,
+		"XML in ASCII":  `p&amp;ss &quot;w&#246;rd&quot;/1`,
+		"UTF-16":        wide(secret, binary.LittleEndian),
+		"XML in UTF-16": wide(`p&amp;ss &quot;wörd&quot;/1`, binary.BigEndian),
 	} {
 		got := masked(set, "before "+text+" after", 9, 1, 4)
 		if !strings.Contains(got, mark) || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") || len(got) > len("before  after")+20 {

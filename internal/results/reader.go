@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +45,9 @@ func (r *Reader) Dir() string { return r.dir }
 func (r *Reader) Build() (Build, error) {
 	var b Build
 	err := readJSON(filepath.Join(r.dir, buildFile), &b)
+	if err == nil && b.Plan == nil {
+		err = fault.New(fault.Corrupt, "the build in %s has no plan", r.dir)
+	}
 	return b, err
 }
 
@@ -55,6 +59,16 @@ func (r *Reader) Worker() (Worker, error) {
 		return Worker{}, fault.New(fault.NotFound, "no worker serves the results in %s", r.dir)
 	}
 	return w, err
+}
+
+// Own reports whether the results are in a folder of this user, that others cannot change.
+func (r *Reader) Own() bool {
+	info, err := os.Stat(r.dir)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Getuid() && info.Mode().Perm()&0o022 == 0
 }
 
 // Updates lists the statuses of a step; none when it has not begun.
@@ -104,6 +118,18 @@ func (r *Reader) Artifacts() ([]Artifact, error) {
 	all, err := r.ArtifactsOf(len(b.Plan.Steps), 0)
 	slices.SortStableFunc(all, func(a, b Artifact) int { return cmp.Compare(a.Step, b.Step) })
 	return all, err
+}
+
+func (r *Reader) stepArtifacts(step int) ([]Artifact, error) {
+	var document artifactsDocument
+	err := readJSON(filepath.Join(r.stepDir(step), artifactsFile), &document)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for i := range document.Artifacts {
+		document.Artifacts[i].Step = step
+	}
+	return document.Artifacts, nil
 }
 
 // OpenArtifact opens the bytes of an artifact.
@@ -249,20 +275,54 @@ func (r *Reader) Verify() error {
 }
 
 func (r *Reader) verifyLog(step int, want Trailer) error {
-	f, err := os.Open(r.LogPath(step))
+	if !holds(r.stepDir(step), logFile, want.Bytes, want.SHA256) {
+		return fault.New(fault.Corrupt, "the log of step %d in %s is not what its end says", step, r.dir)
+	}
+	return nil
+}
+
+// VerifyStep proves that the log of a step that has ended, and its artifacts, are what they were; fault.Corrupt when they are not.
+func (r *Reader) VerifyStep(step int) error {
+	last, err := r.Last(step)
 	if err != nil {
-		return fmt.Errorf("verify a log: %w", err)
+		return err
+	}
+	if last.Trailer == nil {
+		return fault.New(fault.Corrupt, "step %d of the build in %s has no end", step, r.dir)
+	}
+	if err := r.verifyLog(step, *last.Trailer); err != nil {
+		return err
+	}
+	artifacts, err := r.stepArtifacts(step)
+	if err != nil {
+		return err
+	}
+	for _, a := range artifacts {
+		if !holds(r.stepDir(step), filepath.FromSlash(a.Path), a.Size, a.SHA256) {
+			return fault.New(fault.Corrupt, "artifact %s of step %d in %s is not what was kept", a.Name, step, r.dir)
+		}
+	}
+	return nil
+}
+
+// holds reports whether a file of a folder, not a link, has this size and digest.
+func holds(dir, path string, size int64, digest string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	if info, err := root.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Size() != size {
+		return false
+	}
+	f, err := root.Open(path)
+	if err != nil {
+		return false
 	}
 	defer f.Close()
 	sum := sha256.New()
 	n, err := io.Copy(sum, f)
-	if err != nil {
-		return fmt.Errorf("verify a log: %w", err)
-	}
-	if n != want.Bytes || hex.EncodeToString(sum.Sum(nil)) != want.SHA256 {
-		return fault.New(fault.Corrupt, "the log of step %d in %s is not what its end says", step, r.dir)
-	}
-	return nil
+	return err == nil && n == size && hex.EncodeToString(sum.Sum(nil)) == digest
 }
 
 func (r *Reader) stepDir(step int) string {

@@ -38,7 +38,7 @@ func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
 	defer root.Close()
 
 	sum := sha256.New()
-	stream := io.TeeReader(compressed, sum)
+	stream := io.TeeReader(untilDone{ctx, compressed}, sum)
 	x := &extraction{root: root}
 	if err := x.all(ctx, tar.NewReader(stream)); err != nil {
 		return fmt.Errorf("extract a snapshot: %w", err)
@@ -50,6 +50,36 @@ func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
 		return fmt.Errorf("extract a snapshot: its digest is %s, want %s", got, digest)
 	}
 	return x.folders()
+}
+
+// Check reads a snapshot to its end. It returns an error if that is torn.
+func Check(ctx context.Context, r io.Reader) error {
+	compressed, err := zstd.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
+	defer compressed.Close()
+	archive := tar.NewReader(untilDone{ctx, compressed})
+	for {
+		if _, err := archive.Next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read a snapshot: %w", err)
+		}
+	}
+}
+
+// untilDone reads until a context ends.
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // for one call of a function that takes a reader
+	in  io.Reader
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	return u.in.Read(p)
 }
 
 // extraction is one snapshot being unpacked.

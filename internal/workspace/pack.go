@@ -78,7 +78,7 @@ func pack(ctx context.Context, w io.Writer, root string, entries []entry, shape 
 		if err := context.Cause(ctx); err != nil {
 			return Packed{}, errors.Join(err, compressed.Close())
 		}
-		if err := add(archive, root, e, shape); err != nil {
+		if err := add(ctx, archive, root, e, shape); err != nil {
 			return Packed{}, errors.Join(fmt.Errorf("pack %s: %w", e.path, err), compressed.Close())
 		}
 	}
@@ -89,7 +89,7 @@ func pack(ctx context.Context, w io.Writer, root string, entries []entry, shape 
 }
 
 // add writes one entry. What it is when it is opened counts, not what it was when it was listed.
-func add(archive *tar.Writer, root string, e entry, shape func(*tar.Header)) error {
+func add(ctx context.Context, archive *tar.Writer, root string, e entry, shape func(*tar.Header)) error {
 	path := filepath.Join(root, filepath.FromSlash(e.path))
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -122,7 +122,7 @@ func add(archive *tar.Writer, root string, e entry, shape func(*tar.Header)) err
 	if err := archive.WriteHeader(header); err != nil || content == nil {
 		return err
 	}
-	if n, err := io.Copy(archive, io.LimitReader(content, header.Size)); err != nil {
+	if n, err := io.Copy(archive, untilDone{ctx, io.LimitReader(content, header.Size)}); err != nil {
 		return err
 	} else if n < header.Size {
 		return errShrunk

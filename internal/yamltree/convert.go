@@ -13,14 +13,19 @@ import (
 type converter struct {
 	file     string
 	nodes    int
+	size     int                 // bytes of the texts
+	maxSize  int                 // to which aliases may multiply these
 	open     map[*yaml.Node]bool // the anchors that enclose the current node
 	problems fault.Problems
 	full     bool // a limit was met: nothing further is read
 }
 
-// convert converts the documents of a file. Together they keep the limits.
-func convert(file string, roots ...*yaml.Node) ([]*document.Node, fault.Problems) {
-	c := &converter{file: file, open: map[*yaml.Node]bool{}}
+// maxGrowth is how many times the size of a file the texts may have that its aliases make.
+const maxGrowth = 4
+
+// convert converts the documents of a file of at most limit bytes. Together they keep the limits.
+func convert(file string, limit int, roots ...*yaml.Node) ([]*document.Node, fault.Problems) {
+	c := &converter{file: file, maxSize: maxGrowth * limit, open: map[*yaml.Node]bool{}}
 	var nodes []*document.Node
 	for _, root := range roots {
 		before := len(c.problems)
@@ -73,7 +78,12 @@ func (c *converter) admit(n *yaml.Node, depth int) bool {
 		return false
 	}
 	c.nodes++
+	if n.Kind == yaml.ScalarNode {
+		c.size += len(n.Value)
+	}
 	switch {
+	case c.size > c.maxSize:
+		c.add(c.at(n), "too-large", "the texts have more than %d bytes once aliases are expanded", c.maxSize)
 	case c.nodes > maxNodes:
 		c.add(c.at(n), "too-large", "there are more than %d keys and values once aliases are expanded", maxNodes)
 	case depth > maxDepth && n.Kind != yaml.ScalarNode:
@@ -155,7 +165,7 @@ func (c *converter) fields(n *yaml.Node, via fault.Position, depth int) []docume
 			continue
 		}
 		if name, ok := c.key(key); ok && written[name] == key {
-			c.nodes++
+			c.nodes, c.size = c.nodes+1, c.size+len(name)
 			out = append(out, document.Field{Key: name, At: c.at(key), Value: c.node(value, via, depth+1)})
 		}
 	}
@@ -173,6 +183,10 @@ func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
 		}
 		if !ok {
 			c.badKey(key)
+			continue
+		}
+		if len(name) > maxKey {
+			c.add(c.at(key), "too-large", "the key has %d bytes; at most %d are read", len(name), maxKey)
 			continue
 		}
 		if first := written[name]; first != nil {

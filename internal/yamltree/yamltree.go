@@ -19,6 +19,7 @@ import (
 const (
 	maxDepth = 100     // levels of lists and mappings
 	maxNodes = 100_000 // keys and values after aliases
+	maxKey   = 1024    // bytes of a key, which is in the text of every problem below it
 )
 
 // Sizes of files in bytes, for Parse.
@@ -40,7 +41,7 @@ func Parse(file string, data []byte, limit int) (*document.Node, fault.Problems)
 	if len(roots) == 0 {
 		return nil, problemAt(fault.Position{File: file, Line: 1, Column: 1}, "empty-document", "the file is empty")
 	}
-	nodes, problems := convert(file, roots...)
+	nodes, problems := convert(file, limit, roots...)
 	return nodes[0], problems
 }
 
@@ -51,7 +52,7 @@ func ParseAll(file string, data []byte, limit int) ([]*document.Node, fault.Prob
 	if problems != nil {
 		return nil, problems
 	}
-	return convert(file, roots...)
+	return convert(file, limit, roots...)
 }
 
 // decodeAll runs the YAML parser over a file and returns the documents that are not empty. A
@@ -59,7 +60,7 @@ func ParseAll(file string, data []byte, limit int) ([]*document.Node, fault.Prob
 func decodeAll(file string, data []byte, limit, most int) ([]*yaml.Node, fault.Problems) {
 	if len(data) > limit {
 		return nil, problemAt(fault.Position{File: file, Line: 1, Column: 1}, "too-large",
-			"the file has %d bytes; at most %d are read", len(data), limit)
+			"the file has more than %d bytes", limit)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if problems := checkBytes(file, data); problems != nil {

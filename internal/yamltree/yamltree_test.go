@@ -38,7 +38,7 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 		"tag that does not fit":   {"a: !!int foo\n", "f:1:4: \"foo\" is not what its tag !!int says"},
 		"tag that is not known":   {"a: !foo b\n", "f:1:4: the tag !foo is not known"},
 		"two faults":              {"true: 1\na: 1\na: 1\n", "f:1:1: the key true is a boolean; put it in quotes\nf:3:1: the key \"a\" is already at 2:1"},
-		"too large":               {strings.Repeat("#", 300), "f:1:1: the file has 300 bytes; at most 256 are read"},
+		"too large":               {strings.Repeat("#", 300), "f:1:1: the file has more than 256 bytes"},
 		"column counts letters":   {"ü: {é: 1, é: 2}\n", "f:1:11: the key \"é\" is already at 1:5"},
 		"too deep":                {"a: " + strings.Repeat("[", 110) + strings.Repeat("]", 110), "f:1:103: there are more than 100 levels"},
 		"key yes is only a name":  {"yes: 1\n", ""},
@@ -224,4 +224,19 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTextsThatAliasesMultiply: every check of a text is repeated where an alias is.
+func TestTextsThatAliasesMultiply(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 10_000)
+	for text, want := range map[string]string{
+		"a: [&a " + long + strings.Repeat(",*a", 100) + "]": "f:1:5: the texts have more than 800000 bytes once aliases are expanded",
+		"? " + long + "\n: 1":                               "f:1:3: the key has 10000 bytes; at most 1024 are read",
+	} {
+		_, problems := yamltree.Parse("f", []byte(text), 200_000)
+		if got := problems.Error(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -36,7 +37,12 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 }
 
 func (s *sink) Note(text string) error {
-	return s.write([]build.Entry{{At: time.Now(), Text: []byte(s.worker.mask.Text(text)), Marks: build.Marks{Waybill: true}}})
+	now := time.Now()
+	var entries []build.Entry
+	for line := range strings.SplitSeq(s.worker.mask.Text(text), "\n") { // names of files may have several
+		entries = append(entries, build.Entry{At: now, Text: []byte(line), Marks: build.Marks{Waybill: true}})
+	}
+	return s.write(entries)
 }
 
 func (s *sink) write(entries []build.Entry) error {

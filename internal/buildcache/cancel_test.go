@@ -1,0 +1,62 @@
+package buildcache_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/buildcache"
+)
+
+// TestASoundEntryStays: a restore that is canceled, or that the workspace is in the way of, costs no entry.
+func TestASoundEntryStays(t *testing.T) {
+	t.Parallel()
+	s := buildcache.Open(t.TempDir(), 1<<30).Of("shop")
+	save(t, s, "k", "one")
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("canceled"))
+	if got, err := s.Restore(canceled, "k", nil, t.TempDir(), inCache); err == nil {
+		t.Errorf("%+v was restored after a cancel", got)
+	}
+	work := t.TempDir()
+	if err := os.Symlink(t.TempDir(), filepath.Join(work, "cache")); err != nil {
+		t.Fatal(err)
+	}
+	deep := func(path string) bool { return path == "cache/deep/file" }
+	if got, err := s.Restore(t.Context(), "k", nil, work, deep); err == nil {
+		t.Errorf("%+v was restored behind a link", got)
+	}
+	if got := restored(t, s, "k"); got != "k true one" {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestACancelEndsTheSavingOfALargeFile: one of the largest size would be packed for days.
+func TestACancelEndsTheSavingOfALargeFile(t *testing.T) {
+	t.Parallel()
+	work := folder(t, map[string]string{"cache/large": ""})
+	if err := os.Truncate(filepath.Join(work, "cache/large"), 1<<42); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go cancelOnceWriting(dir, cancel)
+	if _, err := buildcache.Open(dir, 1<<30).Of("p").Save(ctx, "k", work, inCache); err == nil {
+		t.Error("the file was saved")
+	}
+}
+
+// cancelOnceWriting waits until an entry has bytes.
+func cancelOnceWriting(dir string, cancel context.CancelCauseFunc) {
+	for {
+		files, _ := filepath.Glob(filepath.Join(dir, "*", "new-*"))
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil && info.Size() > 0 {
+				cancel(errors.New("canceled"))
+				return
+			}
+		}
+	}
+}
