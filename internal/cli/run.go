@@ -314,6 +314,9 @@ func (a *app) work(ctx context.Context, j job) error {
 	}
 	runner.Cache = a.buildCache(j)
 	if j.flags.inPlace {
+		if err := j.source.claim(); err != nil {
+			return err
+		}
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
@@ -390,8 +393,8 @@ func (a *app) buildCache(j job) *buildcache.Shelf {
 		return nil
 	}
 	project := j.source.name
-	if group := j.facts["REPO_GROUP"]; group != "" {
-		project = group + "/" + j.facts["REPO_NAME"]
+	if j.source.origin != "" { // with its host: another one may have a repository of the same name
+		project = j.source.origin
 	} else if name := a.Environment("WHARF_VAR_REPO_NAME"); j.source.unpacked && name != "" { // of the pipeline
 		project = name
 	}

@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
@@ -24,6 +27,7 @@ type buildSource struct {
 	unpacked bool   // root is scratch/tree already
 	inPlace  bool   // the steps work in root
 	skip     []string
+	origin   string // URL from which the repository was cloned; "": none
 	label    string // shop @ 3f9c2ab, changed files included
 }
 
@@ -37,6 +41,11 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		return nil, fault.New(fault.Invalid, "folder %s not found", s.root)
 	}
 	s.name = s.root
+	if link, err := os.Lstat(s.root); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		if s.root, err = filepath.EvalSymlinks(s.root); err != nil { // what walks through a folder does not follow a link to it
+			return nil, fault.New(fault.Invalid, "folder %s: %w", s.name, err)
+		}
+	}
 	own, err := results.Temporary()
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder of your own")
@@ -86,6 +95,19 @@ func (s *buildSource) workspace() worker.Workspace {
 	return worker.Folder{Root: s.root, Skip: s.skip}
 }
 
+// claim keeps other builds from working in the same folder until this process ends.
+func (s *buildSource) claim() error {
+	folder, err := unix.Open(s.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fault.New(fault.Invalid, "open %s: %w", s.root, err)
+	}
+	if err := unix.Flock(folder, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = unix.Close(folder) // only read
+		return fault.New(fault.Refused, "another build works in %s", s.root).WithHint("waybill run   # in copies of the folder")
+	}
+	return nil
+}
+
 // close removes the worker's own folder.
 func (s *buildSource) close() {
 	_ = workspace.Remove(s.scratch) // what stays is removed by the next build
@@ -108,6 +130,7 @@ func (s *buildSource) facts(ctx context.Context) map[string]string {
 		s.label += ", changed files included"
 	}
 	if head, err := folder.Head(ctx); err == nil {
+		s.origin = head.Origin
 		addCheckout(facts, head)
 	}
 	maps.Copy(facts, map[string]string{

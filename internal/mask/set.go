@@ -10,6 +10,9 @@ import (
 // for each byte with its encodings.
 const mostEncoded = 32 << 10
 
+// mostForms is the size in bytes of these encodings. Characters that each encoding makes long reach it first.
+const mostForms = 2 << 20
+
 // mark replaces a secret.
 const mark = "***"
 
@@ -41,13 +44,19 @@ func NewSet(secrets ...string) *Set {
 
 // needlesOf returns the texts to look for: each secret, its lines and its encodings.
 func needlesOf(secrets []string) (needles []string) {
-	encoded := 0
+	encoded, size := 0, 0
 	for _, secret := range slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(a) - len(b) }) {
 		secret = strings.TrimSpace(secret) // the newline that a file ends with is not secret
 		needles = append(needles, secret)
 		needles = append(needles, Lines(secret)...)
 		if encoded += len(secret); encoded <= mostEncoded {
-			needles = append(needles, Forms(secret)...)
+			forms := Forms(secret)
+			for _, form := range forms {
+				size += len(form)
+			}
+			if size <= mostForms {
+				needles = append(needles, forms...)
+			}
 		}
 	}
 	slices.Sort(needles)
