@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSpecialCharactersDoNotTakeAllMemory: each of them is long in every encoding.
+// TestSpecialCharactersDoNotTakeAllMemory: each is long in every encoding.
 func TestSpecialCharactersDoNotTakeAllMemory(t *testing.T) {
 	t.Parallel()
 	var secrets []string
