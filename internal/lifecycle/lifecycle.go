@@ -35,7 +35,7 @@ const repeated = time.Second
 // stop ends the watching, and so restores what signals do by default.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
 	return signals(ctx, func(status int) {
-		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process before it handed back what ran; the next start, or another process, takes it over")
+		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process before it handed back what ran; actions of a log are taken over by the next start, or another process")
 		os.Exit(status)
 	})
 }
