@@ -210,16 +210,22 @@ func TestParseWarnsOfOlderSpelling(t *testing.T) {
 	}
 }
 
-func TestSchemaAgreesWithTheParser(t *testing.T) {
-	t.Parallel()
+// schemaOf returns the JSON Schema of the format.
+func schemaOf(t *testing.T) (schema any) {
+	t.Helper()
 	text, err := build.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var schema any
 	if err := json.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
+	return schema
+}
+
+func TestSchemaAgreesWithTheParser(t *testing.T) {
+	t.Parallel()
+	schema := schemaOf(t)
 	for name, test := range faults {
 		if strings.Contains(test.file, "${") {
 			continue // the schema cannot check the value of a variable

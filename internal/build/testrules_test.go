@@ -1,7 +1,6 @@
 package build_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,14 +16,7 @@ func withTests(value string) string {
 
 func TestTestResultsAreChecked(t *testing.T) {
 	t.Parallel()
-	text, err := build.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	schema := schemaOf(t)
 	for value, test := range map[string]struct {
 		want   string
 		schema bool // the schema refuses the file

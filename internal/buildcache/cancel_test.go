@@ -42,15 +42,15 @@ func TestACancelEndsTheSavingOfALargeFile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go cancelOnceWriting(dir, cancel)
+	go cancelOnceWriting(ctx, dir, cancel)
 	if _, err := buildcache.Open(dir, 1<<30).Of("p").Save(ctx, "k", work, inCache); err == nil {
 		t.Error("the file was saved")
 	}
 }
 
 // cancelOnceWriting waits until an entry has bytes.
-func cancelOnceWriting(dir string, cancel context.CancelCauseFunc) {
-	for {
+func cancelOnceWriting(ctx context.Context, dir string, cancel context.CancelCauseFunc) {
+	for ctx.Err() == nil {
 		files, _ := filepath.Glob(filepath.Join(dir, "*", "new-*"))
 		for _, f := range files {
 			if info, err := os.Stat(f); err == nil && info.Size() > 0 {

@@ -126,8 +126,16 @@ func (x *extraction) one(header *tar.Header, content io.Reader) error {
 	return fmt.Errorf("a snapshot holds no entries of type %q", header.Typeflag)
 }
 
-func (x *extraction) file(name string, header *tar.Header, content io.Reader) (err error) {
-	f, err := x.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (x *extraction) file(name string, header *tar.Header, content io.Reader) error {
+	if err := writeFile(x.root, name, permissions(header), content); err != nil {
+		return err
+	}
+	return x.root.Chtimes(name, time.Time{}, header.ModTime)
+}
+
+// writeFile makes a file, which must not be there.
+func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) (err error) {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -135,10 +143,7 @@ func (x *extraction) file(name string, header *tar.Header, content io.Reader) (e
 	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
-	if err := f.Chmod(permissions(header)); err != nil {
-		return err
-	}
-	return x.root.Chtimes(name, time.Time{}, header.ModTime)
+	return f.Chmod(mode)
 }
 
 // folders sets modes and times, the deepest first.

@@ -32,7 +32,7 @@ func Place(ctx context.Context, dir string, p Placed, r io.Reader) (err error) {
 	}
 	defer root.Close()
 	sum := sha256.New()
-	content := io.TeeReader(r, sum)
+	content := io.TeeReader(untilDone{ctx, r}, sum)
 	if p.Archive {
 		err = placeArchive(ctx, root, content)
 	} else {
@@ -77,7 +77,7 @@ func placeArchive(ctx context.Context, root *os.Root, r io.Reader) error {
 	}
 }
 
-func placeFile(root *os.Root, slashed string, mode fs.FileMode, r io.Reader) (err error) {
+func placeFile(root *os.Root, slashed string, mode fs.FileMode, r io.Reader) error {
 	name := filepath.FromSlash(path.Clean(slashed))
 	if !filepath.IsLocal(name) {
 		return errors.New("it leaves the workspace")
@@ -88,13 +88,5 @@ func placeFile(root *os.Root, slashed string, mode fs.FileMode, r io.Reader) (er
 	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := io.Copy(f, r); err != nil {
-		return err
-	}
-	return f.Chmod(mode)
+	return writeFile(root, name, mode, r)
 }

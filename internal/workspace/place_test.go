@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +78,11 @@ func TestPlaceStaysInside(t *testing.T) {
 		if err := workspace.Place(t.Context(), dir, c.placed, bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("canceled"))
+	if err := workspace.Place(canceled, dir, workspace.Placed{Name: "x"}, strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), "canceled") {
+		t.Errorf("after a cancel: %v", err)
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
 		t.Errorf("the folder outside has %v, %v", left, err)
