@@ -87,6 +87,24 @@ func (w *world) identity(n int64, event string, attempt int) []string {
 		fmt.Sprint("name=greeter#", n)}
 }
 
+// An attempt whose input was cut off fails before it has the lock, perhaps while a newer one is at work: what that one
+// recorded stays.
+func TestAttemptWithoutTheLockRecordsNothing(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		recorded := w.read(".waybill/results/" + actionID(1, pipeline.HostReplicated).String())
+		manifest := w.read(".waybill/manifests/" + w.release(1))
+		args := append(w.identity(1, pipeline.HostReplicated, 0), fmt.Sprint("bytes=", len(manifest)+1))
+		if exit, out := w.verb(true, "replicate", manifest, args...); exit != exitDisk {
+			t.Errorf("replicate with input that is cut off ends with %d: %s", exit, out)
+		}
+		if now := w.read(".waybill/results/" + actionID(1, pipeline.HostReplicated).String()); now != recorded {
+			t.Errorf("recorded\n%snow\n%s", recorded, now)
+		}
+	})
+}
+
 // An attempt whose caller is dead, or that a newer attempt has replaced, gets the lock after all is
 // done.
 func TestDeadAttemptChangesNothing(t *testing.T) {

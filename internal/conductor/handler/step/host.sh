@@ -38,7 +38,7 @@ lock() {
 		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2; exit 75; }
 		nap && waited=$((waited + step))
 	done
-	echo entered=1 2>/dev/null || exit 75 # the caller no longer listens
+	echo entered=1 2>/dev/null && locked=1 || exit 75 # the caller no longer listens
 }
 # LINK: the release that it names; nothing when it is not there
 target() { [ ! -L "$1" ] || { link=$(readlink "$1") && printf '%s\n' "${link#releases/}"; } || exit; }
@@ -54,8 +54,8 @@ alive() { # RELEASE UNIT: the supervisor runs exactly these, and the service is 
 	supervised && known && [ "$run_release" = "$1" ] && [ "$run_unit" = "$2" ] &&
 		[ "$run_service" -ne 0 ] && { [ -n "$lent" ] || { { [ ! -e .waybill/started ] || [ -s .waybill/started ]; } && held .waybill/service; }; }
 }
-record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost
-	outcome="$1: $2" && [ -n "$action" ] && [ -d .waybill/results ] || return 0
+record() { # STATUS TEXT: what became of the action, for an attempt whose answer gets lost; without the lock a newer one may be at work
+	outcome="$1: $2" && [ -n "$locked" ] && [ -n "$action" ] && [ -d .waybill/results ] || return 0
 	printf 'attempt=%s\nstatus=%s\ntext=%s\n' "$attempt" "$1" "$2" >".waybill/results/$action.new" &&
 		mv -f ".waybill/results/$action.new" ".waybill/results/$action"
 }
@@ -360,7 +360,7 @@ back() { enter; armed; go_back "the checks of ready did not pass"; } # the calle
 await() { # goes back after `limit` seconds unless somebody has confirmed, or switched again
 	sleep "$limit"
 	[ -f .waybill/revert ] || exit 0
-	exec 9>>.waybill/lock && until try 9 2>/dev/null; do sleep 1; done
+	exec 9>>.waybill/lock && until try 9 2>/dev/null; do sleep 1; done && locked=1
 	pending && [ "$token" = "$name" ] || exit 0
 	expired=77
 	go_back "reverted by the host: not confirmed within $limit seconds"
@@ -450,7 +450,7 @@ restart() { # the service of the current release, with the unit that it has, as 
 stop() { lock; ours; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
-action= attempt=0 release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome=
+action= attempt=0 locked= release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
