@@ -74,18 +74,6 @@ type PlanStep struct {
 // Path names a step for people: stage/step.
 func (s PlanStep) Path() string { return s.Stage + "/" + s.Name }
 
-// Spec is what a runner must know of a step, whatever its type.
-type Spec struct {
-	Step  string   `json:"step"` // stage/step, for people
-	Image string   `json:"image"`
-	OS    string   `json:"os"`
-	Argv  []string `json:"argv"`
-
-	// Secret says that Argv holds passwords, which other users of a computer could read there: a
-	// runner passes the commands in another way.
-	Secret bool `json:"secret,omitempty"`
-}
-
 // MakePlan decides what a build of the file does. Faults anywhere in it are
 // returned, also in stages that are not selected; warnings do not block.
 //
