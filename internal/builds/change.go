@@ -58,6 +58,9 @@ func (in *ingestion) apply(e *Event) error {
 		e.At = e.StoredAt
 	}
 	e.EventID, e.Reason, e.Message = clean(e.EventID, mostReason), clean(e.Reason, mostReason), clean(e.Message, mostMessage)
+	if e.Applied = e.Status == ""; e.Applied {
+		return nil
+	}
 	step := in.steps.of(e.Step)
 	if e.Trailer != nil {
 		step.Trailer = e.Trailer

@@ -16,7 +16,8 @@ type Batch struct {
 	Steps     []Step // as planned, see Define
 	Logs      []*LogBatch
 	Artifacts []Artifact // whose bytes are in the blob store, or Damaged
-	Events    []Event    // of the source Worker
+	Tests     []TestReport
+	Events    []Event // of the source Worker
 }
 
 // Progress is where the results of a build continue.
@@ -131,7 +132,7 @@ func (b *Builds) ingest(t txn, id ID, batch Batch) (Ingested, error) {
 	if in.steps, err = t.steps(id, batch.touches()); err != nil {
 		return Ingested{}, err
 	}
-	for _, store := range []func(Batch) error{in.plan, in.logs, in.artifacts, in.events} {
+	for _, store := range []func(Batch) error{in.plan, in.logs, in.artifacts, in.tests, in.events} {
 		if err := store(batch); err != nil {
 			return Ingested{}, err
 		}
@@ -183,14 +184,27 @@ func (in *ingestion) artifacts(b Batch) error {
 		}
 		in.build.ArtifactCursor, a.StoredAt, a.Name = a.ID, in.Now(), clean(a.Name, mostName)
 		a.Kind = clean(a.Kind, mostName)
-		a.Results = cleanResults(a.Results)
 		fresh = append(fresh, a)
 	}
 	in.done.Artifacts = len(fresh)
 	if len(fresh) == 0 {
 		return nil
 	}
-	return in.InsertArtifacts(in.build.ID, fresh)
+	return in.InsertBuildArtifacts(in.build.ID, fresh)
+}
+
+// tests stores new reports about tests. They come in the transaction of the event that ends their step.
+func (in *ingestion) tests(b Batch) error {
+	for _, r := range b.Tests {
+		r.Name, r.Results = clean(r.Name, mostName), cleanResults(r.Results)
+		if r.Problem != nil {
+			r.Problem = &testresult.Error{Line: r.Problem.Line, Text: clean(r.Problem.Text, mostMessage)}
+		}
+		if err := in.InsertReport(in.build.ID, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // events stores new events of the worker and makes their changes.

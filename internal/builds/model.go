@@ -99,7 +99,7 @@ const (
 	API        Source = "api" // people, and other build engines
 )
 
-// Event is one status of a step, or of the build when the step is 0.
+// Event is one status of a step, or of the build when the step is 0. One without a status is a remark: it changes nothing.
 type Event struct {
 	Seq      int64        `json:"seq"` // number in the build, from 1; set when it is stored
 	Source   Source       `json:"source"`
@@ -136,14 +136,22 @@ type Artifact struct {
 	Kind     string        `json:"kind"`   // file | archive | junit | trx
 	State    ArtifactState `json:"state"`
 	BlobKey  string        `json:"-"`
-	Report   *Report       `json:"report,omitempty"` // nil: it is not a file of test results
 	StoredAt time.Time     `json:"storedAt"`
-	// Results are the tests of the report, in the order of the file. Ingest stores them; Artifacts leaves them out.
+}
+
+// TestReport is what a file of a step reports about tests. The file is an artifact.
+type TestReport struct {
+	Artifact int               `json:"artifactId"`
+	Step     int               `json:"stepId"`
+	Name     string            `json:"name"` // of the file
+	Format   testresult.Format `json:"format"`
+	Summary
+	// Results are the tests in the order of the file. Ingest stores them; TestReports leaves them out.
 	Results []testresult.Result `json:"-"`
 }
 
-// Report is what a file of test results reports as a whole.
-type Report struct {
+// Summary is what a file of test results reports as a whole.
+type Summary struct {
 	testresult.Counts
 	Omitted int               `json:"omitted,omitempty"` // tests that are only counted
 	Problem *testresult.Error `json:"problem,omitempty"` // why the file cannot be read; then it reports nothing

@@ -53,7 +53,16 @@ func (b *Builds) Events(ctx context.Context, id ID, after int64, limit int) (fou
 // Artifacts reads the artifacts of a build in the order of their ids.
 func (b *Builds) Artifacts(ctx context.Context, id ID) (found []Artifact, err error) {
 	err = b.read(ctx, fmt.Sprintf("read the artifacts of build %d", id), func(t txn) error {
-		found, err = t.Artifacts(id)
+		found, err = t.BuildArtifacts(id)
+		return err
+	})
+	return found, err
+}
+
+// TestReports reads what the files of a build report about tests, in the order of their artifacts, without the results.
+func (b *Builds) TestReports(ctx context.Context, id ID) (found []TestReport, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the test reports of build %d", id), func(t txn) error {
+		found, err = t.TestReports(id)
 		return err
 	})
 	return found, err

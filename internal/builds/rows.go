@@ -40,10 +40,14 @@ type Rows interface {
 	// BlockOf reads the block that holds an entry, without its data.
 	BlockOf(id ID, step int, logID int64) (b Block, ok bool, err error)
 
-	// InsertArtifacts stores artifacts with their test results.
-	InsertArtifacts(id ID, artifacts []Artifact) error
-	// Artifacts reads all artifacts of a build in the order of their ids, without test results.
-	Artifacts(id ID) ([]Artifact, error)
+	InsertBuildArtifacts(id ID, artifacts []Artifact) error
+	// BuildArtifacts reads all artifacts of a build in the order of their ids.
+	BuildArtifacts(id ID) ([]Artifact, error)
+
+	// InsertReport stores what a file reports about tests with the results, unless that is stored.
+	InsertReport(id ID, r TestReport) error
+	// TestReports reads the reports of a build in the order of their artifacts, without the results.
+	TestReports(id ID) ([]TestReport, error)
 	// TestResults reads test results after one, in the order of artifact and ordinal.
 	TestResults(id ID, after TestResult, limit int) ([]TestResult, error)
 }

@@ -110,6 +110,9 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 	if done := s.ingest(t, id, builds.Batch{Events: events}); done != (builds.Ingested{}) {
 		t.Errorf("known events changed %+v", done)
 	}
+	if _, err := s.Record(s.ctx, id, builds.Event{Source: builds.Aggregator, EventID: "remark", Message: "fetched again"}); err != nil {
+		t.Error(err)
+	}
 	for range 2 {
 		_, err := s.Record(s.ctx, id, builds.Event{Source: builds.Aggregator, EventID: "pod-waits", Status: build.Running, Reason: "Unreachable"})
 		storetest.Check(t, err)
@@ -121,7 +124,7 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 	}
 	b, err := s.Build(s.ctx, id)
 	storetest.Check(t, err)
-	if b.LastSeq != 4 || b.Reason != "Unreachable" || b.Status != build.Running {
+	if b.LastSeq != 5 || b.Reason != "Unreachable" || b.Status != build.Running {
 		t.Errorf("the build is %+v", b)
 	}
 	for name, e := range map[string]builds.Event{"of the worker": events[0], "without an id": {Source: builds.API, Status: build.Failed}} {
@@ -252,19 +255,26 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 
 func artifactsHaveTestResults(t *testing.T, s setup) {
 	id := s.create(t)
-	report := &builds.Report{Counts: testresult.Counts{Tests: 3, Failed: 1, Duration: time.Second}, Omitted: 1}
-	results := []testresult.Result{{Suite: "cart", Name: "Total\x00", Outcome: testresult.Failed, Duration: time.Millisecond, Message: "got 12\xff", File: "cart.go", Line: 41},
+	report := builds.TestReport{Artifact: 1, Step: 1, Name: "out/unit.xml", Format: testresult.JUnit, Summary: builds.Summary{
+		Counts: testresult.Counts{Tests: 3, Failed: 1, Duration: time.Second}, Omitted: 1, Problem: &testresult.Error{Line: 3, Text: "cut off"}}}
+	full := report
+	full.Results = []testresult.Result{{Suite: "cart", Name: "Total\x00", Outcome: testresult.Failed, Duration: time.Millisecond, Message: "got 12\xff", File: "cart.go", Line: 41},
 		{Name: "Empty", Outcome: testresult.Passed}}
-	batch := builds.Batch{Artifacts: []builds.Artifact{
-		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: []byte{1, 2}, Kind: "junit", State: builds.Stored, BlobKey: "build/1/1", Report: report, Results: results},
+	batch := builds.Batch{Tests: []builds.TestReport{full}, Artifacts: []builds.Artifact{
+		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: []byte{1, 2}, Kind: "junit", State: builds.Stored, BlobKey: "build/1/1"},
 		{ID: 2, Step: 1, Name: "shop", SHA256: []byte{3}, Kind: "file", State: builds.Damaged}}}
 	for range 2 {
 		s.ingest(t, id, batch)
 	}
 	found, err := s.Artifacts(s.ctx, id)
 	storetest.Check(t, err)
-	if len(found) != 2 || !cmp.Equal(found[0].Report, report) || found[0].BlobKey != "build/1/1" || found[1].State != builds.Damaged || found[1].Report != nil || found[0].StoredAt.IsZero() {
+	if len(found) != 2 || found[0].BlobKey != "build/1/1" || found[1].State != builds.Damaged || found[0].StoredAt.IsZero() {
 		t.Errorf("the artifacts are %+v", found)
+	}
+	reports, err := s.TestReports(s.ctx, id)
+	storetest.Check(t, err)
+	if diff := cmp.Diff([]builds.TestReport{report}, reports); diff != "" {
+		t.Error(diff)
 	}
 	first, err := s.TestResults(s.ctx, id, builds.TestResult{}, 1)
 	storetest.Check(t, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/waybill-dev/waybill/internal/builds"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -120,7 +119,7 @@ func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 
 // DeleteResults deletes all rows of a build but its own.
 func (t *tx) DeleteResults(id builds.ID) error {
-	for _, table := range []string{"build_event", "build_step", "log_line", "build_artifact", "test_result"} {
+	for _, table := range []string{"build_event", "build_step", "log_line", "build_artifact", "test_report", "test_result"} {
 		if err := t.do("DELETE FROM "+table+" WHERE build_id = $1", int64(id)); err != nil {
 			return err
 		}
@@ -261,63 +260,63 @@ func scanBlock(row pgx.Row) (b builds.Block, err error) {
 	return b, err
 }
 
-// InsertArtifacts stores artifacts with their test results.
-func (t *tx) InsertArtifacts(id builds.ID, artifacts []builds.Artifact) error {
+// InsertBuildArtifacts stores artifacts.
+func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) error {
 	for i := range artifacts {
 		a := &artifacts[i]
-		var report []byte
-		if a.Report != nil {
-			text, err := json.Marshal(a.Report)
-			if err != nil {
-				return err
-			}
-			report = text
-		}
-		if err := t.do(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, report, stored_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			int64(id), a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, document(report), stamp(a.StoredAt)); err != nil {
-			return err
-		}
-		if err := t.insertResults(id, a.ID, a.Results); err != nil {
+		if err := t.do(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			int64(id), a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, stamp(a.StoredAt)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// insertResults stores the test results of an artifact.
-func (t *tx) insertResults(id builds.ID, artifact int, results []testresult.Result) error {
-	if len(results) == 0 {
-		return nil
+// BuildArtifacts reads all artifacts of a build in the order of their ids.
+func (t *tx) BuildArtifacts(id builds.ID) ([]builds.Artifact, error) {
+	return query(t, func(row pgx.Row) (a builds.Artifact, err error) {
+		err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, timeOf{&a.StoredAt})
+		return a, err
+	}, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at
+		FROM build_artifact WHERE build_id = $1 ORDER BY artifact_id`, int64(id))
+}
+
+// InsertReport stores what a file reports about tests, unless that is stored.
+func (t *tx) InsertReport(id builds.ID, r builds.TestReport) error {
+	text, err := json.Marshal(r.Summary)
+	if err != nil {
+		return err
+	}
+	added, err := t.count(`INSERT INTO test_report (build_id, artifact_id, step_id, name, format, report) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT DO NOTHING`, int64(id), r.Artifact, r.Step, r.Name, string(r.Format), document(text))
+	if err != nil || added == 0 || len(r.Results) == 0 {
+		return err
 	}
 	type result = testresult.Result
 	return t.do(`INSERT INTO test_result (build_id, artifact_id, ordinal, suite, name, outcome, duration, message, file, line)
 		SELECT $1, $2, n.ordinal, n.suite, n.name, n.outcome, n.duration, n.message, n.file, n.line
 		FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::int[]) WITH ORDINALITY
 			AS n (suite, name, outcome, duration, message, file, line, ordinal)`,
-		int64(id), artifact,
-		column(results, func(r result) string { return r.Suite }),
-		column(results, func(r result) string { return r.Name }),
-		column(results, func(r result) string { return string(r.Outcome) }),
-		column(results, func(r result) int64 { return int64(r.Duration) }),
-		column(results, func(r result) string { return r.Message }),
-		column(results, func(r result) string { return r.File }),
-		column(results, func(r result) int32 { return int32(r.Line) }))
+		int64(id), r.Artifact,
+		column(r.Results, func(r result) string { return r.Suite }),
+		column(r.Results, func(r result) string { return r.Name }),
+		column(r.Results, func(r result) string { return string(r.Outcome) }),
+		column(r.Results, func(r result) int64 { return int64(r.Duration) }),
+		column(r.Results, func(r result) string { return r.Message }),
+		column(r.Results, func(r result) string { return r.File }),
+		column(r.Results, func(r result) int32 { return int32(r.Line) }))
 }
 
-// Artifacts reads all artifacts of a build in the order of their ids.
-func (t *tx) Artifacts(id builds.ID) ([]builds.Artifact, error) {
-	return query(t, func(row pgx.Row) (a builds.Artifact, err error) {
-		var report string
-		if err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, textOf{&report}, timeOf{&a.StoredAt}); err != nil || report == "" {
-			return a, err
+// TestReports reads what the files of a build report about tests, without the results.
+func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
+	return query(t, func(row pgx.Row) (r builds.TestReport, err error) {
+		var text string
+		if err = row.Scan(&r.Artifact, &r.Step, &r.Name, &r.Format, &text); err != nil {
+			return r, err
 		}
-		if err := json.Unmarshal([]byte(report), &a.Report); err != nil {
-			return a, fault.New(fault.Corrupt, "read artifact %d: %w", a.ID, err)
-		}
-		return a, nil
-	}, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, report::text, stored_at
-		FROM build_artifact WHERE build_id = $1 ORDER BY artifact_id`, int64(id))
+		return r, json.Unmarshal([]byte(text), &r.Summary)
+	}, "SELECT artifact_id, step_id, name, format, report::text FROM test_report WHERE build_id = $1 ORDER BY artifact_id", int64(id))
 }
 
 // TestResults reads test results after one.

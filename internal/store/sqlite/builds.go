@@ -114,7 +114,7 @@ func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 
 // DeleteResults deletes all rows of a build but its own.
 func (t *tx) DeleteResults(id builds.ID) error {
-	for _, table := range []string{`build_event`, `build_step`, `log_line`, `build_artifact`, `test_result`} {
+	for _, table := range []string{`build_event`, `build_step`, `log_line`, `build_artifact`, `test_report`, `test_result`} {
 		if _, err := t.exec(`DELETE FROM `+table+` WHERE build_id = ?`, id); err != nil {
 			return err
 		}
@@ -241,48 +241,60 @@ func scanBlock(s scanner) (b builds.Block, err error) {
 	return b, err
 }
 
+// artifactTable is the table of artifacts.
+var artifactTable = table{`build_artifact`, []string{`build_id`, `artifact_id`, `step_id`, `name`, `size`, `sha256`, `kind`, `state`, `blob_key`, `stored_at`}}
+
+// InsertBuildArtifacts stores artifacts.
+func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) error {
+	var all [][]any
+	for i := range artifacts {
+		a := &artifacts[i]
+		all = append(all, []any{id, a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, micros(a.StoredAt)})
+	}
+	return t.insert(artifactTable, all)
+}
+
+// BuildArtifacts reads all artifacts of a build in the order of their ids.
+func (t *tx) BuildArtifacts(id builds.ID) ([]builds.Artifact, error) {
+	scan := func(s scanner) (a builds.Artifact, err error) {
+		err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, moment{&a.StoredAt})
+		return a, err
+	}
+	return rows(t, scan, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at
+		FROM build_artifact WHERE build_id = ? ORDER BY artifact_id`, id)
+}
+
 // resultTable is the table of test results.
 var resultTable = table{`test_result`, []string{`build_id`, `artifact_id`, `ordinal`, `suite`, `name`, `outcome`, `duration`, `message`, `file`, `line`}}
 
-// InsertArtifacts stores artifacts with their test results.
-func (t *tx) InsertArtifacts(id builds.ID, artifacts []builds.Artifact) error {
-	for i := range artifacts {
-		a := &artifacts[i]
-		var report any
-		if a.Report != nil {
-			text, err := json.Marshal(a.Report)
-			if err != nil {
-				return err
-			}
-			report = string(text)
-		}
-		if _, err := t.exec(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, report, stored_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, report, micros(a.StoredAt)); err != nil {
-			return err
-		}
-		var all [][]any
-		for n, r := range a.Results {
-			all = append(all, []any{id, a.ID, n + 1, r.Suite, r.Name, string(r.Outcome), int64(r.Duration), r.Message, r.File, r.Line})
-		}
-		if err := t.insert(resultTable, all); err != nil {
-			return err
-		}
+// InsertReport stores what a file reports about tests, unless that is stored.
+func (t *tx) InsertReport(id builds.ID, r builds.TestReport) error {
+	text, err := json.Marshal(r.Summary)
+	if err != nil {
+		return err
 	}
-	return nil
+	added, err := t.exec(`INSERT INTO test_report (build_id, artifact_id, step_id, name, format, report) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, id, r.Artifact, r.Step, r.Name, string(r.Format), string(text))
+	if err != nil || added == 0 {
+		return err
+	}
+	var all [][]any
+	for n, test := range r.Results {
+		all = append(all, []any{id, r.Artifact, n + 1, test.Suite, test.Name, string(test.Outcome), int64(test.Duration), test.Message, test.File, test.Line})
+	}
+	return t.insert(resultTable, all)
 }
 
-// Artifacts reads all artifacts of a build in the order of their ids.
-func (t *tx) Artifacts(id builds.ID) ([]builds.Artifact, error) {
-	scan := func(s scanner) (a builds.Artifact, err error) {
-		var report sql.NullString
-		if err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, &report, moment{&a.StoredAt}); err != nil || !report.Valid {
-			return a, err
+// TestReports reads what the files of a build report about tests, without the results.
+func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
+	scan := func(s scanner) (r builds.TestReport, err error) {
+		var text string
+		if err = s.Scan(&r.Artifact, &r.Step, &r.Name, &r.Format, &text); err != nil {
+			return r, err
 		}
-		return a, json.Unmarshal([]byte(report.String), &a.Report)
+		return r, json.Unmarshal([]byte(text), &r.Summary)
 	}
-	return rows(t, scan, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, report, stored_at
-		FROM build_artifact WHERE build_id = ? ORDER BY artifact_id`, id)
+	return rows(t, scan, `SELECT artifact_id, step_id, name, format, report FROM test_report WHERE build_id = ? ORDER BY artifact_id`, id)
 }
 
 // TestResults reads test results after one.

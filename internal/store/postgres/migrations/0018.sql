@@ -106,8 +106,17 @@ CREATE TABLE build_artifact (
 	kind text NOT NULL,
 	state text NOT NULL CHECK (state IN ('Stored', 'Damaged')),
 	blob_key text NOT NULL,
-	report json, -- what the file reports about tests; NULL: it is not such a file
 	stored_at timestamptz NOT NULL,
+	PRIMARY KEY (build_id, artifact_id)
+);
+
+CREATE TABLE test_report (
+	build_id bigint NOT NULL,
+	artifact_id int NOT NULL, -- the file
+	step_id int NOT NULL,
+	name text NOT NULL,
+	format text NOT NULL,
+	report json NOT NULL, -- counts, and why the file cannot be read
 	PRIMARY KEY (build_id, artifact_id)
 );
 

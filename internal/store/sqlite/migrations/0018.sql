@@ -103,8 +103,17 @@ CREATE TABLE build_artifact (
   kind        TEXT NOT NULL,
   state       TEXT NOT NULL CHECK (state IN ('Stored', 'Damaged')),
   blob_key    TEXT NOT NULL,
-  report      TEXT, -- what the file reports about tests; NULL: it is not such a file
   stored_at   INTEGER NOT NULL,
+  PRIMARY KEY (build_id, artifact_id)
+);
+
+CREATE TABLE test_report (
+  build_id    INTEGER NOT NULL,
+  artifact_id INTEGER NOT NULL, -- the file
+  step_id     INTEGER NOT NULL,
+  name        TEXT NOT NULL,
+  format      TEXT NOT NULL,
+  report      TEXT NOT NULL, -- JSON: counts, and why the file cannot be read
   PRIMARY KEY (build_id, artifact_id)
 );
 
