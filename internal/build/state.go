@@ -20,6 +20,7 @@ const (
 	Canceled     Status = "Canceled"
 	TimedOut     Status = "TimedOut"
 	Skipped      Status = "Skipped"
+	Lost         Status = "Lost"   // its worker is gone, and said nothing of its end
 	Reused       Status = "Reused" // it completed in the build that is resumed, and did not run
 )
 
@@ -35,7 +36,7 @@ func (s Status) rank() int {
 		return 2
 	case Running, Backoff:
 		return 3
-	case Completed, Failed, Canceled, TimedOut, Skipped, Reused:
+	case Completed, Failed, Canceled, TimedOut, Skipped, Lost, Reused:
 		return 4
 	}
 	return -1
@@ -45,7 +46,7 @@ func (s Status) rank() int {
 func (s Status) Ended() bool { return s.rank() == 4 }
 
 // Broken reports whether a step's end makes its stage fail.
-func (s Status) Broken() bool { return s == Failed || s == TimedOut }
+func (s Status) Broken() bool { return s == Failed || s == TimedOut || s == Lost }
 
 // CheckChange returns an error if a step or build may not go from one status to another.
 func CheckChange(from, to Status) error {

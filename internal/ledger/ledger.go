@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -21,6 +22,7 @@ type Driver interface {
 	store.Driver
 	queue.Driver
 	journal.Driver
+	builds.Driver
 	token.Driver
 }
 
@@ -39,6 +41,7 @@ type Ledger struct {
 	*queue.Reporter
 	*journal.Journal
 	*journal.Uploads
+	Builds *builds.Builds // whose method names, such as Steps, others have too
 	*token.Tokens
 	*store.Waiter
 	DB *store.DB
@@ -47,7 +50,8 @@ type Ledger struct {
 // New returns the log on a driver. Closing it closes the driver.
 func New(driver Driver, o Options) *Ledger {
 	db := store.New(driver)
-	l := &Ledger{DB: db, Waiter: db.Signals().Waiter(), Reporter: &queue.Reporter{}, Tokens: token.New(db, driver)}
+	l := &Ledger{DB: db, Waiter: db.Signals().Waiter(), Reporter: &queue.Reporter{}, Tokens: token.New(db, driver),
+		Builds: builds.New(db, driver, builds.Options{})}
 	l.Queue = queue.New(db, driver, queue.Options{Successors: o.Successors, PriorityStep: o.PriorityStep, Reporter: l.Reporter,
 		OnEnd: func(tx *store.Tx, actions []*action.Action) (func([]action.EndedAction) error, error) {
 			return l.Journal.OnEnd(tx, actions)
@@ -71,6 +75,7 @@ func (l *Ledger) ForReaders() *Ledger {
 	view := *l.NewWaiter()
 	view.DB = l.DB.For(store.ForReaders)
 	view.Queue, view.Journal, view.Tokens = l.Queue.ForReaders(), l.Journal.ForReaders(), l.Tokens.ForReaders()
+	view.Builds = l.Builds.ForReaders()
 	view.Homes, view.Stream = queue.NewHomes(view.Queue), queue.NewStream(view.Queue)
 	return &view
 }

@@ -2,6 +2,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -9,9 +10,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Backoff computes the delays of a loop that cannot reach the database: from 100 ms, doubling to 5 s, with jitter. The
+// Backoff computes the delays of a loop that cannot reach the database or another service: they double, with jitter. The
 // zero value is ready to use.
-type Backoff struct{ failures int }
+type Backoff struct {
+	First time.Duration // 0: 100 ms
+	Most  time.Duration // 0: 5 s
+
+	failures int
+}
 
 const (
 	firstBackoff = 100 * time.Millisecond
@@ -21,7 +27,7 @@ const (
 // Next counts a failure and returns how long to wait after it.
 func (b *Backoff) Next() time.Duration {
 	// The shift is bounded, so a loop that fails for months does not overflow the duration.
-	delay := min(maxBackoff, firstBackoff<<min(b.failures, 10))
+	delay := min(cmp.Or(b.Most, maxBackoff), cmp.Or(b.First, firstBackoff)<<min(b.failures, 10))
 	b.failures++
 	return Jitter(delay)
 }

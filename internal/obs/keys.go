@@ -46,4 +46,6 @@ const (
 	KeyTick       = "tick"
 	KeyDoing      = "doing"
 	KeyURL        = "url"
+	KeyBuildID    = "build_id"
+	KeyWorkerID   = "worker_id"
 )

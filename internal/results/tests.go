@@ -49,6 +49,19 @@ func openArtifact(dir string, a Artifact) (*os.File, error) {
 	return f, nil
 }
 
+// TestsOf lists what the files of a step report about tests. They are complete once the step has ended.
+func (r *Reader) TestsOf(step int) ([]TestFile, error) {
+	var document testsDocument
+	err := readJSON(filepath.Join(r.stepDir(step), testsFile), &document)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for i := range document.Files {
+		document.Files[i].Step = step
+	}
+	return document.Files, nil
+}
+
 // Tests lists what the files of all steps report about tests, in the order of the steps.
 func (r *Reader) Tests() ([]TestFile, error) {
 	b, err := r.Build()
@@ -57,15 +70,11 @@ func (r *Reader) Tests() ([]TestFile, error) {
 	}
 	var all []TestFile
 	for _, step := range b.Plan.Steps {
-		var document testsDocument
-		err := readJSON(filepath.Join(r.stepDir(step.ID), testsFile), &document)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		files, err := r.TestsOf(step.ID)
+		if err != nil {
 			return nil, err
 		}
-		for i := range document.Files {
-			document.Files[i].Step = step.ID
-		}
-		all = slices.Concat(all, document.Files)
+		all = slices.Concat(all, files)
 	}
 	return all, nil
 }

@@ -16,10 +16,13 @@ const (
 	TopicReady  Topic = "ready"  // an action may be claimed now, or sooner than before
 	TopicCancel Topic = "cancel" // a cancellation of a claimed action was requested
 	TopicAccess Topic = "access" // a token was revoked, or a session ended
+	TopicBuild  Topic = "build"  // results of a build were stored, or the build was changed
 )
 
 // Topics returns every topic.
-func Topics() []Topic { return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess} }
+func Topics() []Topic {
+	return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess, TopicBuild}
+}
 
 // Signal reports one change of a topic, or several that were merged.
 type Signal struct {

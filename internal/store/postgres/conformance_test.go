@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/builds/buildstest"
 	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/pgtest"
@@ -53,5 +54,6 @@ func TestConformance(t *testing.T) {
 	}
 	queuetest.Run(t, database)
 	journaltest.Run(t, database)
+	buildstest.Run(t, database)
 	ledgertest.Run(t, database)
 }

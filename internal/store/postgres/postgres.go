@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -234,6 +235,9 @@ func (*Driver) QueueRows(r store.Rows) (queue.Rows, queue.CacheRows, queue.HostR
 	t := r.(*tx)
 	return t, t, t
 }
+
+// BuildRows returns the rows of package builds in a transaction of this driver.
+func (*Driver) BuildRows(r store.Rows) builds.Rows { return r.(*tx) }
 
 // JournalRows returns the rows of package journal in a transaction of this driver.
 func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }

@@ -6,6 +6,7 @@
 //
 //   - queue: actions, threads, list, recorded, cache, limits, instances, hosthome, status, retain
 //   - journal: structure, entries
+//   - builds: builds
 //   - token: tokens
 //   - store: sqlite, tx, migrate, errors, backup
 //
@@ -32,6 +33,7 @@ import (
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -280,6 +282,9 @@ func (*Driver) QueueRows(r store.Rows) (queue.Rows, queue.CacheRows, queue.HostR
 	t := r.(*tx)
 	return t, t, t
 }
+
+// BuildRows returns the rows of package builds in a transaction of this driver.
+func (*Driver) BuildRows(r store.Rows) builds.Rows { return r.(*tx) }
 
 // JournalRows returns the rows of package journal in a transaction of this driver.
 func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }

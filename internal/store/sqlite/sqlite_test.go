@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/builds/buildstest"
 	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
@@ -24,6 +25,7 @@ func TestConformance(t *testing.T) {
 	}
 	queuetest.Run(t, database)
 	journaltest.Run(t, database)
+	buildstest.Run(t, database)
 	ledgertest.Run(t, database)
 }
 

@@ -49,6 +49,21 @@ func (s *Server) listSteps(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"steps": steps})
 }
 
+// listTests answers with what the files of a step report about tests.
+func (s *Server) listTests(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.Atoi(r.PathValue("id"))
+	if err != nil || id < 1 || id >= len(s.positions) {
+		http.Error(w, "step not found", http.StatusNotFound)
+		return
+	}
+	files, err := s.reader.TestsOf(id)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	writeJSON(w, map[string]any{"files": append([]results.TestFile{}, files...)})
+}
+
 // artifact is one artifact in the answer of /api/artifact.
 type artifact struct {
 	StepID int `json:"stepId"`

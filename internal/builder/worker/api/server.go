@@ -86,6 +86,7 @@ func (s *Server) routes() http.Handler {
 	// Readers are near, and store what they receive compressed in their own way.
 	mux.Handle(workerv1connect.NewWorkerHandler(rpc{s}, connect.WithReadMaxBytes(mostBody), connect.WithCompression("gzip", nil, nil)))
 	mux.HandleFunc("GET /api/build/step", s.listSteps)
+	mux.HandleFunc("GET /api/build/step/{id}/test-result", s.listTests)
 	mux.HandleFunc("GET /api/artifact", s.listArtifacts)
 	mux.HandleFunc("GET /api/artifact/{id}/download", s.downloadArtifact)
 	outer := http.NewServeMux()
@@ -172,6 +173,8 @@ func statusEnum(s build.Status) workerv1.Status {
 		return workerv1.Status_STATUS_BACKOFF
 	case build.Reused:
 		return workerv1.Status_STATUS_REUSED
+	case build.Lost:
+		return workerv1.Status_STATUS_LOST
 	}
 	return workerv1.Status_STATUS_UNSPECIFIED
 }

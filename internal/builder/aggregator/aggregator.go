@@ -1,0 +1,172 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Worker says where the worker of a build serves its results.
+type Worker struct {
+	Build   builds.ID
+	ID      string // of the worker, for people
+	Address string // such as http://10.1.2.3:5010
+	Token   string // that the worker asks for
+	// Dial connects to the worker, such as through a forwarded port. nil: over the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Workers lists the workers.
+type Workers interface {
+	// Workers lists every worker that exists and has an address, until it is deleted. On an error the list before is kept.
+	Workers(ctx context.Context) ([]Worker, error)
+}
+
+// Store keeps what workers record; see the methods of builds.Builds.
+type Store interface {
+	Progress(ctx context.Context, id builds.ID) (builds.Progress, error)
+	Ingest(ctx context.Context, id builds.ID, batch builds.Batch) (builds.Ingested, error)
+	Record(ctx context.Context, id builds.ID, e builds.Event) (builds.Event, error)
+	Acknowledged(ctx context.Context, id builds.ID) error
+}
+
+// Config configures an aggregator. Workers, Store and Blobs must be set.
+type Config struct {
+	Workers Workers
+	Store   Store
+	Blobs   blob.Store
+	Wake    <-chan struct{} // has the workers listed at once; nil: only time does
+	Every   time.Duration   // between lists; 0: 5 s
+	Silence time.Duration   // of a stream after which its connection is dead; 0: 30 s
+	Log     *slog.Logger    // nil: none
+	Metrics *obs.Aggregator // nil: unregistered
+}
+
+const (
+	listEvery   = 5 * time.Second
+	silence     = 30 * time.Second
+	ackAgain    = 30 * time.Second // after which a worker that is still listed gets the final acknowledgement again
+	mostOfAll   = 64 << 20         // bytes that are not stored yet, of all workers
+	mostOfOne   = 4 << 20          // of one worker
+	firstDelay  = 200 * time.Millisecond
+	longDelay   = 30 * time.Second
+	writeEvery  = 200 * time.Millisecond // between the beginnings of two transactions of one worker, unless one is full
+	mostAtOnce  = 1 << 20                // bytes of one transaction
+	renewEvery  = 10 * time.Second       // of the lease, when a worker sends nothing but that it lives
+	packAlready = builds.BlockSize / 2   // bytes of a batch that no other is joined to
+)
+
+// Aggregator follows workers. Make it with New, run it once.
+type Aggregator struct {
+	Config
+	memory *semaphore.Weighted // bytes that are not stored yet
+	delay  time.Duration       // after the first failure with a worker; it doubles
+	most   time.Duration       // that it doubles to
+
+	followed map[builds.ID]*following // by the goroutine of Run alone
+	ended    chan builds.ID
+	running  sync.WaitGroup
+}
+
+// following is a worker that is or was followed.
+type following struct {
+	stop  context.CancelFunc // nil: everything of it is stored
+	again time.Time          // when it is acknowledged once more, if it is listed
+}
+
+// New makes an aggregator.
+func New(c Config) *Aggregator {
+	c.Every, c.Silence = cmp.Or(c.Every, listEvery), cmp.Or(c.Silence, silence)
+	c.Log = obs.Component(c.Log, "aggregator")
+	if c.Metrics == nil {
+		c.Metrics = obs.NewAggregator(nil)
+	}
+	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, followed: map[builds.ID]*following{}, ended: make(chan builds.ID)}
+}
+
+// Run follows the listed workers until ctx ends, then returns nil. It needs no drain: what was not stored is still the
+// worker's.
+func (a *Aggregator) Run(ctx context.Context) error {
+	defer a.running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	away := loop.Backoff{First: firstDelay, Most: longDelay}
+	for ctx.Err() == nil {
+		pause := loop.Jitter(a.Every)
+		workers, err := a.Workers.Workers(ctx)
+		switch {
+		case err == nil:
+			away.Reset()
+			a.follow(ctx, workers)
+		case ctx.Err() == nil:
+			pause = away.Next()
+			a.Log.Warn("listing workers failed", obs.Error(err), obs.KeyRetryIn, pause.String())
+		}
+		a.wait(ctx, pause)
+	}
+	return nil
+}
+
+// wait returns when it is time to list the workers again.
+func (a *Aggregator) wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case id := <-a.ended:
+			if f := a.followed[id]; f != nil {
+				f.stop()
+				f.stop, f.again = nil, time.Now().Add(ackAgain)
+			}
+		case <-a.Wake:
+			return
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow begins to follow workers that are new, and ends it with those that are not listed any more.
+func (a *Aggregator) follow(ctx context.Context, workers []Worker) {
+	listed := map[builds.ID]bool{}
+	for _, w := range workers {
+		listed[w.Build] = true
+		if f := a.followed[w.Build]; f != nil && (f.stop != nil || time.Now().Before(f.again)) {
+			continue
+		}
+		one, stop := context.WithCancel(ctx)
+		a.followed[w.Build] = &following{stop: stop}
+		a.running.Go(func() {
+			(&follower{Aggregator: a, worker: w, log: a.Log.With(obs.KeyBuildID, int64(w.Build), obs.KeyWorkerID, w.ID)}).run(one)
+			select {
+			case a.ended <- w.Build:
+			case <-one.Done():
+			}
+		})
+	}
+	unacknowledged := 0
+	for id, f := range a.followed {
+		if f.stop != nil && listed[id] {
+			unacknowledged++
+		}
+		if !listed[id] {
+			if f.stop != nil {
+				f.stop()
+			}
+			delete(a.followed, id)
+		}
+	}
+	a.Metrics.Unacknowledged(unacknowledged)
+}

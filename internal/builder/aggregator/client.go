@@ -1,0 +1,130 @@
+package aggregator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/waybill-dev/waybill/api/worker/v1/workerv1connect"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// Bounds of what a worker may answer.
+const (
+	mostMessage = 1 << 20   // bytes of one message
+	mostList    = 128 << 20 // bytes of a list
+	mostHeader  = 64 << 10  // bytes
+)
+
+// errSilence is the cause of a call that a worker did not answer in time.
+var errSilence = fault.New(fault.Unavailable, "the worker has been silent for too long")
+
+// client is one connection to a worker.
+type client struct {
+	worker    workerv1connect.WorkerClient
+	http      *http.Client
+	base      string
+	patience  time.Duration
+	transport *http.Transport
+}
+
+// connect returns a client with a connection of its own, which is made when it is used.
+func (f *follower) connect() *client {
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols, DialContext: f.worker.Dial, MaxResponseHeaderBytes: mostHeader, DisableCompression: true,
+		HTTP2: &http.HTTP2Config{
+			MaxReadFrameSize:          1 << 17, // a batch is one frame
+			MaxReceiveBufferPerStream: 1 << 18,
+			SendPingTimeout:           f.Silence / 2, PingTimeout: f.Silence,
+		}}
+	h := &http.Client{Transport: bearer{f.worker.Token, transport}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return errors.New("a worker does not redirect")
+	}}
+	base := strings.TrimSuffix(f.worker.Address, "/")
+	return &client{worker: workerv1connect.NewWorkerClient(h, base, connect.WithGRPC(), connect.WithReadMaxBytes(mostMessage), connect.WithAcceptCompression("gzip", nil, nil)),
+		http: h, base: base, patience: f.Silence, transport: transport}
+}
+
+// close ends the connection.
+func (c *client) close() { c.transport.CloseIdleConnections() }
+
+// bearer shows a token with every request.
+type bearer struct {
+	token string
+	http.RoundTripper
+}
+
+// RoundTrip sends a request with the token.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// get reads a list. found is false for an answer 404, which an older worker gives.
+func (c *client) get(ctx context.Context, path string, to any) (found bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSilence)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return false, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return false, fmt.Errorf("ask the worker: %w", silent(ctx, err))
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusNotFound {
+		return false, nil
+	}
+	if response.StatusCode != http.StatusOK {
+		return false, fault.New(fault.Unavailable, "ask the worker for %s: %s", path, response.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, mostList)).Decode(to); err != nil {
+		return false, fmt.Errorf("ask the worker for %s: %w", path, silent(ctx, err))
+	}
+	return true, nil
+}
+
+// steps lists the steps as planned.
+func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
+	var answer struct {
+		Steps []struct {
+			StepID      int
+			Stage, Name string
+			Needs       []int
+		}
+	}
+	if _, err := c.get(ctx, "/api/build/step", &answer); err != nil {
+		return nil, err
+	}
+	var steps []builds.Step
+	for _, s := range answer.Steps {
+		steps = append(steps, builds.Step{ID: s.StepID, Stage: s.Stage, Name: s.Name, Needs: append([]int{}, s.Needs...)})
+	}
+	return steps, nil
+}
+
+// tests lists what the files of a step that has ended report about tests.
+func (c *client) tests(ctx context.Context, step int) ([]builds.TestReport, error) {
+	var answer struct{ Files []results.TestFile }
+	if _, err := c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), &answer); err != nil {
+		return nil, err
+	}
+	var reports []builds.TestReport
+	for _, t := range answer.Files {
+		reports = append(reports, builds.TestReport{Artifact: t.Artifact, Step: step, Name: t.Name, Format: t.Format, Results: t.Results,
+			Summary: builds.Summary{Counts: t.Counts, Omitted: t.Omitted, Problem: t.Problem}})
+	}
+	return reports, nil
+}

@@ -1,0 +1,173 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+)
+
+// reader reads the streams of one connection into the writer.
+type reader struct {
+	*follower
+	client   *client
+	writer   *writer
+	patience time.Duration
+	final    *builds.Event // the final marker, which is stored last
+}
+
+// receive gives the messages of a stream to take, until the stream ends by itself. A message must come within patience; the
+// time that take needs does not count.
+func receive[M any](ctx context.Context, r *reader, what string, open func(context.Context) (*connect.ServerStreamForClient[M], error), take func(context.Context, *M) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(r.patience, func() { cancel(errSilence) })
+	defer watch.Stop()
+	stream, err := open(ctx)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", what, silent(ctx, err))
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		watch.Stop()
+		if err := take(ctx, stream.Msg()); err != nil {
+			return fmt.Errorf("read %s: %w", what, err)
+		}
+		watch.Reset(r.patience)
+	}
+	if err := stream.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", what, silent(ctx, err))
+	}
+	return nil
+}
+
+// silent returns the cause of an error, if that is the worker's silence.
+func silent(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSilence) {
+		return errSilence
+	}
+	return err
+}
+
+// events reads the changes of status. The final marker stays with the reader.
+func (r *reader) events(ctx context.Context, after int64) error {
+	return receive(ctx, r, "events", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.StatusEventsResponse], error) {
+		return r.client.worker.StatusEvents(ctx, connect.NewRequest(&workerv1.StatusEventsRequest{AfterEventId: after}))
+	}, func(ctx context.Context, m *workerv1.StatusEventsResponse) error {
+		var batch item
+		for _, e := range m.GetEvents() {
+			event := eventOf(e)
+			if event.Final != nil {
+				r.final = &event
+				continue
+			}
+			if event.Step > 0 && event.Status.Ended() {
+				tests, err := r.client.tests(ctx, event.Step)
+				if err != nil {
+					return err
+				}
+				batch.tests = append(batch.tests, tests...)
+			}
+			batch.events = append(batch.events, event)
+		}
+		return r.writer.put(ctx, batch, 0)
+	})
+}
+
+// eventOf returns an event as it is stored.
+func eventOf(e *workerv1.StatusEvent) builds.Event {
+	event := builds.Event{Source: builds.Worker, EventID: strconv.FormatInt(e.GetEventId(), 10), Step: int(e.GetStepId()), Status: statusOf(e.GetStatus()),
+		Attempt: int(e.GetAttempt()), Reason: e.GetReason(), Message: e.GetMessage(), At: e.GetAt().AsTime()}
+	if e.ExitCode != nil {
+		code := int(e.GetExitCode())
+		event.ExitCode = &code
+	}
+	if t := e.GetTrailer(); t != nil {
+		event.Trailer = &builds.Trailer{Entries: t.GetEntries(), Bytes: t.GetBytes(), SHA256: t.GetSha256()}
+	}
+	if f := e.GetFinal(); f != nil {
+		event.Final = &builds.Final{Steps: int(f.GetSteps()), Events: f.GetEvents(), Artifacts: int(f.GetArtifacts())}
+	}
+	return event
+}
+
+// statusOf returns the name of a status. One that this program does not know is never a change that is allowed.
+func statusOf(s workerv1.Status) build.Status {
+	switch s {
+	case workerv1.Status_STATUS_PENDING:
+		return build.Pending
+	case workerv1.Status_STATUS_SCHEDULING:
+		return build.Scheduling
+	case workerv1.Status_STATUS_INITIALIZING:
+		return build.Initializing
+	case workerv1.Status_STATUS_RUNNING:
+		return build.Running
+	case workerv1.Status_STATUS_BACKOFF:
+		return build.Backoff
+	case workerv1.Status_STATUS_COMPLETED:
+		return build.Completed
+	case workerv1.Status_STATUS_FAILED:
+		return build.Failed
+	case workerv1.Status_STATUS_CANCELED:
+		return build.Canceled
+	case workerv1.Status_STATUS_TIMED_OUT:
+		return build.TimedOut
+	case workerv1.Status_STATUS_SKIPPED:
+		return build.Skipped
+	case workerv1.Status_STATUS_REUSED:
+		return build.Reused
+	case workerv1.Status_STATUS_LOST:
+		return build.Lost
+	}
+	return build.Status(s.String())
+}
+
+// logs reads the entries of all steps.
+func (r *reader) logs(ctx context.Context, after map[int]builds.Position) error {
+	request := &workerv1.LogsRequest{}
+	for step, p := range after {
+		request.After = append(request.After, &workerv1.Position{StepId: int32(step), LogId: p.LogID, Offset: p.Offset})
+	}
+	return receive(ctx, r, "logs", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.LogsResponse], error) {
+		return r.client.worker.Logs(ctx, connect.NewRequest(request))
+	}, func(ctx context.Context, m *workerv1.LogsResponse) error {
+		if m.GetEntries() == 0 {
+			return r.writer.put(ctx, item{}, 0)
+		}
+		batch := &builds.LogBatch{Step: int(m.GetStepId()), First: m.GetFirstLogId(), Offset: m.GetOffset(), Entries: int(m.GetEntries()), Data: m.GetData()}
+		size := int64(len(batch.Data))
+		if err := r.writer.budget.take(ctx, size); err != nil {
+			return err
+		}
+		if size >= packAlready {
+			batch.Pack()
+		}
+		return r.writer.put(ctx, item{log: batch}, size)
+	})
+}
+
+// artifacts reads the artifacts and stores their bytes.
+func (r *reader) artifacts(ctx context.Context, after int) error {
+	return receive(ctx, r, "artifacts", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.ArtifactEventsResponse], error) {
+		return r.client.worker.ArtifactEvents(ctx, connect.NewRequest(&workerv1.ArtifactEventsRequest{AfterArtifactId: int32(after)}))
+	}, func(ctx context.Context, m *workerv1.ArtifactEventsResponse) error {
+		for _, a := range m.GetArtifacts() {
+			stored, err := r.fetch(ctx, builds.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
+				SHA256: a.GetSha256(), Kind: a.GetKind()})
+			if err != nil {
+				return err
+			}
+			if err := r.writer.put(ctx, item{artifact: &stored}, 0); err != nil {
+				return err
+			}
+		}
+		return r.writer.put(ctx, item{}, 0)
+	})
+}

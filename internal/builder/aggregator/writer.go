@@ -1,0 +1,173 @@
+package aggregator
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/waybill-dev/waybill/internal/builds"
+)
+
+// item is something that was received: an empty one says only that the worker lives.
+type item struct {
+	log      *builds.LogBatch
+	artifact *builds.Artifact
+	events   []builds.Event
+	tests    []builds.TestReport
+	size     int64 // that the budget was charged with
+}
+
+// budget bounds what of one worker is in memory.
+type budget struct {
+	all, own *semaphore.Weighted
+	held     atomic.Int64
+}
+
+// take waits until there is room for so many bytes.
+func (b *budget) take(ctx context.Context, n int64) error {
+	if err := b.own.Acquire(ctx, n); err != nil {
+		return context.Cause(ctx)
+	}
+	if err := b.all.Acquire(ctx, n); err != nil {
+		return context.Cause(ctx)
+	}
+	b.held.Add(n)
+	return nil
+}
+
+// give gives room back.
+func (b *budget) give(n int64) {
+	b.held.Add(-n)
+	b.own.Release(n)
+	b.all.Release(n)
+}
+
+// close gives back what is still held. The budget is not used any more.
+func (b *budget) close() { b.all.Release(b.held.Swap(0)) }
+
+// writer stores what the readers put.
+type writer struct {
+	*follower
+	items  chan item
+	budget *budget
+	began  time.Time // when the last transaction began
+	moved  bool      // something new was stored
+}
+
+func newWriter(f *follower) *writer {
+	return &writer{follower: f, items: make(chan item, mostOfOne/builds.BlockSize), budget: &budget{all: f.memory, own: semaphore.NewWeighted(mostOfOne)}}
+}
+
+// put hands something over, which the budget was charged with.
+func (w *writer) put(ctx context.Context, i item, size int64) error {
+	i.size = size
+	select {
+	case w.items <- i:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run stores items until there will be none.
+func (w *writer) run(ctx context.Context) error {
+	for {
+		select {
+		case first, open := <-w.items:
+			if !open {
+				return nil
+			}
+			var p pending
+			p.add(first)
+			w.gather(ctx, &p)
+			if err := w.flush(ctx, p); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pending is what the next transaction stores.
+type pending struct {
+	batch builds.Batch
+	size  int64 // bytes of logs
+	full  bool
+}
+
+// add takes one more item.
+func (p *pending) add(i item) {
+	if l := i.log; l != nil {
+		if n := len(p.batch.Logs); n == 0 || !p.batch.Logs[n-1].Join(l) {
+			p.batch.Logs = append(p.batch.Logs, l)
+		}
+	}
+	if i.artifact != nil {
+		p.batch.Artifacts = append(p.batch.Artifacts, *i.artifact)
+	}
+	p.batch.Events, p.batch.Tests = append(p.batch.Events, i.events...), append(p.batch.Tests, i.tests...)
+	p.size += i.size
+	p.full = p.size >= mostAtOnce || len(i.tests) > 0
+}
+
+// gather adds what is there, and what comes until the next transaction may begin.
+func (w *writer) gather(ctx context.Context, p *pending) {
+	timer := time.NewTimer(time.Until(w.began.Add(writeEvery)))
+	defer timer.Stop()
+	for over := false; !p.full; {
+		select {
+		case i, open := <-w.items:
+			if !open {
+				return
+			}
+			p.add(i)
+			continue
+		default:
+		}
+		if over {
+			return
+		}
+		select {
+		case i, open := <-w.items:
+			if !open {
+				return
+			}
+			p.add(i)
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// flush stores what is pending, or only renews the lease, if it is time for that.
+func (w *writer) flush(ctx context.Context, p pending) error {
+	b := p.batch
+	if len(b.Logs)+len(b.Artifacts)+len(b.Events)+len(b.Tests) == 0 && time.Since(w.began) < renewEvery {
+		return nil
+	}
+	for _, l := range b.Logs {
+		l.Pack()
+	}
+	if err := w.store(ctx, b); err != nil {
+		return err
+	}
+	w.budget.give(p.size)
+	return nil
+}
+
+// store stores a batch in one transaction.
+func (w *writer) store(ctx context.Context, b builds.Batch) error {
+	w.began = time.Now()
+	done, err := w.Store.Ingest(ctx, w.worker.Build, b)
+	if err != nil {
+		return err
+	}
+	w.moved = w.moved || done != (builds.Ingested{})
+	w.Metrics.Ingested(done.Entries, done.Bytes, done.Refused)
+	return nil
+}

@@ -1,0 +1,264 @@
+package builds
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// Batch is what an aggregator has received from a worker. Each list is in the worker's order.
+type Batch struct {
+	Steps     []Step // as planned, see Define
+	Logs      []*LogBatch
+	Artifacts []Artifact // whose bytes are in the blob store, or Damaged
+	Tests     []TestReport
+	Events    []Event // of the source Worker
+}
+
+// Progress is where the results of a build continue.
+type Progress struct {
+	Events    int64            // id of the worker's last event
+	Artifacts int              // id of the last artifact
+	Logs      map[int]Position // by step; steps at the start are left out
+	Ended     bool             // the build has ended, maybe without a final marker
+	Whole     bool             // the final marker is stored
+	Known     bool             // the acknowledgement was stored
+}
+
+// Ingested says what a batch changed.
+type Ingested struct {
+	Entries   int64 // of logs
+	Bytes     int64 // of logs
+	Events    int
+	Refused   int // of Events, the changes that were not allowed
+	Artifacts int
+}
+
+// GapError says that a batch does not continue what is stored. Nothing of it was stored.
+type GapError struct {
+	Build ID
+	What  string // event, artifact, or the log of step 3
+	Got   Position
+	Want  Position // the position expected; of events and artifacts the LogID is the id
+}
+
+// Error names the position expected.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("build %d, %s: a batch begins after entry %d, byte %d; expected entry %d, byte %d", e.Build, e.What,
+		e.Got.LogID, e.Got.Offset, e.Want.LogID, e.Want.Offset)
+}
+
+// Progress reads where the results of a build continue.
+func (b *Builds) Progress(ctx context.Context, id ID) (p Progress, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the progress of build %d", id), func(t txn) error {
+		found, err := t.Builds(Query{IDs: []ID{id}, Deleted: true})
+		if err != nil {
+			return err
+		}
+		var one Build
+		if len(found) > 0 {
+			one = found[0]
+		}
+		if err := known(one, len(found) > 0, id); err != nil {
+			return err
+		}
+		p = Progress{Events: one.EventCursor, Artifacts: one.ArtifactCursor, Logs: map[int]Position{},
+			Ended: one.Status.Ended(), Whole: one.Final != nil, Known: !one.AcknowledgedAt.IsZero()}
+		steps, err := t.Steps(id, nil)
+		for i := range steps {
+			if at := steps[i].Position(); at != (Position{}) {
+				p.Logs[steps[i].ID] = at
+			}
+		}
+		return err
+	})
+	return p, err
+}
+
+// Ingest stores what a worker has sent and renews the build's lease; an empty batch only renews it. What is stored already is
+// skipped. It returns a *GapError, and stores nothing, if something before the batch is missing. A batch that
+// contradicts what is stored is fault.Corrupt; one with a final marker is fault.Conflict while anything of the build is missing.
+func (b *Builds) Ingest(ctx context.Context, id ID, batch Batch) (done Ingested, err error) {
+	if err := batch.check(); err != nil {
+		return Ingested{}, fmt.Errorf("ingest results of build %d: %w", id, err)
+	}
+	err = b.write(ctx, fmt.Sprintf("ingest results of build %d", id), func(t txn) error {
+		done, err = b.ingest(t, id, batch)
+		return err
+	})
+	return done, err
+}
+
+// check returns fault.Invalid for a batch that no build can have.
+func (b Batch) check() error {
+	for _, l := range b.Logs {
+		if err := l.check(); err != nil {
+			return err
+		}
+	}
+	for i := range b.Events {
+		if err := checkStep(b.Events[i].Step); err != nil {
+			return err
+		}
+	}
+	for i := range b.Artifacts {
+		if err := checkStep(b.Artifacts[i].Step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ingestion is one run of Ingest's transaction.
+type ingestion struct {
+	txn
+	build *Build
+	steps *steps
+	done  Ingested
+	ended bool // the build ended in this transaction
+}
+
+func (b *Builds) ingest(t txn, id ID, batch Batch) (Ingested, error) {
+	found, err := t.lock(id)
+	if err != nil {
+		return Ingested{}, err
+	}
+	in := &ingestion{txn: t, build: &found}
+	if in.steps, err = t.steps(id, batch.touches()); err != nil {
+		return Ingested{}, err
+	}
+	for _, store := range []func(Batch) error{in.plan, in.logs, in.artifacts, in.tests, in.events} {
+		if err := store(batch); err != nil {
+			return Ingested{}, err
+		}
+	}
+	if err := in.steps.store(t, id); err != nil {
+		return Ingested{}, err
+	}
+	return in.done, in.finish(b.options)
+}
+
+// touches lists the steps that a batch is about; nil: all, since there may be a final marker.
+func (b Batch) touches() []int {
+	only := []int{}
+	for _, l := range b.Logs {
+		only = append(only, l.Step)
+	}
+	for i := range b.Events {
+		if b.Events[i].Final != nil {
+			return nil
+		}
+		only = append(only, b.Events[i].Step)
+	}
+	for i := range b.Steps {
+		only = append(only, b.Steps[i].ID)
+	}
+	return only
+}
+
+// plan takes the steps as planned.
+func (in *ingestion) plan(b Batch) error {
+	for _, p := range b.Steps {
+		if err := checkStep(p.ID); err != nil {
+			return err
+		}
+		in.steps.define(p)
+	}
+	return nil
+}
+
+// artifacts stores new artifacts.
+func (in *ingestion) artifacts(b Batch) error {
+	var fresh []Artifact
+	for _, a := range b.Artifacts {
+		switch want := in.build.ArtifactCursor + 1; {
+		case a.ID < want:
+			continue
+		case a.ID > want:
+			return &GapError{in.build.ID, "artifact", Position{LogID: int64(a.ID - 1)}, Position{LogID: int64(want - 1)}}
+		}
+		in.build.ArtifactCursor, a.StoredAt, a.Name = a.ID, in.Now(), clean(a.Name, mostName)
+		a.Kind = clean(a.Kind, mostName)
+		fresh = append(fresh, a)
+	}
+	in.done.Artifacts = len(fresh)
+	if len(fresh) == 0 {
+		return nil
+	}
+	return in.InsertBuildArtifacts(in.build.ID, fresh)
+}
+
+// tests stores new reports about tests. They come in the transaction of the event that ends their step.
+func (in *ingestion) tests(b Batch) error {
+	for _, r := range b.Tests {
+		r.Name, r.Results = clean(r.Name, mostName), cleanResults(r.Results)
+		if r.Problem != nil {
+			r.Problem = &testresult.Error{Line: r.Problem.Line, Text: clean(r.Problem.Text, mostMessage)}
+		}
+		if err := in.InsertReport(in.build.ID, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events stores new events of the worker and makes their changes.
+func (in *ingestion) events(b Batch) error {
+	var fresh []Event
+	for _, e := range b.Events {
+		id, err := strconv.ParseInt(e.EventID, 10, 64)
+		if err != nil || e.Source != Worker {
+			return fault.New(fault.Invalid, "%s event %q is not a worker's", e.Source, e.EventID)
+		}
+		switch want := in.build.EventCursor + 1; {
+		case id < want:
+			continue
+		case id > want:
+			return &GapError{in.build.ID, "event", Position{LogID: id - 1}, Position{LogID: want - 1}}
+		}
+		in.build.EventCursor = id
+		if err := in.apply(&e); err != nil {
+			return err
+		}
+		fresh = append(fresh, e)
+	}
+	in.done.Events = len(fresh)
+	if len(fresh) == 0 {
+		return nil
+	}
+	return in.InsertBuildEvents(in.build.ID, fresh)
+}
+
+// finish renews the lease, and the progress if there was any, and writes the build's row.
+func (in *ingestion) finish(o Options) error {
+	now := in.Now()
+	in.build.LeaseUntil = now.Add(LeaseTime)
+	if in.done != (Ingested{}) || len(in.steps.changed) > 0 {
+		in.build.LastProgressAt = now
+		in.Touch(store.TopicBuild)
+	}
+	return in.save(o)
+}
+
+// save writes the build's row, and has its end recorded elsewhere.
+func (in *ingestion) save(o Options) error {
+	if err := in.UpdateBuild(*in.build); err != nil || !in.ended || o.OnEnd == nil {
+		return err
+	}
+	return o.OnEnd(in.Tx, *in.build)
+}
+
+// cleanResults returns results that every database stores.
+func cleanResults(results []testresult.Result) []testresult.Result {
+	cleaned := slices.Clone(results)
+	for i := range cleaned {
+		r := &cleaned[i]
+		r.Suite, r.Name, r.Message, r.File = clean(r.Suite, mostName), clean(r.Name, mostName), clean(r.Message, mostMessage), clean(r.File, mostName)
+	}
+	return cleaned
+}

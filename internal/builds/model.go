@@ -1,0 +1,193 @@
+package builds
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// ID is the number of a build. Ids rise with time, and a deleted one is not used again.
+type ID int64
+
+// Build is one build. Its log is that of step 0.
+type Build struct {
+	ID          ID                `json:"buildId"`
+	Project     string            `json:"project"`
+	Branch      string            `json:"branch,omitempty"`
+	Commit      string            `json:"commit,omitempty"`
+	Revision    string            `json:"revision,omitempty"` // label, of a deployment's build
+	Environment string            `json:"environment,omitempty"`
+	Stages      []string          `json:"stages,omitempty"` // that were asked for; none: all
+	Inputs      map[string]string `json:"inputs,omitempty"` // without passwords
+	Engine      string            `json:"engine,omitempty"` // another build engine; "": a worker of Waybill
+	WorkerID    string            `json:"workerId,omitempty"`
+	Nonce       string            `json:"-"` // of the worker's token
+	RerunOf     ID                `json:"rerunOf,omitempty"`
+	ActionID    action.ID         `json:"actionId,omitzero"`
+
+	Status  build.Status `json:"status"`
+	Reason  string       `json:"reason,omitempty"`  // of the last event
+	Message string       `json:"message,omitempty"` // of the last event
+
+	CreatedBy         string    `json:"createdBy"`
+	CreatedAt         time.Time `json:"createdAt"`
+	StartedAt         time.Time `json:"startedAt,omitzero"` // by the clock of the worker
+	EndedAt           time.Time `json:"endedAt,omitzero"`   // by the clock of the source of the end
+	CancelRequestedAt time.Time `json:"cancelRequestedAt,omitzero"`
+	LeaseUntil        time.Time `json:"leaseUntil,omitzero"`     // an aggregator has heard from the worker up to 30 s before
+	LastProgressAt    time.Time `json:"lastProgressAt,omitzero"` // something new was stored
+	AcknowledgedAt    time.Time `json:"acknowledgedAt,omitzero"` // the worker knows that everything is stored
+	DeletedAt         time.Time `json:"deletedAt,omitzero"`      // then this row is all that is left
+
+	LastSeq        int64  `json:"lastSeq"`       // number of its last event
+	RefusedEvents  int64  `json:"refusedEvents"` // changes that were not allowed
+	EventCursor    int64  `json:"-"`             // id of the worker's last event
+	ArtifactCursor int    `json:"-"`             // id of the last artifact
+	Final          *Final `json:"final,omitempty"`
+}
+
+// Final is what the worker says the whole build comes to. A build that has it is whole.
+type Final struct {
+	Steps     int   `json:"steps"` // step 0 aside
+	Events    int64 `json:"events"`
+	Artifacts int   `json:"artifacts"`
+}
+
+// Position is a place in a step's log: after the entry LogID, which ends at the byte Offset. The zero value is the start.
+type Position struct{ LogID, Offset int64 }
+
+// Step is one step of a build, or with ID 0 the build's own log.
+type Step struct {
+	ID        int          `json:"stepId"`
+	Stage     string       `json:"stage"`
+	Name      string       `json:"name"`
+	Type      string       `json:"type,omitempty"`
+	Needs     []int        `json:"needs"` // ids of the steps that end before
+	Status    build.Status `json:"status"`
+	Attempt   int          `json:"attempt,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	Message   string       `json:"message,omitempty"`
+	ExitCode  *int         `json:"exitCode,omitempty"`
+	StartedAt time.Time    `json:"startedAt,omitzero"` // by the clock of the worker
+	EndedAt   time.Time    `json:"endedAt,omitzero"`   // by the clock of the worker
+	LogLines  int64        `json:"logLines"`           // entries that are stored
+	LogBytes  int64        `json:"logBytes"`           // of the entries, as in the worker's file
+	Trailer   *Trailer     `json:"trailer,omitempty"`  // nil: the step has not ended
+	HashState []byte       `json:"-"`                  // of SHA-256 over LogBytes; nil: over nothing
+}
+
+// Position returns the end of the log that is stored.
+func (s Step) Position() Position { return Position{s.LogLines, s.LogBytes} }
+
+// Trailer is what the worker says a step's log comes to.
+type Trailer struct {
+	Entries int64  `json:"entries"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  []byte `json:"sha256"` // 32 bytes
+}
+
+// Source is who has sent an event.
+type Source string
+
+// The sources.
+const (
+	Worker     Source = "worker" // ids are 1, 2, 3 …, without a gap
+	Aggregator Source = "aggregator"
+	Watchdog   Source = "watchdog"
+	API        Source = "api" // people, and other build engines
+)
+
+// Event is one status of a step, or of the build when the step is 0. One without a status is a remark: it changes nothing.
+type Event struct {
+	Seq      int64        `json:"seq"` // number in the build, from 1; set when it is stored
+	Source   Source       `json:"source"`
+	EventID  string       `json:"eventId"` // unique for its source in the build
+	Step     int          `json:"stepId"`
+	Status   build.Status `json:"status"`
+	Attempt  int          `json:"attempt,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+	Message  string       `json:"message,omitempty"`
+	ExitCode *int         `json:"exitCode,omitempty"`
+	Trailer  *Trailer     `json:"-"`        // of a worker's step that ends; kept on the step
+	Final    *Final       `json:"-"`        // of a worker's build that ends; kept on the build
+	Applied  bool         `json:"applied"`  // false: the change was not allowed, and changed nothing
+	At       time.Time    `json:"at"`       // by the clock of the source
+	StoredAt time.Time    `json:"storedAt"` // by the clock of the database
+}
+
+// ArtifactState says whether the bytes of an artifact are what the worker says.
+type ArtifactState string
+
+// The states.
+const (
+	Stored  ArtifactState = "Stored"
+	Damaged ArtifactState = "Damaged" // what could be read differs from the size or digest; no blob is kept
+)
+
+// Artifact is a file that a step yielded. Its bytes are in the blob store.
+type Artifact struct {
+	ID       int           `json:"artifactId"` // counts over the whole build, from 1
+	Step     int           `json:"stepId"`
+	Name     string        `json:"name"`
+	Size     int64         `json:"size"`   // bytes
+	SHA256   []byte        `json:"sha256"` // 32 bytes
+	Kind     string        `json:"kind"`   // file | archive | junit | trx
+	State    ArtifactState `json:"state"`
+	BlobKey  string        `json:"-"`
+	StoredAt time.Time     `json:"storedAt"`
+}
+
+// TestReport is what a file of a step reports about tests. The file is an artifact.
+type TestReport struct {
+	Artifact int               `json:"artifactId"`
+	Step     int               `json:"stepId"`
+	Name     string            `json:"name"` // of the file
+	Format   testresult.Format `json:"format"`
+	Summary
+	// Results are the tests in the order of the file. Ingest stores them; TestReports leaves them out.
+	Results []testresult.Result `json:"-"`
+}
+
+// Summary is what a file of test results reports as a whole.
+type Summary struct {
+	testresult.Counts
+	Omitted int               `json:"omitted,omitempty"` // tests that are only counted
+	Problem *testresult.Error `json:"problem,omitempty"` // why the file cannot be read; then it reports nothing
+}
+
+// TestResult is one test of an artifact.
+type TestResult struct {
+	Artifact int `json:"artifactId"`
+	Ordinal  int `json:"ordinal"` // in the file, from 1
+	testresult.Result
+}
+
+// Block is consecutive entries of a step's log.
+type Block struct {
+	Step    int
+	First   int64     // log id of the first entry
+	Lines   int       // entries
+	Offset  int64     // of the first byte in the log
+	Size    int       // bytes, at most BlockSize
+	FirstAt time.Time // of the first and last entry; zero: it has no time
+	LastAt  time.Time
+	Data    []byte // zstd of the entries, as in the worker's file
+}
+
+// Query selects builds. Zero fields select all.
+type Query struct {
+	IDs         []ID
+	Project     string
+	Branch      string
+	Commit      string
+	Revision    string
+	Environment string
+	Status      build.Status
+	// Open selects builds that have not ended, or whose worker does not know yet that everything is stored.
+	Open    bool
+	Deleted bool // tombstones, too
+	Before  ID   // smaller ids, which is the cursor of a list; 0: from the newest
+	Limit   int  // 0: no limit
+}

@@ -1,0 +1,195 @@
+package builds
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Build reads a build. A deleted one is fault.Refused, one that never was is fault.NotFound.
+func (b *Builds) Build(ctx context.Context, id ID) (one Build, err error) {
+	found, err := b.List(ctx, Query{IDs: []ID{id}, Deleted: true})
+	if err != nil {
+		return Build{}, err
+	}
+	if len(found) > 0 {
+		one = found[0]
+	}
+	return one, known(one, len(found) > 0, id)
+}
+
+// List reads builds, newest first. The id of the last one is the cursor of the next page (Query.Before).
+func (b *Builds) List(ctx context.Context, q Query) (found []Build, err error) {
+	err = b.db.List(ctx, "list builds", func(tx *store.Tx) error {
+		found, err = b.driver.BuildRows(tx.Rows).Builds(q)
+		return err
+	})
+	return found, err
+}
+
+// Steps reads the steps of a build in the order of their ids; step 0 is the build's own log.
+func (b *Builds) Steps(ctx context.Context, id ID) (found []Step, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the steps of build %d", id), func(t txn) error {
+		found, err = t.Steps(id, nil)
+		return err
+	})
+	return found, err
+}
+
+// Events reads at most limit events after a number, in their order.
+func (b *Builds) Events(ctx context.Context, id ID, after int64, limit int) (found []Event, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the events of build %d", id), func(t txn) error {
+		found, err = t.BuildEvents(id, after, limit)
+		return err
+	})
+	return found, err
+}
+
+// Artifacts reads the artifacts of a build in the order of their ids.
+func (b *Builds) Artifacts(ctx context.Context, id ID) (found []Artifact, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the artifacts of build %d", id), func(t txn) error {
+		found, err = t.BuildArtifacts(id)
+		return err
+	})
+	return found, err
+}
+
+// TestReports reads what the files of a build report about tests, in the order of their artifacts, without the results.
+func (b *Builds) TestReports(ctx context.Context, id ID) (found []TestReport, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the test reports of build %d", id), func(t txn) error {
+		found, err = t.TestReports(id)
+		return err
+	})
+	return found, err
+}
+
+// TestResults reads at most limit test results after one, in the order of artifact and ordinal. The zero value is before the first.
+func (b *Builds) TestResults(ctx context.Context, id ID, after TestResult, limit int) (found []TestResult, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the test results of build %d", id), func(t txn) error {
+		found, err = t.TestResults(id, after, limit)
+		return err
+	})
+	return found, err
+}
+
+// blocksAtOnce is how many blocks one transaction of a reader reads: up to 1 MiB.
+const blocksAtOnce = 16
+
+// LogReader reads the bytes of a step's log as they are in the worker's file, as far as they are stored. It holds 1 MiB at
+// most, and no transaction between two reads.
+type LogReader struct {
+	ctx    context.Context
+	builds *Builds
+	id     ID
+	step   int
+	offset int64
+	blocks []Block
+	rest   []byte
+	err    error
+}
+
+// OpenLog returns a reader of a step's log from a byte on. What is stored later comes with a later read after io.EOF.
+func (b *Builds) OpenLog(ctx context.Context, id ID, step int, offset int64) *LogReader {
+	return &LogReader{ctx: ctx, builds: b, id: id, step: step, offset: offset}
+}
+
+// Read reads what is stored; io.EOF at its end, after which more may come.
+func (r *LogReader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if _, err := r.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest, r.offset = r.rest[n:], r.offset+int64(n)
+	return n, nil
+}
+
+// next makes the next block the rest, from the reader's offset on, and returns the log id of its first entry.
+func (r *LogReader) next() (first int64, err error) {
+	if len(r.blocks) == 0 {
+		if err := r.fetch(); err != nil {
+			return 0, err
+		}
+	}
+	if len(r.blocks) == 0 {
+		return 0, io.EOF
+	}
+	block := r.blocks[0]
+	data, err := block.open()
+	if err != nil {
+		return 0, fmt.Errorf("read a log of build %d: %w", r.id, err)
+	}
+	r.blocks, r.rest = r.blocks[1:], data[r.offset-block.Offset:]
+	return block.First, nil
+}
+
+// fetch reads the blocks from the reader's offset on.
+func (r *LogReader) fetch() error {
+	return r.builds.read(r.ctx, fmt.Sprintf("read a log of build %d", r.id), func(t txn) (err error) {
+		r.blocks, err = t.Blocks(r.id, r.step, r.offset, blocksAtOnce)
+		return err
+	})
+}
+
+// Find returns the position before the entry after a log id: the byte at which it begins. After the end of what is stored it
+// returns the end.
+func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at Position, err error) {
+	if after <= 0 {
+		return Position{}, nil
+	}
+	var block Block
+	err = b.read(ctx, fmt.Sprintf("find an entry of build %d", id), func(t txn) (err error) {
+		block, _, err = t.BlockOf(id, step, after)
+		return err
+	})
+	if err != nil || block.Size == 0 {
+		return Position{}, err
+	}
+	reader := b.OpenLog(ctx, id, step, block.Offset)
+	if _, err := reader.next(); err != nil {
+		return Position{}, err
+	}
+	at = Position{block.First - 1, block.Offset}
+	for line := range bytes.Lines(reader.rest) {
+		if at.LogID >= after {
+			break
+		}
+		at = Position{at.LogID + 1, at.Offset + int64(len(line))}
+	}
+	return at, nil
+}
+
+// Log gives the entries of a step whose log id is above after to visit, in order, as far as they are stored. The text of an
+// entry is valid during the call. An error of visit ends it.
+func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit func(logID int64, e build.Entry) error) error {
+	at, err := b.Find(ctx, id, step, after)
+	if err != nil {
+		return err
+	}
+	reader := b.OpenLog(ctx, id, step, at.Offset)
+	for {
+		if _, err := reader.next(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(reader.rest) {
+			at.LogID++
+			if err := visit(at.LogID, build.ParseEntry(line)); err != nil {
+				return err
+			}
+		}
+		reader.offset += int64(len(reader.rest))
+	}
+}
+
+// End returns the end of what is stored of a step's log.
+func (b *Builds) End(ctx context.Context, id ID, step int) (Position, error) {
+	return b.Find(ctx, id, step, math.MaxInt64)
+}

@@ -1,0 +1,53 @@
+package builds
+
+import "github.com/waybill-dev/waybill/internal/store"
+
+// Driver is a database that keeps builds.
+type Driver interface {
+	// BuildRows returns the rows of builds in a transaction of the driver.
+	BuildRows(store.Rows) Rows
+}
+
+// Rows is builds and what belongs to them, in one transaction. Methods that write what belongs to a build need its row
+// locked. The error of a method that only writes may be returned by a later one, or by the commit.
+type Rows interface {
+	// InsertBuild stores a build and returns its id.
+	InsertBuild(b Build) (ID, error)
+	// LockBuild locks and reads a build, also a deleted one. No build has the id if ok is false.
+	LockBuild(id ID) (b Build, ok bool, err error)
+	// UpdateBuild writes what changes in the life of a build: all but what InsertBuild stores for good, which is everything
+	// from Project to Environment, Stages, Inputs, Engine, RerunOf, CreatedBy and CreatedAt.
+	UpdateBuild(b Build) error
+	// Builds reads by query, newest first.
+	Builds(q Query) ([]Build, error)
+	// DeleteResults deletes all rows of a build but its own.
+	DeleteResults(id ID) error
+
+	// PutSteps stores whole steps, new or known.
+	PutSteps(id ID, steps []Step) error
+	// Steps reads steps in the order of their ids; nil reads all.
+	Steps(id ID, only []int) ([]Step, error)
+
+	InsertBuildEvents(id ID, events []Event) error
+	// HasBuildEvent reports whether an event of a source is stored.
+	HasBuildEvent(id ID, source Source, eventID string) (bool, error)
+	// BuildEvents reads those after a number, in their order. Trailers and final markers are left out.
+	BuildEvents(id ID, after int64, limit int) ([]Event, error)
+
+	InsertBlocks(id ID, blocks []Block) error
+	// Blocks reads a step's blocks in their order, from the one that holds the byte at an offset.
+	Blocks(id ID, step int, offset int64, limit int) ([]Block, error)
+	// BlockOf reads the block that holds an entry, without its data.
+	BlockOf(id ID, step int, logID int64) (b Block, ok bool, err error)
+
+	InsertBuildArtifacts(id ID, artifacts []Artifact) error
+	// BuildArtifacts reads all artifacts of a build in the order of their ids.
+	BuildArtifacts(id ID) ([]Artifact, error)
+
+	// InsertReport stores what a file reports about tests with the results, unless that is stored.
+	InsertReport(id ID, r TestReport) error
+	// TestReports reads the reports of a build in the order of their artifacts, without the results.
+	TestReports(id ID) ([]TestReport, error)
+	// TestResults reads test results after one, in the order of artifact and ordinal.
+	TestResults(id ID, after TestResult, limit int) ([]TestResult, error)
+}

@@ -1,0 +1,90 @@
+package builds
+
+import (
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// Bounds of what one worker may store.
+const (
+	mostSteps   = 100_000
+	mostName    = 1000 // bytes
+	mostReason  = 200  // bytes
+	mostMessage = 8000 // bytes
+)
+
+// steps is what a transaction knows of a build's steps.
+type steps struct {
+	by      map[int]*Step
+	changed map[int]bool
+}
+
+// steps reads steps; nil reads all.
+func (t txn) steps(id ID, only []int) (*steps, error) {
+	found, err := t.Steps(id, only)
+	s := &steps{by: map[int]*Step{}, changed: map[int]bool{}}
+	for i := range found {
+		s.by[found[i].ID] = &found[i]
+	}
+	return s, err
+}
+
+// of returns a step. One that nothing is known of is Pending.
+func (s *steps) of(id int) *Step {
+	step := s.by[id]
+	if step == nil {
+		step = &Step{ID: id, Status: build.Pending, Needs: []int{}}
+		s.by[id] = step
+	}
+	return step
+}
+
+// define takes a step as planned.
+func (s *steps) define(p Step) {
+	step := s.of(p.ID)
+	stage, name, kind := clean(p.Stage, mostName), clean(p.Name, mostName), clean(p.Type, mostName)
+	if step.Stage != stage || step.Name != name || step.Type != kind || !slices.Equal(step.Needs, p.Needs) {
+		step.Stage, step.Name, step.Type, step.Needs = stage, name, kind, append([]int{}, p.Needs...)
+		s.change(p.ID)
+	}
+}
+
+// change has store write a step.
+func (s *steps) change(id int) { s.changed[id] = true }
+
+// store writes what was changed.
+func (s *steps) store(t txn, id ID) error {
+	var all []Step
+	for _, step := range slices.Sorted(maps.Keys(s.changed)) {
+		all = append(all, *s.by[step])
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return t.PutSteps(id, all)
+}
+
+// checkStep returns fault.Invalid for a number that is not a step's.
+func checkStep(id int) error {
+	if id < 0 || id > mostSteps {
+		return fault.New(fault.Invalid, "%d is not the id of a step; a build has at most %d", id, mostSteps)
+	}
+	return nil
+}
+
+// clean returns a text that every database stores, cut to a size in bytes.
+func clean(text string, most int) string {
+	text = store.CleanText(text)
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
