@@ -48,8 +48,9 @@ type Step struct {
 	Name      string
 	Key       string         // its name in the file, which the combinations of a matrix have in common
 	At        fault.Position // of its name
-	Type      string         // container
-	Container Container
+	Type      string
+	Container Container     // of the type container
+	Spec      Spec          // what it comes to; the zero value before variables are replaced
 	Needs     []Need        // what it waits for; nil: all earlier stages
 	Retry     *Retry        // nil: one attempt
 	Timeout   time.Duration // of an attempt; 0: none

@@ -319,12 +319,14 @@ func (a *app) work(ctx context.Context, j job) error {
 		}
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
-	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
+	problems := runner.Check(ctx, j.plan.Steps)
+	if err := problems.Err(); err != nil {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
 		}
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
+	a.printProblems(problems.Warnings())
 	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
