@@ -58,6 +58,9 @@ type Step struct {
 	Cache     []CacheRule
 	Secrets   []SecretName
 	Tests     *TestRules // nil: none
+
+	matrix Source         // the values of its combination
+	lacks  fault.Problems // what the step needs if it is selected
 }
 
 // Container is the fields of the step type container.

@@ -277,7 +277,7 @@ func (r *reader) step(f *document.Field, stage string) Step {
 	}
 	if id := r.variable("PROJECT_ID"); id != "" {
 		for _, secret := range step.Secrets {
-			step.Spec.Secrets = append(step.Spec.Secrets, SecretKeys{Object: r.projectObject(id) + "-secrets", Key: secret.Name, Name: secret.Name, Local: "default"})
+			step.Spec.Secrets = append(step.Spec.Secrets, SecretKeys{Object: r.projectObject(id) + "-secrets", Key: secret.Name, Name: secret.Name, Local: DefaultSecrets})
 		}
 	}
 	switch {
@@ -314,7 +314,7 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(stepTypes(), f.Key).Keys) {
 		return
 	}
-	spec := fields{reader: r, node: f.Value, at: f.At, scope: path, step: step.Key}.compile(f.Key, step)
+	spec := fields{reader: r, node: f.Value, at: f.At, scope: path, step: step}.compile(f.Key)
 	spec.Services, spec.Requests, spec.Limits = step.Spec.Services, step.Spec.Requests, step.Spec.Limits
 	step.Type, step.Spec = f.Key, spec
 }
@@ -336,7 +336,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		step.Secrets = r.secretNames(f.Value, path)
 	case keyMatrix:
 		if r.replaced[f.Value] {
-			step.Name = matrixName(step.Key, f.Value)
+			step.Name, step.matrix = matrixName(step.Key, f.Value), matrixSource(step.Key, f.Value.Fields)
 		} else {
 			matrixOf(f.Value, path, &r.Problems)
 		}

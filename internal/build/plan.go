@@ -39,7 +39,7 @@ type Plan struct {
 	MaxParallel int           `json:"maxParallel,omitempty"`
 
 	secrets []string
-	environ map[string]string // secrets of steps, by name
+	environ map[int][]string // secrets of steps, by id
 }
 
 // PlanStage is a selected stage.
@@ -66,10 +66,13 @@ type PlanStep struct {
 	Secrets   []string       `json:"secrets,omitempty"` // names of environment variables
 	Tests     *TestRules     `json:"testResults,omitempty"`
 	Spec      Spec           `json:"spec"`
-	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
+	Replaces  []Replacement  `json:"replaces,omitempty"` // files with variables
+	Digest    string         `json:"digest"`             // SHA-256 of what the step is, 64 hex digits
 
 	clear     *PlanStep    // the step with passwords; nil: it has none
 	secretsAt []SecretName // Secrets, with their places
+	variables Variables    // for texts of files; a plan that was stored has none
+	strict    bool
 }
 
 // Path names a step for people: stage/step.
@@ -120,6 +123,16 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 	for i, stage := range chosen.Stages {
 		if choice.selects(stage) {
 			plan.add(stage, i, ids)
+			for _, step := range stage.Steps {
+				problems = append(problems, step.lacks...)
+			}
+			for j := len(plan.Steps) - len(stage.Steps); j < len(plan.Steps); j++ {
+				step := &plan.Steps[j]
+				step.variables, step.strict = variables, choice.Strict
+				if own := stage.Steps[j-len(plan.Steps)+len(stage.Steps)].matrix; own.Values != nil {
+					step.variables = append(Variables{own}, variables...)
+				}
+			}
 		}
 	}
 	return plan, distinct(append(problems, plan.connect(chosen, ids)...))

@@ -19,7 +19,8 @@ type Spec struct {
 	// Summary says in a few words what the step does, for people; "": it runs Image.
 	Summary string `json:"summary,omitempty"`
 
-	// Build is the image that a step of the type docker makes; nil for other types.
+	// Build is the image that a step of the type docker makes; nil for other types. Image is then a builder that runs without root, which
+	// seccomp and AppArmor must not confine.
 	Build *ImageBuild `json:"build,omitempty"`
 
 	// Files is the files and folders of the workspace in whose texts variables are replaced before the step begins. The worker does it: a

@@ -65,6 +65,7 @@ func (f fields) docker() Spec {
 	}
 	image.Certificates = f.flag("append-cert", f.node.Get("destination") == nil && strings.HasPrefix(strings.ToLower(f.group()), "default"))
 	spec := Spec{Image: buildKitImage, OS: "linux", Build: image, ServiceAccount: toolAccount, Tools: []string{BuildKitClient},
+		Environ: []string{"BUILDKITD_FLAGS=--oci-worker-no-process-sandbox"}, // a builder without root cannot make the processes of a build a sandbox of their own
 		Summary: strings.Join(append([]string{destination + ":" + first(tags)}, prefixed(":", tags[min(1, len(tags)):])...), ", ")}
 	image.SecretArgs, spec.Secrets = f.secretArgs()
 	fallback := f.variable("REG_SECRET")
@@ -142,14 +143,14 @@ func (f fields) destination() string {
 		}
 		project := f.required("REPO_NAME", "destination")
 		written = strings.Trim(parts["registry"], "/") + "/" + strings.Trim(parts["group"], "/") + "/" + project
-		if name := f.text("name", f.step); name != project {
+		if name := f.text("name", f.step.Key); name != project {
 			written += "/" + name
 		}
 		if slices.Contains(slices.Collect(maps.Values(parts)), "") || project == "" {
 			return written
 		}
 	}
-	if f.replaced == nil && (place == "" || f.settled("destination") == nil) {
+	if strings.Contains(written, "${") || f.replaced == nil && place == "" {
 		return written
 	}
 	lower := strings.ToLower(written)
@@ -157,7 +158,11 @@ func (f fields) destination() string {
 		f.warn(at, place, "lower-case", "the image's name becomes %s, since registries refuse upper-case letters", lower)
 	}
 	if !repository.MatchString(lower) || len(lower) > maxDestination {
-		f.Problems.Add(fault.Problem{Position: at, Code: "destination-invalid", Scope: strings.TrimSuffix(f.Join(f.scope, place), "/"),
+		scope := f.scope
+		if place != "" {
+			scope = f.Join(scope, place)
+		}
+		f.Problems.Add(fault.Problem{Position: at, Code: "destination-invalid", Scope: scope,
 			Text: fmt.Sprintf("the image's name %q is not valid; want a registry and a path of lower-case letters, digits, dots, dashes and underscores", lower)})
 	}
 	return lower
@@ -189,7 +194,7 @@ func (f fields) secretArgs() (arguments []SecretArg, keys []SecretKeys) {
 	project := f.project("secretName")
 	for _, item := range list.Items {
 		argument, key, ok := strings.Cut(item.Text, "=")
-		if (!ok || !secretName.MatchString(argument) || key == "") && !f.open(item) {
+		if (!ok || !secretName.MatchString(argument) || key == "") && !strings.Contains(item.Text, "${") {
 			f.refuse("secretArgs", "secret-args", "%q is not a build argument that is a secret; want NAME=key", item.Text)
 		}
 		secret := SecretArg{Name: argument, Variable: "WAYBILL_ARG_" + argument}

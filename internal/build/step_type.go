@@ -12,7 +12,7 @@ import (
 
 // Images of the tools that step types run.
 const (
-	buildKitImage  = "moby/buildkit:v0.26.2-rootless"
+	buildKitImage  = "moby/buildkit:v0.34.2-rootless"
 	helmImage      = "wharfse/helm"
 	kubectlImage   = "wharfse/kubectl:v1.23.5"
 	nugetImage     = "mcr.microsoft.com/dotnet/sdk:10.0"
@@ -29,16 +29,24 @@ type fields struct {
 	node  *document.Node
 	at    fault.Position // of the step type
 	scope string
-	step  string // name of the step in the file
+	step  *Step
 }
 
-// settled returns a scalar field that can be judged; nil if it is absent, has no sound kind, or if variables decide it.
+// settled returns a scalar field that can be judged; nil if it is absent, has no sound kind, or has a variable: after substitution that is
+// one without a value, which was warned of, and stages that are not selected may have such.
 func (f fields) settled(name string) *document.Node {
 	n := f.node.Get(name)
-	if n == nil || !isScalar(n) || n.Kind == document.Null || f.open(n) {
+	if n == nil || !isScalar(n) || n.Kind == document.Null || strings.Contains(n.Text, "${") {
 		return nil
 	}
 	return n
+}
+
+// lack reports what only a step that runs must have.
+func (f fields) lack(at fault.Position, scope, code, text string) {
+	if f.replaced != nil {
+		f.step.lacks.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: text})
+	}
 }
 
 // text returns a field's text; fallback if the field is absent.
@@ -63,7 +71,7 @@ func (f fields) items(name string) map[string]*document.Node {
 	out := map[string]*document.Node{}
 	if list := f.node.Get(name); list != nil {
 		for i, item := range list.Items {
-			if isScalar(item) && !f.open(item) {
+			if isScalar(item) && !strings.Contains(item.Text, "${") {
 				out[document.Index(f.Join(f.scope, name), i)] = item
 			}
 		}
@@ -88,7 +96,11 @@ func (f fields) warn(at fault.Position, name, code, format string, arguments ...
 	if f.replaced == nil {
 		return // reported once variables are replaced
 	}
-	f.Problems.Add(fault.Problem{Position: at, Code: code, Scope: f.Join(f.scope, name), Text: fmt.Sprintf(format, arguments...), Warning: true})
+	scope := f.scope
+	if name != "" {
+		scope = f.Join(scope, name)
+	}
+	f.Problems.Add(fault.Problem{Position: at, Code: code, Scope: scope, Text: fmt.Sprintf(format, arguments...), Warning: true})
 }
 
 // path checks a field that is a path of the workspace, and returns it.
@@ -134,9 +146,9 @@ func (r *reader) variable(name string) string {
 // required returns the value of a variable of which the default of a field is made.
 func (f fields) required(name, field string) string {
 	text := f.variable(name)
-	if text == "" && f.replaced != nil {
-		f.Problems.Add(fault.Problem{Position: f.at, Code: "builtin-missing", Scope: f.scope,
-			Text: fmt.Sprintf("the step needs the variable %s for the default of %q; give it a value, such as by WHARF_VAR_%s, or set %q", name, field, name, field)})
+	if text == "" {
+		f.lack(f.at, f.scope, "builtin-missing",
+			fmt.Sprintf("the step needs the variable %s for the default of %q; give it a value, such as by WHARF_VAR_%s, or set %q", name, field, name, field))
 	}
 	return text
 }
@@ -154,12 +166,12 @@ func (f fields) project(name string) SecretKeys {
 	secret := f.text(name, "")
 	id := f.variable("PROJECT_ID")
 	f.matches(name, "name-invalid", objectName, objectWords)
-	if n := f.settled(name); n != nil && f.replaced != nil && (id == "" || strings.Trim(id, "0123456789") != "") {
+	if n := f.settled(name); n != nil && (id == "" || strings.Trim(id, "0123456789") != "") {
 		was := "has no value"
 		if id != "" {
 			was = fmt.Sprintf("is %q", id)
 		}
-		f.refuse(name, "project-id", "the Secret of a project is found by the variable PROJECT_ID, which must be a number and %s; see --project-id", was)
+		f.lack(n.At, f.Join(f.scope, name), "project-id", fmt.Sprintf("the variable PROJECT_ID, a number, names the Secrets of the project, and %s; give it by --project-id", was))
 	}
 	return SecretKeys{Object: f.projectObject(id) + "-secretname-" + secret, Local: secret}
 }
@@ -192,11 +204,11 @@ func secretFile(object, key, folder, file, variable, value string) (Mount, strin
 }
 
 // compile reads the fields of a step type.
-func (f fields) compile(name string, step *Step) Spec {
+func (f fields) compile(name string) Spec {
 	switch name {
 	case "container":
-		step.Container = f.container()
-		return f.containerSpec(step.Container)
+		f.step.Container = f.container()
+		return f.containerSpec(f.step.Container)
 	case "docker":
 		return f.docker()
 	case "helm":

@@ -35,12 +35,15 @@ func BuildPlan(p *build.Plan) []string {
 func commandLines(s build.PlanStep) []string {
 	argv := s.Spec.Argv
 	var lines []string
-	if len(argv) > 2 && strings.HasPrefix(argv[1], "-") && strings.HasSuffix(strings.ToLower(argv[1]), "c") {
+	switch {
+	case s.Type == "helm-package" || s.Type == "nuget-package": // whose script is always the same
+		lines = append(lines, strings.Join(append([]string{s.Path() + "  ", argv[0], argv[1], "…"}, quoteAll(argv[3:])...), " "))
+	case len(argv) > 2 && strings.HasPrefix(argv[1], "-") && strings.HasSuffix(strings.ToLower(argv[1]), "c"):
 		lines = append(lines, strings.Join(append([]string{s.Path() + "  ", argv[0], argv[1]}, quoteAll(argv[3:])...), " "))
 		for line := range strings.SplitSeq(argv[2], "\n") {
 			lines = append(lines, "    "+line)
 		}
-	} else {
+	default:
 		lines = append(lines, s.Path()+"   "+strings.Join(quoteAll(argv), " "))
 	}
 	for _, service := range s.Spec.Services {
@@ -84,6 +87,9 @@ func planRemarks(p *build.Plan, s build.PlanStep) []string {
 	}
 	if globs := s.Tests.Globs(); len(globs) > 0 {
 		remarks = append(remarks, "tests "+strings.Join(globs, " "))
+	}
+	for _, r := range s.Replaces {
+		remarks = append(remarks, fmt.Sprintf("replaces %s in %s", Count(r.Variables, "variable"), r.Path))
 	}
 	return remarks
 }
