@@ -326,6 +326,12 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	single := &document.Node{Kind: document.Map, Fields: []document.Field{*f}}
 	before := len(r.Problems)
 	r.Check(single, document.Place{Path: scope, At: f.At}, []document.Key{*key})
+	switch f.Key { // these are read with what is wrong, too
+	case "services":
+		step.Spec.Services = r.services(f.Value, path)
+	case "resources":
+		step.Spec.Requests, step.Spec.Limits = r.resources(f.Value, path)
+	}
 	if len(r.Problems) > before {
 		return
 	}
@@ -350,10 +356,6 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		step.Artifacts = r.artifacts(f.Value, path)
 	case "test-results":
 		step.Tests = r.testRules(f, path)
-	case "services":
-		step.Spec.Services = r.services(f.Value, path)
-	case "resources":
-		step.Spec.Requests, step.Spec.Limits = r.resources(f.Value, path)
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *reader) resources(n *document.Node, scope string) (requests, limits Res
 func (r *reader) amounts(n *document.Node, scope string) Resources {
 	amount := func(name string, factor, most int64) int64 {
 		given := n.Get(name)
-		if given == nil || r.open(given) {
+		if given == nil || !isScalar(given) || given.Kind == document.Null || r.open(given) {
 			return 0
 		}
 		value, ok := parseQuantity(given.Text, factor, most)

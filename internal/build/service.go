@@ -47,7 +47,7 @@ func (r *reader) services(n *document.Node, scope string) []Service {
 			Ports: r.ports(item.Get("ports"), r.Join(at, "ports"))}
 		name := item.Get("name")
 		switch {
-		case r.open(name):
+		case s.Name == "", r.open(name): // reported already, or open
 		case !hostName.MatchString(s.Name), s.Name == "localhost":
 			r.Add(name, "name-invalid", r.Join(at, "name"), "%q cannot be the name of a host; write lower-case letters, digits and dashes", s.Name)
 		case seen[s.Name]:
@@ -88,6 +88,9 @@ func (r *reader) ports(n *document.Node, scope string) (ports []int) {
 		return nil
 	}
 	for i, item := range n.Items {
+		if !isScalar(item) {
+			continue
+		}
 		port, err := strconv.Atoi(item.Text)
 		if (err != nil || port < 1 || port > 65535) && !r.open(item) {
 			r.Add(item, "port-invalid", document.Index(scope, i), "%q is not a port; want a number from 1 to 65535", item.Text)
@@ -99,7 +102,7 @@ func (r *reader) ports(n *document.Node, scope string) (ports []int) {
 
 // ready reads how long a step waits for a service.
 func (r *reader) ready(n *document.Node, scope string) time.Duration {
-	if n == nil {
+	if n == nil || n.Kind != document.String {
 		return defaultReady
 	}
 	d, err := time.ParseDuration(n.Text)

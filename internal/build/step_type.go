@@ -36,7 +36,7 @@ type fields struct {
 // one without a value, which was warned of, and stages that are not selected may have such.
 func (f fields) settled(name string) *document.Node {
 	n := f.node.Get(name)
-	if n == nil || !isScalar(n) || n.Kind == document.Null || strings.Contains(n.Text, "${") {
+	if n == nil || !isScalar(n) || n.Kind != document.String && !f.replaced[n] || n.Kind == document.Null || strings.Contains(n.Text, "${") {
 		return nil
 	}
 	return n
