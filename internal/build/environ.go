@@ -2,7 +2,9 @@ package build
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -29,37 +31,91 @@ func (r *reader) secretNames(n *document.Node, scope string) []SecretName {
 	return out
 }
 
-// SetSecrets gives the plan the values of the secrets that its steps name. Values that are missing are faults; one that is too short to be
-// found in what steps print is a warning.
-func (p *Plan) SetSecrets(values map[string]string) fault.Problems {
-	var problems fault.Problems
-	p.environ = map[string]string{}
+// DefaultSecrets is the Local of the secrets that steps name alone.
+const DefaultSecrets = "default"
+
+// SecretFiles lists the Local of every secret of the plan, each once, sorted.
+func (p *Plan) SecretFiles() []string {
+	var files []string
 	for _, step := range p.Steps {
-		for _, s := range step.secretsAt {
-			value, ok := values[s.Name]
-			switch _, known := p.environ[s.Name]; {
-			case !ok:
-				problems.Add(fault.Problem{Position: s.At, Code: "secret-missing", Scope: step.Path() + "/secrets",
-					Text: fmt.Sprintf("the secret %s has no value; set WAYBILL_SECRET_%s, or put %s=… into default.env of the folder of secrets (--secrets)", s.Name, s.Name, s.Name)})
-				continue
-			case known:
-				continue
-			case len(value) < mask.Shortest:
-				problems.Add(fault.Problem{Position: s.At, Code: "password-short", Scope: step.Path() + "/secrets", Warning: true,
-					Text: fmt.Sprintf("the secret %s has fewer than %d bytes, so it stays in what steps print", s.Name, mask.Shortest)})
-			}
-			p.environ[s.Name] = value
-			p.secrets = append(p.secrets, value)
+		if len(step.secretsAt) > 0 {
+			files = append(files, DefaultSecrets)
+		}
+		for _, keys := range step.Spec.Secrets {
+			files = append(files, keys.Local)
 		}
 	}
-	problems.Sort()
-	return problems
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// SetSecrets gives the plan the values of the secrets that its steps want, by Local and then by key. Values that are missing are faults;
+// one that is too short to be found in what steps print is a warning.
+func (p *Plan) SetSecrets(files map[string]map[string]string) fault.Problems {
+	s := &secretSetter{plan: p, files: files}
+	p.environ = map[int][]string{}
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		for _, named := range step.secretsAt {
+			value, ok := files[DefaultSecrets][named.Name]
+			if !ok {
+				s.problems.Add(fault.Problem{Position: named.At, Code: "secret-missing", Scope: step.Path() + "/secrets",
+					Text: fmt.Sprintf("the secret %s has no value; set WAYBILL_SECRET_%s, or put %s=… into default.env of the folder of secrets (--secrets)", named.Name, named.Name, named.Name)})
+				continue
+			}
+			s.give(step, named.At, "secrets", named.Name, named.Name, value)
+		}
+		for _, keys := range step.Spec.Secrets {
+			if keys.Local != DefaultSecrets {
+				s.giveKeys(step, keys)
+			}
+		}
+	}
+	s.problems.Sort()
+	return s.problems
+}
+
+// secretSetter gives the steps of a plan their secrets.
+type secretSetter struct {
+	plan     *Plan
+	files    map[string]map[string]string
+	problems fault.Problems
+}
+
+// giveKeys gives a step the keys of a file, all or one. A key that cannot be the name of a variable is left out, as in a cluster.
+func (s *secretSetter) giveKeys(step *PlanStep, keys SecretKeys) {
+	file, ok := s.files[keys.Local]
+	if _, there := file[keys.Key]; !ok || keys.Key != "" && !there {
+		key := keys.Key
+		if key == "" {
+			key = "NAME"
+		}
+		s.problems.Add(fault.Problem{Position: step.At, Code: "secret-missing", Scope: step.Path(),
+			Text: fmt.Sprintf("the step has a secret without a value; put %s=… into %s.env of the folder of secrets (--secrets)", key, keys.Local)})
+		return
+	}
+	if keys.Key != "" {
+		s.give(step, step.At, step.Type, keys.Key, keys.Name, file[keys.Key])
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(file)) {
+		if secretName.MatchString(key) {
+			s.give(step, step.At, step.Type, key, key, file[key])
+		}
+	}
+}
+
+// give gives a step a variable with the value of a secret.
+func (s *secretSetter) give(step *PlanStep, at fault.Position, scope, secret, variable, value string) {
+	if len(value) < mask.Shortest {
+		s.problems.Add(fault.Problem{Position: at, Code: "password-short", Scope: step.Path() + "/" + scope, Warning: true,
+			Text: fmt.Sprintf("the secret %s has fewer than %d bytes, so it stays in what steps print", secret, mask.Shortest)})
+	}
+	s.plan.environ[step.ID] = append(s.plan.environ[step.ID], variable+"="+value)
+	if !slices.Contains(s.plan.secrets, value) {
+		s.plan.secrets = append(s.plan.secrets, value)
+	}
 }
 
 // Environ returns the secrets of a step as NAME=value, for a runner; they must be neither stored nor shown.
-func (p *Plan) Environ(step int) (environ []string) {
-	for _, name := range p.Step(step).Secrets {
-		environ = append(environ, name+"="+p.environ[name])
-	}
-	return environ
-}
+func (p *Plan) Environ(step int) []string { return p.environ[step] }

@@ -48,8 +48,9 @@ type Step struct {
 	Name      string
 	Key       string         // its name in the file, which the combinations of a matrix have in common
 	At        fault.Position // of its name
-	Type      string         // container
-	Container Container
+	Type      string
+	Container Container     // of the type container
+	Spec      Spec          // what it comes to; the zero value before variables are replaced
 	Needs     []Need        // what it waits for; nil: all earlier stages
 	Retry     *Retry        // nil: one attempt
 	Timeout   time.Duration // of an attempt; 0: none
@@ -57,6 +58,9 @@ type Step struct {
 	Cache     []CacheRule
 	Secrets   []SecretName
 	Tests     *TestRules // nil: none
+
+	matrix Source         // the values of its combination
+	lacks  fault.Problems // what the step needs if it is selected
 }
 
 // Container is the fields of the step type container.

@@ -154,10 +154,7 @@ func (s *substituter) expand(f document.Field, scope string) []expanded {
 		step := *f.Value
 		step.Fields = slices.Delete(slices.Clone(step.Fields), at, at+1)
 		e := expanded{field: document.Field{Key: f.Key, At: f.At, Value: &step}, matrix: &document.Node{Kind: document.Map, At: f.Value.Fields[at].Value.At, Fields: c},
-			source: Source{Name: "the matrix of " + f.Key, Values: map[string]Value{}}}
-		for _, v := range c {
-			e.source.Values[keyMatrix+"."+v.Key] = Value{Text: scalarText(v.Value), Kind: v.Value.Kind, At: v.At}
-		}
+			source: matrixSource(f.Key, c)}
 		out = append(out, e)
 	}
 	return out
@@ -198,4 +195,13 @@ func matrixName(step string, combination *document.Node) string {
 		parts = append(parts, f.Key+"="+scalarText(f.Value))
 	}
 	return step + " (" + strings.Join(parts, ", ") + ")"
+}
+
+// matrixSource returns the values of a combination as variables.
+func matrixSource(step string, combination []document.Field) Source {
+	source := Source{Name: "the matrix of " + step, Values: map[string]Value{}}
+	for _, v := range combination {
+		source.Values[keyMatrix+"."+v.Key] = Value{Text: scalarText(v.Value), Kind: v.Value.Kind, At: v.At}
+	}
+	return source
 }

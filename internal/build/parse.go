@@ -15,7 +15,7 @@ import (
 // Parse reads a document in the format. Every fault of it is returned at once,
 // sorted by position; warnings among them do not block.
 func Parse(root *document.Node) (*File, fault.Problems) {
-	file, problems := read(root, nil)
+	file, problems := (&reader{}).read(root)
 	file.root = root
 	problems.Sort()
 	return file, problems
@@ -24,11 +24,12 @@ func Parse(root *document.Node) (*File, fault.Problems) {
 // reader reads a file, before substitution or after it.
 type reader struct {
 	document.Reader
-	replaced map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
+	replaced  map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
+	variables Variables               // for what fields are by default; nil: nothing was replaced yet
+	noPush    bool                    // images stay where they are built
 }
 
-func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.Problems) {
-	r := &reader{replaced: replaced}
+func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	r.Separator = "/"
 	r.Accept = r.accept
 	r.Missing = func(p fault.Problem, _, _ string) fault.Problem { return p }
@@ -98,11 +99,6 @@ func (r *reader) accept(n *document.Node, want document.Shape) bool {
 		return n.Text == "true" || n.Text == "false"
 	}
 	return want&document.Text != 0 && n.Kind != document.String
-}
-
-func (r *reader) later(f *document.Field, scope string) {
-	r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: scope,
-		Text: fmt.Sprintf("%q is not yet supported", f.Key)})
 }
 
 func (r *reader) environments(n *document.Node) []Environment {
@@ -279,6 +275,11 @@ func (r *reader) step(f *document.Field, stage string) Step {
 			types = append(types, field)
 		}
 	}
+	if id := r.variable("PROJECT_ID"); id != "" {
+		for _, secret := range step.Secrets {
+			step.Spec.Secrets = append(step.Spec.Secrets, SecretKeys{Object: r.projectObject(id) + "-secrets", Key: secret.Name, Name: secret.Name, Local: DefaultSecrets})
+		}
+	}
 	switch {
 	case len(types) == 0:
 		r.Add(f.Value, "step-type-missing", scope, "the step has no type; want one of %s", strings.Join(document.Names(stepTypes()), ", "))
@@ -309,41 +310,28 @@ func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scop
 
 // stepType checks and reads the fields of a step type.
 func (r *reader) stepType(f *document.Field, scope string, step *Step) {
-	key := document.Find(stepTypes(), f.Key)
-	if key.Later {
-		r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: scope,
-			Text: fmt.Sprintf("the step type %q is not yet supported; container is", f.Key)})
-		return
-	}
 	path := r.Join(scope, f.Key)
-	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, key.Keys) {
+	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(stepTypes(), f.Key).Keys) {
 		return
 	}
-	n := f.Value
-	if os := n.Get("os"); os != nil && os.Kind != document.String && r.replaced[os] { // Check leaves a value of another kind to its reader
-		r.Choice(os, r.Join(path, "os"), document.Find(key.Keys, "os").Values)
-	}
-	step.Type = f.Key
-	step.Container = Container{Image: n.Str("image"), Commands: n.Strs("cmds"), OS: n.Str("os"), Shell: n.Str("shell")}
-	if step.Container.OS == "" {
-		step.Container.OS = "linux"
-	}
-	if step.Container.Shell == "" {
-		step.Container.Shell = "/bin/sh"
-	}
+	spec := fields{reader: r, node: f.Value, at: f.At, scope: path, step: step}.compile(f.Key)
+	spec.Services, spec.Requests, spec.Limits = step.Spec.Services, step.Spec.Requests, step.Spec.Limits
+	step.Type, step.Spec = f.Key, spec
 }
 
 // stepKey checks and reads one key beside the step type.
 func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	key := document.Find(stepTable(), f.Key)
 	path := r.Join(scope, f.Key)
-	if key.Later {
-		r.later(f, path)
-		return
-	}
 	single := &document.Node{Kind: document.Map, Fields: []document.Field{*f}}
 	before := len(r.Problems)
 	r.Check(single, document.Place{Path: scope, At: f.At}, []document.Key{*key})
+	switch f.Key { // these are read with what is wrong, too
+	case "services":
+		step.Spec.Services = r.services(f.Value, path)
+	case "resources":
+		step.Spec.Requests, step.Spec.Limits = r.resources(f.Value, path)
+	}
 	if len(r.Problems) > before {
 		return
 	}
@@ -354,7 +342,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		step.Secrets = r.secretNames(f.Value, path)
 	case keyMatrix:
 		if r.replaced[f.Value] {
-			step.Name = matrixName(step.Key, f.Value)
+			step.Name, step.matrix = matrixName(step.Key, f.Value), matrixSource(step.Key, f.Value.Fields)
 		} else {
 			matrixOf(f.Value, path, &r.Problems)
 		}

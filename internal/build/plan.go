@@ -20,6 +20,7 @@ type Choice struct {
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
 	Strict      bool              // a variable without a value is an error
+	NoPush      bool              // images stay where they are built
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
 }
@@ -38,7 +39,7 @@ type Plan struct {
 	MaxParallel int           `json:"maxParallel,omitempty"`
 
 	secrets []string
-	environ map[string]string // secrets of steps, by name
+	environ map[int][]string // secrets of steps, by id
 }
 
 // PlanStage is a selected stage.
@@ -65,10 +66,13 @@ type PlanStep struct {
 	Secrets   []string       `json:"secrets,omitempty"` // names of environment variables
 	Tests     *TestRules     `json:"testResults,omitempty"`
 	Spec      Spec           `json:"spec"`
-	Digest    string         `json:"digest"` // SHA-256 of what the step is, 64 hex digits
+	Replaces  []Replacement  `json:"replaces,omitempty"` // files with variables
+	Digest    string         `json:"digest"`             // SHA-256 of what the step is, 64 hex digits
 
 	clear     *PlanStep    // the step with passwords; nil: it has none
 	secretsAt []SecretName // Secrets, with their places
+	variables Variables    // for texts of files; a plan that was stored has none
+	strict    bool
 }
 
 // Path names a step for people: stage/step.
@@ -93,6 +97,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
 		} else {
 			faults.Add(plan.cachePasswords(clear)...)
+			faults.Add(plan.argumentPasswords(clear)...)
 		}
 		if faults.Err() != nil {
 			return nil, maskProblems(faults, secrets)
@@ -106,7 +111,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
 	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}}
 	root := s.stages(f.root)
-	chosen, faults := read(root, s.replaced)
+	chosen, faults := (&reader{replaced: s.replaced, variables: variables, noPush: choice.NoPush}).read(root)
 	problems := append(s.problems, faults...)
 	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
 	problems.Sort()
@@ -118,6 +123,16 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 	for i, stage := range chosen.Stages {
 		if choice.selects(stage) {
 			plan.add(stage, i, ids)
+			for _, step := range stage.Steps {
+				problems = append(problems, step.lacks...)
+			}
+			for j := len(plan.Steps) - len(stage.Steps); j < len(plan.Steps); j++ {
+				step := &plan.Steps[j]
+				step.variables, step.strict = variables, choice.Strict
+				if own := stage.Steps[j-len(plan.Steps)+len(stage.Steps)].matrix; own.Values != nil {
+					step.variables = append(Variables{own}, variables...)
+				}
+			}
 		}
 	}
 	return plan, distinct(append(problems, plan.connect(chosen, ids)...))
@@ -196,7 +211,8 @@ func (p *Plan) add(stage Stage, number int, ids map[place][]int) {
 		for _, secret := range s.Secrets {
 			step.Secrets = append(step.Secrets, secret.Name)
 		}
-		step.Spec, step.secretsAt = s.Container.spec(step.Path()), s.Secrets
+		step.Spec, step.secretsAt = s.Spec, s.Secrets
+		step.Spec.Step = step.Path()
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)
 		out.Steps = append(out.Steps, step.ID)
@@ -234,15 +250,6 @@ func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems
 		}
 	}
 	return warnings
-}
-
-// spec returns the program of the step type container: one shell process for all commands.
-func (c Container) spec(step string) Spec {
-	shell, flag := c.Shell, "-c"
-	if c.OS == "windows" && shell == "/bin/sh" {
-		shell, flag = "powershell.exe", "-C"
-	}
-	return Spec{Step: step, Image: c.Image, OS: c.OS, Argv: []string{shell, flag, strings.Join(c.Commands, "\n")}}
 }
 
 // digest returns the digest of what the step does, regardless of its place in the plan.

@@ -2,7 +2,7 @@ package build
 
 // Reusable returns the steps of a plan that need not run again after a build by an earlier plan, each with the earlier
 // step that it is the same as: one that completed, whose definition is unchanged with all variables replaced, and for which all that it
-// waits for is reused too. What runs because of a failure, or always, runs again. A step that was given a password or a secret runs again, since the earlier one is not known.
+// waits for is reused too. What was pushed or deployed must have seen the same files as all other steps: unless each such step is reused, none is. What runs because of a failure, or always, runs again. A step that was given a password or a secret runs again, since the earlier one is not known.
 func (p *Plan) Reusable(earlier *Plan, completed func(id int) bool) map[int]int {
 	before := map[string]*PlanStep{}
 	for i := range earlier.Steps {
@@ -15,12 +15,27 @@ func (p *Plan) Reusable(earlier *Plan, completed func(id int) bool) map[int]int 
 	for i := range p.Steps {
 		r.find(&p.Steps[i])
 	}
+	for i := range p.Steps {
+		if step := &p.Steps[i]; r.same[step.ID] == 0 && step.publishes() {
+			return nil
+		}
+	}
 	for id, other := range r.same {
 		if other == 0 {
 			delete(r.same, id)
 		}
 	}
 	return r.same
+}
+
+// publishes reports whether a step pushes or deploys.
+func (s *PlanStep) publishes() bool {
+	return s.Type != "container" && (s.Spec.Build == nil || s.Spec.Build.Push)
+}
+
+// secret reports whether a step's commands may have had other secrets in an earlier build.
+func (s *PlanStep) secret() bool {
+	return s.Spec.Secret || len(s.Secrets) > 0 || s.Type == "container" && len(s.Spec.Secrets) > 0
 }
 
 // reuse compares two plans.
@@ -39,7 +54,7 @@ func (r *reuse) find(step *PlanStep) int {
 	}
 	r.same[step.ID] = 0
 	other := r.before[step.Path()]
-	if other == nil || r.again[step.Stage] || other.Digest != step.Digest || step.Spec.Secret || len(step.Secrets) > 0 || !r.completed(other.ID) || len(step.Needs) != len(other.Needs) {
+	if other == nil || r.again[step.Stage] || other.Digest != step.Digest || step.secret() || !r.completed(other.ID) || len(step.Needs) != len(other.Needs) {
 		return 0
 	}
 	for i, need := range step.Needs {

@@ -20,7 +20,7 @@ type Run struct {
 	Mask    *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
 }
 
-// Needed is an artifact of a step that another one needs.
+// Needed is a file that is put into a step's workspace: an artifact of a step that it needs, or a copy with variables replaced.
 type Needed struct {
 	Name       string // its path in the workspace
 	Executable bool

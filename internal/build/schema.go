@@ -12,14 +12,14 @@ import (
 func Schema() ([]byte, error) {
 	var types []map[string]any
 	for _, key := range stepTypes() {
-		if key.Later {
-			continue
-		}
 		types = append(types, map[string]any{"required": []string{key.Name}})
 	}
 	step := document.Schema(append(stepTypes(), stepTable()...))
 	step["oneOf"] = types
-	testSchema(step["properties"].(map[string]any)["test-results"].(map[string]any))
+	properties := step["properties"].(map[string]any)
+	testSchema(properties["test-results"].(map[string]any))
+	dockerSchema(properties["docker"].(map[string]any))
+	kubectlSchema(properties["kubectl"].(map[string]any))
 	stage := document.Schema(stageTable())
 	stage["minProperties"] = 1
 	stage["additionalProperties"] = step

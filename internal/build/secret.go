@@ -101,6 +101,23 @@ func (p *Plan) cachePasswords(clear *Plan) (problems fault.Problems) {
 	return problems
 }
 
+// argumentPasswords reports passwords among the arguments of tools and services, which others can read. Those in commands of a step
+// are passed in another way.
+func (p *Plan) argumentPasswords(clear *Plan) (problems fault.Problems) {
+	for i, step := range p.Steps {
+		other := clear.Steps[i].Spec
+		same := step.Type == "container" || slices.Equal(step.Spec.Argv, other.Argv)
+		for j, service := range step.Spec.Services {
+			same = same && slices.Equal(service.Argv, other.Services[j].Argv)
+		}
+		if !same {
+			problems.Add(fault.Problem{Position: step.At, Code: "password-argument", Scope: step.Path(),
+				Text: "a password must not be an argument of a program; a file that helm or kubectl reads may have it as a variable, and secretArgs of docker name secrets"})
+		}
+	}
+	return problems
+}
+
 // conceal puts the steps of a plan with passwords behind those of the plan without.
 func (p *Plan) conceal(clear *Plan, secrets []string) {
 	p.secrets = secrets

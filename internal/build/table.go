@@ -60,20 +60,25 @@ func stageTable() []d.Key {
 // stepTypes returns the step types, each with the table of its fields.
 func stepTypes() []d.Key {
 	return []d.Key{
-		{Name: "container", Shape: d.Object, Help: "Runs commands in a container.", Keys: []d.Key{
-			{Name: "image", Shape: d.Text, Required: true, Help: "The image to run; the process runner ignores it."},
-			{Name: "cmds", Shape: d.Texts, Required: true, Help: "Commands; one shell process runs them all."},
-			{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Code: "os-invalid", Help: "The operating system of the node."},
-			{Name: "shell", Shape: d.Text, Default: "/bin/sh", Help: "The shell; it gets -c and the commands."},
-			{Name: "secretName", Shape: d.Text, Later: true},
-			{Name: "serviceAccount", Shape: d.Text, Later: true},
-			{Name: "certificatesMountPath", Shape: d.Text, Later: true},
-		}},
-		{Name: "docker", Shape: d.Object, Later: true},
-		{Name: "helm", Shape: d.Object, Later: true},
-		{Name: "helm-package", Shape: d.Object, Later: true},
-		{Name: "kubectl", Shape: d.Object, Later: true},
-		{Name: "nuget-package", Shape: d.Object, Later: true},
+		{Name: "container", Shape: d.Object, Keys: containerTable(), Help: "Runs commands in a container."},
+		{Name: "docker", Shape: d.Object, Keys: dockerTable(), Help: "Builds an image with BuildKit and pushes it."},
+		{Name: "helm", Shape: d.Object, Keys: helmTable(), Help: "Installs or upgrades a release of a Helm chart."},
+		{Name: "helm-package", Shape: d.Object, Keys: helmPackageTable(), Help: "Packs a Helm chart and pushes it."},
+		{Name: "kubectl", Shape: d.Object, Keys: kubectlTable(), Help: "Applies manifests to a cluster."},
+		{Name: "nuget-package", Shape: d.Object, Keys: nugetTable(), Help: "Packs a .NET project and pushes the packages."},
+	}
+}
+
+// containerTable returns the fields of container.
+func containerTable() []d.Key {
+	return []d.Key{
+		{Name: "image", Shape: d.Text, Required: true, Help: "The image to run; the process runner ignores it."},
+		{Name: "cmds", Shape: d.Texts, Required: true, Help: "Commands; one shell process runs them all."},
+		{Name: "os", Shape: d.Text, Values: []string{"linux", "windows"}, Default: "linux", Code: "os-invalid", Help: "The operating system of the node."},
+		{Name: "shell", Shape: d.Text, Default: "/bin/sh", Help: "The shell; it gets -c and the commands."},
+		{Name: "secretName", Shape: d.Text, Help: "A Secret of the project, all of whose keys become environment variables. It needs the variable PROJECT_ID."},
+		{Name: "serviceAccount", Shape: d.Text, Default: "default", Help: "The account of the cluster that the step runs as, with its token; other runners have none."},
+		{Name: "certificatesMountPath", Shape: d.Text, Help: "Where the ConfigMap ca-certificates-config is mounted. WAYBILL_CERTIFICATES is the path too, and on a laptop the folder that --certificates names."},
 	}
 }
 
@@ -103,7 +108,7 @@ func stepTable() []d.Key {
 				Help: "The results of the step after which files are kept."},
 		}},
 		{Name: "test-results", Shape: d.Object, Keys: testTable(), Help: "Files that report about tests; they are read also when the step failed."},
-		{Name: "services", Shape: d.Objects, Later: true},
-		{Name: "resources", Shape: d.Object, Later: true},
+		{Name: "services", Shape: d.Objects, Keys: serviceTable(), Help: "Programs that run beside the step, such as a database."},
+		{Name: "resources", Shape: d.Object, Keys: resourcesTable(), Help: "What it may use, in the quantities of Kubernetes."},
 	}
 }

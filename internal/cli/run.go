@@ -53,7 +53,9 @@ type runFlags struct {
 	maxStepLog                                                int64
 	dryRun, inPlace                                           bool
 	resume                                                    string // a build, or resumeLast
-	secretsDir                                                string
+	secretsDir, certificates                                  string
+	clusters                                                  []string
+	noPush                                                    bool
 	cacheDir                                                  string
 	cacheSize                                                 int64
 	serve                                                     serveBuildFlags
@@ -88,7 +90,10 @@ func runCommand(a *app) *cobra.Command {
 	flags.serve.add(c)
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
-	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose default.env has the secrets of steps (default: in the user's configuration)")
+	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
+	f.StringVar(&flags.certificates, "certificates", "", "folder with certificates of authorities for steps that want those of the cluster")
+	f.StringArrayVar(&flags.clusters, "cluster", nil, "let helm and kubectl reach a cluster by its name in the file, as NAME=KUBECONFIG#CONTEXT (repeatable)")
+	f.BoolVar(&flags.noPush, "no-push", false, "keep images where they are built")
 	f.StringVar(&flags.cacheDir, "cache-dir", "", "folder in which steps leave files for later builds (default: in the user's cache)")
 	f.Int64Var(&flags.cacheSize, "cache-size", 10<<30, "how many bytes of these files are kept; 0: none, and none are used")
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
@@ -191,6 +196,9 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 		return job{}, err
 	}
 	a.printProblems(append(warnings, problems.Warnings()...))
+	if err := replaceInFiles(ctx, plan, source); err != nil {
+		return job{}, err
+	}
 	if flags.dryRun {
 		return job{plan: plan}, nil
 	}
@@ -201,6 +209,26 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 		resumes.choose(plan, source)
 	}
 	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(file, choice.Inputs), resumes: resumes}, nil
+}
+
+// replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.
+func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) error {
+	var problems fault.Problems
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		err := worker.Texts(ctx, source.root, step.Spec.Files, func(t worker.Text) error {
+			problems.Add(plan.Replace(step.ID, t.Name, t.Content)...)
+			return nil
+		})
+		if err != nil {
+			return fault.New(fault.Invalid, "%s: %s: %w", step.At, step.Path(), err)
+		}
+		if source.inPlace && len(step.Replaces) > 0 {
+			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).WithHint("waybill run   # in copies of the folder")
+		}
+	}
+	problems.Sort()
+	return slices.Compact(problems).Err() // two steps may have a file in common
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
@@ -308,9 +336,9 @@ type job struct {
 
 // work runs a plan and shows it.
 func (a *app) work(ctx context.Context, j job) error {
-	runner, err := newProcessRunner(j.flags)
+	runner, err := a.newProcessRunner(j.flags)
 	if err != nil {
-		return err
+		return errors.Join(err, j.place.giveBack(j.id))
 	}
 	runner.Cache = a.buildCache(j)
 	if j.flags.inPlace {
@@ -319,7 +347,9 @@ func (a *app) work(ctx context.Context, j job) error {
 		}
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
-	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
+	problems := runner.Check(ctx, j.plan.Steps)
+	a.printProblems(problems.Warnings())
+	if err := problems.Err(); err != nil {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
 		}
@@ -424,12 +454,24 @@ func (a *app) resumeWith(j job) string {
 }
 
 // newProcessRunner runs steps under `waybill supervise`, which is this binary.
-func newProcessRunner(flags runFlags) (*command.Runner, error) {
+func (a *app) newProcessRunner(flags runFlags) (*command.Runner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return &command.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env}, nil
+	clusters, err := a.clusters(flags.clusters)
+	if err != nil {
+		return nil, err
+	}
+	runner := &command.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env, Clusters: clusters}
+	if flags.certificates == "" {
+		return runner, nil
+	}
+	runner.Certificates = a.Path(flags.certificates)
+	if info, err := os.Stat(runner.Certificates); err != nil || !info.IsDir() {
+		return nil, fault.New(fault.Invalid, "--certificates: folder %s not found", runner.Certificates)
+	}
+	return runner, nil
 }
 
 // outcomeOf returns the error for the end of a build, which has been printed.

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
@@ -19,16 +18,22 @@ const secretPrefix = "WAYBILL_SECRET_"
 // maxSecrets bounds a file of secrets, in bytes.
 const maxSecrets = 1 << 20
 
-// giveSecrets gives a plan the secrets that its steps name.
+// giveSecrets gives a plan the secrets that its steps want.
 func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
-	if !slices.ContainsFunc(plan.Steps, func(s build.PlanStep) bool { return len(s.Secrets) > 0 }) {
-		return nil
+	files := map[string]map[string]string{}
+	for _, name := range plan.SecretFiles() {
+		found, err := a.readSecrets(flags.secretsDir, name)
+		if err != nil {
+			return err
+		}
+		if name == build.DefaultSecrets {
+			found = withEnvironment(found)
+		}
+		if found != nil {
+			files[name] = found
+		}
 	}
-	values, err := a.secrets(flags)
-	if err != nil {
-		return err
-	}
-	problems := plan.SetSecrets(values)
+	problems := plan.SetSecrets(files)
 	if err := problems.Err(); err != nil {
 		return err
 	}
@@ -36,11 +41,10 @@ func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
 	return nil
 }
 
-// secrets returns the secrets that steps may name: those of the environment, else those of default.env in the folder of secrets.
-func (a *app) secrets(flags runFlags) (map[string]string, error) {
-	found, err := a.readSecrets(flags.secretsDir)
-	if err != nil {
-		return nil, err
+// withEnvironment adds the secrets of the environment, which win.
+func withEnvironment(found map[string]string) map[string]string {
+	if found == nil {
+		found = map[string]string{}
 	}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
@@ -48,23 +52,24 @@ func (a *app) secrets(flags runFlags) (map[string]string, error) {
 			found[name] = value
 		}
 	}
-	return found, nil
+	return found
 }
 
-// readSecrets reads default.env of a folder; "" is the user's own folder, which need not be there.
-func (a *app) readSecrets(dir string) (map[string]string, error) {
-	path := filepath.Join(a.Path(dir), "default.env")
+// readSecrets reads NAME.env of a folder; "" is the user's own folder. Without such a file it returns nil, but default.env of a folder that was
+// named must be there.
+func (a *app) readSecrets(dir, name string) (map[string]string, error) {
+	path := filepath.Join(a.Path(dir), name+".env")
 	if dir == "" {
 		own, err := os.UserConfigDir()
 		if err != nil {
-			return map[string]string{}, nil //nolint:nilerr // this user has none
+			return nil, nil //nolint:nilerr,nilnil // this user has none
 		}
-		path = filepath.Join(own, "waybill", "secrets", "default.env")
+		path = filepath.Join(own, "waybill", "secrets", name+".env")
 	}
 	data, err := a.ReadTrusted(path, maxSecrets)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && dir == "":
-		return map[string]string{}, nil
+	case errors.Is(err, fs.ErrNotExist) && (dir == "" || name != build.DefaultSecrets):
+		return nil, nil //nolint:nilnil // which file is missing says SetSecrets
 	case errors.Is(err, assembly.ErrForeign):
 		return nil, fault.New(fault.Refused, "%s belongs to another user", path)
 	case err != nil:

@@ -51,6 +51,7 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 		Environment: f.environment,
 		Stages:      f.stages,
 		Strict:      f.strictVars,
+		NoPush:      f.noPush,
 		Timeout:     f.timeout,
 		MaxParallel: f.maxParallel,
 		Variables: append(variables,

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -30,25 +27,11 @@ type Runner struct {
 	Keep       []string      // names of further environment variables that steps get
 	InPlace    string        // folder in which all steps work, instead of copies; "": each has a copy
 
-	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
-}
+	// Clusters is what steps can reach, by the name of the ConfigMap that has it in a cluster. The current context of the user is not among them.
+	Clusters     map[string]Cluster
+	Certificates string // folder with certificates of authorities for steps that trust build.CertificatesObject; "": none
 
-// Check lists what this computer cannot run, all at once.
-func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems {
-	var problems fault.Problems
-	for _, step := range steps {
-		if step.Spec.OS == "windows" && runtime.GOOS != "windows" {
-			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(),
-				Text: "the step wants windows, and steps run as processes on this computer, which has " + runtime.GOOS})
-			continue
-		}
-		if _, err := exec.LookPath(step.Spec.Argv[0]); err != nil {
-			problems = append(problems, fault.Problem{Position: step.At, Code: "tool-missing", Scope: step.Path(),
-				Text: fmt.Sprintf("program %s not found on this computer", step.Spec.Argv[0])})
-		}
-	}
-	problems.Sort()
-	return problems
+	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
 }
 
 // Run makes one attempt at a step. When ctx ends the step gets SIGTERM, and
@@ -128,6 +111,10 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 	if err != nil {
 		return build.Exit{}, err
 	}
+	own, err := r.specEnvironment(run.Step.Spec, at.own)
+	if err != nil {
+		return build.Exit{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	streams, err := readOutputs(sink, run.Mask, cancel)
@@ -137,7 +124,7 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 	exit, err := Command{
 		Argv:          append(slices.Clone(r.Supervisor), argv...),
 		Dir:           at.repo,
-		Env:           r.environment(run, at.repo),
+		Env:           append(r.environment(run, at.repo), own...),
 		Stdout:        streams[0].writer,
 		Stderr:        streams[1].writer,
 		Grace:         r.Grace + supervisorGrace,
@@ -153,7 +140,7 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 // processes, so commands with passwords are in a file of the folder, which is this user's alone.
 func argvOf(spec build.Spec, folder string) ([]string, error) {
 	if !spec.Secret {
-		return spec.Argv, nil
+		return localArgv(spec.Argv), nil
 	}
 	last := len(spec.Argv) - 1
 	path := filepath.Join(folder, "commands")
@@ -179,7 +166,7 @@ func (r *Runner) environment(run build.Run, repo string) []string {
 	names := append(kept(), r.Keep...)
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if slices.Contains(names, name) || strings.HasPrefix(name, "LC_") {
+		if slices.Contains(names, name) || strings.HasPrefix(name, "LC_") || run.Step.Spec.Build != nil && name == buildKitHost {
 			env = append(env, pair)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -223,7 +224,7 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	return nil
 }
 
-// attempt runs one attempt and turns a panic of the runner into its error, so that the build still
+// attempt replaces variables in files, runs one attempt, and turns a panic of the runner into its error, so that the build still
 // ends.
 func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit build.Exit, err error) {
 	defer func() {
@@ -231,6 +232,11 @@ func (w *Worker) attempt(ctx context.Context, run build.Run, s build.Sink) (exit
 			err = fmt.Errorf("a bug in the runner: %v\n%s", p, debug.Stack())
 		}
 	}()
+	replaced, err := w.replaceInFiles(ctx, &run, s)
+	defer func() { err = errors.Join(err, os.RemoveAll(replaced)) }()
+	if err != nil {
+		return build.Exit{}, err
+	}
 	return w.Runner.Run(ctx, run, s)
 }
 

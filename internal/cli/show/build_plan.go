@@ -16,17 +16,49 @@ func BuildPlan(p *build.Plan) []string {
 	}
 	var t table
 	for _, s := range p.Steps {
-		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, s.Spec.Image, "waits for " + waitsFor(s.After), strings.Join(planRemarks(p, s), "   ")}
+		summary := s.Spec.Summary
+		if summary == "" {
+			summary = s.Spec.Image
+		}
+		cells := []string{fmt.Sprintf(" %d", s.ID), s.Path(), s.Type, summary, "waits for " + waitsFor(s.After), strings.Join(planRemarks(p, s), "   ")}
 		t.add(cells...)
 	}
 	lines := append([]string{head}, t.lines()...)
 	for _, s := range p.Steps {
-		lines = append(lines, "", fmt.Sprintf("%s   %s %s", s.Path(), s.Spec.Argv[0], s.Spec.Argv[1]))
-		for line := range strings.SplitSeq(s.Spec.Argv[2], "\n") {
-			lines = append(lines, "    "+line)
-		}
+		lines = append(lines, "")
+		lines = append(lines, commandLines(s)...)
 	}
 	return lines
+}
+
+// commandLines returns the command of a step, a shell's commands on lines of their own, and what runs beside it.
+func commandLines(s build.PlanStep) []string {
+	argv := s.Spec.Argv
+	var lines []string
+	switch {
+	case s.Type == "helm-package" || s.Type == "nuget-package": // whose script is always the same
+		lines = append(lines, strings.Join(append([]string{s.Path() + "  ", argv[0], argv[1], "…"}, quoteAll(argv[3:])...), " "))
+	case len(argv) > 2 && strings.HasPrefix(argv[1], "-") && strings.HasSuffix(strings.ToLower(argv[1]), "c"):
+		lines = append(lines, strings.Join(append([]string{s.Path() + "  ", argv[0], argv[1]}, quoteAll(argv[3:])...), " "))
+		for line := range strings.SplitSeq(argv[2], "\n") {
+			lines = append(lines, "    "+line)
+		}
+	default:
+		lines = append(lines, s.Path()+"   "+strings.Join(quoteAll(argv), " "))
+	}
+	for _, service := range s.Spec.Services {
+		lines = append(lines, fmt.Sprintf("    beside it: %s, %s", service.Name, service.Image))
+	}
+	return lines
+}
+
+// quoteAll quotes words as a shell reads them.
+func quoteAll(words []string) []string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = Quote(word)
+	}
+	return quoted
 }
 
 func waitsFor(ids []int) string {
@@ -55,6 +87,9 @@ func planRemarks(p *build.Plan, s build.PlanStep) []string {
 	}
 	if globs := s.Tests.Globs(); len(globs) > 0 {
 		remarks = append(remarks, "tests "+strings.Join(globs, " "))
+	}
+	for _, r := range s.Replaces {
+		remarks = append(remarks, fmt.Sprintf("replaces %s in %s", Count(r.Variables, "variable"), r.Path))
 	}
 	return remarks
 }

@@ -1,0 +1,169 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Cluster is access to a cluster of Kubernetes.
+type Cluster struct {
+	Kubeconfig string // full path of a file
+	Context    string // of the file; "": its current one
+}
+
+// buildKitHost is the environment variable with the address of a running BuildKit.
+const buildKitHost = "BUILDKIT_HOST"
+
+// askTimeout bounds the question whether BuildKit answers.
+const askTimeout = 20 * time.Second
+
+// Check lists what this computer cannot run, all at once, and what it ignores as warnings.
+func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Problems {
+	var problems fault.Problems
+	silent := ""
+	for _, step := range steps {
+		add := func(code, format string, arguments ...any) {
+			problems.Add(fault.Problem{Position: step.At, Code: code, Scope: step.Path(), Text: fmt.Sprintf(format, arguments...)})
+		}
+		spec := step.Spec
+		if spec.OS == "windows" && runtime.GOOS != "windows" {
+			add("os-unfit", "the step wants windows, and steps run as processes on this computer, which has %s", runtime.GOOS)
+			continue
+		}
+		missing := missingTools(spec)
+		for _, tool := range missing {
+			add("tool-missing", "program %s not found on this computer", tool)
+		}
+		if spec.Build != nil && missing == nil {
+			if silent == "" {
+				silent = askBuildKit(ctx)
+			}
+			if silent != answers {
+				add("buildkit-missing", "BuildKit does not answer: %s; start buildkitd, and name its address in %s", silent, buildKitHost)
+			}
+		}
+		r.checkMounts(spec, add)
+		if len(spec.Services) > 0 {
+			add("services-unfit", "the step has services, which do not run as processes on this computer; they need containers")
+		}
+		if spec.Build != nil && len(spec.Build.SecretArgs) > 0 {
+			add("secret-args-unfit", "BuildKit's client has secretArgs among its arguments, which every user of this computer can read; they need a container")
+		}
+		if spec.Limits != (build.Resources{}) || spec.Requests != (build.Resources{}) {
+			problems.Add(fault.Problem{Position: step.At, Code: "resources-ignored", Scope: step.Path(), Warning: true,
+				Text: "resources are ignored where steps run as processes on this computer"})
+		}
+	}
+	problems.Sort()
+	return problems
+}
+
+// missingTools lists the programs of a step that are not in PATH.
+func missingTools(spec build.Spec) (missing []string) {
+	tools := append([]string{localArgv(spec.Argv)[0]}, spec.Tools...)
+	for i, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil && !slices.Contains(tools[:i], tool) {
+			missing = append(missing, tool)
+		}
+	}
+	return missing
+}
+
+// checkMounts reports what a step wants of the cluster and this computer does not have. Credentials for registries are the user's own.
+func (r *Runner) checkMounts(spec build.Spec, add func(code, format string, arguments ...any)) {
+	for _, m := range spec.Mounts {
+		switch {
+		case m.Variable == build.KubeconfigVariable:
+			if _, ok := r.Clusters[m.Object]; !ok {
+				add("cluster-missing", "the step works in the cluster %s, and the current context is never used; name one: --cluster %s=KUBECONFIG#CONTEXT", m.Object, m.Object)
+			}
+		case m.Object == build.CertificatesObject && r.Certificates == "":
+			add("certificates-missing", "the step wants the certificates of the cluster; name a folder that has them: --certificates DIR")
+		}
+	}
+}
+
+// answers is what askBuildKit returns if BuildKit answers.
+const answers = "yes"
+
+// askBuildKit returns answers, or why BuildKit does not answer.
+func askBuildKit(ctx context.Context) string {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %s", askTimeout))
+	defer cancel()
+	said, err := exec.CommandContext(ctx, build.BuildKitClient, "debug", "workers").CombinedOutput()
+	if err == nil {
+		return answers
+	}
+	if context.Cause(ctx) != nil {
+		return context.Cause(ctx).Error()
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+	return fmt.Sprintf("%v: %.200q", err, line)
+}
+
+// localArgv returns a command with the client of a running BuildKit in place of one that starts its own.
+func localArgv(argv []string) []string {
+	argv = slices.Clone(argv)
+	for i, word := range argv {
+		if word == build.BuildKitCommand {
+			argv[i] = build.BuildKitClient
+		}
+	}
+	return argv
+}
+
+// specEnvironment returns the variables of a step's own. Those that have the paths of mounts get the paths that these files have on this
+// computer, and are left out without them. folder is this user's alone.
+func (r *Runner) specEnvironment(spec build.Spec, folder string) ([]string, error) {
+	places := map[string]string{}
+	for _, m := range spec.Mounts {
+		if m.Variable == "" {
+			continue
+		}
+		places[m.Variable] = ""
+		switch {
+		case m.Variable == build.KubeconfigVariable:
+			place, err := r.Clusters[m.Object].kubeconfig(folder)
+			if err != nil {
+				return nil, err
+			}
+			places[m.Variable] = place
+		case m.Object == build.CertificatesObject:
+			places[m.Variable] = r.Certificates
+		}
+	}
+	var environ []string
+	for _, pair := range spec.Environ {
+		name, _, _ := strings.Cut(pair, "=")
+		switch place, mounted := places[name]; {
+		case !mounted:
+			environ = append(environ, pair)
+		case place != "":
+			environ = append(environ, name+"="+place)
+		}
+	}
+	return environ, nil
+}
+
+// kubeconfig returns what KUBECONFIG is for a cluster: the file, after one in the folder that selects the context.
+func (c Cluster) kubeconfig(folder string) (string, error) {
+	if c.Context == "" {
+		return c.Kubeconfig, nil
+	}
+	selects := filepath.Join(folder, "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: %q\n", c.Context)
+	if err := os.WriteFile(selects, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("select the context %s: %w", c.Context, err)
+	}
+	return selects + string(filepath.ListSeparator) + c.Kubeconfig, nil
+}
