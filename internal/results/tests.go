@@ -1,9 +1,7 @@
 package results
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,15 +55,11 @@ func (r *Reader) Tests() ([]TestFile, error) {
 	}
 	var all []TestFile
 	for _, step := range b.Plan.Steps {
-		var document testsDocument
-		err := readJSON(filepath.Join(r.stepDir(step.ID), testsFile), &document)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		files, err := r.TestsOf(step.ID)
+		if err != nil {
 			return nil, err
 		}
-		for i := range document.Files {
-			document.Files[i].Step = step.ID
-		}
-		all = slices.Concat(all, document.Files)
+		all = slices.Concat(all, files)
 	}
 	return all, nil
 }
