@@ -71,7 +71,7 @@ func (s *Server) handleBuild(mux *http.ServeMux, path string, known []string, an
 
 // registerBuilds adds the operations whose answers are streams or files.
 func (s *Server) registerBuilds(mux *http.ServeMux) {
-	s.handleBuild(mux, "/log", []string{"step", "after", "since", "before", "limit", "tail", "raw"}, s.readBuildLog)
+	s.handleBuild(mux, "/log", []string{"step", "after", "since", "before", "limit", "tail", "text", "raw"}, s.readBuildLog)
 	s.handleBuild(mux, "/log/search", []string{"q", "step", "limit", "after"}, s.searchBuildLog)
 	s.handleBuild(mux, "/stream", []string{"step"}, s.streamBuild)
 	s.handleBuild(mux, "/artifact/{artifact}", nil, s.sendArtifact)
@@ -93,7 +93,7 @@ func (s *Server) readBuildLog(w http.ResponseWriter, r *http.Request, b BuildRea
 	if r.URL.Query().Has("raw") {
 		return sendRawLog(w, r, b, state, q)
 	}
-	if strings.Contains(r.Header.Get("Accept"), "text/plain") {
+	if r.URL.Query().Has("text") || strings.Contains(r.Header.Get("Accept"), "text/plain") {
 		return sendTextLog(w, r, b, state, q)
 	}
 	if q.Limit == 0 {
