@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/conductor"
@@ -177,6 +178,10 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	if m == Serve {
 		reads = l.ForReaders()
 	}
+	options.Builds = server.NewBuildFolders(s.Home.Builds(), func(ctx context.Context, id action.ID) (*action.StepRef, error) {
+		built, err := reads.Action(ctx, id)
+		return built.Step, err
+	})
 	s.service = server.NewService(reads, store, options)
 	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil

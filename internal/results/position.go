@@ -147,3 +147,28 @@ func (p *Positions) firstEntry(at Position, buffer []byte) ([]byte, error) {
 	line, _, _ := bytes.Cut(buffer[:size], []byte("\n"))
 	return slices.Clip(line), err
 }
+
+// BeforeEnd finds the place after an entry that is within the last BatchSize bytes before the end of a log; false if it is not.
+func (r *Reader) BeforeEnd(step int, end Position, id int64) (Position, bool, error) {
+	f, err := os.Open(r.LogPath(step))
+	if err != nil {
+		return Position{}, false, fmt.Errorf("read a log: %w", err)
+	}
+	defer f.Close()
+	from := max(0, end.Offset-BatchSize)
+	buffer := make([]byte, end.Offset-from)
+	if _, err := f.ReadAt(buffer, from); err != nil {
+		return Position{}, false, fmt.Errorf("read a log: %w", err)
+	}
+	missing := end.ID - id
+	for i := len(buffer) - 1; i >= 0; i-- {
+		if buffer[i] != '\n' {
+			continue
+		}
+		if missing == 0 {
+			return Position{id, from + int64(i) + 1}, true, nil
+		}
+		missing--
+	}
+	return Position{}, false, nil
+}

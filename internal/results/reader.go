@@ -120,7 +120,8 @@ func (r *Reader) Artifacts() ([]Artifact, error) {
 	return all, err
 }
 
-func (r *Reader) stepArtifacts(step int) ([]Artifact, error) {
+// StepArtifacts lists what one step yielded.
+func (r *Reader) StepArtifacts(step int) ([]Artifact, error) {
 	var document artifactsDocument
 	err := readJSON(filepath.Join(r.stepDir(step), artifactsFile), &document)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -130,6 +131,19 @@ func (r *Reader) stepArtifacts(step int) ([]Artifact, error) {
 		document.Artifacts[i].Step = step
 	}
 	return document.Artifacts, nil
+}
+
+// TestsOf lists what the files of one step report about tests.
+func (r *Reader) TestsOf(step int) ([]TestFile, error) {
+	var document testsDocument
+	err := readJSON(filepath.Join(r.stepDir(step), testsFile), &document)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for i := range document.Files {
+		document.Files[i].Step = step
+	}
+	return document.Files, nil
 }
 
 // OpenArtifact opens the bytes of an artifact.
@@ -293,7 +307,7 @@ func (r *Reader) VerifyStep(step int) error {
 	if err := r.verifyLog(step, *last.Trailer); err != nil {
 		return err
 	}
-	artifacts, err := r.stepArtifacts(step)
+	artifacts, err := r.StepArtifacts(step)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -118,26 +119,34 @@ func (r Root) counter() (f *os.File, last int, err error) {
 	return f, last, nil
 }
 
-// IDs lists the builds that have results, newest first.
-func (r Root) IDs() []string {
+// Listed is a build that has results, and when its build.json was written.
+type Listed struct {
+	ID string
+	At time.Time
+}
+
+// List lists the builds that have results, newest first, then by id.
+func (r Root) List() []Listed {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return nil
 	}
-	type found struct {
-		id string
-		at time.Time
-	}
-	var builds []found
+	var builds []Listed
 	for _, e := range entries {
 		if info, err := os.Stat(filepath.Join(r.dir, e.Name(), buildFile)); err == nil {
-			builds = append(builds, found{e.Name(), info.ModTime()})
+			builds = append(builds, Listed{e.Name(), info.ModTime()})
 		}
 	}
-	slices.SortFunc(builds, func(a, b found) int { return b.at.Compare(a.at) })
+	slices.SortFunc(builds, func(a, b Listed) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return builds
+}
+
+// IDs lists the ids of the builds that have results, newest first.
+func (r Root) IDs() []string {
+	builds := r.List()
 	ids := make([]string, len(builds))
 	for i, b := range builds {
-		ids[i] = b.id
+		ids[i] = b.ID
 	}
 	return ids
 }

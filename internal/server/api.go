@@ -52,6 +52,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerStatus()
 	a.registerReplay()
 	a.registerSchedules()
+	a.registerBuilds()
 }
 
 // schemaName returns the name of a type's schema. A type of another package has the package in front, since several

@@ -113,6 +113,7 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	registerAPI(mux, s.service, s.options.Version)
 	mux.HandleFunc("GET /api/v1/builds/{build}/log", s.buildLog)
+	s.registerBuilds(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "operation %s %s not found", r.Method, r.URL.Path).
 			WithHint("/api/v1/openapi.json describes the API"))

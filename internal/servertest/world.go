@@ -48,6 +48,7 @@ type World struct {
 	Blobs   blob.Store
 	Service *server.Service
 	Script  *Script
+	Builds  string // folder of the builds' results
 }
 
 // Start runs a world on a fresh embedded log until the test ends.
@@ -82,7 +83,11 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &World{Ledger: l, Blobs: blobs, Service: server.NewService(l, blobs, server.ServiceOptions{}), Script: newScript(l)}
+	w := &World{Ledger: l, Blobs: blobs, Script: newScript(l), Builds: filepath.Join(dir, "builds")}
+	w.Service = server.NewService(l, blobs, server.ServiceOptions{Builds: server.NewBuildFolders(w.Builds, func(ctx context.Context, id action.ID) (*action.StepRef, error) {
+		built, err := l.Action(ctx, id)
+		return built.Step, err
+	})})
 	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script, "gate": w.Script}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup

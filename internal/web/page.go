@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,6 +29,7 @@ type content struct {
 	Template string
 	Nav      string // the current entry of the navigation
 	Data     any
+	Every    time.Duration // longest time between two looks of a live page; 0: lookAgain
 }
 
 // loader reads a page's content for a request.
@@ -104,7 +106,7 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
-			body, err := p.renderFragment(r.WithContext(ctx), load)
+			body, every, err := p.renderFragment(r.WithContext(ctx), load)
 			if err != nil {
 				return err
 			}
@@ -116,7 +118,7 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 				seen = id
 			}
 			rest := max(gather, restPerLook*time.Since(begun))
-			if err := waiter.Wait(ctx, lookAgain, store.TopicEntry, store.TopicAction); err != nil {
+			if err := waiter.Wait(ctx, every, store.TopicEntry, store.TopicAction); err != nil {
 				return err
 			}
 			if err := pauseFor(ctx, rest); err != nil {
@@ -126,15 +128,16 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 	})
 }
 
-func (p *Pages) renderFragment(r *http.Request, load loader) (string, error) {
+// renderFragment returns the content of a live page, and after what time it may have changed.
+func (p *Pages) renderFragment(r *http.Request, load loader) (body string, every time.Duration, err error) {
 	shown, err := load(r)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	v := p.view(r, shown)
 	v.Live = true
-	body, err := p.renderContent(v)
-	return string(body), err
+	rendered, err := p.renderContent(v)
+	return string(rendered), cmp.Or(shown.Every, lookAgain), err
 }
 
 // writeError shows an error and its hint as a page, with the status that the API has for the error.

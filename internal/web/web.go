@@ -11,6 +11,8 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -26,12 +28,14 @@ type Pages struct {
 	service   *server.Service
 	templates *template.Template
 	mux       *http.ServeMux
+	colours   string // style sheet of the colours of logs
 	assets    string // digest of the assets; it is in their addresses, so that browsers may cache them forever
 }
 
 // New returns the pages of a service.
 func New(s *server.Service) *Pages {
-	p := &Pages{service: s, mux: http.NewServeMux(), assets: digest(assetFiles)}
+	p := &Pages{service: s, mux: http.NewServeMux(), colours: ansiStyle()}
+	p.assets = digest(assetFiles, p.colours)
 	p.templates = template.Must(template.New("").Funcs(templateFunctions()).ParseFS(templateFiles, "templates/*.html"))
 	p.handlePage("GET /{$}", p.pipelines)
 	p.handlePage("GET /pipelines/{pipeline}", p.pipeline)
@@ -44,6 +48,9 @@ func New(s *server.Service) *Pages {
 	p.handlePage("GET /deployments/{pipeline}/{number}", p.deployment)
 	p.handlePage("GET /deployments/{pipeline}/{number}/skip", p.confirmSkip)
 	p.handlePage("GET /deployments/{pipeline}/{number}/again", p.confirmAgain)
+	p.handlePage("GET /builds", p.builds)
+	p.handlePage("GET /builds/{build}", p.build)
+	p.mux.HandleFunc("GET /builds/{build}/rows", p.buildRows)
 	p.handlePage("GET /status", p.status)
 	p.handlePage("GET /actions", p.actions)
 	p.handlePage("GET /actions/{id}", p.action)
@@ -81,12 +88,17 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	if r.PathValue("file") == "colours.css" {
+		http.ServeContent(w, r, "colours.css", time.Time{}, strings.NewReader(p.colours))
+		return
+	}
 	http.ServeFileFS(w, r, assetFiles, "assets/"+r.PathValue("file"))
 }
 
-// digest returns the digest of all files, so that a new version has new addresses.
-func digest(files fs.FS) string {
+// digest returns the digest of all files and of what is made from the code, so that a new version has new addresses.
+func digest(files fs.FS, made string) string {
 	hash := sha256.New()
+	hash.Write([]byte(made))
 	// Embedded files can always be read, so walking them does not fail.
 	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

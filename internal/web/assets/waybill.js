@@ -10,6 +10,7 @@ const skew = Date.now() - Date.parse(document.documentElement.dataset.now);
 const keep = { DETAILS: ["open"], INPUT: ["value", "checked"], OPTION: ["selected"] };
 
 function morph(from, to) {
+  if ("keep" in from.dataset) return; // another script made what is in it
   for (const { name } of [...from.attributes]) {
     if (!to.hasAttribute(name) && !(keep[from.tagName] || []).includes(name)) from.removeAttribute(name);
   }
@@ -109,6 +110,7 @@ function follow() {
     next.innerHTML = event.data;
     children(main, next);
     paint();
+    main.dispatchEvent(new Event("updated"));
   });
 }
 

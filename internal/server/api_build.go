@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// buildListInput selects builds.
+type buildListInput struct {
+	Status      string `query:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, Lost, …"`
+	Pipeline    string `query:"pipeline" maxLength:"200"`
+	Deployment  int64  `query:"deployment" minimum:"0"`
+	Action      string `query:"action" maxLength:"40" doc:"only attempts of this action"`
+	Commit      string `query:"commit" maxLength:"100" doc:"its beginning"`
+	Environment string `query:"environment" maxLength:"1000"`
+	Stage       string `query:"stage" maxLength:"1000" doc:"that the build has"`
+	Search      string `query:"q" maxLength:"200" doc:"in the id, commit, source, reason, pipeline, stages and inputs"`
+	After       string `query:"after" maxLength:"200" doc:"the field next of the page before"`
+	Limit       int    `query:"limit" minimum:"0" maximum:"500" doc:"default 50"`
+}
+
+func (in *buildListInput) query() BuildQuery {
+	return BuildQuery{Status: build.Status(in.Status), Pipeline: in.Pipeline, Deployment: in.Deployment, Action: in.Action, Commit: in.Commit,
+		Environment: in.Environment, Stage: in.Stage, Text: in.Search, After: in.After, Limit: in.Limit}
+}
+
+// BuildPath names a build.
+type BuildPath struct {
+	ID string `path:"build" maxLength:"100" doc:"the build's id"`
+}
+
+type buildStepInput struct {
+	BuildPath
+	Step string `query:"step" maxLength:"2010" doc:"STAGE/STEP or the step's id; default: all"`
+}
+
+// BuildView is a build with its steps.
+type BuildView struct {
+	BuildSummary
+	Plan  *build.Plan              `json:"plan"`
+	Steps []BuildStepView          `json:"stepList"`
+	Done  map[int][]results.Update `json:"updates"` // by step; 0 is the build
+}
+
+// BuildTests is what the tests of a step or file came to.
+type BuildTests struct {
+	StepID     int    `json:"stepId"`
+	ArtifactID int    `json:"artifactId"`
+	Name       string `json:"name"` // of the file
+	testresult.Counts
+	Problem string `json:"problem,omitempty"` // why the file cannot be read
+}
+
+func buildOperation(id, at, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: "/api/build" + at, Summary: summary}
+}
+
+func (a *api) registerBuilds() {
+	handle(a, buildOperation("list-builds", "", "Builds, newest first"), func(ctx context.Context, in *buildListInput) (BuildList, error) {
+		return a.service.Builds(ctx, in.query())
+	})
+	handle(a, buildOperation("get-build", "/{build}", "One build with its plan and steps"), func(ctx context.Context, in *BuildPath) (BuildView, error) {
+		_, state, err := a.service.BuildState(ctx, in.ID)
+		if err != nil {
+			return BuildView{}, err
+		}
+		return BuildView{state.BuildSummary, state.Plan, state.StepViews(), state.Updates}, nil
+	})
+	handle(a, buildOperation("list-build-steps", "/{build}/step", "The steps of a build, with what each waits for"), func(ctx context.Context, in *BuildPath) ([]BuildStepView, error) {
+		_, state, err := a.service.BuildState(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return state.StepViews(), nil
+	})
+	handle(a, buildOperation("list-build-artifacts", "/{build}/artifact", "The artifacts of a build"), func(ctx context.Context, in *buildStepInput) ([]BuildArtifact, error) {
+		_, state, err := a.service.BuildState(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return state.artifactsOf(in.Step)
+	})
+	a.registerBuildTests()
+}
+
+func (a *api) registerBuildTests() {
+	handle(a, buildOperation("list-build-tests", "/{build}/test-result", "Every file of test results of a build, with its tests"), func(ctx context.Context, in *BuildPath) ([]TestFileView, error) {
+		r, err := a.service.Build(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		files, err := r.Tests(ctx)
+		return testFileViews(files), err
+	})
+	handle(a, buildOperation("sum-build-tests", "/{build}/test-result/list-summary", "The counts of all tests of a build"), func(ctx context.Context, in *BuildPath) (testresult.Counts, error) {
+		r, err := a.service.Build(ctx, in.ID)
+		if err != nil {
+			return testresult.Counts{}, err
+		}
+		files, err := r.Tests(ctx)
+		return countTests(files), err
+	})
+	handle(a, buildOperation("summarize-build-tests", "/{build}/test-result/summary", "The counts of each file of test results"), func(ctx context.Context, in *BuildPath) ([]BuildTests, error) {
+		r, err := a.service.Build(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		files, err := r.Tests(ctx)
+		return summarizeTests(files), err
+	})
+	handle(a, buildOperation("detail-build-tests", "/{build}/test-result/detail", "The results of a build's tests, those that failed or were flaky first"), func(ctx context.Context, in *buildTestInput) ([]BuildTest, error) {
+		r, err := a.service.Build(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		files, err := r.Tests(ctx)
+		return detailTests(files, in.Outcome, in.Limit), err
+	})
+}

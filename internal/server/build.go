@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// BuildSource is where builds and their results are read. Safe for concurrent use.
+type BuildSource interface {
+	// Builds lists builds, newest first. It may look at a bounded number, and then returns fewer than asked for with Next set.
+	Builds(ctx context.Context, q BuildQuery) (BuildList, error)
+	// OpenBuild returns fault.NotFound for a build that it does not have.
+	OpenBuild(ctx context.Context, id string) (BuildReader, error)
+	// Pause returns when a build may have changed, and after a short time in any case.
+	Pause(ctx context.Context) error
+}
+
+// BuildReader reads one build, finished or not.
+type BuildReader interface {
+	State(ctx context.Context) (BuildState, error)
+	// Tests lists what the files of all steps report about tests, in the order of the steps.
+	Tests(ctx context.Context) ([]results.TestFile, error)
+	OpenArtifact(ctx context.Context, a results.Artifact) (io.ReadSeekCloser, error)
+	// Locate finds a place in the log of a step. ReadLog fills buffer (results.BatchSize or more) with the whole entries that
+	// begin at the byte offset, and returns their size in bytes and their number.
+	Locate(ctx context.Context, step int, place LogPlace) (results.Position, error)
+	ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, entries int64, err error)
+}
+
+// LogPlace names a place in a step's log: after the entry After, or after as many as there are; or before the first entry that
+// is not older than Since, if that is set.
+type LogPlace struct {
+	After int64
+	Since time.Time
+}
+
+// BuildQuery selects builds. A zero field selects all.
+type BuildQuery struct {
+	Status      build.Status
+	Pipeline    string
+	Deployment  int64
+	Action      string // id of the action whose attempts built
+	Commit      string // its beginning
+	Environment string
+	Stage       string
+	Text        string // in the id, commit, source, reason, pipeline, a stage or an input; upper and lower case are alike
+	After       string // cursor: BuildList.Next of the page before
+	Limit       int    // 0: 50
+}
+
+// BuildList is a page of a list of builds.
+type BuildList struct {
+	Builds []BuildSummary `json:"list"`
+	Next   string         `json:"next,omitempty"` // cursor of the next page; "": this is the last one
+}
+
+// BuildSummary is a build without its steps.
+type BuildSummary struct {
+	ID          string             `json:"buildId"`
+	Status      build.Status       `json:"status"`
+	StatusID    int                `json:"statusId"` // 0 Scheduling, 1 Running, 2 Completed or Skipped, 3 every other end
+	Reason      string             `json:"reason,omitempty"`
+	Pipeline    string             `json:"pipeline,omitempty"` // of the deployment that it belongs to
+	Deployment  int64              `json:"deployment,omitempty"`
+	Target      string             `json:"target,omitempty"`
+	Action      string             `json:"actionId,omitempty"`
+	Source      string             `json:"source,omitempty"` // the folder that was built
+	Commit      string             `json:"commit,omitempty"`
+	Environment string             `json:"environment,omitempty"`
+	Stages      []string           `json:"stages"`
+	Params      []BuildParam       `json:"params"`
+	Runner      string             `json:"runner,omitempty"`
+	RerunOf     string             `json:"rerunOf,omitempty"`
+	Steps       int                `json:"steps"`
+	StartedOn   time.Time          `json:"startedOn,omitzero"`
+	FinishedOn  time.Time          `json:"finishedOn,omitzero"`
+	IsInvalid   bool               `json:"isInvalid"` // the file of the build has faults
+	Tests       *testresult.Counts `json:"testResultListSummary,omitempty"`
+	Results     string             `json:"results,omitempty"` // the folder, on the machine that built
+}
+
+// BuildParam is an input of a build. Passwords have the value ***.
+type BuildParam struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// BuildState is a build with its steps, at one time.
+type BuildState struct {
+	BuildSummary
+	Plan      *build.Plan               `json:"plan"`
+	Updates   map[int][]results.Update  `json:"updates"` // by step; 0 is the build
+	Artifacts []results.Artifact        `json:"-"`       // step by step
+	Counts    map[int]testresult.Counts `json:"-"`       // of the tests of each step that reports any
+	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
+}
+
+// Lost is the status of a build whose worker died without ending it.
+const Lost = build.Status("Lost")
+
+// statusID returns the number that wharf-api has for a status.
+func statusID(s build.Status) int {
+	switch s {
+	case build.Pending, build.Scheduling:
+		return 0
+	case build.Completed, build.Skipped:
+		return 2
+	case build.Failed, build.Canceled, build.TimedOut, Lost:
+		return 3
+	}
+	return 1
+}
+
+// Ended reports whether nothing more will come.
+func (s BuildSummary) Ended() bool { return s.Status.Ended() || s.Status == Lost }
+
+// summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
+func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
+	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Environment: b.Plan.Environment,
+		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), StartedOn: b.StartedAt}
+	switch {
+	case last.Status.Ended():
+		s.FinishedOn = last.Timestamp
+		s.IsInvalid = last.Status == build.Failed && len(b.Plan.Steps) == 0
+	case !alive:
+		s.Status, s.Reason = Lost, "its worker ended before the build did"
+	}
+	s.StatusID = statusID(s.Status)
+	for _, stage := range b.Plan.Stages {
+		s.Stages = append(s.Stages, stage.Name)
+	}
+	for name, value := range b.Given.Inputs {
+		s.Params = append(s.Params, BuildParam{name, value})
+	}
+	for _, name := range b.Given.Passwords {
+		s.Params = append(s.Params, BuildParam{name, "***"})
+	}
+	slices.SortFunc(s.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+// selects reports whether a build is one that the query asks for.
+func (q BuildQuery) selects(s BuildSummary) bool {
+	switch {
+	case q.Status != "" && s.Status != q.Status,
+		q.Pipeline != "" && s.Pipeline != q.Pipeline,
+		q.Deployment != 0 && s.Deployment != q.Deployment,
+		q.Action != "" && s.Action != q.Action,
+		q.Commit != "" && !strings.HasPrefix(s.Commit, q.Commit),
+		q.Environment != "" && s.Environment != q.Environment,
+		q.Stage != "" && !slices.Contains(s.Stages, q.Stage):
+		return false
+	}
+	if q.Text == "" {
+		return true
+	}
+	text := strings.ToLower(q.Text)
+	texts := append([]string{s.ID, string(s.Status), s.Commit, s.Source, s.Reason, s.Pipeline, s.Environment}, s.Stages...)
+	for _, p := range s.Params {
+		if p.Value != "***" {
+			texts = append(texts, p.Value)
+		}
+	}
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), text) })
+}
+
+// Last returns the present status of a step; Pending when it has none.
+func (s BuildState) Last(step int) results.Update {
+	if updates := s.Updates[step]; len(updates) > 0 {
+		return updates[len(updates)-1]
+	}
+	return results.Update{Status: build.Pending}
+}
+
+// Artifact returns an artifact by its id.
+func (s BuildState) Artifact(id int) (results.Artifact, error) {
+	for _, a := range s.Artifacts {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	return results.Artifact{}, fault.New(fault.NotFound, "build %s has no artifact %d", s.ID, id)
+}
+
+// BuildStepView is a step of a build.
+type BuildStepView struct {
+	ID         int                `json:"stepId"`
+	Stage      string             `json:"stage"`
+	Name       string             `json:"name"`
+	Type       string             `json:"type,omitempty"`
+	At         fault.Position     `json:"at,omitzero"` // in the file
+	Status     build.Status       `json:"status"`
+	Reason     string             `json:"reason,omitempty"`
+	Waits      string             `json:"waits,omitempty"` // for what a step that has not begun waits
+	Attempt    int                `json:"attempt,omitempty"`
+	Attempts   int                `json:"attempts,omitempty"` // how many it may have; 0: one
+	ExitCode   *int               `json:"exitCode,omitempty"`
+	After      []int              `json:"after"` // ids of the steps that end before it begins
+	Needs      []int              `json:"needs,omitempty"`
+	StartedOn  time.Time          `json:"startedOn,omitzero"` // of its first attempt
+	FinishedOn time.Time          `json:"finishedOn,omitzero"`
+	LogEntries int64              `json:"logEntries,omitempty"` // once it has ended
+	LogBytes   int64              `json:"logBytes,omitempty"`
+	Tests      *testresult.Counts `json:"testResultSummary,omitempty"`
+}
+
+// Path names the step for people: stage/step.
+func (v BuildStepView) Path() string { return v.Stage + "/" + v.Name }
+
+// StepViews lists the steps.
+func (s BuildState) StepViews() []BuildStepView {
+	views := make([]BuildStepView, len(s.Plan.Steps))
+	for i := range s.Plan.Steps {
+		views[i] = s.stepView(&s.Plan.Steps[i])
+	}
+	return views
+}
+
+func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
+	last := s.Last(step.ID)
+	v := BuildStepView{ID: step.ID, Stage: step.Stage, Name: step.Name, Type: step.Type, At: step.At, Status: last.Status, Reason: last.Reason,
+		Attempt: last.Attempt, ExitCode: last.ExitCode, After: step.After, Needs: step.Needs}
+	if step.Retry != nil {
+		v.Attempts = step.Retry.Attempts
+	}
+	for _, u := range s.Updates[step.ID] {
+		if v.StartedOn.IsZero() && u.Status != build.Pending && !u.Status.Ended() {
+			v.StartedOn = u.Timestamp
+		}
+	}
+	if last.Status.Ended() {
+		v.FinishedOn = last.Timestamp
+	}
+	if last.Trailer != nil {
+		v.LogEntries, v.LogBytes = last.Trailer.Entries, last.Trailer.Bytes
+	}
+	if counts, ok := s.Counts[step.ID]; ok {
+		v.Tests = &counts
+	}
+	if last.Status == build.Pending && !s.Ended() {
+		v.Waits = s.waitsFor(step)
+	}
+	return v
+}
+
+// namedWaits is how many steps are named that a step waits for.
+const namedWaits = 3
+
+// waitsFor says for what a step waits that has not begun.
+func (s BuildState) waitsFor(step *build.PlanStep) string {
+	var open []string
+	for _, id := range step.After {
+		if before := s.Plan.Step(id); before != nil && !s.Last(id).Status.Ended() {
+			open = append(open, before.Path())
+		}
+	}
+	switch n := len(open) - namedWaits; {
+	case len(open) == 0:
+		return "waits for its turn"
+	case n > 0:
+		return "waits for " + strings.Join(open[:namedWaits], ", ") + " and " + strconv.Itoa(n) + " more"
+	}
+	return "waits for " + strings.Join(open, ", ")
+}

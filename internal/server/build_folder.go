@@ -1,0 +1,331 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// Bounds of what is read and remembered of results folders.
+const (
+	mostListed   = 500                    // builds that one request for a list looks at
+	listLength   = 50                     // builds on a page, unless the query says
+	mostOpenKept = 32                     // builds whose steps and places in logs are remembered
+	mostKept     = 5000                   // ended builds whose summaries are remembered
+	mostNotable  = 1000                   // failed and flaky tests of a build's state
+	folderPause  = 150 * time.Millisecond // how often a follower looks at the files of a build
+)
+
+// BuildFolders reads builds from results folders on this machine, one folder by id each.
+type BuildFolders struct {
+	root   results.Root
+	stepOf func(context.Context, action.ID) (*action.StepRef, error)
+
+	mu     sync.Mutex
+	ended  map[string]BuildSummary
+	opened map[string]*folderBuild
+	order  []string // ids of opened, the last used one at the end
+}
+
+// NewBuildFolders returns the builds in a folder. A folder is called ID.ATTEMPT after the action that built; stepOf returns the
+// action's step, or nil.
+func NewBuildFolders(dir string, stepOf func(context.Context, action.ID) (*action.StepRef, error)) *BuildFolders {
+	return &BuildFolders{root: results.RootAt(dir), stepOf: stepOf, ended: map[string]BuildSummary{}, opened: map[string]*folderBuild{}}
+}
+
+// Builds lists builds by the time at which they began.
+func (f *BuildFolders) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
+	list := BuildList{Builds: []BuildSummary{}}
+	all := f.root.List()
+	if q.Action != "" {
+		all = slices.DeleteFunc(all, func(l results.Listed) bool { return !strings.HasPrefix(l.ID, q.Action+".") })
+	}
+	if q.After != "" {
+		at, id, err := parseListCursor(q.After)
+		if err != nil {
+			return list, err
+		}
+		all = slices.DeleteFunc(all, func(l results.Listed) bool {
+			return l.At.UnixNano() > at || l.At.UnixNano() == at && l.ID <= id
+		})
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = listLength
+	}
+	for i, l := range all {
+		if err := ctx.Err(); err != nil {
+			return list, context.Cause(ctx)
+		}
+		if s, err := f.summary(ctx, l.ID); err == nil && q.selects(s) { // else it was removed just now, or another program wrote it
+			list.Builds = append(list.Builds, s)
+		}
+		if i+1 < len(all) && (len(list.Builds) == limit || i+1 == mostListed) {
+			list.Next = fmt.Sprintf("%d:%s", l.At.UnixNano(), l.ID)
+			break
+		}
+	}
+	return list, nil
+}
+
+// parseListCursor reads the cursor of a list: the time and the id of the last build that was looked at.
+func parseListCursor(text string) (at int64, id string, err error) {
+	number, id, _ := strings.Cut(text, ":")
+	if at, err = strconv.ParseInt(number, 10, 64); err != nil {
+		return 0, "", fault.New(fault.Invalid, "after: want the field next of an earlier page, found %q", text)
+	}
+	return at, id, nil
+}
+
+func (f *BuildFolders) summary(ctx context.Context, id string) (BuildSummary, error) {
+	f.mu.Lock()
+	kept, ok := f.ended[id]
+	f.mu.Unlock()
+	if ok {
+		return kept, nil
+	}
+	r, err := results.Open(f.root.Dir(id))
+	if err != nil {
+		return BuildSummary{}, err
+	}
+	b, err := r.Build()
+	if err != nil {
+		return BuildSummary{}, err
+	}
+	last, err := r.Last(0)
+	if err != nil {
+		return BuildSummary{}, err
+	}
+	s, known := f.describe(ctx, r, b, last)
+	if s.Status.Ended() && known {
+		f.keep(s)
+	}
+	return s, ctx.Err()
+}
+
+// describe returns the summary of a build in a folder; known is false if it does not have the deployment that may be known later.
+func (f *BuildFolders) describe(ctx context.Context, r *results.Reader, b results.Build, last results.Update) (s BuildSummary, known bool) {
+	s = summarizeBuild(b, last, last.Status.Ended() || r.Alive())
+	s.Results = r.Dir()
+	name, _, attempted := strings.Cut(s.ID, ".")
+	id, err := action.ParseID(name)
+	if !attempted || err != nil {
+		return s, true
+	}
+	s.Action = name
+	step, err := f.stepOf(ctx, id)
+	if step != nil && err == nil {
+		s.Pipeline, s.Deployment, s.Target = step.Pipeline, step.Deployment, step.Target
+	}
+	return s, err == nil || fault.Is(err, fault.NotFound)
+}
+
+func (f *BuildFolders) keep(s BuildSummary) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ended) >= mostKept {
+		clear(f.ended)
+	}
+	f.ended[s.ID] = s
+}
+
+// OpenBuild opens the build in the folder with its id.
+func (f *BuildFolders) OpenBuild(_ context.Context, id string) (BuildReader, error) {
+	missing := fault.New(fault.NotFound, "build %s not found on this server", clip(id)).
+		WithHint("its results are on the machine that ran it, which waybill action show names")
+	if !buildID.MatchString(id) {
+		return nil, missing
+	}
+	r, err := results.Open(f.root.Dir(id))
+	if fault.Is(err, fault.NotFound) {
+		return nil, missing
+	} else if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.order = append(slices.DeleteFunc(f.order, func(other string) bool { return other == id }), id)
+	if f.opened[id] == nil {
+		f.opened[id] = &folderBuild{folders: f, reader: r, steps: map[int]*folderStep{}}
+	}
+	if len(f.order) > mostOpenKept {
+		delete(f.opened, f.order[0])
+		f.order = f.order[1:]
+	}
+	return f.opened[id], nil
+}
+
+// Pause waits for a moment: another process writes the files.
+func (f *BuildFolders) Pause(ctx context.Context) error { return pauseFor(ctx, folderPause) }
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// folderBuild is one build in a folder. It remembers what does not change any more.
+type folderBuild struct {
+	folders *BuildFolders
+	reader  *results.Reader
+
+	mu        sync.Mutex
+	described results.Build
+	steps     map[int]*folderStep
+}
+
+// folderStep is what is remembered of a step.
+type folderStep struct {
+	places  *results.Positions
+	updates []results.Update
+	ended   bool // updates, artifacts and tests are complete
+
+	artifacts []results.Artifact
+	tests     []results.TestFile // without tests that passed or were skipped
+}
+
+// State reads the build and its steps; of those that have ended only once.
+func (b *folderBuild) State(ctx context.Context) (BuildState, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	described, err := b.describe()
+	if err != nil {
+		return BuildState{}, err
+	}
+	final, err := b.reader.Updates(0) // first, so that an end is not seen before what led to it
+	if err != nil {
+		return BuildState{}, err
+	}
+	last := results.Update{Status: build.Pending}
+	if len(final) > 0 {
+		last = final[len(final)-1]
+	}
+	summary, _ := b.folders.describe(ctx, b.reader, described, last)
+	state := BuildState{BuildSummary: summary, Plan: described.Plan,
+		Updates: map[int][]results.Update{0: final}, Artifacts: []results.Artifact{}, Counts: map[int]testresult.Counts{}}
+	for _, step := range described.Plan.Steps {
+		if err := ctx.Err(); err != nil {
+			return state, context.Cause(ctx)
+		}
+		if err := b.addStep(&state, step.ID, state.Ended()); err != nil {
+			return state, err
+		}
+	}
+	return state, nil
+}
+
+// describe reads build.json once. The caller holds the lock.
+func (b *folderBuild) describe() (results.Build, error) {
+	var err error
+	if b.described.Plan == nil {
+		b.described, err = b.reader.Build()
+	}
+	return b.described, err
+}
+
+// addStep adds a step to the state. over says that the build has ended. The caller holds the lock.
+func (b *folderBuild) addStep(state *BuildState, id int, over bool) error {
+	step := b.step(id)
+	if !step.ended {
+		if err := b.readStep(step, id, over); err != nil {
+			return err
+		}
+	}
+	if len(step.updates) > 0 {
+		state.Updates[id] = step.updates
+	}
+	state.Artifacts = append(state.Artifacts, step.artifacts...)
+	counts := testresult.Counts{}
+	for _, file := range step.tests {
+		counts.Add(file.Counts)
+		if len(file.Results) > 0 && len(state.Notable) < mostNotable {
+			state.Notable = append(state.Notable, file)
+		}
+	}
+	if len(step.tests) > 0 {
+		state.Counts[id] = counts
+	}
+	return nil
+}
+
+// readStep reads what a step has so far. The caller holds the lock.
+func (b *folderBuild) readStep(step *folderStep, id int, over bool) (err error) {
+	if step.updates, err = b.reader.Updates(id); err != nil {
+		return err
+	}
+	if step.artifacts, err = b.reader.StepArtifacts(id); err != nil {
+		return err
+	}
+	if step.tests, err = b.reader.TestsOf(id); err != nil {
+		return err
+	}
+	for i := range step.tests {
+		step.tests[i].Results = slices.DeleteFunc(step.tests[i].Results, func(r testresult.Result) bool {
+			return r.Outcome != testresult.Failed && r.Outcome != testresult.Flaky
+		})
+	}
+	n := len(step.updates)
+	step.ended = over || n > 0 && step.updates[n-1].Status.Ended()
+	return nil
+}
+
+// step returns what is remembered of a step. The caller holds the lock.
+func (b *folderBuild) step(id int) *folderStep {
+	if b.steps[id] == nil {
+		b.steps[id] = &folderStep{places: b.reader.Positions(id)}
+	}
+	return b.steps[id]
+}
+
+func (b *folderBuild) Tests(context.Context) ([]results.TestFile, error) { return b.reader.Tests() }
+
+func (b *folderBuild) OpenArtifact(_ context.Context, a results.Artifact) (io.ReadSeekCloser, error) {
+	return b.reader.OpenArtifact(a)
+}
+
+func (b *folderBuild) ReadLog(_ context.Context, step int, offset int64, buffer []byte) (int, int64, error) {
+	return b.reader.ReadBatch(step, offset, buffer)
+}
+
+func (b *folderBuild) Locate(_ context.Context, step int, place LogPlace) (results.Position, error) {
+	b.mu.Lock()
+	known := b.step(step)
+	b.mu.Unlock()
+	if !place.Since.IsZero() {
+		return known.places.Since(place.Since)
+	}
+	if at, ok, err := b.nearEnd(step, place.After); ok || err != nil {
+		return at, err
+	}
+	return known.places.AfterEntry(place.After)
+}
+
+// nearEnd finds a place near the end of the log of a step that has ended, without a scan of what is before.
+func (b *folderBuild) nearEnd(step int, after int64) (at results.Position, ok bool, err error) {
+	last, err := b.reader.Last(step)
+	if err != nil || last.Trailer == nil {
+		return results.Position{}, false, err
+	}
+	end := results.Position{ID: last.Trailer.Entries, Offset: last.Trailer.Bytes}
+	if after >= end.ID || after == math.MaxInt64 {
+		return end, true, nil
+	}
+	return b.reader.BeforeEnd(step, end, after)
+}

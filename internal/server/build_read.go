@@ -1,0 +1,306 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// errNoBuilds is the answer of an instance that does not know of builds.
+var errNoBuilds = fault.New(fault.NotFound, "this instance has no builds").WithHint("ask one with the role api")
+
+// Builds lists builds, newest first, with the deployments that they belong to.
+func (s *Service) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
+	if s.builds == nil {
+		return BuildList{Builds: []BuildSummary{}}, nil
+	}
+	return s.builds.Builds(ctx, q)
+}
+
+// Build opens a build for reading; fault.NotFound if it is not on this server.
+func (s *Service) Build(ctx context.Context, id string) (BuildReader, error) {
+	if s.builds == nil {
+		return nil, errNoBuilds
+	}
+	return s.builds.OpenBuild(ctx, id)
+}
+
+// BuildState opens a build and reads its state.
+func (s *Service) BuildState(ctx context.Context, id string) (BuildReader, BuildState, error) {
+	r, err := s.Build(ctx, id)
+	if err != nil {
+		return nil, BuildState{}, err
+	}
+	state, err := r.State(ctx)
+	return r, state, err
+}
+
+// buildHandler answers a request about one build.
+type buildHandler func(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error
+
+// handleBuild adds an operation on a build to a mux. What the handler has not answered is answered with its error.
+func (s *Server) handleBuild(mux *http.ServeMux, path string, known []string, answer buildHandler) {
+	mux.HandleFunc("GET /api/build/{build}"+path, func(w http.ResponseWriter, r *http.Request) {
+		err := RefuseUnknown(r.URL.Query(), known)
+		if err == nil {
+			var b BuildReader
+			var state BuildState
+			if b, state, err = s.service.BuildState(r.Context(), r.PathValue("build")); err == nil {
+				err = answer(w, r, b, state)
+			}
+		}
+		if err != nil {
+			WriteProblem(w, r, err)
+		}
+	})
+}
+
+// registerBuilds adds the operations whose answers are streams or files.
+func (s *Server) registerBuilds(mux *http.ServeMux) {
+	s.handleBuild(mux, "/log", []string{"step", "after", "since", "before", "limit", "tail", "text", "raw"}, s.readBuildLog)
+	s.handleBuild(mux, "/log/search", []string{"q", "step", "limit", "after"}, s.searchBuildLog)
+	s.handleBuild(mux, "/stream", []string{"step"}, s.streamBuild)
+	s.handleBuild(mux, "/artifact/{artifact}", nil, s.sendArtifact)
+}
+
+// forbidScript keeps a browser from running foreign content that is opened on this origin.
+func forbidScript(header http.Header) {
+	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+}
+
+// readBuildLog answers with entries as JSON, with the text of all, or with the bytes of one step's log.
+func (s *Server) readBuildLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
+	q, err := readLogQuery(state, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	forbidScript(w.Header())
+	if r.URL.Query().Has("raw") {
+		return sendRawLog(w, r, b, state, q)
+	}
+	if r.URL.Query().Has("text") || strings.Contains(r.Header.Get("Accept"), "text/plain") {
+		return sendTextLog(w, r, b, state, q)
+	}
+	if q.Limit == 0 {
+		q.Limit = entriesPlan
+		if q.Tail > 0 {
+			q.Limit = mostEntries
+		}
+	}
+	return sendJSONLog(w, r, b, state, q)
+}
+
+// sendJSONLog sends a list of entries, and the address of the next ones in a header Link.
+func sendJSONLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState, q BuildLogQuery) error {
+	entries := []BuildLogEntry{}
+	size := 0
+	err := EachBuildEntry(r.Context(), b, q, func(e BuildEntry) error {
+		if size += len(e.Text); size > mostAnswer && len(entries) > 0 {
+			return errEnough
+		}
+		entries = append(entries, logEntryOf(state.ID, e))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n := len(entries); n == q.Limit || size > mostAnswer {
+		last := entries[n-1]
+		next := r.URL.Query()
+		next.Set("after", fmt.Sprintf("%d:%d", last.StepID, last.ID))
+		next.Del("tail")
+		w.Header().Set("Link", fmt.Sprintf("<%s?%s>; rel=\"next\"", r.URL.EscapedPath(), next.Encode()))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	answer, err := json.Marshal(entries)
+	if err != nil {
+		return fmt.Errorf("encode the log of build %s: %w", state.ID, err)
+	}
+	_, _ = w.Write(append(escapeControls(answer), '\n')) // a client that has gone needs no answer
+	return nil
+}
+
+// escapeControls escapes the characters of a JSON document that a terminal or an editor may obey and that JSON allows as they are.
+func escapeControls(document []byte) []byte {
+	if !bytes.ContainsFunc(document, obeyed) {
+		return document
+	}
+	var b bytes.Buffer
+	for _, r := range string(document) {
+		if obeyed(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+// obeyed reports whether a character is DEL, a C1 control, or one that turns the direction of text.
+func obeyed(r rune) bool {
+	return r >= 0x7f && r < 0xa0 || r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// mostAnswer bounds the texts of one answer in JSON, in bytes.
+const mostAnswer = 16 << 20
+
+// sendTextLog sends lines as a terminal without colours shows them. Those of several steps have the step in front.
+func sendTextLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState, q BuildLogQuery) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", "inline; filename=\""+logFileName(state, q, "txt")+"\"")
+	out := bufio.NewWriterSize(w, 64<<10)
+	begins := true
+	err := EachBuildEntry(r.Context(), b, q, func(e BuildEntry) error {
+		text := build.VisibleText(e.Text)
+		if begins && len(q.Steps) > 1 {
+			text = stepPath(state.Plan, e.Step) + " | " + text
+		}
+		if begins = !e.Partial; begins {
+			text += "\n"
+		}
+		_, err := out.WriteString(text)
+		return err
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
+	}
+	return nil
+}
+
+// stepPath returns stage/step; "build" for step 0.
+func stepPath(p *build.Plan, id int) string {
+	if step := p.Step(id); step != nil {
+		return build.Printable(step.Path(), nil)
+	}
+	return "build"
+}
+
+// logFileName returns the name under which a browser saves a log.
+func logFileName(state BuildState, q BuildLogQuery, ending string) string {
+	name := "build-" + state.ID
+	if len(q.Steps) == 1 {
+		name += "-" + stepPath(state.Plan, q.Steps[0])
+	}
+	return build.FileNameOf(strings.ReplaceAll(name, "/", "-") + "." + ending)
+}
+
+// sendRawLog sends the bytes of a step's log as they are stored: entries with their times and marks.
+func sendRawLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState, q BuildLogQuery) error {
+	if len(q.Steps) != 1 {
+		return fault.New(fault.Invalid, "raw gives the log of one step").WithHint("add step=STAGE/STEP")
+	}
+	step := q.Steps[0]
+	end, err := b.Locate(r.Context(), step, q.tailEnd())
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Disposition", "attachment; filename=\""+logFileName(state, q, "log")+"\"")
+	if last := state.Last(step); last.Trailer != nil {
+		header.Set("ETag", `"`+last.Trailer.SHA256+`"`)
+	}
+	http.ServeContent(w, r, "", time.Time{}, &rawLog{size: end.Offset, read: func(offset int64, buffer []byte) (int, error) {
+		n, _, err := b.ReadLog(r.Context(), step, offset, buffer)
+		return n, err
+	}})
+	return nil
+}
+
+// rawLog reads the bytes of a step's log up to a size.
+type rawLog struct {
+	// read fills a buffer with the rest of the entry that an offset is in, and whole entries.
+	read func(offset int64, buffer []byte) (int, error)
+	size int64
+	at   int64
+
+	buffer []byte
+	rest   []byte // of buffer, from at on
+}
+
+func (l *rawLog) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += l.at
+	case io.SeekEnd:
+		offset += l.size
+	}
+	l.at, l.rest = offset, nil
+	return offset, nil
+}
+
+func (l *rawLog) Read(p []byte) (int, error) {
+	if l.at >= l.size {
+		return 0, io.EOF
+	}
+	if len(l.rest) == 0 {
+		if l.buffer == nil {
+			l.buffer = make([]byte, results.BatchSize)
+		}
+		n, err := l.read(l.at, l.buffer)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		l.rest = l.buffer[:min(int64(n), l.size-l.at)]
+	}
+	n := copy(p, l.rest)
+	l.rest, l.at = l.rest[n:], l.at+int64(n)
+	return n, nil
+}
+
+// sendArtifact sends the bytes of an artifact, which a browser saves and never shows.
+func (s *Server) sendArtifact(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
+	id, err := strconv.Atoi(r.PathValue("artifact"))
+	if err != nil {
+		return fault.New(fault.NotFound, "artifact %q not found: want its number", clip(r.PathValue("artifact")))
+	}
+	a, err := state.Artifact(id)
+	if err != nil {
+		return err
+	}
+	content, err := b.OpenArtifact(r.Context(), a)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	header := w.Header()
+	forbidScript(header)
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": build.FileNameOf(a.Name)}))
+	header.Set("ETag", `"`+a.SHA256+`"`)
+	http.ServeContent(w, r, "", time.Time{}, content)
+	return nil
+}
+
+// stepIDs returns the steps that a request asks for with step=; nil: all.
+func stepIDs(state BuildState, query url.Values) ([]int, error) {
+	q, err := readLogQuery(state, url.Values{"step": query["step"]})
+	if err != nil || query.Get("step") == "" {
+		return nil, err
+	}
+	return q.Steps, nil
+}
+
+// wants reports whether a step is one of those that are asked for.
+func wants(steps []int, id int) bool { return steps == nil || slices.Contains(steps, id) }

@@ -1,0 +1,297 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// Bounds of a stream of a build.
+const (
+	mostFollowed  = 64      // logs of steps that are sent at a time
+	roundBytes    = 1 << 20 // of one log, before the next one has its turn
+	longestCursor = 64 << 10
+)
+
+// BuildStatusEvent is the data of an event status.
+type BuildStatusEvent struct {
+	StepID int `json:"stepId"` // 0: the build
+	results.Update
+}
+
+// BuildArtifact is an artifact and its step.
+type BuildArtifact struct {
+	StepID int `json:"stepId"`
+	results.Artifact
+}
+
+// buildCursor is how far a stream has come: the last update and artifact, the steps whose logs were sent whole, and the last
+// entries of the logs that were begun. As text it is UPDATE/ARTIFACT/1-5,7/6:120,8:3.
+type buildCursor struct {
+	update   int64
+	artifact int
+	done     map[int]bool
+	begun    map[int]int64
+}
+
+func (c buildCursor) String() string {
+	var done, begun []string
+	steps := sortedKeys(c.done)
+	for i := 0; i < len(steps); {
+		last := i
+		for last+1 < len(steps) && steps[last+1] == steps[last]+1 {
+			last++
+		}
+		if last == i {
+			done = append(done, strconv.Itoa(steps[i]))
+		} else {
+			done = append(done, fmt.Sprintf("%d-%d", steps[i], steps[last]))
+		}
+		i = last + 1
+	}
+	for _, step := range sortedKeys(c.begun) {
+		begun = append(begun, fmt.Sprintf("%d:%d", step, c.begun[step]))
+	}
+	return fmt.Sprintf("%d/%d/%s/%s", c.update, c.artifact, strings.Join(done, ","), strings.Join(begun, ","))
+}
+
+func sortedKeys[V any](m map[int]V) []int {
+	keys := make([]int, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// parseBuildCursor reads a cursor; "" is the start. steps is the number of steps of the build.
+func parseBuildCursor(text string, steps int) (buildCursor, error) {
+	c := buildCursor{done: map[int]bool{}, begun: map[int]int64{}}
+	if text == "" {
+		return c, nil
+	}
+	wrong := fault.New(fault.Invalid, "Last-Event-ID: want the id of an event of this stream, found %q", clip(text))
+	parts := strings.Split(text, "/")
+	if len(parts) != 4 || len(text) > longestCursor {
+		return c, wrong
+	}
+	var errs [2]error
+	c.update, errs[0] = strconv.ParseInt(parts[0], 10, 64)
+	c.artifact, errs[1] = strconv.Atoi(parts[1])
+	if errors.Join(errs[:]...) != nil || !c.parseDone(parts[2], steps) || !c.parseBegun(parts[3], steps) {
+		return c, wrong
+	}
+	return c, nil
+}
+
+func (c buildCursor) parseDone(text string, steps int) bool {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || from < 0 || to > steps {
+			return false
+		}
+		for step := from; step <= to; step++ {
+			c.done[step] = true
+		}
+	}
+	return true
+}
+
+func (c buildCursor) parseBegun(text string, steps int) bool {
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		first, last, _ := strings.Cut(part, ":")
+		step, err1 := strconv.Atoi(first)
+		id, err2 := strconv.ParseInt(last, 10, 64)
+		if err1 != nil || err2 != nil || step < 0 || step > steps || id < 0 {
+			return false
+		}
+		c.begun[step] = id
+	}
+	return true
+}
+
+// streamBuild sends what is stored of a build, and then what is added until the build ends.
+func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
+	steps, err := stepIDs(state, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	cursor, err := parseBuildCursor(r.Header.Get("Last-Event-ID"), len(state.Plan.Steps))
+	if err != nil {
+		return err
+	}
+	ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
+		f := buildFollower{reader: b, events: events, wanted: steps, cursor: cursor, places: map[int]results.Position{}}
+		for {
+			state, err := b.State(ctx)
+			if err != nil {
+				return err
+			}
+			over, more, err := f.round(ctx, state)
+			if err != nil {
+				return err
+			}
+			if over {
+				return events.Text(f.cursor.String(), "end", string(endOf(state)))
+			}
+			if more {
+				continue
+			}
+			if err := s.service.builds.Pause(ctx); err != nil {
+				return err
+			}
+		}
+	})
+	return nil
+}
+
+func endOf(state BuildState) []byte {
+	data, _ := json.Marshal(map[string]any{"buildId": state.ID, "status": state.Status, "statusId": state.StatusID, "reason": state.Reason}) // these always marshal
+	return escapeControls(data)
+}
+
+// buildFollower sends the events of a build to one client.
+type buildFollower struct {
+	reader BuildReader
+	events *EventStream
+	wanted []int // steps; nil: all
+	cursor buildCursor
+	places map[int]results.Position // of begun logs, once they are located
+}
+
+// round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log. over says that
+// nothing more will come; more that not everything was sent yet.
+func (f *buildFollower) round(ctx context.Context, state BuildState) (over, more bool, err error) {
+	followed := 0
+	for id := range len(state.Plan.Steps) + 1 {
+		if f.cursor.done[id] || len(state.Updates[id]) == 0 && !state.Ended() {
+			continue
+		}
+		if followed++; followed > mostFollowed {
+			more = true
+			break
+		}
+		rest, err := f.sendLog(ctx, state, id)
+		if err != nil {
+			return false, false, err
+		}
+		more = more || rest
+	}
+	if err := f.sendUpdates(state); err != nil {
+		return false, false, err
+	}
+	if err := f.sendArtifacts(state); err != nil {
+		return false, false, err
+	}
+	return state.Ended() && !more, more, nil
+}
+
+// sendLog sends entries of a step. rest says that there are more already.
+func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (rest bool, err error) {
+	last := state.Last(id)
+	final := last.Status.Ended() || state.Ended()
+	if !wants(f.wanted, id) {
+		f.cursor.done[id] = final
+		return false, nil
+	}
+	from, located := f.places[id]
+	if after := f.cursor.begun[id]; !located && after > 0 {
+		if from, err = f.reader.Locate(ctx, id, LogPlace{After: after}); err != nil {
+			return false, err
+		}
+	}
+	size := 0
+	from, err = ScanBuildLog(ctx, f.reader, id, from, func(e BuildEntry) error {
+		if size += len(e.Text); size > roundBytes {
+			rest = true
+			return errEnough
+		}
+		f.cursor.begun[id] = e.ID
+		return f.send("log", logEntryOf(state.ID, e))
+	})
+	f.places[id] = from
+	if err == nil && final && !rest {
+		f.cursor.done[id] = true
+		delete(f.cursor.begun, id)
+		delete(f.places, id)
+	}
+	return rest, err
+}
+
+func (f *buildFollower) send(kind string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	return f.events.Text(f.cursor.String(), kind, string(escapeControls(data)))
+}
+
+// sendUpdates sends statuses in the order of their ids, which have no gap, as far as the logs before them were sent.
+func (f *buildFollower) sendUpdates(state BuildState) error {
+	var all []BuildStatusEvent
+	for id, updates := range state.Updates {
+		for _, u := range updates {
+			if u.ID > f.cursor.update {
+				all = append(all, BuildStatusEvent{id, u})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b BuildStatusEvent) int { return cmp.Compare(a.ID, b.ID) })
+	for _, u := range all {
+		if u.ID != f.cursor.update+1 || u.Status.Ended() && !f.cursor.done[u.StepID] {
+			return nil
+		}
+		f.cursor.update = u.ID
+		if !wants(f.wanted, u.StepID) {
+			continue
+		}
+		u.Reason = build.Printable(u.Reason, nil)
+		if err := f.send("status", u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendArtifacts sends artifacts in the order of their ids, which have no gap.
+func (f *buildFollower) sendArtifacts(state BuildState) error {
+	all := slices.Clone(state.Artifacts)
+	slices.SortFunc(all, func(a, b results.Artifact) int { return cmp.Compare(a.ID, b.ID) })
+	for _, a := range all {
+		if a.ID <= f.cursor.artifact {
+			continue
+		}
+		if a.ID != f.cursor.artifact+1 {
+			return nil
+		}
+		f.cursor.artifact = a.ID
+		if !wants(f.wanted, a.Step) {
+			continue
+		}
+		if err := f.send("artifact", BuildArtifact{a.Step, a}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
