@@ -1,4 +1,4 @@
-package command
+package attempt
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 // maxTestFiles is the number of files of test results that are read of a step.
 const maxTestFiles = 2000
 
-// testFiles is what a step's rules for test results come to.
-type testFiles struct {
+// Tests is what a step's rules for test results come to.
+type Tests struct {
 	rules  *build.TestRules
 	repo   string
 	root   *os.Root               // nil: the step has no rules
@@ -26,10 +26,10 @@ type testFiles struct {
 	remarks []string
 }
 
-// watchTests remembers the files that match the rules of a step before it begins: they report about
+// WatchTests remembers the files that match the rules of a step before it begins: they report about
 // tests of an earlier run. The caller closes the result.
-func watchTests(rules *build.TestRules, repo string) (*testFiles, error) {
-	t := &testFiles{rules: rules, repo: repo, before: map[string]fs.FileInfo{}}
+func WatchTests(rules *build.TestRules, repo string) (*Tests, error) {
+	t := &Tests{rules: rules, repo: repo, before: map[string]fs.FileInfo{}}
 	if rules == nil {
 		return t, nil
 	}
@@ -46,7 +46,7 @@ func watchTests(rules *build.TestRules, repo string) (*testFiles, error) {
 	return t, err
 }
 
-func (t *testFiles) match() (found []build.TestFile, unmatched []string, err error) {
+func (t *Tests) match() (found []build.TestFile, unmatched []string, err error) {
 	files, err := regularFiles(t.root, t.repo)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for test results: %w", err)
@@ -56,7 +56,7 @@ func (t *testFiles) match() (found []build.TestFile, unmatched []string, err err
 }
 
 // find finds the files that the step has written.
-func (t *testFiles) find() error {
+func (t *Tests) find() error {
 	if t.root == nil {
 		return nil
 	}
@@ -83,14 +83,14 @@ func (t *testFiles) find() error {
 }
 
 // written reports whether a file is new or has changed since the step began.
-func (t *testFiles) written(name string) bool {
+func (t *Tests) written(name string) bool {
 	was := t.before[name]
 	is, err := t.root.Stat(filepath.FromSlash(name))
 	return was == nil || err != nil || was.Size() != is.Size() || !was.ModTime().Equal(is.ModTime())
 }
 
 // missing returns the error of a step whose test results are required when there are none.
-func (t *testFiles) missing() error {
+func (t *Tests) missing() error {
 	if t.rules == nil || !t.rules.Required || len(t.files) > 0 {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (t *testFiles) missing() error {
 }
 
 // keep hands the files and the remarks to the sink.
-func (t *testFiles) keep(sink build.Sink) error {
+func (t *Tests) keep(sink build.Sink) error {
 	for _, remark := range t.remarks {
 		if err := sink.Note(remark); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (t *testFiles) keep(sink build.Sink) error {
 	return nil
 }
 
-func (t *testFiles) close() {
+func (t *Tests) Close() {
 	if t.root != nil {
 		_ = t.root.Close() // only read
 	}
