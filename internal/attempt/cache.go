@@ -48,6 +48,11 @@ func RestoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.C
 	return out, nil
 }
 
+// Unsaved returns the caches that have no entry yet under their keys.
+func Unsaved(caches []Cached) []Cached {
+	return slices.DeleteFunc(slices.Clone(caches), func(c Cached) bool { return c.hit })
+}
+
 // SaveCaches leaves files for later builds.
 func SaveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []Cached, repo string, sink build.Sink) error {
 	for _, c := range caches {
