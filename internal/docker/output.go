@@ -1,10 +1,12 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/moby/moby/api/pkg/stdcopy"
@@ -30,9 +32,13 @@ const (
 // settle is how long after the end of the output the end of the container may come. Without it, the connection broke.
 const settle = time.Second
 
-// checked is the number of bytes up to which the log is read once more at the end of a step, for what a broken connection kept back
-// that looked like the end of the output.
-const checked = 32 << 20
+// A connection that breaks looks like the end of the output. So the log is read once more at the end of a step if it is short, else
+// its last messages.
+const (
+	checkedWhole = 4 << 20 // bytes
+	checkedTail  = 1000    // messages
+	keptTail     = 1 << 20 // bytes that are compared of each output
+)
 
 // outputs carries both outputs of a container to a sink.
 type outputs struct {
@@ -41,6 +47,8 @@ type outputs struct {
 	to  [2]*attempt.Output
 	at  [2]position
 	all int64 // bytes taken
+
+	last [2][]byte // up to twice keptTail
 }
 
 func newOutputs(api *client.Client, id string, sink build.Sink, secrets *mask.Set) *outputs {
@@ -66,7 +74,7 @@ func (o *outputs) follow(ctx context.Context, attached client.HijackedResponse, 
 		return err
 	}
 	ended := endedWithin(ctx, exited, settle)
-	if !ended || lost != nil || o.all <= checked {
+	if !ended || lost != nil || o.all <= checkedWhole || !o.hasTail(ctx) {
 		err = o.readLog(ctx, exited, ended)
 	}
 	for _, to := range o.to {
@@ -123,6 +131,29 @@ func (o *outputs) readLogOnce(ctx context.Context, follow bool) (lost, err error
 	return o.copy(ctx, log, [2]skipper{o.at[0].skipper(), o.at[1].skipper()})
 }
 
+// hasTail reports whether what was taken ends as the log does. It reports false if that does not prove that nothing is missing, since
+// the output repeats itself.
+func (o *outputs) hasTail(ctx context.Context) bool {
+	log, err := o.api.ContainerLogs(ctx, o.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Tail: strconv.Itoa(checkedTail)})
+	if err != nil {
+		return false
+	}
+	defer log.Close()
+	var tails [2]bytes.Buffer // of messages, which are short
+	if _, err := stdcopy.StdCopy(&tails[0], &tails[1], log); err != nil {
+		return false
+	}
+	for i := range tails {
+		tail := tails[i].Bytes()
+		tail = tail[max(0, len(tail)-keptTail):]
+		line := tail[bytes.LastIndexByte(bytes.TrimSuffix(tail, []byte("\n")), '\n')+1:]
+		if !bytes.HasSuffix(o.last[i], tail) || len(line) > 0 && bytes.Count(tail, line) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // copy hands on what a multiplexed stream yields. It returns as lost what ended the stream, nil at its end, and as err that of
 // the sink.
 func (o *outputs) copy(ctx context.Context, stream io.Reader, skip [2]skipper) (lost, err error) {
@@ -161,6 +192,9 @@ func (o *outputs) copy(ctx context.Context, stream io.Reader, skip [2]skipper) (
 func (o *outputs) take(i int, data []byte) error {
 	o.at[i].add(data)
 	o.all += int64(len(data))
+	if o.last[i] = append(o.last[i], data...); len(o.last[i]) > 2*keptTail {
+		o.last[i] = append(o.last[i][:0], o.last[i][len(o.last[i])-keptTail:]...)
+	}
 	_, err := o.to[i].Write(data)
 	return err
 }
