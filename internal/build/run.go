@@ -31,8 +31,14 @@ type Needed struct {
 
 // Exit is how a step's program ended. It has no meaning beside an error.
 type Exit struct {
-	Code int
+	Code   int
+	Reason string // more than the code says, such as that memory ran out; "": nothing
 }
+
+// StepError is a Failure of the step, such as an image that does not exist. Any other error of a runner is a fault of what it runs on.
+type StepError struct{ Text string }
+
+func (e *StepError) Error() string { return e.Text }
 
 // ErrNoTests means that a step has no test results although it must have some: a Failure of the step.
 var ErrNoTests = errors.New("test results are required")

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
+	"github.com/waybill-dev/waybill/internal/docker"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -29,7 +29,8 @@ import (
 
 const runHelp = `Runs the .wharf-ci.yml of this folder (or DIR) without a server, and shows what a
 server would show. Stages run one after another, the steps of a stage side by side,
-each in a copy of the folder of its own, as processes on this computer.
+each in a copy of the folder of its own: in containers if a Docker Engine answers within
+2 s, otherwise as processes on this computer. --runner, or else WAYBILL_RUNNER, decides it.
 
 --resume runs again what failed: steps that completed in an earlier build of the folder
 and are still described the same way are reused, with their logs and artifacts.
@@ -44,21 +45,22 @@ end, also after a failure, until a reader has acknowledged that it has everythin
 
 // runFlags are the flags of `waybill run`.
 type runFlags struct {
-	file, environment, resultsDir, buildID, runner, workspace string
-	projectID                                                 string
-	strictVars                                                bool
-	stages, env, inputs                                       []string
-	maxParallel                                               int
-	timeout, grace                                            time.Duration
-	maxStepLog                                                int64
-	dryRun, inPlace                                           bool
-	resume                                                    string // a build, or resumeLast
-	secretsDir, certificates                                  string
-	clusters                                                  []string
-	noPush                                                    bool
-	cacheDir                                                  string
-	cacheSize                                                 int64
-	serve                                                     serveBuildFlags
+	file, environment, resultsDir, buildID, workspace string
+	runner, pull                                      string
+	projectID                                         string
+	strictVars                                        bool
+	stages, env, inputs                               []string
+	maxParallel                                       int
+	timeout, grace                                    time.Duration
+	maxStepLog                                        int64
+	dryRun, inPlace                                   bool
+	resume                                            string // a build, or resumeLast
+	secretsDir, certificates                          string
+	clusters                                          []string
+	noPush                                            bool
+	cacheDir                                          string
+	cacheSize                                         int64
+	serve                                             serveBuildFlags
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -85,7 +87,8 @@ func runCommand(a *app) *cobra.Command {
 	f.DurationVar(&flags.grace, "grace", command.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
 	f.Int64Var(&flags.maxStepLog, "max-step-log", 4<<30, "fail a step whose log grows beyond this many bytes")
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
-	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
+	f.StringVar(&flags.runner, "runner", "", "how steps run: auto, process or docker (default: WAYBILL_RUNNER, else auto)")
+	f.StringVar(&flags.pull, "pull", string(docker.PullMissing), "when Docker pulls images: missing, always or never")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	flags.serve.add(c)
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
@@ -99,7 +102,8 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
 	f.Lookup("resume").NoOptDefVal = resumeLast
 	offerFrom(c, completeBuilds(a), "resume")
-	offer(c, "runner", runnerAuto, runnerProcess)
+	offer(c, "runner", runnerAuto, runnerProcess, runnerDocker)
+	offer(c, "pull", string(docker.PullMissing), string(docker.PullAlways), string(docker.PullNever))
 	return c
 }
 
@@ -114,17 +118,9 @@ func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
 	offerFrom(c, completeInputs(a), "input")
 }
 
-// Runners by name. Only processes exist so far, so auto is them.
-const (
-	runnerAuto    = "auto"
-	runnerProcess = "process"
-)
-
 // check returns an error for values that mean nothing.
 func (f runFlags) check() error {
 	switch {
-	case f.runner != runnerAuto && f.runner != runnerProcess:
-		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
 	case f.inPlace && f.workspace != "":
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
 	case f.resume != "" && f.dryRun:
@@ -142,11 +138,12 @@ func (f runFlags) check() error {
 	case strings.Trim(f.projectID, "0123456789") != "":
 		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
-	return f.serve.check()
+	return errors.Join(f.checkRunner(), f.serve.check())
 }
 
 // runBuild plans, then shows the plan or runs it.
 func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) error {
+	a.chooseRunner(&flags)
 	if err := flags.check(); err != nil {
 		return err
 	}
@@ -330,37 +327,33 @@ type job struct {
 	facts  map[string]string
 	flags  runFlags
 	given  results.Given
+	runner string // its name; "": none could be made
 
 	resumes *resumption // nil: no build
 }
 
 // work runs a plan and shows it.
-func (a *app) work(ctx context.Context, j job) error {
-	runner, err := a.newProcessRunner(j.flags)
+func (a *app) work(ctx context.Context, j job) (err error) {
+	runner, err := a.runnerOf(ctx, j)
+	if err == nil {
+		defer func() { err = errors.Join(err, runner.close()) }()
+		problems := runner.Check(ctx, j.plan.Steps)
+		a.printProblems(problems.Warnings())
+		err = problems.Err()
+	}
 	if err != nil {
-		return errors.Join(err, j.place.giveBack(j.id))
-	}
-	runner.Cache = a.buildCache(j)
-	if j.flags.inPlace {
-		if err := j.source.claim(); err != nil {
-			return err
-		}
-		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
-	}
-	problems := runner.Check(ctx, j.plan.Steps)
-	a.printProblems(problems.Warnings())
-	if err := problems.Err(); err != nil {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
 		}
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
+	j.runner = runner.name
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Runner: runner.word}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
 	}
 	view := show.NewBuildView(a.printer(), head)
-	result, err := a.record(ctx, j, view, worker.Config{Runner: runner})
+	result, err := a.record(ctx, j, view, worker.Config{Runner: runner.Runner})
 	if result == "" {
 		return err
 	}
@@ -382,7 +375,7 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given}
+		Runner: j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given}
 	if j.resumes != nil {
 		described.RerunOf, config.Resumes = j.resumes.before.ID, &j.resumes.Resumed
 	}
@@ -451,27 +444,6 @@ func (a *app) resumeWith(j job) string {
 		return "waybill run " + show.Quote(folder) + " --resume"
 	}
 	return "waybill run --resume"
-}
-
-// newProcessRunner runs steps under `waybill supervise`, which is this binary.
-func (a *app) newProcessRunner(flags runFlags) (*command.Runner, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	clusters, err := a.clusters(flags.clusters)
-	if err != nil {
-		return nil, err
-	}
-	runner := &command.Runner{Supervisor: []string{self, superviseName, flags.grace.String()}, Grace: flags.grace, Keep: flags.env, Clusters: clusters}
-	if flags.certificates == "" {
-		return runner, nil
-	}
-	runner.Certificates = a.Path(flags.certificates)
-	if info, err := os.Stat(runner.Certificates); err != nil || !info.IsDir() {
-		return nil, fault.New(fault.Invalid, "--certificates: folder %s not found", runner.Certificates)
-	}
-	return runner, nil
 }
 
 // outcomeOf returns the error for the end of a build, which has been printed.

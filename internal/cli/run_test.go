@@ -88,7 +88,9 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 		flags      func(*runFlags)
 		want, hint string
 	}{
-		"runner":      {nil, func(o *runFlags) { o.runner = "docker" }, `the runner "docker" is not yet supported`, "--runner process"},
+		"runner":      {nil, func(o *runFlags) { o.runner = "podman" }, `the runner "podman" is not supported`, "--runner auto, process or docker; else WAYBILL_RUNNER names it"},
+		"in place":    {nil, func(o *runFlags) { o.runner, o.inPlace = runnerDocker, true }, "--in-place and --runner docker exclude each other: containers work on copies of the folder", ""},
+		"pull":        {nil, func(o *runFlags) { o.pull = "often" }, `--pull "often": want missing, always or never`, ""},
 		"parallel":    {nil, func(o *runFlags) { o.maxParallel = 0 }, "--max-parallel 0: at least one step must run", ""},
 		"timeout":     {nil, func(o *runFlags) { o.timeout = -time.Second }, "--timeout -1s: want more than zero", ""},
 		"id":          {nil, func(o *runFlags) { o.buildID = "../7" }, `--build-id "../7" cannot be the name of a folder`, ""},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/workspace"
@@ -46,7 +47,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if r.InPlace != "" { // what needed steps made is there already
 		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
 	} else if _, err = workspace.Copy(ctx, run.Tree, repo); err == nil {
-		err = placeNeeded(ctx, run.Needed, repo)
+		err = attempt.Place(ctx, run.Needed, repo)
 	}
 	if err != nil {
 		return build.Exit{}, err
@@ -55,12 +56,12 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if r.Cache == nil || r.InPlace != "" {
 		rules = nil
 	}
-	caches, err := restoreCaches(ctx, r.Cache, rules, repo, sink)
+	caches, err := attempt.RestoreCaches(ctx, r.Cache, rules, repo, sink)
 	if err != nil {
 		return build.Exit{}, err
 	}
-	tests, err := watchTests(run.Step.Tests, repo)
-	defer tests.close()
+	tests, err := attempt.WatchTests(run.Step.Tests, repo)
+	defer tests.Close()
 	if err != nil {
 		return build.Exit{}, err
 	}
@@ -76,27 +77,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	}
 	succeeded := exit.Code == 0 && ctx.Err() == nil
 	if succeeded {
-		if err := saveCaches(ctx, r.Cache, caches, repo, sink); err != nil {
+		if err := attempt.SaveCaches(ctx, r.Cache, caches, repo, sink); err != nil {
 			return exit, err
 		}
 	}
-	return exit, keepFiles(context.WithoutCancel(ctx), run.Step, tests, succeeded, sink)
-}
-
-// keepFiles keeps artifacts and test results. A step that succeeded fails if it has no test results
-// and must have some.
-func keepFiles(ctx context.Context, step build.PlanStep, tests *testFiles, succeeded bool, sink build.Sink) error {
-	if err := tests.find(); err != nil {
-		return err
-	}
-	var missing error
-	if succeeded {
-		missing = tests.missing()
-	}
-	if err := keepArtifacts(ctx, step, tests.repo, succeeded && missing == nil, sink); err != nil {
-		return err
-	}
-	return errors.Join(tests.keep(sink), missing)
+	return exit, attempt.Keep(context.WithoutCancel(ctx), run.Step, tests, succeeded, sink)
 }
 
 // place is the folders of one attempt.
@@ -170,17 +155,5 @@ func (r *Runner) environment(run build.Run, repo string) []string {
 			env = append(env, pair)
 		}
 	}
-	env = append(env, run.Environ...)
-	return append(env,
-		"CI=true",
-		"WAYBILL=true",
-		"WAYBILL_BUILD_ID="+run.Build,
-		"WAYBILL_STEP_ID="+strconv.Itoa(run.Step.ID),
-		"WAYBILL_STAGE="+run.Step.Stage,
-		"WAYBILL_STEP="+run.Step.Name,
-		"WAYBILL_ATTEMPT="+strconv.Itoa(run.Attempt),
-		"WAYBILL_WORKSPACE="+repo,
-		"PWD="+repo,
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0="+repo,
-	)
+	return append(env, attempt.Environ(run, repo)...)
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/mask"
 )
@@ -16,11 +17,8 @@ import (
 // terminate is what a supervisor gets when the worker dies.
 const terminate = syscall.SIGTERM
 
-// Sizes and times of reading a step's output.
-const (
-	readSize  = 64 << 10    // bytes of one read, which become one write of the log
-	readPause = time.Second // after that much silence a begun line is given out: it may be a prompt
-)
+// readSize is the number of bytes of one read of a step's output, which become one write of the log.
+const readSize = 64 << 10
 
 // output is one of a step's two outputs on its way to the sink.
 type output struct {
@@ -63,42 +61,24 @@ func (s *output) end() error {
 	return err
 }
 
-// pump hands frames to the sink until the stream ends. Once the step has ended,
+// pump hands what the step prints on until the stream ends. Once the step has ended,
 // silence is the end too: without a subreaper a stray process may keep the pipe open.
 func (s *output) pump(sink build.Sink) error {
-	var framer build.Framer
-	var frames []build.Frame
-	var texts []byte // the frames' texts, which the framer reuses
-	emit := func(f build.Frame) {
-		texts = append(texts, f.Text...)
-		frames = append(frames, build.Frame{Text: texts[len(texts)-len(f.Text):], Partial: f.Partial})
-	}
-	put := func() error {
-		if len(frames) == 0 {
-			return nil
-		}
-		err := sink.Output(s.stderr, frames)
-		frames, texts = frames[:0], texts[:0]
-		return err
-	}
-	masked := mask.Stream{Set: s.mask}
-	frame := func(data []byte) { framer.Write(data, emit) }
+	out := attempt.NewOutput(sink, s.stderr, s.mask)
 	buffer := make([]byte, readSize)
 	for {
-		_ = s.reader.SetReadDeadline(time.Now().Add(readPause)) // pipes have deadlines
+		_ = s.reader.SetReadDeadline(time.Now().Add(attempt.OutputPause)) // pipes have deadlines
 		n, err := s.reader.Read(buffer)
-		masked.Write(buffer[:n], frame)
+		_, failed := out.Write(buffer[:n])
 		switch {
-		case err == nil:
+		case err == nil || failed != nil:
 		case errors.Is(err, os.ErrDeadlineExceeded) && !s.hasEnded():
-			framer.Flush(emit)
+			failed = out.Flush()
 		default:
-			masked.Close(frame)
-			framer.Close(emit)
-			return put()
+			return out.Close()
 		}
-		if err := put(); err != nil {
-			return err
+		if failed != nil {
+			return failed
 		}
 	}
 }

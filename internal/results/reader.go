@@ -133,19 +133,6 @@ func (r *Reader) StepArtifacts(step int) ([]Artifact, error) {
 	return document.Artifacts, nil
 }
 
-// TestsOf lists what the files of one step report about tests.
-func (r *Reader) TestsOf(step int) ([]TestFile, error) {
-	var document testsDocument
-	err := readJSON(filepath.Join(r.stepDir(step), testsFile), &document)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for i := range document.Files {
-		document.Files[i].Step = step
-	}
-	return document.Files, nil
-}
-
 // OpenArtifact opens the bytes of an artifact.
 func (r *Reader) OpenArtifact(a Artifact) (*os.File, error) {
 	return openArtifact(r.stepDir(a.Step), a)

@@ -88,6 +88,29 @@ func pack(ctx context.Context, w io.Writer, root string, entries []entry, shape 
 	return Packed{Digest: hex.EncodeToString(digest.Sum(nil)), Size: out.n, Files: len(entries)}, nil
 }
 
+// WriteTar writes what is below root as a tar, with the entries below the folder at. Of each header, path, kind, permissions, target and
+// time are kept, which shape may change.
+func WriteTar(ctx context.Context, archive *tar.Writer, root, at string, shape func(*tar.Header)) error {
+	entries, _, err := list(root, nil)
+	if err != nil {
+		return err
+	}
+	within := func(h *tar.Header) {
+		dropOwner(h)
+		h.Name = at + "/" + h.Name
+		shape(h)
+	}
+	for _, e := range entries {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := add(ctx, archive, root, e, within); err != nil {
+			return fmt.Errorf("pack %s: %w", e.path, err)
+		}
+	}
+	return nil
+}
+
 // add writes one entry. What it is when it is opened counts, not what it was when it was listed.
 func add(ctx context.Context, archive *tar.Writer, root string, e entry, shape func(*tar.Header)) error {
 	path := filepath.Join(root, filepath.FromSlash(e.path))

@@ -274,13 +274,24 @@ func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 	case errors.Is(e.err, build.ErrNoTests):
 		u.Status, u.Reason = build.Failed, e.err.Error()
 		return u, build.Failure
+	case isStepError(e.err):
+		u.Status, u.Reason, u.ExitCode = build.Failed, e.err.Error(), nil
+		return u, build.Failure
 	case e.err != nil:
 		u.Status, u.Reason, u.ExitCode = build.Failed, e.err.Error(), nil
 		return u, build.Infrastructure
 	case code != 0:
 		u.Status, u.Reason = build.Failed, fmt.Sprintf("exit status %d", code)
+		if e.exit.Reason != "" {
+			u.Reason += ": " + e.exit.Reason
+		}
 	}
 	return u, build.FaultOf(nil, code)
+}
+
+func isStepError(err error) bool {
+	_, ok := errors.AsType[*build.StepError](err)
+	return ok
 }
 
 // needed lists the artifacts of the steps that a step names in its needs. Of several with one name the last stays, which is noted.

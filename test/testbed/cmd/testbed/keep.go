@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waybill-dev/waybill/test/testbed/controlgroup"
 )
 
 // grace is how long an interrupted command may take to end by itself.
@@ -37,6 +40,10 @@ func keep(argv []string) int {
 	left := endDescendants(interrupted)
 	if len(left) > 0 && !interrupted {
 		fmt.Fprintln(os.Stderr, "testbed: ended what the command left running:", strings.Join(left, ", "))
+		status = max(status, 1)
+	}
+	if err := controlgroup.Remove(controlgroup.Prefix + filepath.Base(folder)); err != nil {
+		fmt.Fprintln(os.Stderr, "testbed: remove what the command left:", err)
 		status = max(status, 1)
 	}
 	if err := os.RemoveAll(folder); err != nil {

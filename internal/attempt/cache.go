@@ -1,4 +1,4 @@
-package command
+package attempt
 
 import (
 	"context"
@@ -17,15 +17,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/buildcache"
 )
 
-// cached is a rule with its keys, as the files of a workspace make them.
-type cached struct {
+// Cached is a rule for a cache with its keys, as the files of a workspace make them.
+type Cached struct {
 	build.CacheRule
 	hit bool // the entry of the key was restored
 }
 
-// restoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
-func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.CacheRule, repo string, sink build.Sink) ([]cached, error) {
-	var out []cached
+// RestoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
+func RestoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.CacheRule, repo string, sink build.Sink) ([]Cached, error) {
+	var out []Cached
 	for _, rule := range rules {
 		c, err := expandCache(rule, repo)
 		if err != nil {
@@ -48,8 +48,13 @@ func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.C
 	return out, nil
 }
 
-// saveCaches leaves files for later builds.
-func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, repo string, sink build.Sink) error {
+// Unsaved returns the caches that have no entry yet under their keys.
+func Unsaved(caches []Cached) []Cached {
+	return slices.DeleteFunc(slices.Clone(caches), func(c Cached) bool { return c.hit })
+}
+
+// SaveCaches leaves files for later builds.
+func SaveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []Cached, repo string, sink build.Sink) error {
 	for _, c := range caches {
 		if c.hit {
 			continue
@@ -71,8 +76,8 @@ func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, r
 }
 
 // expandCache replaces the ${hash:GLOB} of a rule's keys.
-func expandCache(rule build.CacheRule, repo string) (cached, error) {
-	c := cached{CacheRule: rule}
+func expandCache(rule build.CacheRule, repo string) (Cached, error) {
+	c := Cached{CacheRule: rule}
 	var err error
 	if c.Key, err = expandKey(rule.Key, repo); err != nil {
 		return c, err

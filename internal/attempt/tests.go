@@ -1,7 +1,10 @@
-package command
+package attempt
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -15,21 +18,23 @@ import (
 // maxTestFiles is the number of files of test results that are read of a step.
 const maxTestFiles = 2000
 
-// testFiles is what a step's rules for test results come to.
-type testFiles struct {
+// Tests is what a step's rules for test results come to.
+type Tests struct {
 	rules  *build.TestRules
 	repo   string
 	root   *os.Root               // nil: the step has no rules
+	first  *os.Root               // the folder before the step began, if the step has worked elsewhere; else nil
+	shown  string                 // the folder's path as the step saw it
 	before map[string]fs.FileInfo // the files that match before the step begins
 
 	files   []build.TestFile
 	remarks []string
 }
 
-// watchTests remembers the files that match the rules of a step before it begins: they report about
+// WatchTests remembers the files that match the rules of a step before it begins: they report about
 // tests of an earlier run. The caller closes the result.
-func watchTests(rules *build.TestRules, repo string) (*testFiles, error) {
-	t := &testFiles{rules: rules, repo: repo, before: map[string]fs.FileInfo{}}
+func WatchTests(rules *build.TestRules, repo string) (*Tests, error) {
+	t := &Tests{rules: rules, repo: repo, shown: repo, before: map[string]fs.FileInfo{}}
 	if rules == nil {
 		return t, nil
 	}
@@ -46,7 +51,21 @@ func watchTests(rules *build.TestRules, repo string) (*testFiles, error) {
 	return t, err
 }
 
-func (t *testFiles) match() (found []build.TestFile, unmatched []string, err error) {
+// Move says that dir has the files of the step at its end, with times in whole seconds, and that the step knew it as shown. What was there
+// before must still be in the folder that is watched.
+func (t *Tests) Move(dir, shown string) (err error) {
+	t.repo, t.shown = dir, shown
+	if t.root == nil {
+		return nil
+	}
+	t.first = t.root
+	if t.root, err = os.OpenRoot(dir); err != nil {
+		return fmt.Errorf("look for test results: %w", err)
+	}
+	return nil
+}
+
+func (t *Tests) match() (found []build.TestFile, unmatched []string, err error) {
 	files, err := regularFiles(t.root, t.repo)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for test results: %w", err)
@@ -56,7 +75,7 @@ func (t *testFiles) match() (found []build.TestFile, unmatched []string, err err
 }
 
 // find finds the files that the step has written.
-func (t *testFiles) find() error {
+func (t *Tests) find() error {
 	if t.root == nil {
 		return nil
 	}
@@ -83,14 +102,38 @@ func (t *testFiles) find() error {
 }
 
 // written reports whether a file is new or has changed since the step began.
-func (t *testFiles) written(name string) bool {
+func (t *Tests) written(name string) bool {
 	was := t.before[name]
 	is, err := t.root.Stat(filepath.FromSlash(name))
-	return was == nil || err != nil || was.Size() != is.Size() || !was.ModTime().Equal(is.ModTime())
+	if was == nil || err != nil || was.Size() != is.Size() {
+		return true
+	}
+	if t.first == nil {
+		return !was.ModTime().Equal(is.ModTime())
+	}
+	return was.ModTime().Unix() != is.ModTime().Unix() || !t.sameBytes(filepath.FromSlash(name))
+}
+
+// sameBytes compares a file with what it was before the step began.
+func (t *Tests) sameBytes(name string) bool {
+	was, err := t.first.Open(name)
+	if err != nil {
+		return false
+	}
+	defer was.Close()
+	is, err := t.root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer is.Close()
+	sums := [2]hash.Hash{sha256.New(), sha256.New()}
+	_, err = io.Copy(sums[0], was)
+	_, errIs := io.Copy(sums[1], is)
+	return err == nil && errIs == nil && bytes.Equal(sums[0].Sum(nil), sums[1].Sum(nil))
 }
 
 // missing returns the error of a step whose test results are required when there are none.
-func (t *testFiles) missing() error {
+func (t *Tests) missing() error {
 	if t.rules == nil || !t.rules.Required || len(t.files) > 0 {
 		return nil
 	}
@@ -98,7 +141,7 @@ func (t *testFiles) missing() error {
 }
 
 // keep hands the files and the remarks to the sink.
-func (t *testFiles) keep(sink build.Sink) error {
+func (t *Tests) keep(sink build.Sink) error {
 	for _, remark := range t.remarks {
 		if err := sink.Note(remark); err != nil {
 			return err
@@ -107,14 +150,17 @@ func (t *testFiles) keep(sink build.Sink) error {
 	if len(t.files) == 0 {
 		return nil
 	}
-	if err := sink.Tests(t.repo, t.files); err != nil {
+	if err := sink.Tests(t.shown, t.files); err != nil {
 		return fmt.Errorf("collect test results: %w", err)
 	}
 	return nil
 }
 
-func (t *testFiles) close() {
-	if t.root != nil {
-		_ = t.root.Close() // only read
+// Close closes the folders.
+func (t *Tests) Close() {
+	for _, root := range []*os.Root{t.root, t.first} {
+		if root != nil {
+			_ = root.Close() // only read
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package command
+package attempt
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 )
 
 // watched returns what watches a folder with these files.
-func watched(t *testing.T, rules *build.TestRules, files ...string) *testFiles {
+func watched(t *testing.T, rules *build.TestRules, files ...string) *Tests {
 	t.Helper()
 	repo := t.TempDir()
 	earlier := time.Now().Add(-time.Hour)
@@ -25,11 +25,11 @@ func watched(t *testing.T, rules *build.TestRules, files ...string) *testFiles {
 			t.Fatal(err)
 		}
 	}
-	tests, err := watchTests(rules, repo)
+	tests, err := WatchTests(rules, repo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tests.close)
+	t.Cleanup(tests.Close)
 	return tests
 }
 

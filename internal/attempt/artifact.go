@@ -1,4 +1,4 @@
-package command
+package attempt
 
 import (
 	"archive/tar"
@@ -20,6 +20,22 @@ const (
 	kindFile    = "file"
 	kindArchive = "archive"
 )
+
+// Keep keeps artifacts and test results. A step that succeeded fails if it has no test results
+// and must have some.
+func Keep(ctx context.Context, step build.PlanStep, tests *Tests, succeeded bool, sink build.Sink) error {
+	if err := tests.find(); err != nil {
+		return err
+	}
+	var missing error
+	if succeeded {
+		missing = tests.missing()
+	}
+	if err := keepArtifacts(ctx, step, tests.repo, succeeded && missing == nil, sink); err != nil {
+		return err
+	}
+	return errors.Join(tests.keep(sink), missing)
+}
 
 // keepArtifacts hands the files that the step's rules select to the sink. Links are followed inside
 // the workspace only.
@@ -66,8 +82,8 @@ func regularFiles(root *os.Root, repo string) ([]string, error) {
 	return files, err
 }
 
-// placeNeeded puts artifacts of other steps into a workspace.
-func placeNeeded(ctx context.Context, needed []build.Needed, repo string) error {
+// Place puts artifacts of other steps into a workspace.
+func Place(ctx context.Context, needed []build.Needed, repo string) error {
 	for _, n := range needed {
 		if err := placeOne(ctx, n, repo); err != nil {
 			return err

@@ -1,0 +1,25 @@
+package attempt
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// Environ returns the variables, NAME=value, that every step gets: its own, its secrets and those that describe the
+// run. repo is the folder that the step works in, as the step sees it.
+func Environ(run build.Run, repo string) []string {
+	return append(slices.Concat(run.Step.Spec.Environ, run.Environ),
+		"CI=true",
+		"WAYBILL=true",
+		"WAYBILL_BUILD_ID="+run.Build,
+		"WAYBILL_STEP_ID="+strconv.Itoa(run.Step.ID),
+		"WAYBILL_STAGE="+run.Step.Stage,
+		"WAYBILL_STEP="+run.Step.Name,
+		"WAYBILL_ATTEMPT="+strconv.Itoa(run.Attempt),
+		"WAYBILL_WORKSPACE="+repo,
+		"PWD="+repo,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0="+repo,
+	)
+}

@@ -1,0 +1,62 @@
+package attempt
+
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/mask"
+)
+
+// OutputPause is the silence after which a begun line is given out: it may be a prompt.
+const OutputPause = time.Second
+
+// Output takes the bytes of one of a step's two outputs and hands them to a sink as frames, without
+// passwords. It must not be used concurrently.
+type Output struct {
+	sink   build.Sink
+	stderr bool
+	masked mask.Stream
+	framer build.Framer
+	frames []build.Frame
+	texts  []byte // the frames' texts, which the framer reuses
+}
+
+// NewOutput returns what takes the bytes of standard output, or of standard error. secrets may be nil.
+func NewOutput(sink build.Sink, stderr bool, secrets *mask.Set) *Output {
+	return &Output{sink: sink, stderr: stderr, masked: mask.Stream{Set: secrets}}
+}
+
+// Write stores the lines that data completes; it becomes one write of the log.
+func (o *Output) Write(data []byte) (int, error) {
+	o.masked.Write(data, o.frame)
+	return len(data), o.put()
+}
+
+// Flush gives out a line that has begun.
+func (o *Output) Flush() error {
+	o.framer.Flush(o.emit)
+	return o.put()
+}
+
+// Close gives out what is left at the end of the stream.
+func (o *Output) Close() error {
+	o.masked.Close(o.frame)
+	o.framer.Close(o.emit)
+	return o.put()
+}
+
+func (o *Output) frame(data []byte) { o.framer.Write(data, o.emit) }
+
+func (o *Output) emit(f build.Frame) {
+	o.texts = append(o.texts, f.Text...)
+	o.frames = append(o.frames, build.Frame{Text: o.texts[len(o.texts)-len(f.Text):], Partial: f.Partial})
+}
+
+func (o *Output) put() error {
+	if len(o.frames) == 0 {
+		return nil
+	}
+	err := o.sink.Output(o.stderr, o.frames)
+	o.frames, o.texts = o.frames[:0], o.texts[:0]
+	return err
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/command"
+	"github.com/waybill-dev/waybill/internal/docker"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Runners by name. auto is docker if a Docker Engine answers, else process.
+const (
+	runnerAuto    = "auto"
+	runnerProcess = "process"
+	runnerDocker  = "docker"
+)
+
+// runnerVariable has the runner when no flag names one.
+const runnerVariable = "WAYBILL_RUNNER"
+
+// Words above a build.
+const (
+	processesWord = "Steps run as processes on this computer."
+	fallbackWord  = "Docker does not answer, so steps run as processes on this computer."
+)
+
+// chooseRunner returns the runner that a flag names, else the environment.
+func (a *app) chooseRunner(flags *runFlags) {
+	if flags.runner == "" {
+		flags.runner = a.Environment(runnerVariable)
+	}
+	if flags.runner == "" {
+		flags.runner = runnerAuto
+	}
+}
+
+// checkRunner returns an error for flags of runners that mean nothing.
+func (f runFlags) checkRunner() error {
+	switch {
+	case !slices.Contains([]string{runnerAuto, runnerProcess, runnerDocker}, f.runner):
+		return fault.New(fault.Invalid, "the runner %q is not supported", f.runner).WithHint("--runner auto, process or docker; else %s names it", runnerVariable)
+	case f.runner == runnerDocker && f.inPlace:
+		return fault.New(fault.Invalid, "--in-place and --runner docker exclude each other: containers work on copies of the folder")
+	case !slices.Contains([]docker.Pull{"", docker.PullMissing, docker.PullAlways, docker.PullNever}, docker.Pull(f.pull)):
+		return fault.New(fault.Invalid, "--pull %q: want missing, always or never", f.pull)
+	}
+	return nil
+}
+
+// chosenRunner is what runs the steps of a build.
+type chosenRunner struct {
+	worker.Runner
+	name  string       // process or docker
+	word  string       // what is said of it above the build
+	close func() error // at the build's end
+}
+
+// runnerOf makes the runner of a build. auto asks the Docker Engine for two seconds at most.
+func (a *app) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
+	if j.flags.runner == runnerProcess || j.flags.inPlace {
+		return a.processes(j, processesWord)
+	}
+	engine, err := docker.Connect(ctx)
+	switch {
+	case err == nil:
+		return a.containers(ctx, j, engine)
+	case ctx.Err() != nil:
+		return chosenRunner{}, context.Cause(ctx)
+	case j.flags.runner == runnerAuto:
+		return a.processes(j, fallbackWord)
+	}
+	return chosenRunner{}, fault.Wrap(fault.Unavailable, err).WithHint("start Docker, name it in DOCKER_HOST, or use --runner process")
+}
+
+// processes runs steps under `waybill supervise`, which is this binary.
+func (a *app) processes(j job, word string) (chosenRunner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return chosenRunner{}, fmt.Errorf("find this program: %w", err)
+	}
+	clusters, err := a.clusters(j.flags.clusters)
+	if err != nil {
+		return chosenRunner{}, err
+	}
+	grace := j.flags.grace
+	runner := &command.Runner{Supervisor: []string{self, superviseName, grace.String()}, Grace: grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters}
+	if j.flags.certificates != "" {
+		runner.Certificates = a.Path(j.flags.certificates)
+		if info, err := os.Stat(runner.Certificates); err != nil || !info.IsDir() {
+			return chosenRunner{}, fault.New(fault.Invalid, "--certificates: folder %s not found", runner.Certificates)
+		}
+	}
+	if j.flags.inPlace {
+		if err := j.source.claim(); err != nil {
+			return chosenRunner{}, err
+		}
+		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
+	}
+	if images := j.plan.Images(); len(images) > 0 {
+		word += " Images are ignored: " + strings.Join(images, ", ")
+	} else if word == processesWord {
+		word = ""
+	}
+	return chosenRunner{runner, runnerProcess, word, func() error { return nil }}, nil
+}
+
+func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
+	workers, err := workersDir()
+	if err != nil {
+		return chosenRunner{}, errors.Join(err, engine.Close())
+	}
+	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: a.buildCache(j), Workers: workers}
+	for _, name := range append([]string{"TRACEPARENT"}, j.flags.env...) {
+		if value := a.Environment(name); value != "" {
+			config.Environ = append(config.Environ, name+"="+value)
+		}
+	}
+	runner, remarks, err := docker.NewRunner(ctx, engine, config)
+	if err != nil {
+		return chosenRunner{}, errors.Join(fault.Wrap(fault.Unavailable, err), engine.Close())
+	}
+	for _, remark := range remarks {
+		fmt.Fprintf(a.err, "waybill: warning: %s\n", remark)
+	}
+	return chosenRunner{runner, runnerDocker, fmt.Sprintf("runner docker (Engine %s)", engine.Version),
+		func() error { return errors.Join(runner.Close(), engine.Close()) }}, nil
+}
+
+// workersDir returns the folder with the locks of this user's workers.
+func workersDir() (string, error) {
+	own, err := os.UserCacheDir()
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "find a folder for the locks of builds: %w", err).WithHint("set HOME")
+	}
+	return filepath.Join(own, "waybill", "workers"), nil
+}

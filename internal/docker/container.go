@@ -1,0 +1,261 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/dustin/go-humanize"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// commandsFile has the commands of a step, in place of its arguments, which the Engine shows to all its users.
+const commandsFile = "waybill-commands"
+
+// removal bounds the removal of what an attempt has made.
+const removal = time.Minute
+
+// containerOf describes the container of the step.
+func (s *step) containerOf() client.ContainerCreateOptions {
+	spec := s.run.Step.Spec
+	argv := spec.Argv
+	if spec.Secret {
+		argv = []string{spec.Argv[0], path.Join(path.Dir(workdir), commandsFile)}
+	}
+	init := true // the first process of a container ignores SIGTERM
+	host := &container.HostConfig{
+		Init:      &init,
+		LogConfig: wholeLog(),
+		Mounts: []mount.Mount{{Type: mount.TypeVolume, Target: workdir,
+			VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: s.labels()}}},
+		Resources: container.Resources{NanoCPUs: spec.Limits.CPU * 1e6, Memory: spec.Limits.Memory, MemorySwap: spec.Limits.Memory},
+	}
+	return client.ContainerCreateOptions{
+		Name: s.name("step"),
+		Config: &container.Config{
+			Image: spec.Image, Entrypoint: argv[:1], Cmd: argv[1:], WorkingDir: workdir,
+			Env: append(append([]string{}, s.Environ...), attempt.Environ(s.run, workdir)...), Labels: s.labels(),
+		},
+		HostConfig:       host,
+		NetworkingConfig: s.joined(host, "step"),
+	}
+}
+
+// joined puts a container into the network of the step, if that has one, under a name.
+func (s *step) joined(host *container.HostConfig, alias string) *network.NetworkingConfig {
+	if s.network == "" {
+		return nil
+	}
+	host.NetworkMode = container.NetworkMode(s.network)
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.network: {Aliases: []string{alias}}}}
+}
+
+// wholeLog keeps everything that a container prints, whatever the Engine's own configuration says.
+func wholeLog() container.LogConfig {
+	return container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1000g", "max-file": "1", "compress": "false", "mode": "blocking"}}
+}
+
+// name returns a name that no other attempt has, and that the same attempt finds again.
+func (s *step) name(part string) string {
+	return fmt.Sprintf("waybill-%s-%d-%d-%s", s.worker.id, s.run.Step.ID, s.run.Attempt, part)
+}
+
+func (s *step) labels() map[string]string {
+	labels := maps.Clone(s.worker.labels())
+	labels[labelBuild] = s.run.Build
+	labels[labelStep] = strconv.Itoa(s.run.Step.ID) + " " + s.run.Step.Path()
+	return labels
+}
+
+// create makes a container. One that was made by an earlier call whose answer was lost is taken.
+func (s *step) create(ctx context.Context, c client.ContainerCreateOptions) (string, error) {
+	id, err := persist(ctx, func(ctx context.Context) (string, error) {
+		made, err := s.engine.api.ContainerCreate(ctx, c)
+		if errdefs.IsConflict(err) {
+			found, err := s.engine.api.ContainerInspect(ctx, c.Name, client.ContainerInspectOptions{})
+			return found.Container.ID, err
+		}
+		return made.ID, err
+	})
+	if err != nil {
+		return "", fmt.Errorf("create the container of %s: %w", s.run.Step.Path(), err)
+	}
+	return id, nil
+}
+
+// execute starts the container and hands its output on until it has ended.
+func (s *step) execute(ctx context.Context) (build.Exit, error) {
+	api := s.engine.api
+	out := newOutputs(api, s.id, s.sink, s.run.Mask)
+	watch, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // the output and the end are awaited after a cancel too
+	defer stop(nil)
+	attached, err := out.attach(watch)
+	if err != nil {
+		return build.Exit{}, fmt.Errorf("attach to %s: %w", s.run.Step.Path(), err)
+	}
+	if err := start(ctx, api, s.id); err != nil {
+		attached.Close()
+		return build.Exit{}, startError(s.run.Step.Path(), err)
+	}
+	end := awaitEnd(watch, api, s.id)
+	printed := make(chan error, 1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		err := out.follow(watch, attached, end.exited)
+		if err != nil {
+			cancel(err) // the log is too large, or the disk is full: the step must end
+		}
+		printed <- err
+	}()
+	s.endWith(ctx, watch, end.exited, stop)
+	<-end.exited
+	if err := errors.Join(<-printed, end.err); err != nil {
+		return build.Exit{}, fmt.Errorf("run %s: %w", s.run.Step.Path(), err)
+	}
+	return s.exitOf(watch, end.code)
+}
+
+// endWith waits for the end of the container. When ctx ends before, the container gets SIGTERM, and SIGKILL after the grace.
+func (s *step) endWith(ctx, watch context.Context, exited <-chan struct{}, stop context.CancelCauseFunc) {
+	select {
+	case <-exited:
+		return
+	case <-ctx.Done():
+	}
+	s.kill(watch, "SIGTERM")
+	if endedWithin(watch, exited, s.Grace) {
+		return
+	}
+	s.kill(watch, "SIGKILL")
+	if !endedWithin(watch, exited, removal) {
+		stop(errors.New("the Engine has not ended the container"))
+	}
+}
+
+// kill sends a signal. A container that has ended, or an Engine that does not answer, shows in what follows.
+func (s *step) kill(ctx context.Context, signal string) {
+	_, _ = persist(ctx, func(ctx context.Context) (client.ContainerKillResult, error) {
+		return s.engine.api.ContainerKill(ctx, s.id, client.ContainerKillOptions{Signal: signal})
+	})
+}
+
+func start(ctx context.Context, api *client.Client, id string) error {
+	_, err := persist(ctx, func(ctx context.Context) (client.ContainerStartResult, error) {
+		return api.ContainerStart(ctx, id, client.ContainerStartOptions{})
+	})
+	return err
+}
+
+// startError returns the error for a container that does not start. What the Engine refuses is the step's fault: a program or a user
+// that the image does not have.
+func startError(name string, err error) error {
+	if errdefs.IsInvalidArgument(err) || errdefs.IsNotFound(err) {
+		return &build.StepError{Text: fmt.Sprintf("start %s: %v", name, err)}
+	}
+	return fmt.Errorf("start %s: %w", name, err)
+}
+
+// ending is how a container ended; the fields are set when exited is closed.
+type ending struct {
+	exited chan struct{}
+	code   int
+	err    error // the end is unknown
+}
+
+// awaitEnd waits for the end of a container that has been started.
+func awaitEnd(ctx context.Context, api *client.Client, id string) *ending {
+	e := &ending{exited: make(chan struct{})}
+	go func() {
+		defer close(e.exited)
+		e.code, e.err = persist(ctx, func(ctx context.Context) (int, error) {
+			waiting := api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+			select {
+			case end := <-waiting.Result:
+				if end.Error != nil {
+					return 0, errors.New(end.Error.Message)
+				}
+				return int(end.StatusCode), nil
+			case err := <-waiting.Error:
+				return 0, err
+			}
+		})
+	}()
+	return e
+}
+
+// exitOf explains an exit status with what the Engine knows.
+func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
+	if code == 0 {
+		return build.Exit{}, nil
+	}
+	found, err := persist(ctx, func(ctx context.Context) (client.ContainerInspectResult, error) {
+		return s.engine.api.ContainerInspect(ctx, s.id, client.ContainerInspectOptions{})
+	})
+	if err != nil {
+		return build.Exit{}, fmt.Errorf("run %s: its end is unknown: %w", s.run.Step.Path(), err)
+	}
+	exit := build.Exit{Code: code}
+	if state := found.Container.State; state != nil && state.OOMKilled {
+		exit.Reason = "OOMKilled"
+		if limit := s.run.Step.Spec.Limits.Memory; limit > 0 {
+			exit.Reason += ", the memory limit is " + humanize.IBytes(uint64(limit)) //nolint:gosec // positive
+		}
+	}
+	return exit, nil
+}
+
+// remove removes everything that the attempt has made in the Engine.
+func (s *step) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, removal, fmt.Errorf("the Engine has not removed everything within %s", removal))
+	defer cancel()
+	names := []string{s.name("step")}
+	for _, service := range s.services {
+		names = append(names, service.container)
+	}
+	var err error
+	for _, name := range names {
+		err = errors.Join(err, removeContainer(ctx, s.engine.api, name))
+	}
+	for _, service := range s.services {
+		service.await()
+	}
+	if s.network != "" {
+		err = errors.Join(err, removeNetwork(ctx, s.engine.api, s.network))
+	}
+	if err != nil {
+		_ = s.sink.Note(fmt.Sprintf("warning: not removed; the next build does so: %v", err)) // the step's end does not depend on it
+	}
+	return nil
+}
+
+func removeContainer(ctx context.Context, api *client.Client, id string) error {
+	_, err := persist(ctx, func(ctx context.Context) (client.ContainerRemoveResult, error) {
+		return api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // conflict: it is being removed
+		return nil
+	}
+	return err
+}
+
+func removeNetwork(ctx context.Context, api *client.Client, id string) error {
+	_, err := persist(ctx, func(ctx context.Context) (client.NetworkRemoveResult, error) {
+		return api.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+	})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

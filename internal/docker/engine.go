@@ -1,0 +1,88 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/client"
+)
+
+// answerWithin is how long the Engine may take to answer the first question.
+const answerWithin = 2 * time.Second
+
+// Engine is a Docker Engine that has answered.
+type Engine struct {
+	Version string // such as 28.2.2
+	OS      string // linux or windows: what its containers are
+	api     *client.Client
+}
+
+// Connect asks the Engine that DOCKER_HOST names, else the one of this computer. It waits at most two
+// seconds for the answer.
+func Connect(ctx context.Context) (*Engine, error) {
+	api, err := client.New(client.FromEnv)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the Docker Engine: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, fmt.Errorf("no answer within %s", answerWithin))
+	defer cancel()
+	version, err := api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, errors.Join(fmt.Errorf("connect to the Docker Engine: %w", err), api.Close())
+	}
+	return &Engine{Version: version.Version, OS: version.Os, api: api}, nil
+}
+
+// Close closes idle connections.
+func (e *Engine) Close() error { return e.api.Close() }
+
+// Pauses and the patience while the Engine does not answer, as when it is restarted.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 2 * time.Second
+	patience   = time.Minute
+)
+
+// persist repeats a call while the connection to the Engine is broken, for a minute at most. The call
+// must come to the same when it is made twice.
+func persist[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	until := time.Now().Add(patience)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		out, err := call(ctx)
+		if err == nil || !broken(err) || ctx.Err() != nil || time.Now().After(until) {
+			return out, err
+		}
+		if !wait(ctx, pause) {
+			return out, err
+		}
+	}
+}
+
+// wait returns false if ctx ends before the pause does.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// broken reports whether an error is that of the connection, not an answer of the Engine.
+func broken(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,201 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/distribution/reference"
+
+	"github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/buildcache"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/workspace"
+)
+
+// workdir is where a step finds its copy of the workspace.
+const workdir = "/mnt/repo"
+
+// Config is how steps run.
+type Config struct {
+	Grace   time.Duration     // between SIGTERM and SIGKILL of a step that is ended
+	Pull    Pull              // when images are pulled
+	Environ []string          // NAME=value, further variables that every step gets
+	Cache   *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds
+	Workers string            // folder in which the workers of this user hold their locks
+}
+
+// Runner runs build steps in containers, each with a copy of the workspace of its own. Safe for concurrent use.
+type Runner struct {
+	Config
+	engine *Engine
+	worker *worker
+
+	mu     sync.Mutex
+	pulled map[string]*sync.Mutex // by image: one pull at a time
+}
+
+// NewRunner removes what workers that are gone have left in the Engine, and returns a runner and remarks about what could not be
+// removed.
+func NewRunner(ctx context.Context, e *Engine, c Config) (*Runner, []string, error) {
+	w, err := newWorker(c.Workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	remarks := w.sweep(ctx, e.api)
+	return &Runner{Config: c, engine: e, worker: w, pulled: map[string]*sync.Mutex{}}, remarks, nil
+}
+
+// Close gives up the worker's lock.
+func (r *Runner) Close() error { return r.worker.close() }
+
+// Check lists what the Engine cannot run, all at once.
+func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems {
+	var problems fault.Problems
+	for _, step := range steps {
+		add := func(code, format string, arguments ...any) {
+			problems = append(problems, fault.Problem{Position: step.At, Code: code, Scope: step.Path(), Text: fmt.Sprintf(format, arguments...)})
+		}
+		if step.Spec.OS != r.engine.OS {
+			add("os-unfit", "the step wants %s, and the containers of this Docker Engine are %s", step.Spec.OS, r.engine.OS)
+		}
+		if len(step.Spec.Mounts) > 0 || len(step.Spec.Secrets) > 0 || step.Spec.Token {
+			add("cluster-only", "the step wants objects of a cluster, which a Docker Engine does not have")
+		}
+		images := []string{step.Spec.Image}
+		for _, s := range step.Spec.Services {
+			images = append(images, s.Image)
+		}
+		for _, image := range images {
+			if _, err := reference.ParseNormalizedNamed(image); err != nil {
+				add("image-invalid", "%q is not the name of an image: %v", image, err)
+			}
+		}
+	}
+	problems.Sort()
+	return problems
+}
+
+// Run makes one attempt at a step. When ctx ends the step gets SIGTERM, and SIGKILL after the grace. Nothing of it is left in the
+// Engine when Run returns, unless the Engine does not answer.
+func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit build.Exit, err error) {
+	if err := sink.Phase(build.Initializing); err != nil {
+		return build.Exit{}, err
+	}
+	s := &step{Runner: r, run: run, sink: &lockedSink{Sink: sink}, folder: filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID)), tree: run.Tree}
+	defer func() { err = errors.Join(err, s.remove(context.WithoutCancel(ctx)), workspace.Remove(s.folder)) }()
+	if err := s.prepare(ctx); err != nil {
+		return build.Exit{}, err
+	}
+	tests, err := attempt.WatchTests(run.Step.Tests, s.tree)
+	defer tests.Close()
+	if err != nil {
+		return build.Exit{}, err
+	}
+	if err := sink.Phase(build.Running); err != nil {
+		return build.Exit{}, err
+	}
+	exit, err = s.execute(ctx)
+	if err != nil {
+		return exit, err
+	}
+	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
+		return exit, nil // the files of the last attempt are kept
+	}
+	return exit, s.keep(ctx, tests, exit.Code == 0 && ctx.Err() == nil)
+}
+
+// step is one attempt at a step.
+type step struct {
+	*Runner
+	run    build.Run
+	sink   build.Sink
+	folder string // this user's alone, removed after the attempt
+	tree   string // the files that the step finds
+	caches []attempt.Cached
+
+	id       string // of the container; "": there is none
+	network  string // of the step and its services; "": they have none of their own
+	services []*service
+}
+
+// prepare makes the container with everything that the step finds, and starts its services.
+func (s *step) prepare(ctx context.Context) error {
+	image, err := s.image(ctx, s.run.Step.Spec.Image, s.sink)
+	if err != nil {
+		return err
+	}
+	if err := s.stage(ctx); err != nil {
+		return err
+	}
+	if err := s.startServices(ctx); err != nil {
+		return err
+	}
+	if s.id, err = s.create(ctx, s.containerOf()); err != nil {
+		return err
+	}
+	return s.upload(ctx, image.user)
+}
+
+// stage makes a copy of the workspace here if files of other steps or builds are put into it.
+func (s *step) stage(ctx context.Context) (err error) {
+	rules := s.run.Step.Cache
+	if s.Cache == nil {
+		rules = nil
+	}
+	if len(s.run.Needed) == 0 && len(rules) == 0 {
+		return nil
+	}
+	s.tree = filepath.Join(s.folder, "repo")
+	if _, err := workspace.Copy(ctx, s.run.Tree, s.tree); err != nil {
+		return err
+	}
+	if err := attempt.Place(ctx, s.run.Needed, s.tree); err != nil {
+		return err
+	}
+	s.caches, err = attempt.RestoreCaches(ctx, s.Cache, rules, s.tree, s.sink)
+	return err
+}
+
+// keep takes artifacts, test results and caches out of the stopped container.
+func (s *step) keep(ctx context.Context, tests *attempt.Tests, succeeded bool) error {
+	kept := filepath.Join(s.folder, "kept")
+	unsaved := attempt.Unsaved(s.caches)
+	if !succeeded {
+		unsaved = nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := s.download(ctx, kept, unsaved); err != nil {
+		return err
+	}
+	if err := tests.Move(kept, workdir); err != nil {
+		return err
+	}
+	if err := attempt.SaveCaches(ctx, s.Cache, unsaved, kept, s.sink); err != nil {
+		return err
+	}
+	return attempt.Keep(ctx, s.run.Step, tests, succeeded, s.sink)
+}
+
+// lockedSink lets the outputs of a step and of its services write one after another.
+type lockedSink struct {
+	build.Sink
+	mu sync.Mutex
+}
+
+func (l *lockedSink) Output(stderr bool, frames []build.Frame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Sink.Output(stderr, frames)
+}
+
+func (l *lockedSink) Note(text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Sink.Note(text)
+}
