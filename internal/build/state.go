@@ -21,6 +21,7 @@ const (
 	TimedOut     Status = "TimedOut"
 	Skipped      Status = "Skipped"
 	Reused       Status = "Reused" // it completed in the build that is resumed, and did not run
+	Lost         Status = "Lost"   // of a build: its worker is gone, and nothing is known of its end
 )
 
 // rank orders the statuses of a life; ends share the last place. A step goes back from Running to Backoff
@@ -35,7 +36,7 @@ func (s Status) rank() int {
 		return 2
 	case Running, Backoff:
 		return 3
-	case Completed, Failed, Canceled, TimedOut, Skipped, Reused:
+	case Completed, Failed, Canceled, TimedOut, Skipped, Reused, Lost:
 		return 4
 	}
 	return -1
