@@ -46,4 +46,11 @@ const (
 	KeyTick       = "tick"
 	KeyDoing      = "doing"
 	KeyURL        = "url"
+	KeyBuild      = "build_id"
+	KeyWorker     = "worker_id"
+	KeyPID        = "pid"
+	KeyRule       = "rule"
+	KeyStatus     = "status"
+	KeyAge        = "age"
+	KeyLease      = "lease_until"
 )
