@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -367,15 +368,20 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := placeIn(dir, nil)
+	settings := filepath.Join(p.HomeOf(dir).Dir, "server.yaml")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(settings), 0o700), os.WriteFile(settings, []byte("builder: {provisioner: {listen: 127.0.0.1:0}}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ names, want []string }{
 		{[]string{RoleAPI}, []string{"api", "presence", "observer", "config"}},
 		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "presence", "observer", "config", "schema"}},
+		{[]string{RoleProvisioner}, []string{"provisioner", "config", "schema", "operations"}},
 	} {
 		s, err := p.Open(t.Context(), dir, Serve)
 		if err != nil {
 			t.Fatal(err)
 		}
-		roles, err := s.ServingRoles(t.Context(), RoleOptions{Listen: "127.0.0.1:0"}, c.names...)
+		roles, err := s.ServingRoles(t.Context(), RoleOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, c.names...)
 		var got []string
 		for _, role := range roles {
 			got = append(got, role.Name)

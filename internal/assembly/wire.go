@@ -32,10 +32,11 @@ import (
 
 // The roles that a process may have.
 const (
-	RoleAPI       = "api"
-	RoleConductor = "conductor"
-	RoleDeployer  = "deployer"
-	RoleCaboose   = "caboose"
+	RoleAPI         = "api"
+	RoleConductor   = "conductor"
+	RoleDeployer    = "deployer"
+	RoleCaboose     = "caboose"
+	RoleProvisioner = "provisioner"
 )
 
 // RoleOptions is how roles run in one process.
@@ -121,6 +122,12 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
 			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
+		case RoleProvisioner:
+			role, err := s.provisioner(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, role)
 		case RoleAPI:
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err

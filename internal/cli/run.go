@@ -61,6 +61,7 @@ type runFlags struct {
 	cacheDir                                          string
 	cacheSize                                         int64
 	serve                                             serveBuildFlags
+	launch                                            launchFlags
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -91,6 +92,7 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.pull, "pull", string(docker.PullMissing), "when Docker pulls images: missing, always or never")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	flags.serve.add(c)
+	f.StringVar(&flags.launch.file, "launch", "", "with --results-dir: what a provisioner wants built, as a file of JSON, or - for the standard input")
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
@@ -143,6 +145,9 @@ func (f runFlags) check() error {
 
 // runBuild plans, then shows the plan or runs it.
 func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) error {
+	if err := a.readLaunch(arguments, &flags); err != nil {
+		return err
+	}
 	a.chooseRunner(&flags)
 	if err := flags.check(); err != nil {
 		return err
@@ -166,6 +171,9 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 
 // planBuild reads the file and makes the plan.
 func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (planned job, err error) {
+	if err := source.receive(ctx, flags.launch); err != nil {
+		return job{}, err
+	}
 	resumes, err := a.resumption(&flags, source)
 	if err != nil {
 		return job{}, err
@@ -420,6 +428,8 @@ func (a *app) buildCache(j job) *buildcache.Shelf {
 		project = j.source.origin
 	} else if name := a.Environment("WHARF_VAR_REPO_NAME"); j.source.unpacked && name != "" { // of the pipeline
 		project = name
+	} else if name := j.flags.launch.Variables["REPO_NAME"]; name != "" {
+		project = name
 	}
 	return buildcache.Open(dir, j.flags.cacheSize).Of(project)
 }
@@ -432,10 +442,10 @@ func (a *app) readLogWith(j job) string {
 	return "waybill build log " + j.id
 }
 
-// resumeWith returns the command that resumes a build that failed; "" for one of a snapshot, whose files do not change.
+// resumeWith returns the command that resumes a build that failed; "" for one of a snapshot or a commit, whose files do not change.
 func (a *app) resumeWith(j job) string {
 	switch {
-	case j.source.unpacked:
+	case j.source.unpacked, j.source.received:
 		return ""
 	case j.place.root == (results.Root{}):
 		return "waybill run --resume=" + a.Shorten(filepath.Clean(j.place.dir)) + string(filepath.Separator)

@@ -30,6 +30,7 @@ type serveBuildFlags struct {
 	on                bool
 	listen, tokenFile string
 	linger, stopWait  time.Duration
+	given             string // the token that a provisioner has made
 }
 
 // Defaults of the worker API.
@@ -57,7 +58,7 @@ func (f serveBuildFlags) check() error {
 	if err != nil {
 		return fault.New(fault.Invalid, "--listen %s is not an address: %w", f.listen, err).WithHint("--listen %s", anyLoopbackPort)
 	}
-	if ip := net.ParseIP(host); f.tokenFile == "" && (ip == nil || !ip.IsLoopback()) {
+	if ip := net.ParseIP(host); f.tokenFile == "" && f.given == "" && (ip == nil || !ip.IsLoopback()) {
 		return fault.New(fault.Invalid, "--listen %s is not a loopback address such as 127.0.0.1", f.listen).
 			WithHint("name a token with --token-file, which other machines need")
 	}
@@ -75,6 +76,9 @@ const (
 
 // token reads the token, or makes one.
 func (f serveBuildFlags) token(path func(string) string) (string, error) {
+	if f.given != "" {
+		return f.given, nil
+	}
 	if f.tokenFile == "" || !f.on {
 		return rand.Text(), nil
 	}
@@ -149,7 +153,11 @@ func (s *servedBuild) stay(ctx context.Context, broken error) error {
 	if broken != nil {
 		s.api.Break(broken)
 	}
-	if !s.acknowledged(ctx) {
+	if s.acknowledged(ctx) {
+		if err := s.api.Store.MarkTaken(); err != nil {
+			fmt.Fprintf(s.err, "note that the results were acknowledged: %v\n", err)
+		}
+	} else {
 		left, err := s.api.Left()
 		if err != nil {
 			left = err.Error()

@@ -24,7 +24,9 @@ type buildSource struct {
 	name     string // for people
 	root     string // where the files can be read now
 	scratch  string // the worker's own folder
-	unpacked bool   // root is scratch/tree already
+	unpacked bool   // root is scratch/tree already, and not a repository
+	taken    bool   // root is scratch/tree already, as a clone
+	received bool   // from a provisioner: nothing above root belongs to the build
 	inPlace  bool   // the steps work in root
 	skip     []string
 	origin   string // URL from which the repository was cloned; "": none
@@ -81,7 +83,7 @@ func (a *app) snapshotName(path string) string {
 
 // shown returns the name of a file in the source as messages have it: from the working directory, or as in the snapshot.
 func (s *buildSource) shown(a *app, name string) string {
-	if s.unpacked {
+	if s.unpacked || s.received {
 		return name
 	}
 	return a.Shorten(filepath.Join(s.root, name))
@@ -89,7 +91,7 @@ func (s *buildSource) shown(a *app, name string) string {
 
 // workspace is what the worker takes.
 func (s *buildSource) workspace() worker.Workspace {
-	if s.unpacked || s.inPlace {
+	if s.unpacked || s.taken || s.inPlace {
 		return worker.Taken{}
 	}
 	return worker.Folder{Root: s.root, Skip: s.skip}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,7 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 			given[name] = value
 		}
 	}
+	maps.Copy(given, f.launch.Variables)
 	project := map[string]string{}
 	if f.projectID != "" {
 		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.projectID, f.projectID
@@ -66,7 +68,7 @@ func (s *buildSource) variableFiles(buildFile string) []string {
 	var paths []string
 	for dir := filepath.Dir(filepath.Join(s.root, filepath.FromSlash(buildFile))); ; dir = filepath.Dir(dir) {
 		paths = append(paths, filepath.Join(dir, build.VarsFileName))
-		if s.unpacked && dir == filepath.Clean(s.root) || dir == filepath.Dir(dir) {
+		if (s.unpacked || s.received) && dir == filepath.Clean(s.root) || dir == filepath.Dir(dir) {
 			break
 		}
 	}

@@ -44,8 +44,8 @@ func upCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Run every role in one process, with the web page",
-		Long: `Runs all roles on the log of this home: deployments proceed, and a web page shows them. On a
+		Short: "Run every role but the provisioner in one process, with the web page",
+		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home: deployments proceed, and a web page shows them. On a
 terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
 beside it registers and watches.
 Ctrl-C, or closing the terminal, lets running attempts end (conductors.default.drain); a second
@@ -53,7 +53,7 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 		Example: examples("waybill up", "waybill up --listen 127.0.0.1:8080"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.serve(c.Context(), allRoles(), flags, true)
+			return a.serve(c.Context(), upRoles(), flags, true)
 		},
 	}
 	flags.add(a, c)
@@ -61,7 +61,10 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 }
 
 // allRoles returns every role, in the order of starting.
-func allRoles() []string {
+func allRoles() []string { return append([]string{assembly.RoleProvisioner}, upRoles()...) }
+
+// upRoles returns the roles of `waybill up`, in the order of starting.
+func upRoles() []string {
 	return []string{assembly.RoleConductor, assembly.RoleDeployer, assembly.RoleCaboose, assembly.RoleAPI}
 }
 
@@ -69,15 +72,16 @@ func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
-		Short: "Run chosen roles in one process: api, caboose, conductor, deployer",
+		Short: "Run chosen roles in one process: api, caboose, conductor, deployer, provisioner",
 		Long: `Runs roles against a log. On PostgreSQL any number of processes may run the same role: they
 share the work, and when one dies the others take over. On the log in a home only one
 process runs roles; it holds waybill.lock.
 
-  api        the HTTP API and the web page
-  caboose    looks after workflows: archives them, records how they end
-  conductor  does the work: builds, copies, switches, tests
-  deployer   decides what comes next
+  api          the HTTP API and the web page
+  caboose      looks after workflows: archives them, records how they end
+  conductor    does the work: builds, copies, switches, tests
+  deployer     decides what comes next
+  provisioner  starts the workers of builds, for programs that ask it over HTTP
 
 Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
 without --listen uses a free port of the same host when the address is taken, and logs it.`,
@@ -96,7 +100,7 @@ without --listen uses a free port of the same host when the address is taken, an
 
 // rolesWanted checks the names of roles.
 func rolesWanted(_ *cobra.Command, names []string) error {
-	every := "waybill serve " + strings.Join(allRoles(), " ")
+	every := "waybill serve " + strings.Join(upRoles(), " ")
 	if len(names) == 0 {
 		return fault.New(fault.Invalid, "serve wants at least one role").WithHint("%s", every)
 	}

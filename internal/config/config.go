@@ -30,6 +30,7 @@ type Config struct {
 	Processes   map[string]Process   // the processes, by id
 	Schedules   map[string]Schedule  // what is done again and again, by name
 	Caboose     Caboose
+	Builder     Builder
 }
 
 // Ledger says where the log is.
@@ -72,6 +73,7 @@ func Default() Config {
 		Conductors: map[string]Conductor{DefaultConductor: standardConductor()},
 		Defaults:   action.DefaultPolicy(),
 		Caboose:    Caboose{Workers: 4, Resync: 10 * time.Minute},
+		Builder:    standardBuilder(),
 	}
 }
 
@@ -155,6 +157,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 	if n := root.Get("defaults"); fits(n, document.Object) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
 	}
+	r.builder(root.Get("builder"), &c.Builder)
 	r.groups(root.Get("groups"), c)
 	r.handlers(root.Get("handlers"), c)
 	r.conductors(root.Get("conductors"), c)

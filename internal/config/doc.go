@@ -6,8 +6,8 @@
 // A file is read, checked whole, prepared and put in force. Read and Check take the text and return
 // a Config and all faults at once, with file, line and column. A Reloader reads the file every few
 // seconds and on a signal. A file with faults is refused: the configuration in force stays, and the
-// faults are reported once for each content of the file. The sections ledger, blob, server and
-// conductors are in force from the next start only.
+// faults are reported once for each content of the file. The sections ledger, blob, server,
+// conductors and builder, but for its tokens, are in force from the next start only.
 //
 // # Who owns the truth
 //

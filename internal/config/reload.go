@@ -161,5 +161,8 @@ func (c *Config) keepStarted(old *Config) (restart []string) {
 	keep("blob", &c.Blob, &old.Blob)
 	keep("server", &c.Server, &old.Server)
 	keep("conductors", &c.Conductors, &old.Conductors)
+	before := old.Builder // but for its tokens, which are in force at once
+	before.Provisioner.Tokens = c.Builder.Provisioner.Tokens
+	keep("builder", &c.Builder, &before)
 	return restart
 }

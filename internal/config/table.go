@@ -35,6 +35,7 @@ func keys() []document.Key {
 			{Name: "workers", Shape: document.Number, Default: "4", Help: "workflows at a time, of each handler"},
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all workflows"},
 		}},
+		{Name: "builder", Shape: document.Object, Help: "how builds run in workers", Keys: builderKeys()},
 	}
 }
 

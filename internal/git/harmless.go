@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // harmless finds, once, which settings keep git from executing what a repository's own
@@ -58,6 +59,9 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 	return found, nil
 }
 
+// waitDelay is how long what git started may keep its output open after git has ended.
+const waitDelay = 5 * time.Second
+
 // runsProgram reports whether a variable names the program of a filter, or says that its failure is
 // an error.
 func runsProgram(name string) bool {
@@ -68,9 +72,14 @@ func runsProgram(name string) bool {
 
 // run runs git in a folder with these settings, which win over those of files.
 func run(ctx context.Context, dir string, settings []setting, arguments ...string) ([]byte, error) {
+	return runWith(ctx, dir, settings, nil, arguments...)
+}
+
+// runWith works like run, with an environment that wins over the one that keeps git to this machine.
+func runWith(ctx context.Context, dir string, settings []setting, environ []string, arguments ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
-	c.Stdout, c.Stderr = &stdout, &stderr
+	c.Stdout, c.Stderr, c.WaitDelay = &stdout, &stderr, waitDelay
 	// A repository of which a part is missing would fetch it, by a program that its configuration
 	// names.
 	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
@@ -80,6 +89,7 @@ func run(ctx context.Context, dir string, settings []setting, arguments ...strin
 		c.Env = append(c.Env, "GIT_CONFIG_KEY_"+n+"="+s.name, "GIT_CONFIG_VALUE_"+n+"="+s.value)
 	}
 	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(settings)))
+	c.Env = append(c.Env, environ...)
 	if err := c.Run(); err != nil {
 		if said := strings.TrimSpace(stderr.String()); said != "" {
 			return nil, &failure{fmt.Sprintf("git %s: %s", arguments[0], said), err}

@@ -48,4 +48,9 @@ const (
 	KeyURL        = "url"
 	KeyBuildID    = "build_id"
 	KeyWorkerID   = "worker_id"
+	KeyPID        = "pid"
+	KeyRule       = "rule"
+	KeyStatus     = "status"
+	KeyAge        = "age"
+	KeyLease      = "lease_until"
 )

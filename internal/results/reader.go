@@ -51,6 +51,12 @@ func (r *Reader) Build() (Build, error) {
 	return b, err
 }
 
+// Taken reports whether a reader has acknowledged everything.
+func (r *Reader) Taken() bool {
+	_, err := os.Stat(filepath.Join(r.dir, takenFile))
+	return err == nil
+}
+
 // Worker reads worker.json. It returns fault.NotFound when no worker serves the results.
 func (r *Reader) Worker() (Worker, error) {
 	var w Worker

@@ -123,6 +123,17 @@ func (s *Store) Announce(w Worker) error {
 	return s.replace(filepath.Join(s.dir, WorkerFile), w, true)
 }
 
+// takenFile is there once a reader has acknowledged everything.
+const takenFile = "acknowledged"
+
+// MarkTaken notes that a reader has acknowledged everything, so that the folder may be removed.
+func (s *Store) MarkTaken() error {
+	if err := replaceFile(filepath.Join(s.dir, takenFile), nil, true); err != nil {
+		return fmt.Errorf("write %s: %w", takenFile, err)
+	}
+	return nil
+}
+
 // Close closes every file and lets go of the lock. What was written stays.
 func (s *Store) Close() error {
 	s.mu.Lock()

@@ -1,0 +1,184 @@
+package provisionerv1
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Client asks a provisioner. Safe for concurrent use.
+type Client struct {
+	URL   string                 // such as http://127.0.0.1:5009
+	Token func() (string, error) // read for every request, since it may be replaced
+	HTTP  *http.Client           // nil: one that follows no redirects
+}
+
+// Bounds of an answer.
+const (
+	mostAnswer     = 16 << 20 // bytes
+	mostPages      = 1000
+	pageSize       = 1000
+	requestTimeout = 10 * time.Minute
+)
+
+// errSlow is the cause with which a request ends that takes too long.
+var errSlow = errors.New("the provisioner took too long to answer")
+
+// Created is the answer to a request for a worker.
+type Created struct {
+	Worker  Worker
+	New     bool          // false: the build has had it
+	Waiting *Waiting      // not nil: the limits leave room for none yet, and Worker is empty
+	Retry   time.Duration // with Waiting: when to ask again
+}
+
+// Create starts the worker of a build. Doing it again with the same request returns the same worker. A provisioner that cannot be
+// reached is fault.Unavailable; a build that has a worker of another request is fault.Conflict.
+func (c *Client) Create(ctx context.Context, request CreateWorker) (Created, error) {
+	var worker Worker
+	status, waiting, retry, err := c.do(ctx, http.MethodPost, "/api/worker", request, &worker)
+	if err != nil {
+		return Created{}, fmt.Errorf("create the worker of build %d: %w", request.BuildID, err)
+	}
+	return Created{Worker: worker, New: status == http.StatusCreated, Waiting: waiting, Retry: retry}, nil
+}
+
+// Filter says which workers are listed. The zero Filter lists all.
+type Filter struct {
+	Statuses []string
+	BuildID  int64
+	Instance string
+}
+
+// List returns the workers on all pages. It is complete if every page is.
+func (c *Client) List(ctx context.Context, filter Filter) (WorkerList, error) {
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	if filter.Statuses != nil {
+		query["status"] = filter.Statuses
+	}
+	if filter.BuildID != 0 {
+		query.Set("buildId", strconv.FormatInt(filter.BuildID, 10))
+	}
+	if filter.Instance != "" {
+		query.Set("instance", filter.Instance)
+	}
+	all := WorkerList{Complete: true}
+	for range mostPages {
+		var page WorkerList
+		if _, _, _, err := c.do(ctx, http.MethodGet, "/api/worker?"+query.Encode(), nil, &page); err != nil {
+			return WorkerList{}, fmt.Errorf("list workers: %w", err)
+		}
+		all.Workers = append(all.Workers, page.Workers...)
+		all.Complete, all.Now = all.Complete && page.Complete, page.Now
+		if page.Cursor == "" {
+			return all, nil
+		}
+		query.Set("cursor", page.Cursor)
+	}
+	all.Complete = false
+	return all, nil
+}
+
+// Delete ends and removes a worker; one that is gone is deleted. By force it is killed at once.
+func (c *Client) Delete(ctx context.Context, workerID string, force bool) error {
+	path := "/api/worker/" + url.PathEscape(workerID)
+	if force {
+		path += "?force=true"
+	}
+	_, _, _, err := c.do(ctx, http.MethodDelete, path, nil, nil)
+	if err != nil {
+		return fmt.Errorf("delete worker %s: %w", workerID, err)
+	}
+	return nil
+}
+
+// do sends a request, and reads the answer into the given value.
+func (c *Client) do(ctx context.Context, method, path string, body, into any) (status int, waiting *Waiting, retry time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
+	defer cancel()
+	request, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	client := c.HTTP
+	if client == nil { // a redirect would carry the token elsewhere
+		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return 0, nil, 0, fault.New(fault.Unavailable, "ask the provisioner: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
+	if err == nil && len(text) > mostAnswer {
+		err = fmt.Errorf("more than %d bytes", mostAnswer)
+	}
+	if err != nil {
+		return 0, nil, 0, fault.New(fault.Unavailable, "read the provisioner's answer: %w", err)
+	}
+	if response.StatusCode/100 == 2 {
+		return response.StatusCode, nil, 0, decode(text, into)
+	}
+	problem := readProblem(response, text)
+	if problem.Waiting != nil {
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without one: at once
+		return response.StatusCode, problem.Waiting, time.Duration(seconds) * time.Second, nil
+	}
+	return response.StatusCode, nil, 0, problem.toError()
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	token, err := c.Token()
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "read the token for the provisioner: %w", err)
+	}
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, content)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "ask the provisioner: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return request, nil
+}
+
+func decode(text []byte, into any) error {
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fault.New(fault.Unavailable, "read the provisioner's answer: %w", err)
+	}
+	return nil
+}
+
+// readProblem reads what is wrong. What is not a problem comes from something between, and may pass.
+func readProblem(response *http.Response, text []byte) Problem {
+	var p Problem
+	if !strings.HasPrefix(response.Header.Get("Content-Type"), ProblemType) || json.Unmarshal(text, &p) != nil {
+		return Problem{Type: typePrefix + string(fault.Unavailable), Detail: "the provisioner answered " + response.Status}
+	}
+	return p
+}

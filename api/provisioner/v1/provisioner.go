@@ -1,0 +1,159 @@
+// Package provisionerv1 has what a provisioner and its callers send each other as JSON, and the callers' client.
+//
+// A provisioner starts, lists and ends the workers of builds in one build environment:
+//
+//	POST   /api/worker             CreateWorker → 201 Worker, 200 if the build has it, 409 if it was given something else
+//	GET    /api/worker             → 200 WorkerList
+//	DELETE /api/worker/{workerId}  → 204, also when it is gone
+//
+// Errors are application/problem+json (RFC 7807).
+package provisionerv1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// CreateWorker is the body of POST /api/worker.
+type CreateWorker struct {
+	BuildID  int64  `json:"buildId"`
+	Project  string `json:"project"`            // what the limit per project counts
+	Instance string `json:"instance"`           // label of the instance that has the build
+	Nonce    string `json:"nonce"`              // of the build: part of what the worker's token is made of
+	Revision string `json:"revision,omitempty"` // what is built, for people
+
+	Repository *Repository `json:"repository,omitempty"` // the files; this or the snapshot
+	Snapshot   string      `json:"snapshot,omitempty"`   // key of a snapshot in the blob store
+
+	File        string            `json:"file,omitempty"` // "": .wharf-ci.yml
+	Environment string            `json:"environment,omitempty"`
+	Stages      []string          `json:"stages,omitempty"`
+	Inputs      map[string]string `json:"inputs,omitempty"`    // passwords included
+	Variables   map[string]string `json:"variables,omitempty"` // as from the environment
+}
+
+// Repository is one commit of a repository.
+type Repository struct {
+	URL          string `json:"url"` // without a password
+	Commit       string `json:"commit"`
+	Branch       string `json:"branch,omitempty"`
+	Subdirectory string `json:"subdirectory,omitempty"` // with the build's file; "": the root
+	Credential   string `json:"credential,omitempty"`   // name of credentials that the provisioner has
+}
+
+// Worker is one worker. Times are of the provisioner's clock.
+type Worker struct {
+	WorkerID  string    `json:"workerId"`
+	Name      string    `json:"name"`
+	BuildID   int64     `json:"buildId"`
+	Project   string    `json:"project,omitempty"`
+	Instance  string    `json:"instance"`
+	Status    string    `json:"status"`           // Pending, Running, Ended or Unknown, as the platform sees it
+	Reason    string    `json:"reason,omitempty"` // why it is not Running
+	CreatedAt time.Time `json:"createdAt"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	Address   string    `json:"address,omitempty"` // of the worker API; "": not known yet
+}
+
+// WorkerList is the answer to GET /api/worker: one page, ordered by build and worker.
+type WorkerList struct {
+	Workers  []Worker  `json:"workers"`
+	Complete bool      `json:"complete"`         // false: a back end did not answer, and a worker may be missing
+	Cursor   string    `json:"cursor,omitempty"` // of the next page; "": this is the last one
+	Now      time.Time `json:"now"`              // on the clock of the workers' times
+}
+
+// Waiting reports that a worker must wait for others to end. It is the body of a 429, with Retry-After.
+type Waiting struct {
+	Running int    `json:"running"`
+	Limit   int    `json:"limit"`
+	Project string `json:"project,omitempty"` // whose limit it is; "": that of all projects
+}
+
+// Launch is what a worker is started with. It reaches the worker by a pipe or by a file that only the worker can read, never by
+// arguments or labels.
+type Launch struct {
+	CreateWorker
+	Token        string `json:"token"`                  // that readers of the results need
+	SnapshotFile string `json:"snapshotFile,omitempty"` // path of the snapshot
+	Credentials  string `json:"credentials,omitempty"`  // path of a file of git-credential-store
+}
+
+// Bounds of a request.
+const (
+	MostBody     = 1 << 20 // bytes of a body
+	mostText     = 4096    // bytes of a text, if nothing else is said
+	mostValue    = 256 << 10
+	mostEntries  = 500 // stages, inputs, variables; each
+	mostName     = 100
+	shortestSalt = 16
+)
+
+// name matches what may be part of a label or a path.
+var name = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// Check returns every fault of a request at once (fault.Problems). The back end checks the rest of the repository.
+func (c CreateWorker) Check() error {
+	var faults fault.Problems
+	want := func(ok bool, field, format string, arguments ...any) {
+		if !ok {
+			faults.Add(fault.Problem{Code: "value-invalid", Scope: field, Text: fmt.Sprintf(format, arguments...)})
+		}
+	}
+	want(c.BuildID > 0, "buildId", "want a number above zero")
+	want(len(c.Project) <= mostName && plain(c.Project), "project", "want at most %d bytes without control characters", mostName)
+	want(len(c.Instance) <= mostName && name.MatchString(c.Instance), "instance", "want at most %d letters, digits, dots, hyphens and underscores", mostName)
+	want(len(c.Nonce) >= shortestSalt && len(c.Nonce) <= mostName && name.MatchString(c.Nonce), "nonce", "want %d to %d letters and digits", shortestSalt, mostName)
+	want((c.Repository == nil) != (c.Snapshot == ""), "repository", "want either repository or snapshot")
+	for field, text := range map[string]string{"revision": c.Revision, "snapshot": c.Snapshot, "file": c.File, "environment": c.Environment} {
+		want(len(text) <= mostText && plain(text), field, "want at most %d bytes without control characters", mostText)
+	}
+	want(c.File == "" || isLocal(c.File), "file", "want a path inside the workspace")
+	if r := c.Repository; r != nil {
+		want(r.Subdirectory == "" || len(r.Subdirectory) <= mostText && plain(r.Subdirectory) && isLocal(r.Subdirectory), "repository.subdirectory", "want a path inside the repository")
+		want(r.Credential == "" || len(r.Credential) <= mostName && name.MatchString(r.Credential), "repository.credential", "want the name of credentials")
+	}
+	want(len(c.Stages) <= mostEntries, "stages", "want at most %d", mostEntries)
+	for i, stage := range c.Stages {
+		want(len(stage) <= mostText && plain(stage), fmt.Sprintf("stages[%d]", i), "want at most %d bytes without control characters", mostText)
+	}
+	for field, values := range map[string]map[string]string{"inputs": c.Inputs, "variables": c.Variables} {
+		want(len(values) <= mostEntries, field, "want at most %d", mostEntries)
+		for key, value := range values {
+			want(key != "" && len(key) <= mostName && plain(key) && !strings.Contains(key, "="), field, "want names of 1 to %d bytes, without = and control characters", mostName)
+			want(len(value) <= mostValue && !strings.Contains(value, "\x00"), field, "want values of at most %d bytes", mostValue)
+		}
+	}
+	faults.Sort()
+	return slices.Compact(faults).Err()
+}
+
+// plain reports whether a text has no control characters.
+func plain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// isLocal reports whether a slash path stays where it begins.
+func isLocal(text string) bool {
+	clean := path.Clean(text)
+	return !path.IsAbs(clean) && clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+// Digest returns a digest of the request, by which a repeated one is recognised.
+func (c CreateWorker) Digest() (string, error) {
+	text, err := json.Marshal(c) // maps are sorted
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}

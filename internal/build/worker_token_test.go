@@ -1,0 +1,78 @@
+package build_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+const (
+	oldKey = "k1 MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY"
+	newKey = "k2 ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA"
+)
+
+func keysOf(t *testing.T, lines ...string) build.BuilderKeys {
+	t.Helper()
+	keys, err := build.ParseBuilderKeys(strings.Join(lines, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestATokenIsComputedAgainFromWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	got := keysOf(t, oldKey).WorkerTokens("shop", 41, "nonce")
+	if diff := cmp.Diff([]string{"k1.S1h_rnB-NThCl7SzV839ExUUO1E8ZsW126O60dPsGNE"}, got); diff != "" {
+		t.Error(diff)
+	}
+	seen := map[string]bool{}
+	for _, token := range []string{
+		got[0],
+		keysOf(t, oldKey).WorkerTokens("shop", 42, "nonce")[0],
+		keysOf(t, oldKey).WorkerTokens("shop", 41, "other")[0],
+		keysOf(t, oldKey).WorkerTokens("shop2", 41, "nonce")[0],
+		keysOf(t, oldKey).WorkerTokens("shop\"\n41", 41, "nonce")[0],
+		keysOf(t, newKey).WorkerTokens("shop", 41, "nonce")[0],
+	} {
+		if seen[token] {
+			t.Errorf("two workers share %s", token)
+		}
+		seen[token] = true
+	}
+}
+
+func TestBothKeysAreValidDuringARotation(t *testing.T) {
+	t.Parallel()
+	before := keysOf(t, oldKey).WorkerTokens("shop", 41, "nonce")
+	during := keysOf(t, newKey, oldKey).WorkerTokens("shop", 41, "nonce")
+	after := keysOf(t, newKey).WorkerTokens("shop", 41, "nonce")
+	if len(during) != 2 || during[0] != after[0] || during[1] != before[0] {
+		t.Errorf("before %v, during %v, after %v", before, during, after)
+	}
+	keys := keysOf(t, newKey, oldKey)
+	if diff := cmp.Diff(keys, keysOf(t, keys.Format())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBadKeysAreRefusedWithoutShowingThem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                     "want a key",
+		"k1 c2hvcnQ":           "line 1: want at least 16 bytes in base64url after the key's name",
+		"k1 !!":                "line 1: want at least 16 bytes in base64url after the key's name",
+		oldKey[1:]:             "line 1: want the key's name, such as k1, in front",
+		"k01" + oldKey[2:]:     "line 1: want the key's name, such as k1, in front",
+		"k0" + oldKey[2:]:      "line 1: want the key's name, such as k1, in front",
+		oldKey + "\n" + oldKey: "two keys are called k1",
+		oldKey + "\n" + newKey + "\nk3" + oldKey[2:]: "want at most 2 keys",
+	} {
+		if _, err := build.ParseBuilderKeys(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+// Package provisioner starts, lists and ends the workers of builds in one build environment, for programs that reach it over HTTP
+// (package provisionerv1 has the types and the client).
+//
+// # States
+//
+// A worker is Pending until it serves its results, then Running, then Ended. It is Unknown when the platform cannot say. A worker
+// whose deletion was asked for runs on until it has ended by itself, or for the grace, and is then removed.
+//
+// # Who owns the truth
+//
+// The platform does. The provisioner keeps nothing but what the platform has: pods, containers, or for local processes a folder each.
+// So it may be killed at any moment, and the next one finds the workers again. What became of a build's results is in the store,
+// which the provisioner does not know.
+//
+// # Invariants
+//
+//   - A build has at most one worker. Asking again with the same request returns it; with another request it is refused.
+//   - A local worker does nothing before its process has been recorded: it waits for its input, which a provisioner that dies never
+//     sends.
+//   - No process is signaled that is not the recorded one, by its PID and the time of its start.
+//   - Results that no reader has acknowledged are kept, also after the worker was deleted.
+package provisioner
+
+import (
+	"context"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+)
+
+// Launch is what a back end starts a worker with.
+type Launch struct {
+	provisionerv1.CreateWorker
+	Token  string // of the worker
+	Digest string // of the request
+}
+
+// Backend runs workers on one platform. Its methods may be called at the same time.
+type Backend interface {
+	// Create starts the worker of a build, or returns the one that the build has; created says which. A build whose worker was started
+	// with another digest, or has been deleted, is fault.Conflict. What another attempt cannot fix is fault.Invalid.
+	Create(ctx context.Context, l Launch) (w provisionerv1.Worker, created bool, err error)
+	// List returns every worker, or an error if one may be missing.
+	List(ctx context.Context) ([]provisionerv1.Worker, error)
+	// Delete asks a worker to end and removes it then; after its grace, or at once by force, it is killed. A worker that does not exist is
+	// deleted.
+	Delete(ctx context.Context, workerID string, force bool) error
+}

@@ -1,0 +1,311 @@
+package provisioner
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Config is what a server needs. Every field must be set, unless its comment says otherwise.
+type Config struct {
+	Backend Backend
+	Name    string // of the back end, for metrics
+	// Access returns nil for a token that may use the provisioner, else fault.Unauthorized or fault.Forbidden.
+	Access     func(ctx context.Context, token string) error
+	Keys       build.BuilderKeys // that the workers' tokens are made of
+	Concurrent int               // workers at a time; 0: 8
+	PerProject int               // of one project; 0: 4
+	Log        *slog.Logger
+	Metrics    *obs.Provisioner // may be nil
+}
+
+// Bounds of what callers may take.
+const (
+	defaultConcurrent = 8
+	defaultPerProject = 4
+
+	mostConnections = 64
+	mostHeader      = 16 << 10 // bytes
+	headerTimeout   = 10 * time.Second
+	bodyTimeout     = time.Minute
+	answerTimeout   = 11 * time.Minute // a snapshot may have to be copied
+	idleTimeout     = time.Minute
+	drainTimeout    = 10 * time.Second
+
+	defaultPage = 100
+	largestPage = 1000
+	longestID   = 250
+	// busyRetry is when a worker that has to wait is worth another request.
+	busyRetry = 15 * time.Second
+)
+
+// Server answers requests for workers.
+type Server struct {
+	Config
+	handler http.Handler
+	turn    chan struct{} // holds one token: workers are created one after another, so that limits hold
+}
+
+// New makes a server.
+func New(c Config) *Server {
+	c.Concurrent, c.PerProject = cmp.Or(c.Concurrent, defaultConcurrent), cmp.Or(c.PerProject, defaultPerProject)
+	s := &Server{Config: c, turn: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/worker", s.create)
+	mux.HandleFunc("GET /api/worker", s.list)
+	mux.HandleFunc("DELETE /api/worker/{workerId}", s.delete)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, fault.New(fault.NotFound, "%s %.100q not found", r.Method, r.URL.Path))
+	})
+	s.handler = s.measure(s.guard(mux))
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Serve answers requests until ctx ends; then requests have a few seconds.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{Handler: s, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
+		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(netutil.LimitListener(listener, mostConnections)) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve the provisioner: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
+	defer cancel()
+	err := server.Shutdown(drain)
+	if err != nil {
+		err = errors.Join(err, server.Close())
+	}
+	<-served
+	return err
+}
+
+// guard lets a request pass whose token has access.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || strings.TrimSpace(token) == "" {
+			writeError(w, fault.New(fault.Unauthorized, "a token with the scope worker is needed"))
+			return
+		}
+		if err := s.Access(r.Context(), strings.TrimSpace(token)); err != nil {
+			writeError(w, err)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// create starts the worker of a build.
+func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	request, err := readCreate(w, r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-r.Context().Done():
+		return
+	}
+	workers, err := s.look(r.Context())
+	if err != nil {
+		writeError(w, fault.New(fault.Unavailable, "workers cannot be counted: %w", err))
+		return
+	}
+	if waiting := s.full(request, workers); waiting != nil {
+		writeWaiting(w, *waiting)
+		return
+	}
+	digest, err := request.Digest()
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	launch := Launch{CreateWorker: request, Digest: digest, Token: s.Keys.WorkerTokens(request.Instance, request.BuildID, request.Nonce)[0]}
+	worker, created, err := s.Backend.Create(r.Context(), launch)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+	}
+	writeJSON(w, status, worker)
+}
+
+// readCreate reads the body of a request to its end.
+func readCreate(w http.ResponseWriter, r *http.Request) (request provisionerv1.CreateWorker, err error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, provisionerv1.MostBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return request, fault.New(fault.TooLarge, "want a body of at most %d bytes", provisionerv1.MostBody)
+	}
+	if err != nil {
+		return request, fault.New(fault.Invalid, "read the body: %w", err)
+	}
+	reader := json.NewDecoder(strings.NewReader(string(text)))
+	reader.DisallowUnknownFields()
+	if err := reader.Decode(&request); err != nil || reader.More() {
+		return request, fault.New(fault.Invalid, "want one object of JSON that this version of Waybill knows") // err may quote a password
+	}
+	return request, request.Check()
+}
+
+// full reports that a worker has to wait; nil if it need not, or if the build has one.
+func (s *Server) full(request provisionerv1.CreateWorker, workers []provisionerv1.Worker) *provisionerv1.Waiting {
+	running, ofProject := 0, 0
+	for _, w := range workers {
+		switch {
+		case w.BuildID == request.BuildID && w.Instance == request.Instance:
+			return nil
+		case w.Status == string(build.WorkerEnded):
+			continue
+		}
+		running++
+		if w.Project == request.Project {
+			ofProject++
+		}
+	}
+	switch {
+	case running >= s.Concurrent:
+		return &provisionerv1.Waiting{Running: running, Limit: s.Concurrent}
+	case ofProject >= s.PerProject:
+		return &provisionerv1.Waiting{Running: ofProject, Limit: s.PerProject, Project: request.Project}
+	}
+	return nil
+}
+
+// look lists the workers and reports how many there are.
+func (s *Server) look(ctx context.Context) ([]provisionerv1.Worker, error) {
+	workers, err := s.Backend.List(ctx)
+	count := map[string]int{}
+	for _, w := range workers {
+		count[w.Status]++
+	}
+	if err == nil {
+		s.Metrics.Saw(count)
+	}
+	return workers, err
+}
+
+// list answers one page of the workers that match.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	matches, from, limit, err := readFilter(r.URL.Query())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	workers, err := s.look(r.Context())
+	if err != nil {
+		s.Log.Warn("workers cannot be listed", obs.Error(err))
+	}
+	workers = slices.DeleteFunc(workers, func(w provisionerv1.Worker) bool { return !matches(w) || place(w).compare(from) <= 0 })
+	slices.SortFunc(workers, func(a, b provisionerv1.Worker) int { return place(a).compare(place(b)) })
+	answer := provisionerv1.WorkerList{Workers: workers[:min(limit, len(workers))], Complete: err == nil, Now: time.Now().UTC()}
+	if len(workers) > limit {
+		answer.Cursor = place(workers[limit-1]).String()
+	}
+	if answer.Workers == nil {
+		answer.Workers = []provisionerv1.Worker{}
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// position is a worker's place in the list.
+type position struct {
+	buildID  int64
+	workerID string
+}
+
+func place(w provisionerv1.Worker) position { return position{w.BuildID, w.WorkerID} }
+
+func (p position) compare(other position) int {
+	return cmp.Or(cmp.Compare(p.buildID, other.buildID), cmp.Compare(p.workerID, other.workerID))
+}
+
+// String returns the cursor of the page behind the position.
+func (p position) String() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.buildID, p.workerID))
+}
+
+func parsePosition(cursor string) (position, error) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	number, id, ok := strings.Cut(string(text), " ")
+	buildID, numberErr := strconv.ParseInt(number, 10, 64)
+	if err != nil || numberErr != nil || !ok {
+		return position{}, fault.New(fault.Invalid, "cursor: want one that an earlier answer had")
+	}
+	return position{buildID, id}, nil
+}
+
+// readFilter reads the parameters of a list.
+func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from position, limit int, err error) {
+	limit = defaultPage
+	for key := range query {
+		if !slices.Contains([]string{"status", "buildId", "instance", "limit", "cursor"}, key) {
+			return nil, from, 0, fault.New(fault.Invalid, "parameter %.100q not found: want status, buildId, instance, limit or cursor", key)
+		}
+	}
+	if text := query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > largestPage {
+			return nil, from, 0, fault.New(fault.Invalid, "limit: want a number from 1 to %d", largestPage)
+		}
+	}
+	if cursor := query.Get("cursor"); cursor != "" {
+		if from, err = parsePosition(cursor); err != nil {
+			return nil, from, 0, err
+		}
+	}
+	var buildID int64
+	if text := query.Get("buildId"); text != "" {
+		if buildID, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, from, 0, fault.New(fault.Invalid, "buildId: want a number")
+		}
+	}
+	statuses, instance := query["status"], query.Get("instance")
+	return func(w provisionerv1.Worker) bool {
+		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == buildID) && (instance == "" || w.Instance == instance)
+	}, from, limit, nil
+}
+
+// delete ends and removes a worker.
+func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
+	id, force := r.PathValue("workerId"), r.URL.Query().Get("force")
+	if len(id) > longestID || force != "" && force != "true" && force != "false" {
+		writeError(w, fault.New(fault.Invalid, "want a worker's id, and force=true or nothing"))
+		return
+	}
+	if err := s.Backend.Delete(r.Context(), id, force == "true"); err != nil {
+		writeError(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

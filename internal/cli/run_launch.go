@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
+)
+
+// Bounds of what a provisioner gives a worker.
+const (
+	mostLaunch   = provisionerv1.MostBody + 64<<10 // bytes
+	cloneTimeout = 30 * time.Minute
+)
+
+// standardInput is the name of the standard input where a file is wanted.
+const standardInput = "-"
+
+// launchFlags are the flags of `waybill run` for a provisioner.
+type launchFlags struct {
+	file string
+	provisionerv1.Launch
+}
+
+// on reports whether a provisioner has started this process.
+func (f launchFlags) on() bool { return f.file != "" }
+
+// readLaunch reads what a provisioner wants built, if one started this process, and sets the flags that say the same.
+func (a *app) readLaunch(arguments []string, flags *runFlags) error {
+	if !flags.launch.on() {
+		return nil
+	}
+	if len(arguments) > 0 || flags.workspace != "" || flags.inPlace || flags.dryRun || flags.resume != "" || flags.resultsDir == "" || flags.serve.tokenFile != "" {
+		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume and --token-file")
+	}
+	text, err := a.launchText(flags.launch.file)
+	if err != nil {
+		return fault.New(fault.Invalid, "read --launch: %w", assembly.Plain(err))
+	}
+	reader := json.NewDecoder(bytes.NewReader(text))
+	reader.DisallowUnknownFields()
+	launch := &flags.launch.Launch
+	if err := reader.Decode(launch); err != nil || reader.More() {
+		return fault.New(fault.Invalid, "read --launch: want one whole object of JSON, as this version of Waybill knows it") // err may quote a password
+	}
+	if err := launch.Check(); err != nil {
+		return fault.New(fault.Invalid, "read --launch: %w", err)
+	}
+	if len(launch.Token) < shortestToken {
+		return fault.New(fault.Invalid, "read --launch: want a token of at least %d bytes", shortestToken)
+	}
+	flags.serve.on, flags.serve.given = true, launch.Token
+	flags.buildID, flags.environment, flags.stages = strconv.FormatInt(launch.BuildID, 10), launch.Environment, launch.Stages
+	if launch.File != "" {
+		flags.file = launch.File
+	}
+	if launch.Project != "" && strings.Trim(launch.Project, "0123456789") == "" {
+		flags.projectID = launch.Project
+	}
+	for name, value := range launch.Inputs {
+		flags.inputs = append(flags.inputs, name+"="+value)
+	}
+	return nil
+}
+
+// launchText reads a file that other users cannot, or the standard input to its end.
+func (a *app) launchText(name string) ([]byte, error) {
+	file := os.Stdin
+	if name != standardInput {
+		opened, err := os.Open(a.Path(name))
+		if err != nil {
+			return nil, err
+		}
+		defer opened.Close()
+		file = opened
+		if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o007 != 0 {
+			return nil, errors.Join(err, fmt.Errorf("other users may use %s, which has secrets: chmod 600 %s", name, name))
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(file, mostLaunch+1))
+	if len(text) > mostLaunch {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, mostLaunch)
+	}
+	return text, err
+}
+
+// receive gets the files that a provisioner wants built: it unpacks the snapshot, or clones the repository.
+func (s *buildSource) receive(ctx context.Context, launch launchFlags) error {
+	if !launch.on() {
+		return nil
+	}
+	tree := filepath.Join(s.scratch, "tree")
+	s.received = true
+	r := launch.Repository
+	if r == nil {
+		s.name, s.root, s.unpacked = launch.Snapshot, tree, true
+		if launch.Revision != "" {
+			s.name = launch.Revision
+		}
+		_, err := worker.Snapshot{Path: launch.SnapshotFile}.Take(ctx, tree)
+		return err
+	}
+	s.name, s.root, s.taken = r.URL, tree, r.Subdirectory == ""
+	if !s.taken {
+		tree = filepath.Join(s.scratch, "clone")
+		s.root = filepath.Join(tree, filepath.FromSlash(r.Subdirectory))
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cloneTimeout, fmt.Errorf("the clone took longer than %s", cloneTimeout))
+	defer cancel()
+	if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch, Credentials: launch.Credentials}).Into(ctx, tree); err != nil {
+		return fault.Wrap(fault.Unavailable, err)
+	}
+	root, err := filepath.EvalSymlinks(s.root)
+	if err != nil {
+		return fault.New(fault.Invalid, "folder %s not found in commit %s of %s", r.Subdirectory, r.Commit, r.URL)
+	}
+	if inside, err := filepath.EvalSymlinks(tree); err != nil || root != inside && !strings.HasPrefix(root, inside+string(filepath.Separator)) {
+		return fault.New(fault.Invalid, "folder %s of commit %s leaves the repository", r.Subdirectory, r.Commit)
+	}
+	s.root = root
+	return nil
+}

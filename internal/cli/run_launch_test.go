@@ -1,0 +1,96 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/childtest"
+)
+
+// launched runs `waybill run --launch -` with an input, and returns what it printed and its exit status.
+func launched(t *testing.T, input, results string, arguments ...string) (text string, status int) {
+	t.Helper()
+	c := childtest.Command(t, "waybill", append([]string{"run", "--launch", "-", "--results-dir", results}, arguments...)...)
+	c.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "HOME="+t.TempDir())
+	c.Stdin = strings.NewReader(input)
+	out, err := c.CombinedOutput()
+	if failed, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatalf("%v\n%s", err, out)
+	} else if ok {
+		status = failed.ExitCode()
+	}
+	return string(out), status
+}
+
+func aLaunch() provisionerv1.Launch {
+	return provisionerv1.Launch{Token: strings.Repeat("t", 40), CreateWorker: provisionerv1.CreateWorker{
+		BuildID: 41, Project: "7", Instance: "shop", Nonce: strings.Repeat("n", 20), Inputs: map[string]string{"password": "swordfish"},
+		Repository: &provisionerv1.Repository{URL: "file:///nowhere", Commit: strings.Repeat("a", 40)},
+	}}
+}
+
+// TestAWorkerThatIsNotGivenEverythingDoesNothing: its provisioner died, or is of another version.
+func TestAWorkerThatIsNotGivenEverythingDoesNothing(t *testing.T) {
+	t.Parallel()
+	whole, err := json.Marshal(aLaunch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unchecked := aLaunch()
+	unchecked.BuildID = 0
+	short := aLaunch()
+	short.Token = "short"
+	for name, c := range map[string]struct{ input, want string }{
+		"nothing":             {"", "want one whole object of JSON"},
+		"a part":              {string(whole[:len(whole)/2]), "want one whole object of JSON"},
+		"another version's":   {strings.Replace(string(whole), `"buildId"`, `"swordfishId"`, 1), "want one whole object of JSON"},
+		"a request of no one": {text(t, unchecked), "want a number above zero"},
+		"a short token":       {text(t, short), "want a token of at least 16 bytes"},
+		"too much":            {strings.Repeat(" ", 2<<20), "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results := filepath.Join(t.TempDir(), "results")
+			out, status := launched(t, c.input, results)
+			if status != 2 || !strings.Contains(out, c.want) || strings.Contains(out, "swordfish") {
+				t.Errorf("exit status %d:\n%s\nwant %s", status, out, c.want)
+			}
+			if _, err := os.Stat(results); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("it made results: %v", err)
+			}
+		})
+	}
+	if out, status := launched(t, string(whole), t.TempDir(), "--in-place"); status != 2 || !strings.Contains(out, "--launch wants --results-dir, and excludes") {
+		t.Errorf("with --in-place: exit status %d\n%s", status, out)
+	}
+}
+
+func text(t *testing.T, value any) string {
+	t.Helper()
+	out, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestAFileOfALaunchIsPrivate(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "launch.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	out, err := childtest.Command(t, "waybill", "run", "--launch", file, "--results-dir", t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "chmod 600 "+file) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

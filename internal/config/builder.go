@@ -1,0 +1,183 @@
+package config
+
+import (
+	"encoding/hex"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/document"
+)
+
+// Builder says how builds run in workers.
+type Builder struct {
+	Instance    string // label of the workers of this log's builds, in every build environment; default waybill
+	Key         string // file of the keys that the workers' tokens are made of; "" (default): builder.key in the home
+	Provisioner Provisioner
+	Watchdog    Watchdog
+}
+
+// Provisioner says how workers are started, and where the process that does it is.
+type Provisioner struct {
+	URL       string // where conductors and watchdogs reach it; "" (default): builds have no workers
+	TokenFile string // file of the token that they show; "" (default): that of the home
+
+	// The fields below are for the role provisioner.
+	Listen      string            // host:port; default 127.0.0.1:5009
+	Tokens      []string          // SHA-256 of tokens that it accepts besides those of the log, as 64 hex digits; in force at once
+	Concurrent  int               // workers at a time; default 8
+	PerProject  int               // workers of one project at a time; default 4
+	Grace       time.Duration     // how long a worker may take to end; default 10m
+	Linger      time.Duration     // how long a worker stays after its build's end for results that were not taken; default 24h
+	Keep        time.Duration     // how long such results are kept after the worker's end; default 7d
+	Credentials map[string]string // files of git-credential-store, by the name that builds use
+}
+
+// Watchdog says when builds without workers and workers without builds are looked for.
+type Watchdog struct {
+	Interval  time.Duration // between two rounds; default 5m
+	WorkerAge time.Duration // above which a worker without a build is deleted; default 1m
+	BuildAge  time.Duration // above which a build without a worker is lost; default 1m
+}
+
+func standardBuilder() Builder {
+	return Builder{
+		Instance: "waybill",
+		Provisioner: Provisioner{Listen: "127.0.0.1:5009", Concurrent: 8, PerProject: 4, Grace: 10 * time.Minute, Linger: 24 * time.Hour,
+			Keep: 7 * 24 * time.Hour},
+		Watchdog: Watchdog{Interval: 5 * time.Minute, WorkerAge: time.Minute, BuildAge: time.Minute},
+	}
+}
+
+// builderKeys returns the keys of builder.
+func builderKeys() []document.Key {
+	return []document.Key{
+		{Name: "instance", Shape: document.Text, Default: "waybill", Help: "label of the workers of this log's builds, in every build environment"},
+		{Name: "key", Shape: document.Text, Help: "file of the keys that the workers' tokens are made of; default: builder.key in the home"},
+		{Name: "provisioner", Shape: document.Object, Help: "what starts workers", Keys: []document.Key{
+			{Name: "url", Shape: document.Text, Help: "where conductors and watchdogs reach it; without it builds have no workers"},
+			{Name: "tokenFile", Shape: document.Text, Help: "file of the token that they show; default: that of the home"},
+			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:5009", Help: "host:port of the role provisioner"},
+			{Name: "tokens", Shape: document.Texts, Help: "SHA-256 of tokens that it accepts besides those of the log"},
+			{Name: "concurrent", Shape: document.Number, Default: "8", Help: "workers at a time"},
+			{Name: "perProject", Shape: document.Number, Default: "4", Help: "workers of one project at a time"},
+			{Name: "grace", Shape: document.Scalar, Default: "10m", Help: "how long a worker may take to end before it is killed"},
+			{Name: "linger", Shape: document.Scalar, Default: "24h", Help: "how long a worker stays after its build's end for results that were not taken"},
+			{Name: "keep", Shape: document.Scalar, Default: "7d", Help: "how long such results are kept after the worker's end"},
+			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
+		}},
+		{Name: "watchdog", Shape: document.Object, Help: "what looks for builds without workers and workers without builds", Keys: []document.Key{
+			{Name: "interval", Shape: document.Scalar, Default: "5m", Help: "between two rounds"},
+			{Name: "workerAge", Shape: document.Scalar, Default: "1m", Help: "a worker without a build is deleted when it is older"},
+			{Name: "buildAge", Shape: document.Scalar, Default: "1m", Help: "a build without a worker is lost when it is older"},
+		}},
+	}
+}
+
+// Bounds of the settings of builder.
+const (
+	longestInstance = 40 // it is part of the names of pods
+	mostTokens      = 100
+	leastInterval   = 10 * time.Second
+)
+
+func (r *reader) builder(n *document.Node, b *Builder) {
+	if v := n.Get("instance"); fits(v, document.Text) {
+		b.Instance = r.label(v, "builder.instance")
+	}
+	b.Key = r.location(n.Get("key"), "file:")
+	r.provisioner(n.Get("provisioner"), &b.Provisioner)
+	watchdog := n.Get("watchdog")
+	for _, span := range []struct {
+		name string
+		into *time.Duration
+	}{{"interval", &b.Watchdog.Interval}, {"workerAge", &b.Watchdog.WorkerAge}, {"buildAge", &b.Watchdog.BuildAge}} {
+		if v := watchdog.Get(span.name); fits(v, document.Scalar) {
+			*span.into = r.span(v, "builder.watchdog."+span.name)
+		}
+	}
+	if v := watchdog.Get("interval"); fits(v, document.Scalar) && b.Watchdog.Interval < leastInterval {
+		r.Add(v, "value-invalid", "builder.watchdog.interval", "want at least %s, found %q", leastInterval, v.Text)
+	}
+}
+
+// label reads a name that may be part of a pod's name.
+func (r *reader) label(n *document.Node, path string) string {
+	valid := n.Text != "" && len(n.Text) <= longestInstance && !strings.HasPrefix(n.Text, "-") && !strings.HasSuffix(n.Text, "-")
+	if !valid || strings.Trim(n.Text, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		r.Add(n, "value-invalid", path, "want at most %d lower-case letters, digits and inner hyphens, found %q", longestInstance, n.Text)
+	}
+	return n.Text
+}
+
+func (r *reader) provisioner(n *document.Node, p *Provisioner) {
+	const path = "builder.provisioner."
+	if v := n.Get("url"); fits(v, document.Text) {
+		p.URL = r.base(v, path+"url")
+	}
+	p.TokenFile = r.location(n.Get("tokenFile"), "file:")
+	if v := n.Get("listen"); fits(v, document.Text) {
+		p.Listen = v.Text
+		_, port, err := net.SplitHostPort(v.Text)
+		if number, portErr := strconv.Atoi(port); err != nil || portErr != nil || number < 0 || number > 65535 {
+			r.Add(v, "value-invalid", path+"listen", "want host:port such as 127.0.0.1:5009, found %q", v.Text)
+		}
+	}
+	if v := n.Get("tokens"); fits(v, document.Texts) {
+		p.Tokens = n.Strs("tokens")
+		for _, token := range p.Tokens {
+			if sum, err := hex.DecodeString(token); err != nil || len(sum) != 32 || len(p.Tokens) > mostTokens {
+				r.Add(v, "value-invalid", path+"tokens", "want at most %d digests of 64 hex digits: printf %%s TOKEN | sha256sum", mostTokens)
+				break
+			}
+		}
+	}
+	if v := n.Get("concurrent"); fits(v, document.Number) {
+		p.Concurrent = r.workers(v, path+"concurrent")
+	}
+	if v := n.Get("perProject"); fits(v, document.Number) {
+		p.PerProject = r.workers(v, path+"perProject")
+	}
+	for _, span := range []struct {
+		name string
+		into *time.Duration
+	}{{"grace", &p.Grace}, {"linger", &p.Linger}, {"keep", &p.Keep}} {
+		if v := n.Get(span.name); fits(v, document.Scalar) {
+			if *span.into = r.span(v, path+span.name); *span.into < time.Second {
+				r.Add(v, "value-invalid", path+span.name, "want at least 1s, found %q", v.Text)
+			}
+		}
+	}
+	r.credentials(n.Get("credentials"), p)
+}
+
+// credentials reads names and files. A relative path counts from the file's folder.
+func (r *reader) credentials(n *document.Node, p *Provisioner) {
+	if !fits(n, document.ScalarMap) {
+		return
+	}
+	p.Credentials = map[string]string{}
+	for _, field := range n.Fields {
+		path := field.Value.Text
+		if path == "" {
+			r.Add(field.Value, "value-invalid", "builder.provisioner.credentials."+field.Key, "want the path of a file")
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(r.folder, path)
+		}
+		p.Credentials[field.Key] = path
+	}
+}
+
+// base reads an address that paths are appended to.
+func (r *reader) base(n *document.Node, path string) string {
+	u, err := url.Parse(n.Text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		r.Add(n, "value-invalid", path, "want an address such as http://127.0.0.1:5009, found %q", n.Text)
+		return ""
+	}
+	return strings.TrimSuffix(n.Text, "/")
+}

@@ -1,0 +1,66 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/config"
+)
+
+func TestBuilderIsRead(t *testing.T) {
+	t.Parallel()
+	digest := strings.Repeat("0a", 32)
+	c, err := config.Read("/etc/waybill/server.yaml", []byte(`
+builder:
+  instance: shop-1
+  key: builder.key
+  provisioner:
+    url: https://builds.example.org/
+    tokenFile: /run/token
+    listen: 0.0.0.0:6009
+    tokens: ["`+digest+`"]
+    concurrent: 20
+    perProject: 2
+    grace: 1m
+    linger: 1h
+    keep: 2d
+    credentials: {github: github.credentials}
+  watchdog: {interval: 30s, workerAge: 2m, buildAge: 3m}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Builder{
+		Instance: "shop-1", Key: "/etc/waybill/builder.key",
+		Provisioner: config.Provisioner{URL: "https://builds.example.org", TokenFile: "/run/token", Listen: "0.0.0.0:6009", Tokens: []string{digest},
+			Concurrent: 20, PerProject: 2, Grace: time.Minute, Linger: time.Hour, Keep: 48 * time.Hour,
+			Credentials: map[string]string{"github": "/etc/waybill/github.credentials"}},
+		Watchdog: config.Watchdog{Interval: 30 * time.Second, WorkerAge: 2 * time.Minute, BuildAge: 3 * time.Minute},
+	}
+	if diff := cmp.Diff(want, c.Builder); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFaultsOfBuilderAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`instance: Shop`: `builder.instance: want at most 40 lower-case letters, digits and inner hyphens, found "Shop"`,
+		`provisioner: {url: "builds.example.org"}`: `builder.provisioner.url: want an address such as http://127.0.0.1:5009, found "builds.example.org"`,
+		`provisioner: {listen: "5009"}`:            `builder.provisioner.listen: want host:port such as 127.0.0.1:5009, found "5009"`,
+		`provisioner: {tokens: [secret]}`:          `builder.provisioner.tokens: want at most 100 digests of 64 hex digits: printf %s TOKEN | sha256sum`,
+		`provisioner: {concurrent: 0}`:             `builder.provisioner.concurrent: want a whole number from 1 to 10000, found 0`,
+		`provisioner: {grace: 0s}`:                 `builder.provisioner.grace: want at least 1s, found "0s"`,
+		`provisioner: {credentials: {x: ""}}`:      `builder.provisioner.credentials.x: want the path of a file`,
+		`watchdog: {interval: 1s}`:                 `builder.watchdog.interval: want at least 10s, found "1s"`,
+		`watchdog: {intervall: 1m}`:                `unknown key "intervall" in builder.watchdog (did you mean "interval"?)`,
+	} {
+		_, err := config.Read("server.yaml", []byte("builder: {"+text+"}"))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v\nwant %s", text, err, want)
+		}
+	}
+}
