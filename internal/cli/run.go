@@ -52,6 +52,7 @@ type runFlags struct {
 	timeout, grace                                            time.Duration
 	maxStepLog                                                int64
 	dryRun, inPlace                                           bool
+	trackedOnly, noIgnored, keepWorkspace                     bool
 	resume                                                    string // a build, or resumeLast
 	secretsDir                                                string
 	cacheDir                                                  string
@@ -87,6 +88,9 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	flags.serve.add(c)
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
+	f.BoolVar(&flags.trackedOnly, "tracked-only", false, "give the steps .git and the files that git tracks, changed ones as they are")
+	f.BoolVar(&flags.noIgnored, "no-ignored", false, "give the steps all files but those that git ignores")
+	f.BoolVar(&flags.keepWorkspace, "keep-workspace", false, "keep the files that the steps get as workspace.tar.zst of the results, for --workspace")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose default.env has the secrets of steps (default: in the user's configuration)")
 	f.StringVar(&flags.cacheDir, "cache-dir", "", "folder in which steps leave files for later builds (default: in the user's cache)")
@@ -122,6 +126,10 @@ func (f runFlags) check() error {
 		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
 	case f.inPlace && f.workspace != "":
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
+	case f.trackedOnly && f.noIgnored:
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
+	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
 	case f.resume != "" && f.dryRun:
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
@@ -325,7 +333,7 @@ func (a *app) work(ctx context.Context, j job) error {
 		}
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Advice: j.source.advice}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
 	}
@@ -366,6 +374,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	}
 	view.Begin()
 	config.ID, config.Plan, config.Observer, config.Workspace, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), store, j.source.scratch
+	if j.flags.keepWorkspace {
+		config.Packer = j.source.packer()
+	}
 	config.Metrics = obs.NewWorker(metrics)
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
