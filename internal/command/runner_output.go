@@ -71,7 +71,8 @@ func (s *output) pump(sink build.Sink) error {
 	var texts []byte // the frames' texts, which the framer reuses
 	emit := func(f build.Frame) {
 		texts = append(texts, f.Text...)
-		frames = append(frames, build.Frame{Text: texts[len(texts)-len(f.Text):], Partial: f.Partial})
+		f.Text = texts[len(texts)-len(f.Text):]
+		frames = append(frames, f)
 	}
 	put := func() error {
 		if len(frames) == 0 {
