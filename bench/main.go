@@ -91,6 +91,7 @@ func benches() map[string]bench {
 		"readers":        {"start latency and late heartbeats while many clients read lists", readersFlags, readers},
 		"replicate":      {"MB/s of a release to an ssh host, new and unchanged, beside tar over OpenSSH's client", replicateFlags, replicate},
 		"worker-stream":  {"lines/s of the worker API on loopback, beside one message for each line", workerStreamFlags, workerStream},
+		"snapshot":       {"seconds of the snapshot of a workspace, beside tar and tar | zstd -1", snapshotFlags, packWorkspace},
 		"ssh":            {"commands/s on many ssh hosts, and CPU time at both ends, beside OpenSSH's client", sshFlags, reachHosts},
 		"latency":        {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}

@@ -49,7 +49,8 @@ func (o *Output) frame(data []byte) { o.framer.Write(data, o.emit) }
 
 func (o *Output) emit(f build.Frame) {
 	o.texts = append(o.texts, f.Text...)
-	o.frames = append(o.frames, build.Frame{Text: o.texts[len(o.texts)-len(f.Text):], Partial: f.Partial})
+	f.Text = o.texts[len(o.texts)-len(f.Text):]
+	o.frames = append(o.frames, f)
 }
 
 func (o *Output) put() error {

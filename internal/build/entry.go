@@ -10,6 +10,8 @@ type Marks struct {
 	Stderr  bool // from standard error
 	Partial bool // continues in the next entry of its stream
 	Waybill bool // written by Waybill, not by the program
+	CRLF    bool // the line ended with \r\n
+	Unended bool // the stream ended without a newline
 }
 
 // Entry is one line of a log file.
@@ -36,7 +38,7 @@ func FormatEntry(dst []byte, e Entry) []byte {
 		for _, m := range [...]struct {
 			set    bool
 			letter byte
-		}{{e.Stderr, 'e'}, {e.Partial, 'p'}, {e.Waybill, 'w'}} {
+		}{{e.Stderr, 'e'}, {e.Partial, 'p'}, {e.Waybill, 'w'}, {e.CRLF, 'r'}, {e.Unended, 'u'}} {
 			if m.set {
 				dst = append(dst, m.letter)
 			}
@@ -45,6 +47,25 @@ func FormatEntry(dst []byte, e Entry) []byte {
 	}
 	dst = append(dst, e.Text...)
 	return append(dst, '\n')
+}
+
+// Ending returns how the line ended: "\n", "\r\n", or "" if it continues in the next entry or the stream ended with it.
+func (e Entry) Ending() string {
+	switch {
+	case e.Partial, e.Unended:
+		return ""
+	case e.CRLF:
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// AppendPrinted appends to dst the bytes that the program printed for the entry: none for one that Waybill wrote.
+func (e Entry) AppendPrinted(dst []byte) []byte {
+	if e.Waybill {
+		return dst
+	}
+	return append(append(dst, e.Text...), e.Ending()...)
 }
 
 // longestTime is the most bytes of an entry's time: with nine digits and an offset such as +01:00.
@@ -84,6 +105,10 @@ func cutMarks(text []byte) (Marks, []byte, bool) {
 			marks.Partial = true
 		case 'w':
 			marks.Waybill = true
+		case 'r':
+			marks.CRLF = true
+		case 'u':
+			marks.Unended = true
 		case mark:
 			return marks, text[i+2:], true
 		default:

@@ -22,6 +22,8 @@ func TestEntriesAreWrittenAsSpecified(t *testing.T) {
 		stamp + "\x1fe\x1fbad\n":             {At: at, Text: []byte("bad"), Marks: build.Marks{Stderr: true}},
 		stamp + "\x1fep\x1fbad\n":            {At: at, Text: []byte("bad"), Marks: build.Marks{Stderr: true, Partial: true}},
 		stamp + "\x1fw\x1fnote\n":            {At: at, Text: []byte("note"), Marks: build.Marks{Waybill: true}},
+		stamp + "\x1fr\x1fdos\n":             {At: at, Text: []byte("dos"), Marks: build.Marks{CRLF: true}},
+		stamp + "\x1feu\x1fend\n":            {At: at, Text: []byte("end"), Marks: build.Marks{Stderr: true, Unended: true}},
 		stamp + "\x1f\x1f\x1fe\x1fprinted\n": {At: at, Text: []byte("\x1fe\x1fprinted")},
 	} {
 		if got := string(build.FormatEntry(nil, e)); got != want {
@@ -50,7 +52,7 @@ func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		e := build.Entry{At: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC(),
-			Marks: build.Marks{Stderr: rapid.Bool().Draw(t, "e"), Partial: rapid.Bool().Draw(t, "p"), Waybill: rapid.Bool().Draw(t, "w")},
+			Marks: build.Marks{Stderr: rapid.Bool().Draw(t, "e"), Partial: rapid.Bool().Draw(t, "p"), Waybill: rapid.Bool().Draw(t, "w"), CRLF: rapid.Bool().Draw(t, "r"), Unended: rapid.Bool().Draw(t, "u")},
 			Text:  bytes.ReplaceAll(rapid.SliceOf(rapid.SampledFrom([]byte{0, 0x1f, 'e', 'p', 'x', 0xff, '\r'})).Draw(t, "text"), []byte("\n"), nil)}
 		got := build.ParseEntry(build.FormatEntry(nil, e))
 		if got.Marks != e.Marks || !bytes.Equal(got.Text, e.Text) || !got.At.Equal(e.At) {
@@ -182,5 +184,57 @@ func TestEntriesOfOtherProgramsAreRead(t *testing.T) {
 		if got := build.ParseEntry([]byte(line + "\n")); !got.At.Equal(want.At) || got.Marks != want.Marks || string(got.Text) != string(want.Text) {
 			t.Errorf("%q: %+v, want %+v", line, got, want)
 		}
+	}
+}
+
+// printed returns the bytes that the entries of a stream give back. With silence the begun line is given out after each chunk.
+func printed(silence bool, chunks ...[]byte) []byte {
+	var f build.Framer
+	var out []byte
+	emit := func(frame build.Frame) {
+		line := build.FormatEntry(nil, build.Entry{At: time.Unix(1, 0), Text: frame.Text, Marks: frame.Marks(false)})
+		out = build.ParseEntry(line).AppendPrinted(out)
+	}
+	for _, chunk := range chunks {
+		f.Write(chunk, emit)
+		if silence {
+			f.Flush(emit)
+		}
+	}
+	f.Close(emit)
+	return out
+}
+
+func TestEntriesGiveBackTheBytesThatWerePrinted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]string{"a", "\n", "\r", "\r\n", "\x00", "世", "\xff", "\xe4", "\x1f", "\x1fe\x1f", "16385", "long "})
+		var whole []byte
+		for _, part := range rapid.SliceOfN(unit, 0, 40).Draw(t, "stream") {
+			switch part {
+			case "16385":
+				part = string(bytes.Repeat([]byte("x"), 16385))
+			case "long ":
+				part = string(bytes.Repeat([]byte("世x"), build.MaxText/3))
+			}
+			whole = append(whole, part...)
+		}
+		var chunks [][]byte
+		for rest := whole; len(rest) > 0; {
+			n := rapid.IntRange(1, min(len(rest), 1+len(rest)/2)).Draw(t, "cut")
+			chunks, rest = append(chunks, rest[:n]), rest[n:]
+		}
+		for _, silence := range []bool{false, true} {
+			if got := printed(silence, chunks...); !bytes.Equal(got, whole) {
+				t.Fatalf("silence %t: %d bytes came back as %d", silence, len(whole), len(got))
+			}
+		}
+	})
+}
+
+func TestWhatWaybillWroteWasNotPrinted(t *testing.T) {
+	t.Parallel()
+	if got := (build.Entry{Text: []byte("note"), Marks: build.Marks{Waybill: true}}).AppendPrinted([]byte("x")); string(got) != "x" {
+		t.Errorf("%q", got)
 	}
 }

@@ -12,6 +12,13 @@ const MaxText = 32 << 10
 type Frame struct {
 	Text    []byte // without the line's end
 	Partial bool   // the line continues
+	CRLF    bool   // the line ended with \r\n
+	Unended bool   // the stream ended before the line did
+}
+
+// Marks returns the marks of the entry that a frame becomes.
+func (f Frame) Marks(stderr bool) Marks {
+	return Marks{Stderr: stderr, Partial: f.Partial, CRLF: f.CRLF, Unended: f.Unended}
 }
 
 // Framer cuts one stream of bytes into lines. The zero value is ready.
@@ -31,9 +38,11 @@ func (f *Framer) Write(data []byte, emit func(Frame)) {
 		}
 		f.rest = append(f.rest, data[:end]...)
 		data = data[end+1:]
-		f.rest = bytes.TrimSuffix(f.rest, []byte("\r"))
+		text, crlf := bytes.CutSuffix(f.rest, []byte("\r"))
+		f.rest = text
 		f.cut(MaxText, emit)
-		f.emit(emit, f.rest, false)
+		f.open = false
+		emit(Frame{Text: f.rest, CRLF: crlf})
 		f.rest = f.rest[:0]
 	}
 	f.cut(MaxText+1, emit) // one byte may be the \r before a newline
@@ -50,14 +59,15 @@ func (f *Framer) cut(limit int, emit func(Frame)) {
 		if !utf8.RuneStart(f.rest[n]) {
 			n = MaxText // no UTF-8 anyway
 		}
-		f.emit(emit, f.rest[:n], true)
-		f.rest = append(f.rest[:0], f.rest[n:]...)
+		f.part(n, emit)
 	}
 }
 
-func (f *Framer) emit(emit func(Frame), text []byte, partial bool) {
-	f.open = partial
-	emit(Frame{Text: text, Partial: partial})
+// part gives out the first n bytes of the begun line.
+func (f *Framer) part(n int, emit func(Frame)) {
+	f.open = true
+	emit(Frame{Text: f.rest[:n], Partial: true})
+	f.rest = append(f.rest[:0], f.rest[n:]...)
 }
 
 // Flush gives out a begun line as a part, because nothing has come for a while and
@@ -70,17 +80,16 @@ func (f *Framer) Flush(emit func(Frame)) {
 	if n == 0 {
 		return
 	}
-	f.emit(emit, f.rest[:n], true)
-	f.rest = append(f.rest[:0], f.rest[n:]...)
+	f.part(n, emit)
 }
 
 // Close gives out what is left when the stream has ended. A line without its newline is an entry.
 func (f *Framer) Close(emit func(Frame)) {
 	f.cut(MaxText, emit)
 	if len(f.rest) > 0 || f.open {
-		f.emit(emit, f.rest, false)
+		emit(Frame{Text: f.rest, Unended: true})
 	}
-	f.rest = nil
+	f.rest, f.open = nil, false
 }
 
 // unfinished returns the number of bytes at the end that begin an incomplete UTF-8 sequence.

@@ -10,14 +10,21 @@ import (
 
 // Run is one attempt at a step, for a runner.
 type Run struct {
-	Build   string    // its id
-	Step    PlanStep  // with passwords
-	Environ []string  // NAME=value, the secrets of the step; it must be neither stored nor shown
-	Attempt int       // from 1
-	Needed  []Needed  // artifacts that are put into the copy of the workspace, in this order
-	Tree    string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it
-	Scratch string    // folder for what the runner needs meanwhile
-	Mask    *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
+	Build    string    // its id
+	Step     PlanStep  // with passwords
+	Environ  []string  // NAME=value, the secrets of the step; it must be neither stored nor shown
+	Attempt  int       // from 1
+	Needed   []Needed  // artifacts that are put into the copy of the workspace, in this order
+	Tree     string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it
+	Snapshot Snapshot  // the workspace as one file; zero: it was not packed
+	Scratch  string    // folder for what the runner needs meanwhile
+	Mask     *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
+}
+
+// Snapshot is the file that has a workspace: a PAX tar with sorted paths, compressed with zstd.
+type Snapshot struct {
+	Path   string
+	SHA256 string // of the tar, 64 hex digits
 }
 
 // Needed is a file that is put into a step's workspace: an artifact of a step that it needs, or a copy with variables replaced.

@@ -18,8 +18,8 @@ func buildLogCommand(a *app) *cobra.Command {
 		Use:   "log BUILD [STAGE/STEP]",
 		Short: "Print what a build's steps printed",
 		Long: `Prints the lines of a step, or of every step with the step in front. What a terminal would obey is
-left out; on a terminal colours stay. With --raw a step's text is printed unchanged: use it to
-write a file.`,
+left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
+unchanged, without remarks of Waybill: use it to write a file.`,
 		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: completeBuilds(a),
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
@@ -37,7 +37,7 @@ write a file.`,
 			return runBuildLog(c.Context(), o)
 		},
 	}
-	c.Flags().BoolVar(&raw, "raw", false, "print one step's text as it is, control characters too")
+	c.Flags().BoolVar(&raw, "raw", false, "print the exact bytes that one step printed, control characters too")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
 	return c
 }
@@ -98,13 +98,9 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	return nil
 }
 
-// printRaw prints an entry as the program printed it.
+// printRaw prints what the program printed.
 func printRaw(w io.Writer, e build.Entry) error {
-	text := e.Text
-	if !e.Partial {
-		text = append(text[:len(text):len(text)], '\n')
-	}
-	_, err := w.Write(text)
+	_, err := w.Write(e.AppendPrinted(nil))
 	return err
 }
 

@@ -54,6 +54,7 @@ type runFlags struct {
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
 	dryRun, inPlace                                   bool
+	trackedOnly, noIgnored, keepWorkspace             bool
 	resume                                            string // a build, or resumeLast
 	secretsDir, certificates                          string
 	clusters                                          []string
@@ -94,6 +95,9 @@ func runCommand(a *app) *cobra.Command {
 	flags.serve.add(c)
 	f.StringVar(&flags.launch.file, "launch", "", "with --results-dir: what a provisioner wants built, as a file of JSON, or - for the standard input")
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
+	f.BoolVar(&flags.trackedOnly, "tracked-only", false, "give the steps .git and the files that git tracks, changed ones as they are")
+	f.BoolVar(&flags.noIgnored, "no-ignored", false, "give the steps all files but those that git ignores")
+	f.BoolVar(&flags.keepWorkspace, "keep-workspace", false, "keep the files that the steps get as workspace.tar.zst of the results, for --workspace")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
 	f.StringVar(&flags.certificates, "certificates", "", "folder with certificates of authorities for steps that want those of the cluster")
@@ -125,6 +129,10 @@ func (f runFlags) check() error {
 	switch {
 	case f.inPlace && f.workspace != "":
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
+	case f.trackedOnly && f.noIgnored:
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
+	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
 	case f.resume != "" && f.dryRun:
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
@@ -356,7 +364,7 @@ func (a *app) work(ctx context.Context, j job) (err error) {
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
 	j.runner = runner.name
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Runner: runner.word}
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Runner: runner.word, Advice: j.source.advice}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
 	}
@@ -397,6 +405,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	}
 	view.Begin()
 	config.ID, config.Plan, config.Observer, config.Workspace, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), store, j.source.scratch
+	if j.flags.keepWorkspace {
+		config.Packer = j.source.packer()
+	}
 	config.Metrics = obs.NewWorker(metrics)
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)

@@ -227,3 +227,4 @@ func (unwatched) Status(int, results.Update)     {}
 func (unwatched) Output(int, []build.Entry)      {}
 func (unwatched) Artifact(int, results.Artifact) {}
 func (unwatched) Tests(int, []results.TestFile)  {}
+func (unwatched) Remark(string)                  {}

@@ -21,14 +21,16 @@ import (
 
 // buildSource is what is built: a folder, or a snapshot that has been unpacked.
 type buildSource struct {
-	name     string // for people
-	root     string // where the files can be read now
-	scratch  string // the worker's own folder
-	unpacked bool   // root is scratch/tree already, and not a repository
-	taken    bool   // root is scratch/tree already, as a clone
-	received bool   // from a provisioner: nothing above root belongs to the build
-	inPlace  bool   // the steps work in root
-	skip     []string
+	name     string   // for people
+	root     string   // where the files can be read now
+	scratch  string   // the worker's own folder
+	unpacked bool     // root is scratch/tree already, and not a repository
+	taken    bool     // root is scratch/tree already, as a clone
+	received bool     // from a provisioner: nothing above root belongs to the build
+	inPlace  bool     // the steps work in root
+	skip     []string // folders that are not part of the workspace, full paths
+	selected workspace.Selection
+	advice   string // about what could be left out; "": none
 	origin   string // URL from which the repository was cloned; "": none
 	label    string // shop @ 3f9c2ab, changed files included
 }
@@ -63,6 +65,9 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		}
 	}
 	if flags.workspace == "" {
+		if err := s.choose(ctx, flags); err != nil {
+			return nil, errors.Join(err, workspace.Remove(scratch))
+		}
 		return s, nil
 	}
 	s.name, s.root, s.unpacked = a.snapshotName(flags.workspace), filepath.Join(scratch, "tree"), true
@@ -89,12 +94,81 @@ func (s *buildSource) shown(a *app, name string) string {
 	return a.Shorten(filepath.Join(s.root, name))
 }
 
-// workspace is what the worker takes.
+// workspace returns what the worker takes.
 func (s *buildSource) workspace() worker.Workspace {
 	if s.unpacked || s.taken || s.inPlace {
 		return worker.Taken{}
 	}
-	return worker.Folder{Root: s.root, Skip: s.skip}
+	return worker.Folder{Root: s.root, Selection: s.selected}
+}
+
+// packer returns what packs the same files into the results.
+func (s *buildSource) packer() worker.Packer {
+	if s.unpacked || s.inPlace {
+		return worker.Folder{Root: s.root, Selection: s.selected}
+	}
+	return worker.Folder{Root: filepath.Join(s.scratch, "tree")} // the copy, since the folder may change meanwhile
+}
+
+// manyIgnored is the number of bytes of ignored files above which a build suggests to leave them out.
+const manyIgnored = 50 << 20
+
+// choose sets which files of the folder the steps get.
+func (s *buildSource) choose(ctx context.Context, flags runFlags) error {
+	s.selected.Skip = s.skip
+	folder := git.Open(s.root, s.skip...)
+	switch {
+	case flags.trackedOnly:
+		files, err := folder.Tracked(ctx)
+		if err != nil {
+			return fault.New(fault.Invalid, "--tracked-only: %w", err)
+		}
+		s.selected.Only = setOf(files)
+	case flags.noIgnored:
+		paths, err := folder.IgnoredPaths(ctx)
+		if err != nil {
+			return fault.New(fault.Invalid, "--no-ignored: %w", err)
+		}
+		s.selected.Leave = setOf(paths)
+	case !s.inPlace && !flags.dryRun:
+		paths, err := folder.IgnoredPaths(ctx)
+		if err == nil && largerThan(s.root, paths, manyIgnored) {
+			s.advice = "files that git ignores come to more than 50 MiB, and each step copies them; to leave them out: --no-ignored"
+		}
+	}
+	return nil
+}
+
+func setOf(paths []string) map[string]bool {
+	set := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		set[path] = true
+	}
+	return set
+}
+
+// largerThan reports whether the files at and below slash-separated paths of a folder come to more than so many bytes, as far as it looks:
+// at mostLooked files.
+func largerThan(root string, paths []string, limit int64) bool {
+	size, looked := int64(0), 0
+	for _, path := range paths {
+		_ = filepath.WalkDir(filepath.Join(root, filepath.FromSlash(path)), func(_ string, d fs.DirEntry, err error) error {
+			looked++
+			switch {
+			case size > limit || looked > mostLooked:
+				return fs.SkipAll
+			case err == nil && d.IsDir() && d.Name() == workspace.Home:
+				return fs.SkipDir
+			case err != nil || !d.Type().IsRegular():
+				return nil //nolint:nilerr // what cannot be read is found when it is copied
+			}
+			if info, err := d.Info(); err == nil {
+				size += info.Size()
+			}
+			return nil
+		})
+	}
+	return size > limit
 }
 
 // claim keeps other builds from working in the same folder until this process ends.

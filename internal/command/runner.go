@@ -46,7 +46,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	}
 	if r.InPlace != "" { // what needed steps made is there already
 		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
-	} else if _, err = workspace.Copy(ctx, run.Tree, repo); err == nil {
+	} else if _, err = workspace.Copy(ctx, run.Tree, repo, workspace.Selection{}); err == nil {
 		err = attempt.Place(ctx, run.Needed, repo)
 	}
 	if err != nil {

@@ -152,7 +152,7 @@ func (s *step) stage(ctx context.Context) (err error) {
 		return nil
 	}
 	s.tree = filepath.Join(s.folder, "repo")
-	if _, err := workspace.Copy(ctx, s.run.Tree, s.tree); err != nil {
+	if _, err := workspace.Copy(ctx, s.run.Tree, s.tree, workspace.Selection{}); err != nil {
 		return err
 	}
 	if err := attempt.Place(ctx, s.run.Needed, s.tree); err != nil {

@@ -122,7 +122,46 @@ func (f *Folder) Files(ctx context.Context) ([]string, error) {
 		}
 		return f.walk(f.dir)
 	}
-	return f.listed(ctx)
+	return f.listed(ctx, "--cached", "--others", "--exclude-standard")
+}
+
+// Tracked lists the tracked files, as Files does, with those of submodules. It is an error without a repository.
+func (f *Folder) Tracked(ctx context.Context) ([]string, error) { return f.listed(ctx, "--cached") }
+
+// IgnoredPaths lists what ignore rules leave out of Files, as slash paths from the folder: files, and folders of which everything is. It
+// is empty without a repository.
+func (f *Folder) IgnoredPaths(ctx context.Context) ([]string, error) {
+	if !f.inRepository(ctx) {
+		return nil, context.Cause(ctx)
+	}
+	out, err := f.git(ctx, append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--", "."}, f.pathspecs()...)...)
+	if err != nil {
+		return nil, fmt.Errorf("list the ignored files of %s: %w", f.dir, err)
+	}
+	var paths []string
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		if name = strings.TrimSuffix(name, "/"); name != "" {
+			paths = append(paths, name)
+		}
+	}
+	submodules, err := f.submodules(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the ignored files of %s: %w", f.dir, err)
+	}
+	for _, inner := range submodules {
+		below, err := inner.IgnoredPaths(ctx)
+		if err != nil {
+			return nil, err
+		}
+		name, err := filepath.Rel(f.dir, inner.dir)
+		if err != nil {
+			return nil, fmt.Errorf("list the ignored files of %s: %w", f.dir, err)
+		}
+		for _, path := range below {
+			paths = append(paths, filepath.ToSlash(name)+"/"+path)
+		}
+	}
+	return paths, nil
 }
 
 // Ignored reports whether git leaves a file of the folder out of Files because an ignore rule
@@ -151,9 +190,9 @@ func (f *Folder) inRepository(ctx context.Context) bool {
 	return err == nil
 }
 
-// listed asks git. A submodule is listed as a folder of its own.
-func (f *Folder) listed(ctx context.Context) ([]string, error) {
-	arguments := []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."}
+// listed asks git, for which files which says. A submodule is listed as a folder of its own.
+func (f *Folder) listed(ctx context.Context, which ...string) ([]string, error) {
+	arguments := append(append([]string{"ls-files", "-z"}, which...), "--", ".")
 	out, err := f.git(ctx, append(arguments, f.pathspecs()...)...)
 	if err != nil {
 		return nil, fmt.Errorf("list the files of %s: %w", f.dir, err)
@@ -167,7 +206,7 @@ func (f *Folder) listed(ctx context.Context) ([]string, error) {
 		case err != nil:
 			return nil, fmt.Errorf("list the files of %s: %w", f.dir, err)
 		case info.IsDir():
-			below, err := f.below(ctx, name)
+			below, err := f.below(ctx, name, which)
 			if err != nil {
 				return nil, err
 			}
@@ -181,9 +220,9 @@ func (f *Folder) listed(ctx context.Context) ([]string, error) {
 }
 
 // below lists a repository inside the folder.
-func (f *Folder) below(ctx context.Context, name string) ([]string, error) {
+func (f *Folder) below(ctx context.Context, name string, which []string) ([]string, error) {
 	inner := Open(filepath.Join(f.dir, filepath.FromSlash(name)), f.exclude...)
-	files, err := inner.listed(ctx)
+	files, err := inner.listed(ctx, which...)
 	for i := range files {
 		files[i] = name + "/" + files[i]
 	}

@@ -86,14 +86,19 @@ func (l *Log) format(e build.Entry) (count int64) {
 		return 1
 	}
 	var framer build.Framer
-	last := e.Partial
+	last := e.Marks
 	emit := func(f build.Frame) {
-		e.Text, e.Partial = f.Text, f.Partial
+		e.Text, e.Partial, e.CRLF, e.Unended = f.Text, f.Partial, f.CRLF, f.Unended
 		l.buffer = build.FormatEntry(l.buffer, e)
 		count++
 	}
 	framer.Write(e.Text, emit)
-	framer.Close(func(f build.Frame) { emit(build.Frame{Text: f.Text, Partial: f.Partial || last}) })
+	framer.Close(func(f build.Frame) {
+		if !f.Partial { // the end of the text, which ended as the entry says
+			f.Partial, f.CRLF, f.Unended = last.Partial, last.CRLF, last.Unended
+		}
+		emit(f)
+	})
 	return count
 }
 

@@ -25,6 +25,7 @@ type Store struct {
 	recorded broadcast // of statuses and artifacts
 
 	mu        sync.Mutex
+	described Build
 	events    int64 // id of the last update
 	artifacts int   // id of the last artifact
 	steps     map[int]*step
@@ -68,6 +69,7 @@ const (
 	testsFile     = "test-results.json"
 	lockName      = "lock"
 	reserveName   = "reserve"
+	snapshotFile  = "workspace.tar.zst"
 )
 
 // WorkerFile is the name of the file with the address of the worker that serves the results.
@@ -115,7 +117,22 @@ func (s *Store) Dir() string { return s.dir }
 
 // Describe writes build.json.
 func (s *Store) Describe(b Build) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.described = b
 	return s.replace(filepath.Join(s.dir, buildFile), b, true)
+}
+
+// SnapshotPath returns the path of the file for the workspace that the steps get.
+func (s *Store) SnapshotPath() string { return filepath.Join(s.dir, snapshotFile) }
+
+// DescribeSnapshot adds the digest of that file's tar to build.json.
+func (s *Store) DescribeSnapshot(digest string) error {
+	s.mu.Lock()
+	b := s.described
+	s.mu.Unlock()
+	b.Workspace = digest
+	return s.Describe(b)
 }
 
 // Announce writes worker.json, which only this user can read, until Close.

@@ -43,7 +43,7 @@ func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
 }
 
 // buildLog serves the log of a build of this machine, of one step or of all. As text, the lines of several steps have the
-// step's name in front. As a stream, each event is a BuildLine.
+// step's name in front. With raw=true the bytes of one step are those that it printed. As a stream, each event is a BuildLine.
 func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 	reader, steps, err := s.openLog(r)
 	if err != nil {
@@ -62,7 +62,15 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
+	raw := r.FormValue("raw") == "true"
+	if raw && len(steps) != 1 {
+		WriteProblem(w, r, fault.New(fault.Invalid, "raw=true wants one step, such as step=test/unit"))
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if raw {
+		w.Header().Set("Content-Type", "application/octet-stream")
+	}
 	w.Header().Set("Content-Security-Policy", "sandbox") // the text is foreign content on this origin
 	var out io.Writer = w
 	if follow {
@@ -73,7 +81,11 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 		if len(steps) > 1 {
 			prefix = steps[i].Path() + " | "
 		}
-		if err := writeStepLog(r.Context(), out, reader, steps[i].ID, prefix, follow); err != nil {
+		write := textWriter(out, prefix)
+		if raw {
+			write = printedWriter(out)
+		}
+		if err := reader.Log(r.Context(), steps[i].ID, 0, follow, write); err != nil {
 			panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
 		}
 	}
@@ -180,10 +192,18 @@ func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
 	return nil, fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", ")).WithNearest(name, known)
 }
 
-// writeStepLog writes a step's lines as they were printed, each after the prefix.
-func writeStepLog(ctx context.Context, w io.Writer, r *results.Reader, step int, prefix string, follow bool) error {
+// printedWriter returns what writes the bytes that a step printed.
+func printedWriter(w io.Writer) func(int64, build.Entry) error {
+	return func(_ int64, e build.Entry) error {
+		_, err := w.Write(e.AppendPrinted(nil))
+		return err
+	}
+}
+
+// textWriter returns what writes a step's lines, each after the prefix.
+func textWriter(w io.Writer, prefix string) func(int64, build.Entry) error {
 	begins := true
-	return r.Log(ctx, step, 0, follow, func(_ int64, e build.Entry) error {
+	return func(_ int64, e build.Entry) error {
 		text := e.Text
 		if begins {
 			text = append([]byte(prefix), text...)
@@ -193,13 +213,15 @@ func writeStepLog(ctx context.Context, w io.Writer, r *results.Reader, step int,
 		}
 		_, err := w.Write(text)
 		return err
-	})
+	}
 }
 
-// BuildLog returns the log of a build of the server's machine as text, of one step or of all (""). With follow it continues
-// until the build ends. The caller closes it.
+// BuildLog returns the bytes that a step of a build of the server's machine printed. With follow it continues until the step ends. The
+// caller closes it.
 func (c *Client) BuildLog(ctx context.Context, id, step string, follow bool) (io.ReadCloser, error) {
-	response, err := c.sendRequest(ctx, request{method: http.MethodGet, path: apiPath("builds", id, "log"), query: logQuery(step, follow)})
+	query := logQuery(step, follow)
+	query.Set("raw", "true")
+	response, err := c.sendRequest(ctx, request{method: http.MethodGet, path: apiPath("builds", id, "log"), query: query})
 	if err != nil {
 		return nil, fmt.Errorf("read the log of build %s: %w", id, err)
 	}

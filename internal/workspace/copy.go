@@ -11,11 +11,11 @@ import (
 	"slices"
 )
 
-// Copy makes dir and copies everything below root into it, except the home and
-// the skipped folders, which are full paths. The file system shares the bytes
-// where it can. Returned are warnings about what was left out.
-func Copy(ctx context.Context, root, dir string, skip ...string) (warnings []string, err error) {
-	entries, warnings, err := list(root, skip)
+// Copy makes dir and copies what is selected below root into it, except the
+// home. The file system shares the bytes where it can. Returned are warnings
+// about what was left out.
+func Copy(ctx context.Context, root, dir string, selected Selection) (warnings []string, err error) {
+	entries, warnings, err := list(root, selected)
 	if err != nil {
 		return nil, err
 	}
@@ -26,34 +26,34 @@ func Copy(ctx context.Context, root, dir string, skip ...string) (warnings []str
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if err := copyEntry(root, dir, e); err != nil {
+		if err := copyEntry(dir, e); err != nil {
 			return nil, fmt.Errorf("copy the workspace: %w", err)
 		}
 	}
-	return warnings, copyFolders(root, dir, entries)
+	return warnings, copyFolders(dir, entries)
 }
 
-func copyEntry(root, dir string, e entry) error {
-	from, to := filepath.Join(root, filepath.FromSlash(e.path)), filepath.Join(dir, filepath.FromSlash(e.path))
+func copyEntry(dir string, e entry) error {
+	to := filepath.Join(dir, filepath.FromSlash(e.path))
 	switch {
 	case e.mode.IsDir():
 		return os.Mkdir(to, 0o755)
 	case e.mode&fs.ModeSymlink != 0:
-		target, err := os.Readlink(from)
+		target, err := os.Readlink(e.from)
 		if err != nil {
 			return err
 		}
 		return os.Symlink(target, to)
 	}
-	err := copyFile(from, to)
+	err := copyFile(e, to)
 	if errors.Is(err, errShrunk) {
-		err = errors.Join(os.Remove(to), copyFile(from, to))
+		err = errors.Join(os.Remove(to), copyFile(e, to))
 	}
 	return err
 }
 
-func copyFile(from, to string) (err error) {
-	in, err := os.Open(from)
+func copyFile(e entry, to string) (err error) {
+	in, err := os.Open(e.from)
 	if err != nil {
 		return err
 	}
@@ -70,19 +70,22 @@ func copyFile(from, to string) (err error) {
 	if n, err := io.Copy(out, in); err != nil {
 		return err
 	} else if n < info.Size() {
-		return fmt.Errorf("%s: %w", from, errShrunk)
+		return fmt.Errorf("%s: %w", e.from, errShrunk)
+	}
+	if _, err := out.WriteString(e.more); err != nil {
+		return err
 	}
 	return errors.Join(out.Chmod(info.Mode().Perm()), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
 // copyFolders sets modes and times of folders, the deepest first, once nothing is written into them
 // any more.
-func copyFolders(root, dir string, entries []entry) error {
+func copyFolders(dir string, entries []entry) error {
 	for _, e := range slices.Backward(entries) {
 		if !e.mode.IsDir() {
 			continue
 		}
-		info, err := os.Lstat(filepath.Join(root, filepath.FromSlash(e.path)))
+		info, err := os.Lstat(e.from)
 		if err != nil {
 			return fmt.Errorf("copy the workspace: %w", err)
 		}

@@ -1,18 +1,29 @@
 package workspace
 
 import (
+	"archive/tar"
 	"context"
 	"io"
 )
 
-// PackAll writes a snapshot of everything below root except the home and the
-// skipped folders, which are full paths.
-func PackAll(ctx context.Context, w io.Writer, root string, skip []string) (Packed, error) {
-	entries, warnings, err := list(root, skip)
+// PackAll writes a snapshot of what is selected below root.
+func PackAll(ctx context.Context, w io.Writer, root string, selected Selection) (Packed, error) {
+	entries, warnings, err := list(root, selected)
 	if err != nil {
 		return Packed{}, err
 	}
-	packed, err := pack(ctx, w, root, entries, dropOwner)
+	packed, err := pack(ctx, w, entries, asRead)
 	packed.Warnings = warnings
 	return packed, err
+}
+
+// PackWhile does what PackFile does, with a function that is called when an entry has been opened, before a large one is read.
+func PackWhile(ctx context.Context, path, root string, opened func(name string)) (Packed, error) {
+	return packFile(ctx, path, root, Selection{}, func(h *tar.Header) { opened(h.Name) })
+}
+
+// ReadAt packs one file from any place.
+func ReadAt(ctx context.Context, path string) error {
+	_, err := pack(ctx, io.Discard, []entry{{path: "file", from: path}}, asRead)
+	return err
 }

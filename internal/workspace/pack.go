@@ -2,18 +2,15 @@ package workspace
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // Packed is a snapshot that was written.
@@ -33,13 +30,12 @@ func Pack(ctx context.Context, w io.Writer, root string, files []string) (digest
 	if err != nil {
 		return "", 0, err
 	}
-	packed, err := pack(ctx, w, root, entries, normalise)
+	packed, err := pack(ctx, w, entries, normalise)
 	return packed.Digest, packed.Size, err
 }
 
 // normalise keeps of a header what the content of a checkout decides.
 func normalise(h *tar.Header) {
-	dropOwner(h)
 	h.ModTime = time.Unix(0, 0)
 	executable := h.Mode&0o100 != 0
 	h.Mode = 0o644
@@ -48,107 +44,117 @@ func normalise(h *tar.Header) {
 	}
 }
 
-// dropOwner keeps path, kind, permissions, target and time of change.
-func dropOwner(h *tar.Header) {
-	*h = tar.Header{Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode & 0o777,
-		ModTime: h.ModTime, Format: tar.FormatPAX}
-}
+// asRead keeps a header as it was read, which has neither owner nor group.
+func asRead(*tar.Header) {}
 
-// counter counts what passes.
-type counter struct {
-	io.Writer
-	n int64
-}
+// packBuffer is the number of bytes of the tar that are hashed and compressed at a time.
+const packBuffer = 256 << 10
 
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-func pack(ctx context.Context, w io.Writer, root string, entries []entry, shape func(*tar.Header)) (Packed, error) {
-	out := &counter{Writer: w}
-	compressed, err := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedFastest))
+// pack writes entries as they are when they are read, not as they were when they were listed. One goroutine reads, the caller's makes
+// the tar and its digest, and others compress.
+func pack(ctx context.Context, w io.Writer, entries []entry, shape func(*tar.Header)) (Packed, error) {
+	compressed, err := newCompressor(w)
 	if err != nil {
-		return Packed{}, fmt.Errorf("pack %s: %w", root, err)
+		return Packed{}, err
 	}
 	digest := sha256.New()
-	archive := tar.NewWriter(io.MultiWriter(compressed, digest))
-	for _, e := range entries {
-		if err := context.Cause(ctx); err != nil {
-			return Packed{}, errors.Join(err, compressed.Close())
-		}
-		if err := add(ctx, archive, root, e, shape); err != nil {
-			return Packed{}, errors.Join(fmt.Errorf("pack %s: %w", e.path, err), compressed.Close())
-		}
+	buffered := bufio.NewWriterSize(io.MultiWriter(compressed, digest), packBuffer)
+	archive := tar.NewWriter(buffered)
+	if err := packEntries(ctx, archive, entries, shape); err != nil {
+		return Packed{}, errors.Join(err, compressed.Close())
 	}
-	if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
-		return Packed{}, fmt.Errorf("pack %s: %w", root, err)
+	if err := errors.Join(archive.Close(), buffered.Flush(), compressed.Close()); err != nil {
+		return Packed{}, fmt.Errorf("pack files: %w", err)
 	}
-	return Packed{Digest: hex.EncodeToString(digest.Sum(nil)), Size: out.n, Files: len(entries)}, nil
+	return Packed{Digest: hex.EncodeToString(digest.Sum(nil)), Size: compressed.out, Files: len(entries)}, nil
 }
 
 // WriteTar writes what is below root as a tar, with the entries below the folder at. Of each header, path, kind, permissions, target and
 // time are kept, which shape may change.
 func WriteTar(ctx context.Context, archive *tar.Writer, root, at string, shape func(*tar.Header)) error {
-	entries, _, err := list(root, nil)
+	entries, _, err := list(root, Selection{})
 	if err != nil {
 		return err
 	}
-	within := func(h *tar.Header) {
-		dropOwner(h)
+	return packEntries(ctx, archive, entries, func(h *tar.Header) {
 		h.Name = at + "/" + h.Name
 		shape(h)
-	}
-	for _, e := range entries {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := add(ctx, archive, root, e, within); err != nil {
-			return fmt.Errorf("pack %s: %w", e.path, err)
-		}
-	}
-	return nil
+	})
 }
 
-// add writes one entry. What it is when it is opened counts, not what it was when it was listed.
-func add(ctx context.Context, archive *tar.Writer, root string, e entry, shape func(*tar.Header)) error {
-	path := filepath.Join(root, filepath.FromSlash(e.path))
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	target, content := "", (*os.File)(nil)
-	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
-		if target, err = os.Readlink(path); err != nil {
-			return err
+func packEntries(ctx context.Context, archive *tar.Writer, entries []entry, shape func(*tar.Header)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r := readAhead(ctx, entries)
+	defer r.close()
+	defer cancel(nil)
+	for read := range r.entries {
+		if read.err != nil {
+			return read.err
 		}
-	case info.Mode().IsRegular():
-		if content, err = os.Open(path); err != nil {
-			return err
-		}
-		defer content.Close()
-		if info, err = content.Stat(); err != nil {
-			return err
+		shape(read.header)
+		err := add(ctx, archive, read)
+		r.reuse(read)
+		if err != nil {
+			return fmt.Errorf("pack %s: %w", read.header.Name, err)
 		}
 	}
-	header, err := tar.FileInfoHeader(info, filepath.ToSlash(target))
-	if err != nil {
+	return context.Cause(ctx)
+}
+
+// add writes one entry.
+func add(ctx context.Context, archive *tar.Writer, e readEntry) error {
+	if err := archive.WriteHeader(e.header); err != nil {
 		return err
 	}
-	header.Name = e.path
-	if info.IsDir() {
-		header.Name += "/"
-	}
-	shape(header)
-	if err := archive.WriteHeader(header); err != nil || content == nil {
+	if e.file == nil {
+		_, err := archive.Write(e.content)
 		return err
 	}
-	if n, err := io.Copy(archive, untilDone{ctx, io.LimitReader(content, header.Size)}); err != nil {
+	if n, err := io.Copy(archive, untilDone{ctx, io.LimitReader(e.file, e.header.Size-int64(len(e.content)))}); err != nil {
 		return err
-	} else if n < header.Size {
+	} else if n+int64(len(e.content)) < e.header.Size {
 		return errShrunk
 	}
-	return nil
+	_, err := archive.Write(e.content) // what is appended
+	return err
+}
+
+// PackFile writes a snapshot of what is selected below root, except the home, into a file of this user alone. If a file became shorter
+// while it was read, everything is read once more.
+func PackFile(ctx context.Context, path, root string, selected Selection) (Packed, error) {
+	return packFile(ctx, path, root, selected, asRead)
+}
+
+func packFile(ctx context.Context, path, root string, selected Selection, shape func(*tar.Header)) (packed Packed, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return Packed{}, fmt.Errorf("write a snapshot: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	packed, err = packTo(ctx, f, root, selected, shape)
+	if errors.Is(err, errShrunk) {
+		packed, err = packTo(ctx, f, root, selected, shape)
+	}
+	return packed, err
+}
+
+// packTo writes a snapshot into an open file, in place of what it has.
+func packTo(ctx context.Context, f *os.File, root string, selected Selection, shape func(*tar.Header)) (Packed, error) {
+	entries, warnings, err := list(root, selected)
+	if err != nil {
+		return Packed{}, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return Packed{}, fmt.Errorf("write a snapshot: %w", err)
+	}
+	if err := f.Truncate(0); err != nil {
+		return Packed{}, fmt.Errorf("write a snapshot: %w", err)
+	}
+	packed, err := pack(ctx, f, entries, shape)
+	packed.Warnings = warnings
+	return packed, err
 }

@@ -17,7 +17,7 @@ func PackPart(ctx context.Context, w io.Writer, root string, in func(path string
 	if err != nil {
 		return Packed{}, err
 	}
-	return pack(ctx, w, root, entries, dropOwner)
+	return pack(ctx, w, entries, asRead)
 }
 
 // RemovePart removes what is below root and in it. Folders that hold something else stay.
@@ -46,7 +46,7 @@ func RemovePart(root string, in func(path string) bool) error {
 }
 
 func part(root string, in func(path string) bool) (chosen []entry, err error) {
-	entries, _, err := list(root, nil)
+	entries, _, err := list(root, Selection{})
 	for _, e := range entries {
 		if in(e.path) {
 			chosen = append(chosen, e)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	slashpath "path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,16 +20,26 @@ import (
 // Home is the folder name of Waybill's home, which is never part of a workspace.
 const Home = ".waybill"
 
-// entry is one file, folder or link below a root.
-type entry struct {
-	path string // slash-separated, from the root
-	mode fs.FileMode
+// Selection says what of a folder is taken. The zero value takes everything.
+type Selection struct {
+	Skip  []string        // full paths of folders that are left out
+	Leave map[string]bool // slash-separated paths of files and folders that are left out
+	Only  map[string]bool // slash-separated paths of the files that are taken, beside .git; nil: all
 }
 
-// list walks everything below root except the folders named Home and the
-// skipped paths, sorted by path. Left out, with a warning each, is what is
-// neither a file, a folder nor a link.
-func list(root string, skip []string) (entries []entry, warnings []string, err error) {
+// entry is one file, folder or link of a workspace.
+type entry struct {
+	path string // slash-separated, in the workspace
+	mode fs.FileMode
+	from string // full path of what it is on disk
+	more string // is appended to the content
+}
+
+// list walks what is selected below root, sorted by path, except the folders
+// named Home. Left out, with a warning each, is what is neither a file, a folder
+// nor a link. A .git file becomes the repository that it leads to.
+func list(root string, selected Selection) (entries []entry, warnings []string, err error) {
+	folders := foldersOf(selected.Only)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -36,17 +47,26 @@ func list(root string, skip []string) (entries []entry, warnings []string, err e
 		if path == root {
 			return nil
 		}
-		if d.IsDir() && (d.Name() == Home || slices.Contains(skip, path)) {
-			return fs.SkipDir
-		}
 		relative, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
 		relative = filepath.ToSlash(relative)
+		if d.IsDir() && (d.Name() == Home || slices.Contains(selected.Skip, path) || selected.Leave[relative] || folders != nil && !folders[relative] && !inGit(relative)) {
+			return fs.SkipDir
+		}
+		if !d.IsDir() && (selected.Leave[relative] || selected.Only != nil && !selected.Only[relative] && !inGit(relative)) {
+			return nil
+		}
 		switch mode := d.Type(); {
+		case mode.IsRegular() && d.Name() == gitName:
+			repository, warning := repositoryAt(root, relative)
+			entries = append(entries, repository...)
+			if warning != "" {
+				warnings = append(warnings, warning)
+			}
 		case mode.IsRegular(), mode.IsDir(), mode&fs.ModeSymlink != 0:
-			entries = append(entries, entry{relative, mode})
+			entries = append(entries, entry{path: relative, mode: mode, from: path})
 		default:
 			warnings = append(warnings, fmt.Sprintf("%s is left out: it is %s", relative, kindOf(mode)))
 		}
@@ -57,6 +77,25 @@ func list(root string, skip []string) (entries []entry, warnings []string, err e
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
 	return entries, warnings, nil
+}
+
+// foldersOf returns the folders that files are in; nil for nil.
+func foldersOf(files map[string]bool) map[string]bool {
+	if files == nil {
+		return nil
+	}
+	folders := map[string]bool{}
+	for file := range files {
+		for dir := slashpath.Dir(file); !folders[dir]; dir = slashpath.Dir(dir) {
+			folders[dir] = true
+		}
+	}
+	return folders
+}
+
+// inGit reports whether a path is that of a repository's own files.
+func inGit(path string) bool {
+	return path == gitName || strings.HasPrefix(path, gitName+"/") || strings.Contains(path, "/"+gitName+"/") || strings.HasSuffix(path, "/"+gitName)
 }
 
 func kindOf(mode fs.FileMode) string {
@@ -78,14 +117,15 @@ func named(root string, files []string) ([]entry, error) {
 		if !filepath.IsLocal(filepath.FromSlash(file)) {
 			return nil, fmt.Errorf("pack %s: it leaves %s", file, root)
 		}
-		info, err := os.Lstat(filepath.Join(root, filepath.FromSlash(file)))
+		path := filepath.Join(root, filepath.FromSlash(file))
+		info, err := os.Lstat(path)
 		if err != nil {
 			return nil, fmt.Errorf("pack a file: %w", err)
 		}
 		if !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 {
 			return nil, fmt.Errorf("pack %s: it is neither a file nor a link", file)
 		}
-		entries = append(entries, entry{file, info.Mode()})
+		entries = append(entries, entry{path: file, mode: info.Mode(), from: path})
 	}
 	return entries, nil
 }

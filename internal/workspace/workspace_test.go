@@ -108,7 +108,7 @@ func TestSnapshotGivesBackTheTree(t *testing.T) {
 	t.Parallel()
 	root := tree(t)
 	var snapshot bytes.Buffer
-	packed, err := workspace.PackAll(t.Context(), &snapshot, root, []string{filepath.Join(root, "out")})
+	packed, err := workspace.PackAll(t.Context(), &snapshot, root, workspace.Selection{Skip: []string{filepath.Join(root, "out")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestCopyGivesTheTree(t *testing.T) {
 	t.Parallel()
 	root := tree(t)
 	to := filepath.Join(t.TempDir(), "copy")
-	if _, err := workspace.Copy(t.Context(), root, to, filepath.Join(root, "out")); err != nil {
+	if _, err := workspace.Copy(t.Context(), root, to, workspace.Selection{Skip: []string{filepath.Join(root, "out")}}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(expected(describe(t, root)), describe(t, to)); diff != "" {
@@ -187,7 +187,7 @@ func TestPackRefusesWhatLeavesTheFolder(t *testing.T) {
 func TestExtractRefusesTornAndAlteredSnapshots(t *testing.T) {
 	t.Parallel()
 	var snapshot bytes.Buffer
-	packed, err := workspace.PackAll(t.Context(), &snapshot, tree(t), nil)
+	packed, err := workspace.PackAll(t.Context(), &snapshot, tree(t), workspace.Selection{})
 	if err != nil {
 		t.Fatal(err)
 	}

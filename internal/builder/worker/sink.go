@@ -29,7 +29,7 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 	size := 0
 	entries := make([]build.Entry, len(frames))
 	for i, f := range frames {
-		entries[i] = build.Entry{At: now, Text: f.Text, Marks: build.Marks{Stderr: stderr, Partial: f.Partial}}
+		entries[i] = build.Entry{At: now, Text: f.Text, Marks: f.Marks(stderr)}
 		size += len(f.Text)
 	}
 	s.worker.Metrics.Printed(size)

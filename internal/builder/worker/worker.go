@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -16,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // Runner runs steps: as processes, in containers, in pods.
@@ -33,6 +35,7 @@ type Observer interface {
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
 	Tests(step int, files []results.TestFile)
+	Remark(text string) // what was left out of the workspace
 }
 
 // Workspace makes the tree that all steps copy.
@@ -41,11 +44,17 @@ type Workspace interface {
 	Take(ctx context.Context, dir string) (remarks []string, err error)
 }
 
-// Config is what a build needs. Every field but Resumes, Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
+// Packer writes the workspace into one file.
+type Packer interface {
+	Pack(ctx context.Context, path string) (workspace.Packed, error)
+}
+
+// Config is what a build needs. Every field but Packer, Resumes, Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
 	Workspace Workspace
+	Packer    Packer // of the files that Workspace takes, for runners that send them elsewhere; nil: they are not packed
 	Runner    Runner
 	Store     *results.Store
 	Observer  Observer
@@ -65,9 +74,10 @@ type Resumed struct {
 type Worker struct {
 	Config
 	mask    *mask.Set // the passwords of the plan
+	packed  build.Snapshot
 	states  build.States
-	stopped map[int]build.Ending // the endings of running steps that were asked to end
-	cancels map[int]context.CancelCauseFunc
+	stopped map[int]build.Ending            // the endings of running steps that were asked to end
+	cancels map[int]context.CancelCauseFunc // of the steps that run
 	ends    chan stepEnd
 }
 
@@ -158,6 +168,7 @@ func (w *Worker) loop(ctx context.Context, tree string) (build.Status, error) {
 		wake, stop := wakeAt(decision.Wake)
 		select {
 		case end := <-w.ends:
+			delete(w.cancels, end.id)
 			if err := w.stepEnded(end); err != nil {
 				stop()
 				return "", err
@@ -215,7 +226,7 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now(), Attempt: attempt}
 	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancels[id] = cancel
-	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Scratch: w.Scratch, Mask: w.mask}
+	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Snapshot: w.packed, Scratch: w.Scratch, Mask: w.mask}
 	go func() {
 		defer cancel(nil)
 		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log})
@@ -343,14 +354,44 @@ func (w *Worker) takeWorkspace(ctx context.Context) (string, error) {
 	tree := w.Scratch + "/tree"
 	began := time.Now()
 	remarks, err := w.Workspace.Take(ctx, tree)
-	for _, remark := range remarks {
-		w.note(remark)
+	if err == nil && w.Packer != nil {
+		var packed workspace.Packed
+		packed, err = w.pack(ctx)
+		remarks = append(remarks, packed.Warnings...)
 	}
+	w.remark(remarks)
 	if err != nil {
 		return "", fmt.Errorf("take the workspace: %w", err)
 	}
 	w.note(fmt.Sprintf("workspace taken in %s", time.Since(began).Round(time.Millisecond)))
 	return tree, nil
+}
+
+// pack packs the workspace into the results.
+func (w *Worker) pack(ctx context.Context) (workspace.Packed, error) {
+	packed, err := w.Packer.Pack(ctx, w.Store.SnapshotPath())
+	if err != nil {
+		return packed, err
+	}
+	w.packed = build.Snapshot{Path: w.Store.SnapshotPath(), SHA256: packed.Digest}
+	w.note(fmt.Sprintf("workspace packed: %d files, folders and links, %d bytes compressed", packed.Files, packed.Size))
+	return packed, w.Store.DescribeSnapshot(packed.Digest)
+}
+
+// mostRemarks bounds the remarks that are noted about a workspace.
+const mostRemarks = 100
+
+// remark notes remarks, each once.
+func (w *Worker) remark(remarks []string) {
+	slices.Sort(remarks)
+	remarks = slices.Compact(remarks)
+	if more := len(remarks) - mostRemarks; more > 0 {
+		remarks = append(remarks[:mostRemarks], fmt.Sprintf("%d more are left out", more))
+	}
+	for _, remark := range remarks {
+		w.note(remark)
+		w.Observer.Remark(w.mask.Text(remark))
+	}
 }
 
 // endEarly records the end of a build none of whose steps could begin.
@@ -370,12 +411,10 @@ func (w *Worker) endEarly(ctx context.Context, cause error) (build.Status, error
 
 // abandon ends running steps after the results could not be written.
 func (w *Worker) abandon() {
-	for _, step := range w.Plan.Steps {
-		state := w.states.Steps[step.ID]
-		if state.Status == "" || state.Status == build.Backoff || state.Status.Ended() {
-			continue
-		}
-		w.cancels[step.ID](errors.New("the results cannot be written"))
+	for _, cancel := range w.cancels {
+		cancel(errors.New("the results cannot be written"))
+	}
+	for range w.cancels {
 		<-w.ends
 	}
 }

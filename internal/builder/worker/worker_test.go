@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,12 +80,18 @@ func (s *setup) write(name, text string) {
 type watch struct {
 	mu      sync.Mutex
 	printed strings.Builder
+	remarks []string
 	on      func(printed string)
 }
 
 func (w *watch) Status(int, results.Update)     {}
 func (w *watch) Artifact(int, results.Artifact) {}
 func (w *watch) Tests(int, []results.TestFile)  {}
+func (w *watch) Remark(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remarks = append(w.remarks, text)
+}
 func (w *watch) Output(_ int, entries []build.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -440,6 +447,74 @@ func TestASnapshotIsBuilt(t *testing.T) {
 	s.source = worker.Snapshot{Path: path, Digest: digest}
 	if got, r := s.run(t.Context(), script("a", "test $(cat hello.txt) = hello")); got != build.Completed {
 		t.Errorf("%s: %v", got, steps(t, r))
+	}
+}
+
+// sender is a runner that sends the snapshot elsewhere.
+type sender struct {
+	*command.Runner
+	got build.Snapshot
+}
+
+func (s *sender) Run(_ context.Context, run build.Run, sink build.Sink) (build.Exit, error) {
+	s.got = run.Snapshot
+	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running))
+}
+
+// silent is a runner that reports no phase, so that the end of its step cannot be recorded.
+type silent struct{ *command.Runner }
+
+func (silent) Run(context.Context, build.Run, build.Sink) (build.Exit, error) {
+	return build.Exit{}, nil
+}
+
+func TestAnEndThatCannotBeRecordedEndsTheWorker(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}, MaxParallel: 1}
+	store, err := results.Create(s.results, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	_, err = worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: silent{}, Store: store, Observer: s.watch, Scratch: s.scratch}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "Scheduling cannot become Completed") {
+		t.Errorf("%v, want that the end was not recorded", err)
+	}
+}
+
+func TestTheWorkspaceIsPackedIntoTheResults(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}, MaxParallel: 1}
+	store, err := results.Create(s.results, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(s.dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runner := &sender{}
+	got, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: worker.Taken{}, Packer: worker.Folder{Root: s.dir}, Runner: runner,
+		Store: store, Observer: s.watch, Scratch: s.scratch}).Run(t.Context())
+	if err := errors.Join(err, store.Close()); err != nil || got != build.Completed {
+		t.Fatal(got, err)
+	}
+	r, _ := results.Open(s.results)
+	b, err := r.Build()
+	if err != nil || b.ID != "7" || len(b.Workspace) != 64 || b.Workspace != runner.got.SHA256 {
+		t.Errorf("%q %q %v, want the digest that the runner got, %q", b.ID, b.Workspace, err, runner.got.SHA256)
+	}
+	if _, err := (worker.Snapshot{Path: runner.got.Path, Digest: b.Workspace}).Take(t.Context(), filepath.Join(t.TempDir(), "tree")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"pipe is left out: it is a pipe"}, s.watch.remarks); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -9,15 +9,20 @@ import (
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
-// Folder takes a folder as it is now, changed and ignored files included.
+// Folder takes what is selected of a folder, as it is now.
 type Folder struct {
 	Root string
-	Skip []string // folders below it that are not part of the workspace, full paths
+	workspace.Selection
 }
 
 // Take copies the folder.
 func (f Folder) Take(ctx context.Context, dir string) ([]string, error) {
-	return workspace.Copy(ctx, f.Root, dir, f.Skip...)
+	return workspace.Copy(ctx, f.Root, dir, f.Selection)
+}
+
+// Pack writes it into a file.
+func (f Folder) Pack(ctx context.Context, path string) (workspace.Packed, error) {
+	return workspace.PackFile(ctx, path, f.Root, f.Selection)
 }
 
 // Snapshot unpacks a snapshot file.

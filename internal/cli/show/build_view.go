@@ -232,6 +232,7 @@ type BuildView interface {
 	Output(step int, entries []build.Entry)
 	Artifact(step int, a results.Artifact)
 	Tests(step int, files []results.TestFile)
+	Remark(text string)
 }
 
 // BuildHead is what a view says about a build as a whole.
@@ -241,6 +242,7 @@ type BuildHead struct {
 	Results string // the folder of its results
 	Log     string // the command that prints a step's log, without the step
 	Resumes string // which build is resumed, and what is reused; "": none
+	Advice  string // about the workspace; "": none
 	Resume  string // the command that resumes this build; "": none
 	Runner  string // what is said of the runner; "": nothing
 	Plan    *build.Plan
@@ -264,6 +266,17 @@ type buildScene struct {
 	head  BuildHead
 	mu    sync.Mutex
 	board *buildBoard
+
+	remarks []string // about the workspace
+}
+
+// Remark remembers what is said about the workspace, up to a few lines; the log of step 0 has all.
+func (v *buildScene) Remark(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.remarks) < tailLines {
+		v.remarks = append(v.remarks, "   "+v.Style.faint(OneLine(text)))
+	}
 }
 
 // Tests remembers what a step's files report.
@@ -284,6 +297,9 @@ func (v *buildScene) opening() []string {
 	}
 	lines = append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
 		Count(len(v.head.Plan.Steps), "step"), v.head.Results))
+	if v.head.Advice != "" {
+		lines = append(lines, "   "+v.Style.faint(v.head.Advice))
+	}
 	if v.head.Resumes != "" {
 		lines = append(lines, fmt.Sprintf("build %s %s", v.head.ID, v.head.Resumes))
 	}
@@ -299,7 +315,8 @@ func (v *buildScene) nothing() string {
 }
 
 // closing returns the last lines.
-func (v *buildScene) closing(result build.Status) (lines []string) {
+func (v *buildScene) closing(result build.Status) []string {
+	lines := slices.Clone(v.remarks)
 	word := string(result)
 	switch {
 	case result == build.Completed:

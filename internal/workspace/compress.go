@@ -1,0 +1,92 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// frameSize is the number of bytes that become one zstd frame. Frames are compressed side by side; a decoder reads them as one stream. The
+// bytes do not depend on the number of processors.
+const frameSize = 2 << 20
+
+// compressor compresses what is written to it.
+type compressor struct {
+	encoder *zstd.Encoder
+	plain   []byte // of the frame that is being filled
+	free    chan []byte
+	queue   chan chan []byte // of the frames in their order, each of which yields its bytes
+	done    chan error
+	out     int64 // bytes written, once done has yielded
+}
+
+func newCompressor(w io.Writer) (*compressor, error) {
+	workers := runtime.GOMAXPROCS(0)
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers))
+	if err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	c := &compressor{encoder: encoder, free: make(chan []byte, workers+2), queue: make(chan chan []byte, workers), done: make(chan error, 1)}
+	for range cap(c.free) {
+		c.free <- nil
+	}
+	go c.write(w)
+	return c, nil
+}
+
+// write writes finished frames in their order. After an error it discards them.
+func (c *compressor) write(w io.Writer) {
+	var failed error
+	for frame := range c.queue {
+		b := <-frame
+		if failed != nil {
+			continue
+		}
+		n, err := w.Write(b)
+		c.out += int64(n)
+		failed = err
+	}
+	c.done <- failed
+}
+
+// Write takes the next bytes. An error of the underlying writer is returned by Close.
+func (c *compressor) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if c.plain == nil {
+			if c.plain = <-c.free; c.plain == nil {
+				c.plain = make([]byte, 0, frameSize)
+			}
+		}
+		take := min(len(p), frameSize-len(c.plain))
+		c.plain = append(c.plain, p[:take]...)
+		p = p[take:]
+		if len(c.plain) == frameSize {
+			c.flush()
+		}
+	}
+	return n, nil
+}
+
+// flush has the present frame compressed.
+func (c *compressor) flush() {
+	plain, frame := c.plain, make(chan []byte, 1)
+	c.plain = nil
+	c.queue <- frame
+	go func() {
+		frame <- c.encoder.EncodeAll(plain, make([]byte, 0, frameSize/3))
+		c.free <- plain[:0]
+	}()
+}
+
+// Close compresses what is left and waits until everything is written.
+func (c *compressor) Close() error {
+	if len(c.plain) > 0 {
+		c.flush()
+	}
+	close(c.queue)
+	return errors.Join(<-c.done, c.encoder.Close())
+}
