@@ -57,6 +57,7 @@ type runFlags struct {
 	cacheDir                                                  string
 	cacheSize                                                 int64
 	serve                                                     serveBuildFlags
+	kubernetes                                                kubernetesFlags
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -70,6 +71,9 @@ func runCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, arguments []string) error {
 			ctx, stop := lifecycle.UntilHangup(c.Context())
 			defer stop()
+			if flags.runner == runnerKubernetes && !c.Flags().Changed("max-parallel") {
+				flags.maxParallel = kubernetesParallel
+			}
 			return a.runBuild(ctx, a.resumeArguments(arguments, &flags), flags)
 		},
 	}
@@ -78,12 +82,12 @@ func runCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
 	f.BoolVar(&flags.strictVars, "strict-vars", false, "refuse a file with a variable that has no value, also in commands")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
-	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time")
+	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time; 20 on Kubernetes")
 	f.DurationVar(&flags.timeout, "timeout", build.DefaultTimeout, "end the build after this long")
 	f.DurationVar(&flags.grace, "grace", command.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
 	f.Int64Var(&flags.maxStepLog, "max-step-log", 4<<30, "fail a step whose log grows beyond this many bytes")
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
-	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto or process")
+	f.StringVar(&flags.runner, "runner", runnerAuto, "how steps run: auto, process or kubernetes")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	flags.serve.add(c)
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
@@ -94,7 +98,8 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
 	f.Lookup("resume").NoOptDefVal = resumeLast
 	offerFrom(c, completeBuilds(a), "resume")
-	offer(c, "runner", runnerAuto, runnerProcess)
+	flags.kubernetes.add(c)
+	offer(c, "runner", runnerAuto, runnerProcess, runnerKubernetes)
 	return c
 }
 
@@ -118,7 +123,7 @@ const (
 // check returns an error for values that mean nothing.
 func (f runFlags) check() error {
 	switch {
-	case f.runner != runnerAuto && f.runner != runnerProcess:
+	case f.runner != runnerAuto && f.runner != runnerProcess && f.runner != runnerKubernetes:
 		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
 	case f.inPlace && f.workspace != "":
 		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
@@ -137,7 +142,7 @@ func (f runFlags) check() error {
 	case strings.Trim(f.projectID, "0123456789") != "":
 		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
-	return f.serve.check()
+	return errors.Join(f.kubernetes.check(f.runner, f.inPlace), f.serve.check())
 }
 
 // runBuild plans, then shows the plan or runs it.
@@ -308,6 +313,9 @@ type job struct {
 
 // work runs a plan and shows it.
 func (a *app) work(ctx context.Context, j job) error {
+	if j.flags.runner == runnerKubernetes {
+		return a.workOnKubernetes(ctx, j)
+	}
 	runner, err := newProcessRunner(j.flags)
 	if err != nil {
 		return err
@@ -319,6 +327,11 @@ func (a *app) work(ctx context.Context, j job) error {
 		}
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
+	return a.workWith(ctx, j, runner)
+}
+
+// workWith runs a plan with a runner and shows it.
+func (a *app) workWith(ctx context.Context, j job, runner worker.Runner) error {
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
@@ -352,7 +365,7 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: runnerProcess, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given}
+		Runner: j.flags.runsBy(), Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given}
 	if j.resumes != nil {
 		described.RerunOf, config.Resumes = j.resumes.before.ID, &j.resumes.Resumed
 	}
