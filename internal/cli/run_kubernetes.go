@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ const kubernetesParallel = 20
 // kubernetesFlags say which cluster runs the steps.
 type kubernetesFlags struct {
 	kubeconfig, context, namespace, image, pull string
+	pullDeadline                                time.Duration // 0: the runner's own
 }
 
 func (f *kubernetesFlags) add(c *cobra.Command) {
@@ -30,6 +32,7 @@ func (f *kubernetesFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.namespace, "namespace", "", "with --runner kubernetes: namespace of the pods (default: the context's)")
 	flags.StringVar(&f.image, "shim-image", "", "with --runner kubernetes: image that has waybill in its PATH, for the pods' helpers")
 	flags.StringVar(&f.pull, "image-pull-policy", "", "with --runner kubernetes: Always, IfNotPresent or Never (default: Always, but not for digests and the shim)")
+	flags.DurationVar(&f.pullDeadline, "pull-deadline", 0, "with --runner kubernetes: how long an image that cannot be pulled is waited for (default 5m)")
 	offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
 }
 
@@ -37,7 +40,7 @@ func (f *kubernetesFlags) add(c *cobra.Command) {
 func (f kubernetesFlags) check(runner string, inPlace bool) error {
 	if runner != runnerKubernetes {
 		if f != (kubernetesFlags{}) {
-			return fault.New(fault.Invalid, "--kubeconfig, --context, --namespace, --shim-image and --image-pull-policy are for --runner %s", runnerKubernetes)
+			return fault.New(fault.Invalid, "--kubeconfig, --context, --namespace, --shim-image, --image-pull-policy and --pull-deadline are for --runner %s", runnerKubernetes)
 		}
 		return nil
 	}
@@ -47,6 +50,9 @@ func (f kubernetesFlags) check(runner string, inPlace bool) error {
 			WithHint("waybill run --runner kubernetes --shim-image REGISTRY/waybill:VERSION")
 	case inPlace:
 		return fault.New(fault.Invalid, "--in-place and --runner kubernetes exclude each other: pods do not see the folder")
+	}
+	if f.pullDeadline < 0 {
+		return fault.New(fault.Invalid, "--pull-deadline %s: want zero or more", f.pullDeadline)
 	}
 	switch f.pull {
 	case "", "Always", "IfNotPresent", "Never":
@@ -96,5 +102,5 @@ func (a *app) newKubernetesRunner(j job) (*runner.Runner, error) {
 		return nil, err
 	}
 	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Cache: a.buildCache(j),
-		Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
+		PullDeadline: f.pullDeadline, Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
 }

@@ -71,7 +71,11 @@ func (a *attempt) make(ctx context.Context) (exit build.Exit, err error) {
 	exit, err = a.use(ctx, podCtx, cancel)
 	cancel(nil)
 	<-observing
-	return exit, errors.Join(err, a.remove(context.WithoutCancel(ctx)))
+	force := forceAfter
+	if gone, ok := errors.AsType[*lossError](err); ok && strings.HasPrefix(gone.text, nodeLost) {
+		force = longestPause // the cluster has given the node up; its shims end the program
+	}
+	return exit, errors.Join(err, a.remove(context.WithoutCancel(ctx), force))
 }
 
 // use talks to the shims of the pod.
@@ -149,7 +153,7 @@ func (a *attempt) create(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return errors.Join(err, a.remove(context.WithoutCancel(ctx)))
+		return errors.Join(err, a.remove(context.WithoutCancel(ctx), forceAfter))
 	}
 	return nil
 }
@@ -246,8 +250,10 @@ func (a *attempt) act(v verdict, began bool, since map[string]time.Time) (<-chan
 	case failed:
 		return nil, errors.New(v.Text)
 	}
-	if err := a.noteOnce(v.Text); err != nil {
-		return nil, err
+	if !strings.Contains(v.Text, a.pod.name) { // the pod's own Secret, which belongs to the pod, may be made a moment after it
+		if err := a.noteOnce(v.Text); err != nil {
+			return nil, err
+		}
 	}
 	if v.Patience == 0 {
 		return nil, nil
@@ -461,8 +467,8 @@ func (a *attempt) keep(ctx, podCtx context.Context, client *Client, exit build.E
 	return a.given.files.Keep(ctx, exit, at, a.sink)
 }
 
-// remove deletes the pod until it is gone.
-func (a *attempt) remove(ctx context.Context) error {
+// remove deletes the pod until it is gone, after a time without its node.
+func (a *attempt) remove(ctx context.Context, force time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, deleteLimit, fmt.Errorf("it still exists after %s", deleteLimit))
 	defer cancel()
 	defer func() { _ = a.runner.secrets.Delete(ctx, a.pod.name, metav1.DeleteOptions{}) }() // else it goes with its owner, the pod
@@ -484,7 +490,7 @@ func (a *attempt) remove(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("delete pod %s: %w", a.pod.name, errors.Join(context.Cause(ctx), err))
 		}
-		if time.Since(began) > forceAfter {
+		if time.Since(began) >= force {
 			grace = 0
 		}
 	}

@@ -124,6 +124,9 @@ func judge(p *pod, pull time.Duration) verdict {
 	return verdict{}
 }
 
+// nodeLost begins what is reported of pods whose node is gone.
+const nodeLost = "NodeLost: "
+
 // judgeLoss looks for what takes the whole pod away.
 func judgeLoss(p *pod) verdict {
 	s := p.Status
@@ -133,7 +136,7 @@ func judgeLoss(p *pod) verdict {
 	case s.Reason == "Preempting":
 		return verdict{Outcome: lost, Text: "Preempted: " + s.Message}
 	case s.Reason == "NodeLost", s.Reason == "NodeShutdown", s.Reason == "NodeAffinity", s.Reason == "Terminated" && s.Phase == "Failed", s.Phase == "Unknown":
-		return verdict{Outcome: lost, Text: "NodeLost: " + s.Message}
+		return verdict{Outcome: lost, Text: nodeLost + s.Message}
 	case s.Reason == "DeadlineExceeded":
 		return verdict{Outcome: failed, Text: "DeadlineExceeded: " + s.Message}
 	}
@@ -146,7 +149,7 @@ func judgeLoss(p *pod) verdict {
 		case "PreemptionByScheduler", "PreemptionByKubeScheduler":
 			kind = "Preempted: "
 		case "DeletionByTaintManager", "DeletionByPodGC":
-			kind = "NodeLost: "
+			kind = nodeLost
 		}
 		return verdict{Outcome: lost, Text: kind + c.Message}
 	}
