@@ -2,7 +2,11 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,5 +106,15 @@ func (a *app) newKubernetesRunner(j job) (*runner.Runner, error) {
 		return nil, err
 	}
 	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Cache: a.buildCache(j),
-		PullDeadline: f.pullDeadline, Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
+		From: thisUser(), PullDeadline: f.pullDeadline, Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
+}
+
+// thisUser returns a name that this user of this computer has and others do not; "" if the computer has no name.
+func thisUser() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(host + "\x00" + strconv.Itoa(os.Getuid())))
+	return hex.EncodeToString(sum[:8])
 }

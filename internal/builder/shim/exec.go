@@ -22,12 +22,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
-// Defaults of exec.
-const (
-	defaultGrace   = command.DefaultGrace
-	defaultSilence = 10 * time.Minute
-)
-
 // maxSecret is the most bytes of a mounted file that are masked.
 const maxSecret = 1 << 20
 
@@ -84,16 +78,8 @@ func (e *execution) run(ctx context.Context, argv []string) (command.Exit, error
 	stdout, stderr := e.spool.stream(build.SpoolStdout, secrets, cancel), e.spool.stream(build.SpoolStderr, secrets, cancel)
 	go e.watch(ctx, cancel)
 	exit, err := command.Command{Argv: argv, Dir: e.Repo, Env: e.environ, Stdout: stdout, Stderr: stderr,
-		Grace: e.duration(shimv1.EnvGrace, defaultGrace)}.Run(ctx)
+		Grace: duration(e.settings[shimv1.EnvGrace], command.DefaultGrace)}.Run(ctx)
 	return exit, errors.Join(err, stdout.close(), stderr.close())
-}
-
-func (e *execution) duration(name string, fallback time.Duration) time.Duration {
-	d, err := time.ParseDuration(e.settings[name])
-	if err != nil || d <= 0 {
-		return fallback
-	}
-	return d
 }
 
 // secrets returns the values that must not be printed: of variables by name, and of mounted files.
@@ -183,7 +169,7 @@ func awaitPort(ctx context.Context, port int) error {
 
 // watch ends the program when the worker asks for it or is silent for too long.
 func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	silence := e.duration(shimv1.EnvSilence, defaultSilence)
+	silence := duration(e.settings[shimv1.EnvSilence], defaultSilence)
 	again := time.NewTicker(pollPause)
 	defer again.Stop()
 	for {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/workspace"
@@ -36,16 +37,22 @@ func Init(ctx context.Context, c Config, program string, listener net.Listener) 
 	mux.HandleFunc("GET "+shimv1.PathUpload, r.received)
 	mux.HandleFunc("PUT "+shimv1.PathUpload, r.upload)
 	mux.HandleFunc("POST "+shimv1.PathUnpack, r.unpack)
-	return listen(ctx, c.server(mux), listener, r.done)
+	return c.listen(ctx, mux, listener, r.done)
 }
 
-// listen serves until done is closed, and lets what is being answered end then.
-func listen(ctx context.Context, server *http.Server, listener net.Listener, done <-chan struct{}) error {
-	failed := make(chan error, 1)
+// listen serves until done is closed, and lets what is being answered end then. Bodies have no time limit: snapshots and logs take as
+// long as they do. An error is also a worker that is silent for too long.
+func (c Config) listen(ctx context.Context, handler http.Handler, listener net.Listener, done <-chan struct{}) error {
+	heard := make(chan struct{})
+	server := &http.Server{Handler: c.authorized(handler, heard), ReadHeaderTimeout: 30 * time.Second}
+	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { failed <- c.awaitSilence(within, heard) }()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("listen on %s: %w", listener.Addr(), err)
+		return errors.Join(fmt.Errorf("listen on %s: %w", listener.Addr(), err), server.Close())
 	case <-ctx.Done():
 		return errors.Join(context.Cause(ctx), server.Close())
 	case <-done:

@@ -47,7 +47,7 @@ func Serve(ctx context.Context, c Config, listener net.Listener) error {
 	mux.HandleFunc("POST "+shimv1.PathRelease, func(http.ResponseWriter, *http.Request) {
 		s.release.Do(func() { close(s.done) })
 	})
-	return listen(ctx, c.server(mux), listener, s.done)
+	return c.listen(ctx, mux, listener, s.done)
 }
 
 // touch returns a handler that writes one of the files that exec looks at.

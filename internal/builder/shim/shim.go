@@ -13,6 +13,7 @@
 package shim
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,9 @@ const (
 	fileStop     = "stop"
 )
 
+// defaultSilence is how long the worker may be away: a computer that was closed does not come back to a build.
+const defaultSilence = 10 * time.Minute
+
 // pollPause is how often exec and serve look for what the other one wrote.
 const pollPause = 50 * time.Millisecond
 
@@ -42,6 +46,8 @@ type Config struct {
 	Token  string // what requests carry; "" refuses all
 	Folder string // shared
 	Repo   string // the workspace
+
+	Silence time.Duration // after so long without a request of the worker, what it left ends
 }
 
 // FromEnvironment reads the configuration.
@@ -51,7 +57,18 @@ func FromEnvironment(get func(string) string) Config {
 		Token:  get(shimv1.EnvToken),
 		Folder: or(get(shimv1.EnvFolder), shimv1.Folder),
 		Repo:   or(get(shimv1.EnvRepo), shimv1.Repo),
+
+		Silence: duration(get(shimv1.EnvSilence), defaultSilence),
 	}
+}
+
+// duration returns a value that is more than zero, or the fallback.
+func duration(value string, fallback time.Duration) time.Duration {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return fallback
+	}
+	return d
 }
 
 func or(value, fallback string) string {
@@ -62,21 +79,36 @@ func or(value, fallback string) string {
 }
 
 // authorized answers requests without the token with 401. The comparison takes the same time for all.
-func (c Config) authorized(next http.Handler) http.Handler {
+func (c Config) authorized(next http.Handler, heard chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if c.Token == "" || subtle.ConstantTimeCompare([]byte(given), []byte(c.Token)) != 1 {
 			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
 			return
 		}
+		select {
+		case heard <- struct{}{}:
+		case <-r.Context().Done():
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// server returns an HTTP server without limits for the time of bodies: snapshots and logs take as long as they do, and the pod
-// has a deadline.
-func (c Config) server(handler http.Handler) *http.Server {
-	return &http.Server{Handler: c.authorized(handler), ReadHeaderTimeout: 30 * time.Second}
+// awaitSilence returns an error when the worker has made no request for the time that is allowed; heard has one value for each. It returns nil when ctx ends.
+func (c Config) awaitSilence(ctx context.Context, heard <-chan struct{}) error {
+	timer := time.NewTimer(c.Silence)
+	defer timer.Stop()
+	for {
+		select {
+		case <-heard:
+			timer.Reset(c.Silence)
+		case <-timer.C:
+			return fmt.Errorf("the worker has been silent for %s", c.Silence)
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func answer(w http.ResponseWriter, status int, value any) {

@@ -28,6 +28,7 @@ const (
 	longestPause = 5 * time.Second
 	quotaPause   = 5 * time.Second
 	alivePause   = 30 * time.Second // between two signs of life
+	unseenPause  = 30 * time.Second // for a pod that was made and is not seen
 	deleteLimit  = 3 * time.Minute
 	forceAfter   = 90 * time.Second // a pod whose node does not answer is removed without it
 	memoryWait   = 20 * time.Second // for the reason of a program that was killed
@@ -222,20 +223,48 @@ func (a *attempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
 		if now.pod != nil {
 			began = began || now.pod.began()
 			v := judge(now.pod, a.runner.PullDeadline)
+			if v.Outcome == fine {
+				v = judgeWarnings(now.pod, now.warnings)
+			}
+			for _, text := range now.warnings {
+				_ = a.note(text) // the log fails elsewhere too
+			}
 			timer, end := a.act(v, began, since)
 			if end != nil {
 				cancel(end)
 				return
 			}
 			again = timer
+		} else {
+			again = time.After(unseenPause)
 		}
 		select {
 		case <-now.changed:
 		case <-again:
+			if now.pod == nil && a.missing(ctx) {
+				cancel(&lossError{"Deleted: the pod is gone", began})
+				return
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// missing reports whether a pod that was never seen is gone: it was deleted while watching was interrupted.
+func (a *attempt) missing(ctx context.Context) bool {
+	found, err := a.runner.pods.Get(ctx, a.pod.name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && string(found.GetUID()) != a.uid
+}
+
+// note notes what the pod reports, but for what is missing only for a moment: the pod's own Secret belongs to the pod, and is made
+// after it.
+func (a *attempt) note(text string) error {
+	text = a.run.Mask.Text(text)
+	if strings.HasPrefix(text, podConfig) && strings.Contains(text, a.pod.name) {
+		return nil
+	}
+	return a.noteOnce(text)
 }
 
 // act notes a verdict. It returns why the pod ends, or when it has to be judged again.
@@ -250,10 +279,8 @@ func (a *attempt) act(v verdict, began bool, since map[string]time.Time) (<-chan
 	case failed:
 		return nil, errors.New(v.Text)
 	}
-	if !strings.Contains(v.Text, a.pod.name) { // the pod's own Secret, which belongs to the pod, may be made a moment after it
-		if err := a.noteOnce(v.Text); err != nil {
-			return nil, err
-		}
+	if err := a.note(v.Text); err != nil {
+		return nil, err
 	}
 	if v.Patience == 0 {
 		return nil, nil

@@ -22,6 +22,7 @@ const (
 	labelStage = "wharf.iver.com/stage"
 	labelStep  = "wharf.iver.com/step"
 	labelBy    = "app.kubernetes.io/managed-by"
+	labelFrom  = "waybill.dev/from"
 	labelRun   = "waybill.dev/run" // one run of a build: numbers of builds are those of one computer
 )
 
@@ -119,9 +120,13 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 
 func (m manifest) metadata() object {
 	step := m.run.Step
+	labels := object{labelBuild: label(m.run.Build), labelStage: label(step.Stage), labelStep: label(step.Name), labelBy: managedBy, labelRun: m.runs}
+	if m.From != "" {
+		labels[labelFrom] = label(m.From)
+	}
 	meta := object{
 		"name": m.name, "namespace": m.namespace,
-		"labels": object{labelBuild: label(m.run.Build), labelStage: label(step.Stage), labelStep: label(step.Name), labelBy: managedBy, labelRun: m.runs},
+		"labels": labels,
 		"annotations": object{
 			labelBuild: m.run.Build, labelStage: step.Stage, labelStep: step.Name, "wharf.iver.com/attempt": strconv.Itoa(m.run.Attempt),
 			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "kubectl.kubernetes.io/default-container": containerStep,
@@ -154,7 +159,7 @@ func (m manifest) secret(uid, token string) object {
 func (m manifest) shimContainer(name, shim string) object {
 	return object{
 		"name": name, "image": m.ShimImage, "imagePullPolicy": m.pull(m.ShimImage), "command": []any{"waybill", "shim", shim},
-		"env":          []any{fromSecret(shimv1.EnvToken, m.name, keyToken)},
+		"env":          []any{fromSecret(shimv1.EnvToken, m.name, keyToken), value(shimv1.EnvSilence, (2 * m.Silence).String())},
 		"resources":    object{"requests": object{"cpu": "10m", "memory": "32Mi"}},
 		"volumeMounts": sharedMounts(),
 	}

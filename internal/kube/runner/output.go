@@ -27,7 +27,7 @@ type Log struct {
 	err     error       // of the sink; nothing is written after it
 
 	last    *lines // the stream of the last record
-	offset  int64  // bytes of whole records
+	offset  int64  // bytes read
 	pending []byte // a record that is not whole
 	trailer *build.SpoolTrailer
 }
@@ -63,7 +63,6 @@ func (l *Log) Trailer() *build.SpoolTrailer { return l.trailer }
 
 // ReadFrom reads a spool that was opened at Offset, until it ends. An error of the sink or of the spool is a fatal one.
 func (l *Log) ReadFrom(spool io.Reader) (n int64, err error) {
-	l.pending = l.pending[:0]
 	buffer := make([]byte, readSize)
 	for l.trailer == nil {
 		read, err := spool.Read(buffer)
@@ -91,6 +90,7 @@ func (l *Log) take(data []byte) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.pending = append(l.pending, data...)
+	l.offset += int64(len(data))
 	rest := l.pending
 	for l.err == nil && l.trailer == nil {
 		record, size, err := build.ParseSpool(rest)
@@ -104,7 +104,6 @@ func (l *Log) take(data []byte) error {
 			return err
 		}
 		rest = rest[size:]
-		l.offset += int64(size)
 	}
 	l.pending = append(l.pending[:0], rest...)
 	l.put(l.last)

@@ -31,6 +31,7 @@ type Config struct {
 	PullPolicy string // of all images; "": always, but not for digests and the shim's
 	Owner      *Owner // nil: pods belong to no object
 	Cache      *buildcache.Shelf
+	From       string // names this user of this computer; pods of it that have ended are removed by the next build. "": none are
 
 	Grace        time.Duration // between SIGTERM and SIGKILL of a step that is ended
 	Timeout      time.Duration // of the build
@@ -95,7 +96,7 @@ func New(cluster *kube.Cluster, config Config) *Runner {
 	r := &Runner{Config: config, cluster: cluster, run: strings.ToLower(rand.Text()[:16]), dial: cluster.Dialer(), stopped: make(chan struct{})}
 	r.pods = cluster.Resource(podsResource()).Namespace(cluster.Namespace)
 	r.secrets = cluster.Resource(secretsResource()).Namespace(cluster.Namespace)
-	r.seen = newPods(r.pods, labelRun+"="+r.run)
+	r.seen = newPods(r.pods, cluster.Resource(eventsResource()).Namespace(cluster.Namespace), labelRun+"="+r.run)
 	return r
 }
 
@@ -105,11 +106,31 @@ func (r *Runner) watch(ctx context.Context) {
 		ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 		go func() {
 			defer close(r.stopped)
+			r.removeLeftovers(ctx)
 			if err := r.seen.run(ctx); err != nil {
 				r.seen.interrupted(err)
 			}
 		}()
 	})
+}
+
+// removeLeftovers deletes the pods of builds that were killed. Those that have ended have nothing to read any more; the shims of the
+// others end by themselves.
+func (r *Runner) removeLeftovers(ctx context.Context) {
+	if r.From == "" {
+		return
+	}
+	left, err := r.pods.List(ctx, metav1.ListOptions{LabelSelector: labelFrom + "=" + label(r.From) + "," + labelRun + "!=" + r.run})
+	if err != nil {
+		return // the next build looks again
+	}
+	for _, one := range left.Items {
+		phase, _, _ := unstructured.NestedString(one.Object, "status", "phase") // absent: not ended
+		if phase == "Succeeded" || phase == "Failed" {
+			_ = r.secrets.Delete(ctx, one.GetName(), metav1.DeleteOptions{}) // else it goes with its owner, the pod
+			_ = r.pods.Delete(ctx, one.GetName(), *metav1.NewPreconditionDeleteOptions(string(one.GetUID())))
+		}
+	}
 }
 
 // Close stops watching, and deletes what is left of the build's pods. It returns an error that names pods that stay.

@@ -124,6 +124,9 @@ func judge(p *pod, pull time.Duration) verdict {
 	return verdict{}
 }
 
+// podConfig begins what is reported of objects that a pod names and cannot get.
+const podConfig = "PodConfig: "
+
 // nodeLost begins what is reported of pods whose node is gone.
 const nodeLost = "NodeLost: "
 
@@ -171,7 +174,7 @@ func judgeContainer(c containerStatus, pull time.Duration) verdict {
 		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
 			return verdict{Outcome: wait, Text: "ImagePull: " + w.Message, Patience: pull}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError":
-			return verdict{Outcome: wait, Text: "PodConfig: " + w.Message, Patience: configDeadline}
+			return verdict{Outcome: wait, Text: podConfig + w.Message, Patience: configDeadline}
 		}
 		return verdict{}
 	}
@@ -196,6 +199,30 @@ func (t *terminated) String() string {
 		text += ", " + t.Message
 	}
 	return text
+}
+
+// warningText returns what is noted of a warning about a pod; "" for what the pod's state shows too.
+func warningText(e event) string {
+	switch e.Reason {
+	case "Failed", "BackOff", "FailedScheduling", "InspectFailed", "Evicted", "Preempted", "Unhealthy", "TaintManagerEviction":
+		return ""
+	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
+		return podConfig + e.Message
+	}
+	return e.Reason + ": " + e.Message
+}
+
+// judgeWarnings decides about a pod whose containers wait for what only a warning names, such as a volume.
+func judgeWarnings(p *pod, warnings []string) verdict {
+	if p.began() || p.Status.Phase != "Pending" {
+		return verdict{}
+	}
+	for _, text := range warnings {
+		if strings.HasPrefix(text, podConfig) {
+			return verdict{Outcome: wait, Text: text, Patience: configDeadline}
+		}
+	}
+	return verdict{}
 }
 
 // outOfMemory returns what is reported of a step whose program was ended because it used too much memory; "" if it was not.

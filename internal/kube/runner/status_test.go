@@ -103,3 +103,25 @@ func TestWhatHasBegunIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestWarningsSayWhatStatesDoNot such as a volume that cannot be mounted.
+func TestWarningsSayWhatStatesDoNot(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{
+		"FailedMount": "PodConfig: text", "FailedCreatePodSandBox": "FailedCreatePodSandBox: text", "BackOff": "", "FailedScheduling": "", "Evicted": "",
+	} {
+		if got := warningText(event{Reason: reason, Message: "text"}); got != want {
+			t.Errorf("%s: got %q, want %q", reason, got, want)
+		}
+	}
+	pending, running := podFrom(t, `{"phase": "Pending"}`), podFrom(t, `{"phase": "Running", "containerStatuses": [{"name": "step", "state": {"running": {}}}]}`)
+	mount := []string{"FailedCreatePodSandBox: text", "PodConfig: text"}
+	if got, want := judgeWarnings(pending, mount), (verdict{wait, "PodConfig: text", 2 * time.Minute}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, got := range []verdict{judgeWarnings(running, mount), judgeWarnings(pending, mount[:1])} {
+		if got != (verdict{}) {
+			t.Errorf("got %+v", got)
+		}
+	}
+}

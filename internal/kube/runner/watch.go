@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,44 +23,31 @@ func secretsResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 }
 
-// pods follows the pods of one run of a build by one list and watch. The latest object of a pod counts, not what happened before.
+func eventsResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "events"}
+}
+
+// pods follows the pods of one run of a build, each kind of object by one list and watch. The latest object of a pod counts, not what
+// happened before; of warnings about it, those that its state does not show.
 type pods struct {
 	resource dynamic.ResourceInterface
+	events   dynamic.ResourceInterface
 	selector string
 
 	mutex   sync.Mutex
-	known   map[string]*pod // by UID; nil: it is gone
-	trouble error           // why watching was interrupted; nil: it works
-	changed chan struct{}   // closed and replaced at every change
+	known   map[string]*pod     // by UID; nil: it is gone
+	warned  map[string][]string // by UID of the pod
+	trouble error               // why watching was interrupted; nil: it works
+	changed chan struct{}       // closed and replaced at every change
 }
 
-func newPods(resource dynamic.ResourceInterface, selector string) *pods {
-	return &pods{resource: resource, selector: selector, known: map[string]*pod{}, changed: make(chan struct{})}
+func newPods(resource, events dynamic.ResourceInterface, selector string) *pods {
+	return &pods{resource: resource, events: events, selector: selector, known: map[string]*pod{}, warned: map[string][]string{}, changed: make(chan struct{})}
 }
 
 // run watches until ctx ends. A watch that is closed is opened again; one that is too old begins with a list.
 func (p *pods) run(ctx context.Context) error {
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = p.selector
-			return p.resource.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = p.selector
-			w, err := p.resource.Watch(ctx, o)
-			p.interrupted(err)
-			return w, err
-		},
-	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-		if ctx.Err() == nil {
-			p.interrupted(err)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("watch the pods of the build: %w", err)
-	}
-	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	watched, err := follow(p.resource, metav1.ListOptions{LabelSelector: p.selector}, p.interrupted, cache.ResourceEventHandlerFuncs{
 		AddFunc:    p.seen,
 		UpdateFunc: func(_, now any) { p.seen(now) },
 		DeleteFunc: p.gone,
@@ -67,8 +55,78 @@ func (p *pods) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch the pods of the build: %w", err)
 	}
-	informer.RunWithContext(ctx)
+	// Warnings only explain: an account that may not read them, or a watch that is interrupted, changes nothing.
+	warnings, err := follow(p.events, metav1.ListOptions{FieldSelector: "involvedObject.kind=Pod,type=Warning"}, func(error) {}, cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.warn,
+		UpdateFunc: func(_, now any) { p.warn(now) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch the events of the build: %w", err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { warnings.RunWithContext(ctx) })
+	watched.RunWithContext(ctx)
+	both.Wait()
 	return nil
+}
+
+// follow returns a list and watch of the objects that options select; interrupted is called with every error, and with nil once it works.
+func follow(resource dynamic.ResourceInterface, selected metav1.ListOptions, interrupted func(error), handler cache.ResourceEventHandler) (cache.SharedIndexInformer, error) {
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
+			return resource.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
+			w, err := resource.Watch(ctx, o)
+			interrupted(err)
+			return w, err
+		},
+	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
+	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		if ctx.Err() == nil {
+			interrupted(err)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = informer.AddEventHandler(handler)
+	return informer, err
+}
+
+// event is what the runner reads of an event.
+type event struct {
+	Reason         string `json:"reason"`
+	Message        string `json:"message"`
+	InvolvedObject struct {
+		UID string `json:"uid"`
+	} `json:"involvedObject"`
+}
+
+// maxWarnings bounds what is kept of one pod, and of how many pods: the namespace may have others.
+const maxWarnings = 20
+
+// warn keeps a warning about a pod.
+func (p *pods) warn(o any) {
+	one, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	var e event
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &e) != nil {
+		return // it is not an event
+	}
+	text := warningText(e)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	uid := e.InvolvedObject.UID
+	if text == "" || len(p.warned[uid]) >= maxWarnings || slices.Contains(p.warned[uid], text) || len(p.warned) >= maxWarnings*maxWarnings && p.warned[uid] == nil {
+		return
+	}
+	p.warned[uid] = append(p.warned[uid], text)
+	p.broadcast()
 }
 
 // interrupted records whether watching works.
@@ -116,17 +174,18 @@ func (p *pods) gone(o any) {
 
 // observed is one look at a pod.
 type observed struct {
-	pod     *pod // nil: it is gone, or not seen yet
-	gone    bool
-	trouble error
-	changed <-chan struct{} // closed when looking again is worth it
+	pod      *pod // nil: it is gone, or not seen yet
+	gone     bool
+	warnings []string
+	trouble  error
+	changed  <-chan struct{} // closed when looking again is worth it
 }
 
 func (p *pods) look(uid string) observed {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	one, seen := p.known[uid]
-	return observed{pod: one, gone: seen && one == nil, trouble: p.trouble, changed: p.changed}
+	return observed{pod: one, gone: seen && one == nil, warnings: p.warned[uid], trouble: p.trouble, changed: p.changed}
 }
 
 // await waits until done holds for a pod. It returns false if the pod is gone before, and an error if ctx ends.

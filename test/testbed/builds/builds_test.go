@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -47,7 +48,7 @@ func TestBuildsOnKubernetes(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"six steps": testSixSteps, "missing image": testMissingImage, "evicted before it begins": testEvictedBefore, "evicted": testEvicted,
 		"evicted and repeated": testRepeated, "out of memory": testOutOfMemory, "port-forward cut": testForwardCut, "canceled": testCanceled,
-		"canceled early": testCanceledEarly, "secrets": testSecrets, "rights": testRights,
+		"canceled early": testCanceledEarly, "secrets": testSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
@@ -119,6 +120,36 @@ func testMissingImage(t *testing.T, w *world) {
 			t.Errorf("%s: %q, %q", image, got, reason)
 		}
 	}
+}
+
+// testWarning: what only an event says of a pod is in the log of its step.
+func testWarning(t *testing.T, w *world) {
+	r := w.start(t, oneStep("missing/image", "true", ""), "--pull-deadline", "1h")
+	pod := r.awaitPod(func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodPending })
+	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Namespace: r.namespace}, Type: corev1.EventTypeWarning,
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: r.namespace, Name: pod.Name, UID: pod.UID}, Reason: "FailedCreatePodSandBox", Message: "no address left"}
+	if _, err := w.client.CoreV1().Events(r.namespace).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitLog("1", "FailedCreatePodSandBox: no address left\n")
+	r.interrupt()
+	r.end(130)
+}
+
+// testLeftovers: a build whose process was killed leaves a pod, which the next build removes once it has ended.
+func testLeftovers(t *testing.T, w *world) {
+	namespace := w.cluster.Namespace(t)
+	script, _ := waiting(t)
+	r := w.startAs(t, w.cluster.Kubeconfig, namespace, oneStep("golang", script, ""))
+	pod := r.awaitPod(runs)
+	r.awaitLog("1", "begun\n")
+	if err := r.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-r.ended
+	w.kubelet.Evict(t, pod.Name) // it ends, as its shims do after some minutes
+	next := w.startAs(t, w.cluster.Kubeconfig, namespace, oneStep("golang", "true", ""))
+	next.end(0)
 }
 
 // testEvictedBefore: a pod that is lost before its program begins is replaced, three times.

@@ -123,6 +123,9 @@ func (r *run) end(status int) {
 		r.t.Fatal(err)
 	}
 	for _, s := range secrets.Items {
+		if len(s.OwnerReferences) > 0 && s.OwnerReferences[0].Name != s.Name {
+			r.t.Errorf("the Secret %s belongs to %s", s.Name, s.OwnerReferences[0].Name)
+		}
 		if strings.HasPrefix(s.Name, "wharf-build-") {
 			r.t.Errorf("the Secret %s is left", s.Name)
 		}
