@@ -21,6 +21,9 @@ func Main(arguments []string) int {
 	if status, ok := supervise(arguments); ok {
 		return status // this process runs between a build and its step, and handles signals itself
 	}
+	if status, ok := runShim(arguments); ok {
+		return status
+	}
 	ctx, stop := lifecycle.Signals(context.Background())
 	defer stop()
 	dir, err := os.Getwd()

@@ -63,6 +63,7 @@ type runFlags struct {
 	cacheSize                                         int64
 	serve                                             serveBuildFlags
 	launch                                            launchFlags
+	kubernetes                                        kubernetesFlags
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -76,6 +77,10 @@ func runCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, arguments []string) error {
 			ctx, stop := lifecycle.UntilHangup(c.Context())
 			defer stop()
+			a.chooseRunner(&flags)
+			if flags.runner == runnerKubernetes && !c.Flags().Changed("max-parallel") {
+				flags.maxParallel = kubernetesParallel
+			}
 			return a.runBuild(ctx, a.resumeArguments(arguments, &flags), flags)
 		},
 	}
@@ -84,12 +89,12 @@ func runCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
 	f.BoolVar(&flags.strictVars, "strict-vars", false, "refuse a file with a variable that has no value, also in commands")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
-	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time")
+	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time; 20 on Kubernetes")
 	f.DurationVar(&flags.timeout, "timeout", build.DefaultTimeout, "end the build after this long")
 	f.DurationVar(&flags.grace, "grace", command.DefaultGrace, "between SIGTERM and SIGKILL of a step that is ended")
 	f.Int64Var(&flags.maxStepLog, "max-step-log", 4<<30, "fail a step whose log grows beyond this many bytes")
 	f.StringArrayVar(&flags.env, "env", nil, "hand this environment variable on to steps (repeatable)")
-	f.StringVar(&flags.runner, "runner", "", "how steps run: auto, process or docker (default: WAYBILL_RUNNER, else auto)")
+	f.StringVar(&flags.runner, "runner", "", "how steps run: auto, process, docker or kubernetes (default: WAYBILL_RUNNER, else auto)")
 	f.StringVar(&flags.pull, "pull", string(docker.PullMissing), "when Docker pulls images: missing, always or never")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
 	flags.serve.add(c)
@@ -108,7 +113,8 @@ func runCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
 	f.Lookup("resume").NoOptDefVal = resumeLast
 	offerFrom(c, completeBuilds(a), "resume")
-	offer(c, "runner", runnerAuto, runnerProcess, runnerDocker)
+	flags.kubernetes.add(c)
+	offer(c, "runner", runnerAuto, runnerProcess, runnerDocker, runnerKubernetes)
 	offer(c, "pull", string(docker.PullMissing), string(docker.PullAlways), string(docker.PullNever))
 	return c
 }
@@ -148,7 +154,7 @@ func (f runFlags) check() error {
 	case strings.Trim(f.projectID, "0123456789") != "":
 		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
-	return errors.Join(f.checkRunner(), f.serve.check())
+	return errors.Join(f.checkRunner(), f.kubernetes.check(f.runner, f.inPlace), f.serve.check())
 }
 
 // runBuild plans, then shows the plan or runs it.
@@ -156,7 +162,6 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	if err := a.readLaunch(arguments, &flags); err != nil {
 		return err
 	}
-	a.chooseRunner(&flags)
 	if err := flags.check(); err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ func (a *app) chooseRunner(flags *runFlags) {
 // checkRunner returns an error for flags of runners that mean nothing.
 func (f runFlags) checkRunner() error {
 	switch {
-	case !slices.Contains([]string{runnerAuto, runnerProcess, runnerDocker}, f.runner):
-		return fault.New(fault.Invalid, "the runner %q is not supported", f.runner).WithHint("--runner auto, process or docker; else %s names it", runnerVariable)
+	case !slices.Contains([]string{runnerAuto, runnerProcess, runnerDocker, runnerKubernetes}, f.runner):
+		return fault.New(fault.Invalid, "the runner %q is not supported", f.runner).WithHint("--runner auto, process, docker or kubernetes; else %s names it", runnerVariable)
 	case f.runner == runnerDocker && f.inPlace:
 		return fault.New(fault.Invalid, "--in-place and --runner docker exclude each other: containers work on copies of the folder")
 	case !slices.Contains([]docker.Pull{"", docker.PullMissing, docker.PullAlways, docker.PullNever}, docker.Pull(f.pull)):
@@ -57,7 +57,7 @@ func (f runFlags) checkRunner() error {
 // chosenRunner is what runs the steps of a build.
 type chosenRunner struct {
 	worker.Runner
-	name  string       // process or docker
+	name  string       // process, docker or kubernetes
 	word  string       // what is said of it above the build
 	close func() error // at the build's end
 }
@@ -66,6 +66,9 @@ type chosenRunner struct {
 func (a *app) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
 	if j.flags.runner == runnerProcess || j.flags.inPlace {
 		return a.processes(j, processesWord)
+	}
+	if j.flags.runner == runnerKubernetes {
+		return a.pods(ctx, j)
 	}
 	engine, err := docker.Connect(ctx)
 	switch {

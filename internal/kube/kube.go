@@ -28,50 +28,70 @@ type Config struct {
 	Kubeconfig string // a file; "": the cluster that this process runs in
 	Context    string // in the file; "": its current one
 	Namespace  string // ""; the context's, else default
+
+	// Search has an empty Kubeconfig mean what kubectl would use: the files of KUBECONFIG, else ~/.kube/config, else the cluster that this process runs in.
+	Search bool
 }
 
 // Cluster is a client of one cluster.
 type Cluster struct {
 	dynamic.Interface
-	Namespace string // where workflows are made and watched
+	Namespace string // where workflows and pods are made and watched
+
+	config *rest.Config
+	inside bool // this process runs in the cluster, so it reaches pods by their addresses
 }
 
 // Open makes a client; it does not ask the cluster anything. A file that is not there or wrong is
 // fault.Invalid.
 func Open(c Config) (*Cluster, error) {
-	config, namespace, err := restConfig(c)
+	config, namespace, inside, err := restConfig(c)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1 // the API server and the lanes' limits keep order among clients
 	config.UserAgent = "waybill"
+	config.WarningHandler = rest.NoWarnings{} // they would be printed
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of Kubernetes: %w", err)
 	}
-	return &Cluster{Interface: client, Namespace: namespace}, nil
+	return &Cluster{Interface: client, Namespace: namespace, config: config, inside: inside}, nil
 }
 
-func restConfig(c Config) (*rest.Config, string, error) {
+func restConfig(c Config) (config *rest.Config, namespace string, inside bool, err error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig}
+	if c.Search {
+		rules = clientcmd.NewDefaultClientConfigLoadingRules()
+		rules.ExplicitPath = c.Kubeconfig
+	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
 	overrides.Context.Namespace = c.Namespace
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if c.Kubeconfig == "" {
+	named, hint := c.Kubeconfig != "", "name a file: argoConf.k8sOptions.kubeconfig"
+	if c.Search && !named {
+		hint = "name a file: --kubeconfig"
+		found, err := loader.RawConfig()
+		if err != nil {
+			return nil, "", false, fault.New(fault.Invalid, "kubeconfig: %w", err)
+		}
+		named = len(found.Clusters) > 0
+	}
+	if !named {
 		config, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, "", fault.New(fault.Invalid, "no kubeconfig is named, and this process runs in no cluster: %w", err).
-				WithHint("name a file: argoConf.k8sOptions.kubeconfig")
+			return nil, "", false, fault.New(fault.Invalid, "no kubeconfig is named, and this process runs in no cluster: %w", err).
+				WithHint("%s", hint)
 		}
 		namespace, _, err := loader.Namespace() // of this process's service account
-		return config, namespace, err
+		return config, namespace, true, err
 	}
-	config, err := loader.ClientConfig()
+	config, err = loader.ClientConfig()
 	if err != nil {
-		return nil, "", fault.New(fault.Invalid, "kubeconfig %s: %w", c.Kubeconfig, err)
+		return nil, "", false, fault.New(fault.Invalid, "kubeconfig %s: %w", c.Kubeconfig, err)
 	}
-	namespace, _, err := loader.Namespace()
-	return config, namespace, err
+	namespace, _, err = loader.Namespace()
+	return config, namespace, false, err
 }
 
 // Workflows returns Argo's resource.

@@ -1,0 +1,176 @@
+package shim
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/workspace"
+)
+
+// results is one container of the results.
+type results struct {
+	Config
+	root    *os.Root // of the shared folder, which the step's program can write into
+	release sync.Once
+	done    chan struct{}
+}
+
+// Serve gives the spool and the workspace's files to the worker until the worker releases it, or until ctx ends.
+func Serve(ctx context.Context, c Config, listener net.Listener) error {
+	root, err := os.OpenRoot(c.Folder)
+	if err != nil {
+		return fmt.Errorf("open the folder of the shims: %w", err)
+	}
+	defer root.Close()
+	s := &results{Config: c, root: root, done: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+shimv1.PathOutput, s.output)
+	mux.HandleFunc("GET "+shimv1.PathFiles, s.files)
+	mux.HandleFunc("POST "+shimv1.PathAlive, s.touch(fileAlive))
+	mux.HandleFunc("POST "+shimv1.PathStop, s.touch(fileStop))
+	mux.HandleFunc("POST "+shimv1.PathRelease, func(http.ResponseWriter, *http.Request) {
+		s.release.Do(func() { close(s.done) })
+	})
+	return c.listen(ctx, mux, listener, s.done)
+}
+
+// touch returns a handler that writes one of the files that exec looks at.
+func (s *results) touch(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := touch(s.root, name); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+}
+
+// output sends the spool from a byte on and follows it to its end.
+func (s *results) output(w http.ResponseWriter, r *http.Request) {
+	offset, err := strconv.ParseInt(r.URL.Query().Get("offset"), 10, 64)
+	if err != nil || offset < 0 {
+		http.Error(w, "offset: want a number of bytes", http.StatusBadRequest)
+		return
+	}
+	follow := r.URL.Query().Get("follow") != "false"
+	w.Header().Set("Content-Type", "application/octet-stream")
+	sent := http.NewResponseController(w)
+	again := time.NewTicker(pollPause)
+	defer again.Stop()
+	for {
+		_, err := s.root.Stat(fileEnded)
+		last := err == nil || !follow // looked at before the spool is read, so that nothing comes after
+		n, err := s.copyFrom(w, offset)
+		offset += n
+		if err != nil || last {
+			return
+		}
+		if err := sent.Flush(); err != nil { // also at first, so that the worker sees an answer
+			return
+		}
+		select {
+		case <-again.C:
+		case <-r.Context().Done():
+			return
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// copyFrom copies what the spool has from a byte on. A spool that is not there yet has nothing.
+func (s *results) copyFrom(w io.Writer, offset int64) (int64, error) {
+	f, err := s.root.Open(fileOutput)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return 0, errors.Join(err, errors.New("the spool is not a file"))
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return io.Copy(w, f)
+}
+
+// files sends a snapshot of files. One that is cut is an error where it is unpacked, so the connection is cut on every fault.
+func (s *results) files(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	var err error
+	if parts := query["part"]; len(parts) > 0 {
+		_, err = workspace.PackPart(r.Context(), w, s.Repo, build.CacheRule{Paths: parts}.In)
+	} else {
+		err = packMatching(r.Context(), w, s.Repo, query["file"])
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the way to cut the connection
+	}
+}
+
+// packMatching writes a snapshot of the files that match a glob. Links become the files in the workspace that they lead to.
+func packMatching(ctx context.Context, w io.Writer, repo string, globs []string) error {
+	root, err := os.OpenRoot(repo)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	compressed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(compressed)
+	err = filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
+		if err = errors.Join(err, context.Cause(ctx)); err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(repo, path)
+		if err != nil || !slices.ContainsFunc(globs, func(glob string) bool { return build.MatchGlob(glob, filepath.ToSlash(name)) }) {
+			return err
+		}
+		return packFile(archive, root, name)
+	})
+	if err != nil {
+		return err // without the archive's end, so that it is not taken for whole
+	}
+	return errors.Join(archive.Close(), compressed.Close())
+}
+
+func packFile(archive *tar.Writer, root *os.Root, name string) error {
+	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil // a link that leads nowhere or outside, or a pipe, which must not be opened
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Size: info.Size(), Mode: int64(info.Mode().Perm()),
+		ModTime: info.ModTime(), Format: tar.FormatPAX}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.CopyN(archive, f, header.Size)
+	return err
+}

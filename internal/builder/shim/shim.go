@@ -1,0 +1,131 @@
+// Package shim is what runs inside a step's pod: init receives the workspace, exec runs the step's
+// program and writes what it prints into a spool, serve gives the spool and files to the worker.
+//
+// The three share a folder. Nothing in it is trusted by serve, since the step's program can write
+// there: serve opens everything through an os.Root, and the worker checks what it reads.
+//
+//	waybill    this program, for the container of the step
+//	snapshot   the workspace as far as it has arrived
+//	output     the spool
+//	ended      is there once the spool has its last record
+//	alive      its time is that of the worker's last request
+//	stop       is there once the program is to be ended
+package shim
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+)
+
+// Names in the shared folder.
+const (
+	fileSnapshot = "snapshot"
+	fileOutput   = "output"
+	fileEnded    = "ended"
+	fileAlive    = "alive"
+	fileStop     = "stop"
+)
+
+// defaultSilence is how long the worker may be away: a computer that was closed does not come back to a build.
+const defaultSilence = 10 * time.Minute
+
+// pollPause is how often exec and serve look for what the other one wrote.
+const pollPause = 50 * time.Millisecond
+
+// Config is what the environment of the shims says.
+type Config struct {
+	Listen string // address
+	Token  string // what requests carry; "" refuses all
+	Folder string // shared
+	Repo   string // the workspace
+
+	Silence time.Duration // after so long without a request of the worker, what it left ends
+}
+
+// FromEnvironment reads the configuration.
+func FromEnvironment(get func(string) string) Config {
+	return Config{
+		Listen: or(get(shimv1.EnvListen), fmt.Sprintf(":%d", shimv1.Port)),
+		Token:  get(shimv1.EnvToken),
+		Folder: or(get(shimv1.EnvFolder), shimv1.Folder),
+		Repo:   or(get(shimv1.EnvRepo), shimv1.Repo),
+
+		Silence: duration(get(shimv1.EnvSilence), defaultSilence),
+	}
+}
+
+// duration returns a value that is more than zero, or the fallback.
+func duration(value string, fallback time.Duration) time.Duration {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return fallback
+	}
+	return d
+}
+
+func or(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+// authorized answers requests without the token with 401. The comparison takes the same time for all.
+func (c Config) authorized(next http.Handler, heard chan<- struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if c.Token == "" || subtle.ConstantTimeCompare([]byte(given), []byte(c.Token)) != 1 {
+			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
+			return
+		}
+		select {
+		case heard <- struct{}{}:
+		case <-r.Context().Done():
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// awaitSilence returns an error when the worker has made no request for the time that is allowed; heard has one value for each. It returns nil when ctx ends.
+func (c Config) awaitSilence(ctx context.Context, heard <-chan struct{}) error {
+	timer := time.NewTimer(c.Silence)
+	defer timer.Stop()
+	for {
+		select {
+		case <-heard:
+			timer.Reset(c.Silence)
+		case <-timer.C:
+			return fmt.Errorf("the worker has been silent for %s", c.Silence)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // the worker asks again
+}
+
+// touch writes an empty file, or sets its time.
+func touch(root *os.Root, name string) error {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	now := time.Now()
+	return root.Chtimes(name, now, now)
+}

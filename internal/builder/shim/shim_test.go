@@ -1,0 +1,528 @@
+package shim_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/shim"
+	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/kube/runner"
+	"github.com/waybill-dev/waybill/internal/mask"
+	"github.com/waybill-dev/waybill/internal/workspace"
+)
+
+const token = "the pod's"
+
+// sink keeps what a log hands over.
+type sink struct {
+	build.Sink
+
+	mutex  sync.Mutex
+	out    bytes.Buffer // lines, those of standard error behind "e:"
+	pieces int          // frames that are not whole lines
+	notes  []string
+	seen   map[string]chan struct{} // closed when a line has come
+	err    error
+}
+
+func (s *sink) Output(stderr bool, frames []build.Frame) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, f := range frames {
+		if stderr {
+			s.out.WriteString("e:")
+		}
+		s.out.Write(f.Text)
+		if f.Partial {
+			s.pieces++
+		} else {
+			s.out.WriteByte('\n')
+		}
+		if seen := s.seen[string(f.Text)]; seen != nil {
+			close(seen)
+		}
+	}
+	return s.err
+}
+
+func (s *sink) Note(text string) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.notes = append(s.notes, text)
+	return nil
+}
+
+// pod is the folders of a pod and its shims.
+type pod struct {
+	shim.Config
+	address string
+	ended   chan error // of the shim that listens
+}
+
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	p := &pod{Config: shim.Config{Token: token, Folder: t.TempDir(), Repo: t.TempDir(), Silence: time.Hour}}
+	return p
+}
+
+// listen starts init or serve.
+func (p *pod) listen(t *testing.T, run func(context.Context, net.Listener) error) {
+	t.Helper()
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.address = listener.Addr().String()
+	ctx := childtest.Context(t)
+	ended := make(chan error, 1)
+	p.ended = ended
+	go func() { ended <- run(ctx, listener) }()
+}
+
+func (p *pod) init(t *testing.T) {
+	p.listen(t, func(ctx context.Context, l net.Listener) error { return shim.Init(ctx, p.Config, os.Args[0], l) })
+}
+
+func (p *pod) serve(t *testing.T) {
+	p.listen(t, func(ctx context.Context, l net.Listener) error { return shim.Serve(ctx, p.Config, l) })
+}
+
+// exec runs a script to its end.
+func (p *pod) exec(t *testing.T, script string, environ ...string) (int, error) {
+	t.Helper()
+	return shim.Exec(childtest.Context(t), p.Config, []string{"/bin/sh", "-c", script}, append([]string{"PATH=" + os.Getenv("PATH")}, environ...))
+}
+
+func (p *pod) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-p.ended:
+		return err
+	case <-childtest.Context(t).Done():
+		t.Fatal("the shim did not end")
+		return nil
+	}
+}
+
+func (p *pod) client() *runner.Client {
+	return runner.NewClient(token, func(ctx context.Context) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, "tcp", p.address)
+	})
+}
+
+// cutClient returns a client whose connections are cut after so many bytes in one of both directions.
+func (p *pod) cutClient(reads, writes int) *runner.Client {
+	return runner.NewClient(token, func(ctx context.Context) (net.Conn, error) {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(ctx, "tcp", p.address)
+		return &cutConn{Conn: c, reads: reads, writes: writes}, err
+	})
+}
+
+type cutConn struct {
+	net.Conn
+	reads, writes int
+}
+
+var errCut = errors.New("the connection was cut")
+
+func (c *cutConn) Read(b []byte) (int, error) {
+	if c.reads <= 0 {
+		return 0, errors.Join(errCut, c.Close())
+	}
+	n, err := c.Conn.Read(b[:min(len(b), c.reads)])
+	c.reads -= n
+	return n, err
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b[:min(len(b), c.writes)])
+	if c.writes -= n; err == nil && n < len(b) {
+		err = errors.Join(errCut, c.Close())
+	}
+	return n, err
+}
+
+// snapshot packs a folder with a large file that does not compress, a program and a link.
+func snapshot(t *testing.T) (file *os.File, digest string) {
+	t.Helper()
+	root := t.TempDir()
+	var large bytes.Buffer
+	for i := range 20_000 {
+		fmt.Fprintf(&large, "%x", i*2_654_435_761)
+	}
+	for name, content := range map[string]string{"large": large.String(), "sub/run": "#!/bin/sh\necho ran\n"} {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("sub/run", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	packed, err := workspace.PackPart(t.Context(), file, root, func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, packed.Digest
+}
+
+// follow reads the whole spool over connections of one kind, and returns how many were needed.
+func follow(t *testing.T, client *runner.Client, log *runner.Log) (connections int) {
+	t.Helper()
+	for log.Trailer() == nil {
+		if connections++; connections > 20_000 {
+			t.Fatal("reading makes no progress")
+		}
+		spool, err := client.Output(t.Context(), log.Offset(), true)
+		if err != nil {
+			if errors.Is(err, errCut) {
+				t.Fatalf("cut before the answer: %v", err)
+			}
+			t.Fatal(err)
+		}
+		_, err = log.ReadFrom(spool)
+		_ = spool.Close()
+		if errors.Is(err, build.ErrSpool) {
+			t.Fatal(err)
+		}
+	}
+	return connections
+}
+
+// TestAStepFromWorkspaceToRelease goes the way of every step, over whole connections.
+func TestAStepFromWorkspaceToRelease(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	file, digest := snapshot(t)
+	p.init(t)
+	client := p.client()
+	if err := errors.Join(client.Upload(t.Context(), file), client.Unpack(t.Context(), digest), p.wait(t)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(p.Folder, shimv1.Program)); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the shim is %v, %v", info, err)
+	}
+	if info, err := os.Stat(filepath.Join(p.Repo, "large")); err != nil || info.Mode().Perm() != 0o777 {
+		t.Errorf("a file is %v, %v", info, err)
+	}
+	p.serve(t)
+	client = p.client()
+	if code, err := p.exec(t, `./link; echo oops >&2; mkdir out; echo made > out/a; ln -s a out/b; ln -s /etc/passwd out/c; env | grep SHIM; exit 3`, shimv1.EnvGrace+"=1s"); code != 3 || err != nil {
+		t.Fatalf("exit status %d, %v", code, err)
+	}
+	s := &sink{}
+	log := runner.NewLog(s, nil)
+	defer log.Close()
+	if n := follow(t, client, log); n != 1 || log.Trailer().Code != 3 {
+		t.Errorf("%d connections, %+v", n, log.Trailer())
+	}
+	if got := s.out.String(); got != "ran\ne:oops\n" && got != "e:oops\nran\n" {
+		t.Errorf("the log is %q", got)
+	}
+	dir := t.TempDir()
+	if err := client.Files(t.Context(), "file", []string{"out/*", "none"}, filepath.Join(dir, "files")); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Files(t.Context(), "part", []string{"out", "sub"}, filepath.Join(dir, "part")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"files/out/a": "made\n", "files/out/b": "made\n", "part/out/a": "made\n", "part/sub/run": "#!/bin/sh\necho ran\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s is %q, %v", name, got, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "files/out/c")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file outside of the workspace was sent: %v", err)
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "part/out/b")); err != nil || target != "a" {
+		t.Errorf("a link of a cache is %q, %v", target, err)
+	}
+	if err := errors.Join(client.Release(t.Context()), p.wait(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestACutUploadResumes: whatever the connection takes, the workspace arrives whole, and no byte is sent again that has arrived.
+func TestACutUploadResumes(t *testing.T) {
+	t.Parallel()
+	file, digest := snapshot(t)
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{300, 1_000, 4_099, 30_000} {
+		p := newPod(t)
+		p.init(t)
+		client, tries := p.cutClient(1<<30, size), 0
+		for err = errCut; err != nil; tries++ {
+			if tries > 10_000 {
+				t.Fatalf("after %d bytes each, the upload makes no progress: %v", size, err)
+			}
+			err = client.Upload(t.Context(), file)
+		}
+		if size < int(info.Size()) && tries < int(info.Size())/size {
+			t.Errorf("%d connections of %d bytes took %d bytes", tries, size, info.Size())
+		}
+		if err := errors.Join(client.Unpack(t.Context(), digest), p.wait(t)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestASnapshotOfOtherFilesIsRefused: a step never runs on files that differ from those that were taken.
+func TestASnapshotOfOtherFilesIsRefused(t *testing.T) {
+	t.Parallel()
+	file, digest := snapshot(t)
+	for name, wrong := range map[string]string{"another digest": strings.Repeat("0", 64), "no digest": ""} {
+		p := newPod(t)
+		p.init(t)
+		client := p.client()
+		if err := client.Upload(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Unpack(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "digest") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	p := newPod(t)
+	p.init(t)
+	cut, err := os.Create(filepath.Join(t.TempDir(), "cut"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cut.Close()
+	if _, err := io.CopyN(cut, io.NewSectionReader(file, 0, 1<<30), 5_000); err != nil {
+		t.Fatal(err)
+	}
+	client := p.client()
+	if err := errors.Join(client.Upload(t.Context(), cut)); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Unpack(t.Context(), digest); err == nil {
+		t.Error("a part of a workspace was taken for the whole")
+	}
+}
+
+// TestTheLogIsWholeWhereverItIsCut: connections end after every number of bytes, and the log is the same.
+func TestTheLogIsWholeWhereverItIsCut(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	if err := os.WriteFile(filepath.Join(p.Folder, "alive"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, err := p.exec(t, `i=0; while [ $i -lt 300 ]; do echo "line $i of the log"; i=$((i+1)); done; printf 'a\000b\r\nlast'; head -c 40000 /dev/zero | tr '\0' x; echo; printf 'no end'`)
+	if code != 0 || err != nil {
+		t.Fatalf("exit status %d, %v", code, err)
+	}
+	p.serve(t)
+	whole := &sink{}
+	log := runner.NewLog(whole, nil)
+	follow(t, p.client(), log)
+	log.Close()
+	var want strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&want, "line %d of the log\n", i)
+	}
+	want.WriteString("a\x00b\nlast" + strings.Repeat("x", 40_000) + "\nno end\n")
+	if whole.out.String() != want.String() {
+		t.Fatalf("over one connection the log is %q", whole.out.String())
+	}
+	for _, size := range []int{211, 300, 997, 4_096, 10_007, 32_768, 47_111} { // an answer's head has about 170 bytes
+		cut := &sink{}
+		log := runner.NewLog(cut, nil)
+		client := p.cutClient(size, 1<<30)
+		follow(t, client, log)
+		log.Close()
+		if cut.out.String() != want.String() {
+			t.Fatalf("cut after %d bytes the log differs", size)
+		}
+	}
+}
+
+// TestSecretsNeverReachTheSpool: values of variables and of mounted files are masked where they are printed.
+func TestSecretsNeverReachTheSpool(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	mounted := t.TempDir()
+	for file, content := range map[string]string{filepath.Join(p.Folder, "alive"): "", filepath.Join(mounted, "key"): "mounted-secret\n"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(mounted, "..data"), 0o700); err != nil { // as kubelet makes it
+		t.Fatal(err)
+	}
+	code, err := shim.Exec(childtest.Context(t), p.Config, []string{"/bin/sh"}, []string{
+		"TOKEN=variable-secret", shimv1.EnvSecrets + "=TOKEN,OTHER", shimv1.EnvMounted + "=" + mounted,
+		shimv1.EnvCommands + "=echo $TOKEN; cat " + mounted + "/key; tr '\\0' ' ' < /proc/$$/cmdline",
+	})
+	if code != 0 || err != nil {
+		t.Fatalf("exit status %d, %v", code, err)
+	}
+	raw, err := os.ReadFile(filepath.Join(p.Folder, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"variable-secret", "mounted-secret", "echo $TOKEN"} {
+		if bytes.Contains(raw, []byte(secret)) {
+			t.Errorf("the spool has %q: %q", secret, raw)
+		}
+	}
+	p.serve(t)
+	s := &sink{}
+	log := runner.NewLog(s, mask.NewSet("/bin/sh"))
+	defer log.Close()
+	follow(t, p.client(), log)
+	if !strings.HasPrefix(s.out.String(), "***\n***\n*** ") {
+		t.Errorf("the log is %q", s.out.String())
+	}
+}
+
+// TestTheWorkerEndsAStep: stopping gives the program its grace, and what it prints then arrives.
+func TestTheWorkerEndsAStep(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	if err := os.WriteFile(filepath.Join(p.Folder, "alive"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.serve(t)
+	client, s := p.client(), &sink{seen: map[string]chan struct{}{"begun": make(chan struct{})}}
+	log := runner.NewLog(s, nil)
+	defer log.Close()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		follow(t, client, log)
+	}()
+	go func() {
+		select {
+		case <-s.seen["begun"]:
+		case <-t.Context().Done():
+			return
+		}
+		if err := errors.Join(client.Alive(t.Context()), client.Stop(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	code, err := p.exec(t, `trap 'echo asked; exit 7' TERM; echo begun; while :; do :; done`, shimv1.EnvGrace+"=1m")
+	if code != 7 || err != nil {
+		t.Errorf("exit status %d, %v", code, err)
+	}
+	<-read
+	if s.out.String() != "begun\nasked\n" {
+		t.Errorf("the log is %q", s.out.String())
+	}
+}
+
+// TestASilentWorkerEndsAStep: nothing runs for a computer that was closed.
+func TestASilentWorkerEndsAStep(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	alive := filepath.Join(p.Folder, "alive")
+	if err := os.WriteFile(alive, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-9 * time.Minute)
+	if err := os.Chtimes(alive, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := p.exec(t, `exit 4`); code != 4 || err != nil {
+		t.Errorf("after 9 minutes: exit status %d, %v", code, err)
+	}
+	if err := os.Remove(filepath.Join(p.Folder, "output")); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := p.exec(t, `exec sleep 1000`, shimv1.EnvSilence+"=8m"); code != 128+15 || err != nil {
+		t.Errorf("after longer than allowed: exit status %d, %v", code, err)
+	}
+	p.serve(t)
+	s := &sink{}
+	log := runner.NewLog(s, nil)
+	defer log.Close()
+	follow(t, p.client(), log)
+	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "silent for 8m") {
+		t.Errorf("the notes are %q", s.notes)
+	}
+}
+
+// TestShimsOfASilentWorkerEnd also when their step has ended.
+func TestShimsOfASilentWorkerEnd(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	p.Silence = time.Millisecond
+	p.serve(t)
+	if err := p.wait(t); err == nil || !strings.Contains(err.Error(), "silent for 1ms") {
+		t.Errorf("got %v", err)
+	}
+	p.init(t)
+	if err := p.wait(t); err == nil || !strings.Contains(err.Error(), "silent for 1ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAStepWaitsForItsServices and fails, with the service's name, when one does not listen.
+func TestAStepWaitsForItsServices(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	if err := os.WriteFile(filepath.Join(p.Folder, "alive"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	services := func(seconds int) string {
+		return fmt.Sprintf(`%s=[{"name":"db","ports":[%d],"seconds":%d}]`, shimv1.EnvServices, port, seconds)
+	}
+	if code, err := p.exec(t, `exit 5`, services(60)); code != 5 || err != nil {
+		t.Errorf("exit status %d, %v", code, err)
+	}
+	listener.Close()
+	if err := os.Remove(filepath.Join(p.Folder, "output")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.exec(t, `exit 5`, services(1)); err == nil || !strings.Contains(err.Error(), "service db") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestShimsRefuseOtherTokens also when there is none.
+func TestShimsRefuseOtherTokens(t *testing.T) {
+	t.Parallel()
+	for _, own := range []string{token, ""} {
+		p := newPod(t)
+		p.Token = own
+		p.serve(t)
+		for _, given := range []string{"", "another"} {
+			client := runner.NewClient(given, func(ctx context.Context) (net.Conn, error) {
+				var dialer net.Dialer
+				return dialer.DialContext(ctx, "tcp", p.address)
+			})
+			if _, err := client.Output(t.Context(), 0, false); err == nil || !strings.Contains(err.Error(), "token") {
+				t.Errorf("token %q, given %q: got %v", own, given, err)
+			}
+		}
+	}
+}

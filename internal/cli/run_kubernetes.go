@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/runner"
+)
+
+// runnerKubernetes names the runner that runs steps as pods. It is never chosen by itself: the cluster that kubectl would use may be
+// one that matters.
+const runnerKubernetes = "kubernetes"
+
+// kubernetesParallel is how many steps run at a time in a cluster, unless a flag says otherwise.
+const kubernetesParallel = 20
+
+// kubernetesFlags say which cluster runs the steps.
+type kubernetesFlags struct {
+	kubeconfig, context, namespace, image, pull string
+	pullDeadline                                time.Duration // 0: the runner's own
+}
+
+func (f *kubernetesFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --runner kubernetes: file that names the cluster (default: as kubectl finds it)")
+	flags.StringVar(&f.context, "context", "", "with --runner kubernetes: context of the kubeconfig (default: its current one)")
+	flags.StringVar(&f.namespace, "namespace", "", "with --runner kubernetes: namespace of the pods (default: the context's)")
+	flags.StringVar(&f.image, "shim-image", "", "with --runner kubernetes: image that has waybill in its PATH, for the pods' helpers")
+	flags.StringVar(&f.pull, "image-pull-policy", "", "with --runner kubernetes: Always, IfNotPresent or Never (default: Always, but not for digests and the shim)")
+	flags.DurationVar(&f.pullDeadline, "pull-deadline", 0, "with --runner kubernetes: how long an image that cannot be pulled is waited for (default 5m)")
+	offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
+}
+
+// check returns an error for values that mean nothing with the runner.
+func (f kubernetesFlags) check(runner string, inPlace bool) error {
+	if runner != runnerKubernetes {
+		if f != (kubernetesFlags{}) {
+			return fault.New(fault.Invalid, "--kubeconfig, --context, --namespace, --shim-image, --image-pull-policy and --pull-deadline are for --runner %s", runnerKubernetes)
+		}
+		return nil
+	}
+	switch {
+	case f.image == "":
+		return fault.New(fault.Invalid, "--runner kubernetes needs --shim-image: an image that has waybill in its PATH").
+			WithHint("waybill run --runner kubernetes --shim-image REGISTRY/waybill:VERSION")
+	case inPlace:
+		return fault.New(fault.Invalid, "--in-place and --runner kubernetes exclude each other: pods do not see the folder")
+	}
+	if f.pullDeadline < 0 {
+		return fault.New(fault.Invalid, "--pull-deadline %s: want zero or more", f.pullDeadline)
+	}
+	switch f.pull {
+	case "", "Always", "IfNotPresent", "Never":
+		return nil
+	}
+	return fault.New(fault.Invalid, "--image-pull-policy %q: want Always, IfNotPresent or Never", f.pull)
+}
+
+// pods runs steps in a cluster. The build's pods are gone once it is closed.
+func (a *app) pods(ctx context.Context, j job) (chosenRunner, error) {
+	r, err := a.newKubernetesRunner(j)
+	if err != nil {
+		return chosenRunner{}, err
+	}
+	return chosenRunner{r, runnerKubernetes, "runner kubernetes", func() error {
+		if left := r.Close(ctx); left != nil {
+			return fault.Wrap(fault.Unavailable, left)
+		}
+		return nil
+	}}, nil
+}
+
+// newKubernetesRunner returns a runner for one build.
+func (a *app) newKubernetesRunner(j job) (*runner.Runner, error) {
+	f := j.flags.kubernetes
+	owner, err := runner.OwnerFrom(a.Environment)
+	if err != nil {
+		return nil, err
+	}
+	config := kube.Config{Context: f.context, Namespace: f.namespace, Search: true}
+	if f.kubeconfig != "" {
+		config.Kubeconfig = a.Path(f.kubeconfig)
+	}
+	cluster, err := kube.Open(config)
+	if err != nil {
+		return nil, err
+	}
+	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Cache: a.buildCache(j),
+		From: thisUser(), PullDeadline: f.pullDeadline, Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
+}
+
+// thisUser returns a name that this user of this computer has and others do not; "" if the computer has no name.
+func thisUser() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(host + "\x00" + strconv.Itoa(os.Getuid())))
+	return hex.EncodeToString(sum[:8])
+}

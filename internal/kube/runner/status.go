@@ -1,0 +1,238 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Names of the containers of a step's pod.
+const (
+	containerInit    = "init-repo"
+	containerStep    = "step"
+	containerResults = "results"
+)
+
+// pod is what the runner reads of a pod; the names are those of the Kubernetes API.
+type pod struct {
+	Metadata struct {
+		Name              string            `json:"name"`
+		UID               string            `json:"uid"`
+		Labels            map[string]string `json:"labels"`
+		DeletionTimestamp *string           `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Status podStatus `json:"status"`
+}
+
+type podStatus struct {
+	Phase                 string            `json:"phase"`
+	Reason                string            `json:"reason"`
+	Message               string            `json:"message"`
+	PodIP                 string            `json:"podIP"`
+	Conditions            []podCondition    `json:"conditions"`
+	InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
+	ContainerStatuses     []containerStatus `json:"containerStatuses"`
+}
+
+type podCondition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type containerStatus struct {
+	Name  string         `json:"name"`
+	State containerState `json:"state"`
+}
+
+// containerState has one field that is not nil, or none.
+type containerState struct {
+	Waiting    *waiting    `json:"waiting"`
+	Running    *struct{}   `json:"running"`
+	Terminated *terminated `json:"terminated"`
+}
+
+type waiting struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type terminated struct {
+	ExitCode int    `json:"exitCode"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+}
+
+// container returns the state of a container by name; an empty one if it has none.
+func (p *pod) container(name string) containerState {
+	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+		if c.Name == name {
+			return c.State
+		}
+	}
+	return containerState{}
+}
+
+// began reports whether the step's program may have begun.
+func (p *pod) began() bool {
+	state := p.container(containerStep)
+	return state.Running != nil || state.Terminated != nil
+}
+
+// outcome is what is done about what a pod reports.
+type outcome int
+
+// The outcomes, from bearable to final.
+const (
+	fine   outcome = iota
+	wait           // reported; borne for Patience
+	failed         // the step fails: another pod would not do better
+	lost           // the pod is gone or will be: another one may do better, if the program has not begun
+)
+
+// verdict is what a pod reports, for people, and what is done about it.
+type verdict struct {
+	Outcome  outcome
+	Text     string        // "" if all is well
+	Patience time.Duration // how long a wait is borne; 0: until the step or the build ends
+}
+
+// Times for which a wait is borne.
+const (
+	defaultPullDeadline = 5 * time.Minute
+	configDeadline      = 2 * time.Minute
+)
+
+// judge decides what is done about a pod as it is now. An image that cannot be pulled is waited for as long as pull says.
+func judge(p *pod, pull time.Duration) verdict {
+	if v := judgeLoss(p); v.Outcome != fine {
+		return v
+	}
+	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+		if v := judgeContainer(c, pull); v.Outcome != fine {
+			return v
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status == "False" {
+			return verdict{Outcome: wait, Text: c.Reason + ": " + c.Message}
+		}
+	}
+	return verdict{}
+}
+
+// podConfig begins what is reported of objects that a pod names and cannot get.
+const podConfig = "PodConfig: "
+
+// nodeLost begins what is reported of pods whose node is gone.
+const nodeLost = "NodeLost: "
+
+// judgeLoss looks for what takes the whole pod away.
+func judgeLoss(p *pod) verdict {
+	s := p.Status
+	switch {
+	case s.Reason == "Evicted":
+		return verdict{Outcome: lost, Text: "Evicted: " + s.Message}
+	case s.Reason == "Preempting":
+		return verdict{Outcome: lost, Text: "Preempted: " + s.Message}
+	case s.Reason == "NodeLost", s.Reason == "NodeShutdown", s.Reason == "NodeAffinity", s.Reason == "Terminated" && s.Phase == "Failed", s.Phase == "Unknown":
+		return verdict{Outcome: lost, Text: nodeLost + s.Message}
+	case s.Reason == "DeadlineExceeded":
+		return verdict{Outcome: failed, Text: "DeadlineExceeded: " + s.Message}
+	}
+	for _, c := range s.Conditions {
+		if c.Type != "DisruptionTarget" || c.Status != "True" {
+			continue
+		}
+		kind := "Evicted: "
+		switch c.Reason {
+		case "PreemptionByScheduler", "PreemptionByKubeScheduler":
+			kind = "Preempted: "
+		case "DeletionByTaintManager", "DeletionByPodGC":
+			kind = nodeLost
+		}
+		return verdict{Outcome: lost, Text: kind + c.Message}
+	}
+	switch {
+	case p.Metadata.DeletionTimestamp != nil:
+		return verdict{Outcome: lost, Text: "Deleted: another client has deleted the pod"}
+	case s.Phase == "Failed" && len(s.ContainerStatuses) == 0:
+		return verdict{Outcome: lost, Text: s.Reason + ": " + s.Message} // refused by the node, as when it has no room any more
+	}
+	return verdict{}
+}
+
+// judgeContainer looks at one container.
+func judgeContainer(c containerStatus, pull time.Duration) verdict {
+	if w := c.State.Waiting; w != nil {
+		switch w.Reason {
+		case "InvalidImageName":
+			return verdict{Outcome: failed, Text: "ImagePull: " + w.Message}
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+			return verdict{Outcome: wait, Text: "ImagePull: " + w.Message, Patience: pull}
+		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError":
+			return verdict{Outcome: wait, Text: podConfig + w.Message, Patience: configDeadline}
+		}
+		return verdict{}
+	}
+	t := c.State.Terminated
+	switch {
+	case t == nil || c.Name == containerStep: // its end is read from the spool
+		return verdict{}
+	case c.Name == containerInit && t.ExitCode == 0, c.Name == containerResults && t.ExitCode == 0:
+		return verdict{}
+	case c.Name == containerInit, c.Name == containerResults:
+		return verdict{Outcome: failed, Text: fmt.Sprintf("Unknown: the container %s ended: %s", c.Name, t)}
+	}
+	return verdict{Outcome: wait, Text: fmt.Sprintf("the %s ended: %s", strings.Replace(c.Name, "-", " ", 1), t)}
+}
+
+func (t *terminated) String() string {
+	text := fmt.Sprintf("exit status %d", t.ExitCode)
+	if t.Reason != "" && t.Reason != "Error" && t.Reason != "Completed" {
+		text = t.Reason + ", " + text
+	}
+	if t.Message != "" {
+		text += ", " + t.Message
+	}
+	return text
+}
+
+// warningText returns what is noted of a warning about a pod; "" for what the pod's state shows too.
+func warningText(e event) string {
+	switch e.Reason {
+	case "Failed", "BackOff", "FailedScheduling", "InspectFailed", "Evicted", "Preempted", "Unhealthy", "TaintManagerEviction":
+		return ""
+	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
+		return podConfig + e.Message
+	}
+	return e.Reason + ": " + e.Message
+}
+
+// judgeWarnings decides about a pod whose containers wait for what only a warning names, such as a volume.
+func judgeWarnings(p *pod, warnings []string) verdict {
+	if p.began() || p.Status.Phase != "Pending" {
+		return verdict{}
+	}
+	for _, text := range warnings {
+		if strings.HasPrefix(text, podConfig) {
+			return verdict{Outcome: wait, Text: text, Patience: configDeadline}
+		}
+	}
+	return verdict{}
+}
+
+// outOfMemory returns what is reported of a step whose program was ended because it used too much memory; "" if it was not.
+func outOfMemory(p *pod, limit int64) string {
+	t := p.container(containerStep).Terminated
+	switch {
+	case t == nil || t.Reason != "OOMKilled":
+		return ""
+	case limit > 0:
+		return fmt.Sprintf("OOMKilled: the step used more memory than its limit of %s", humanize.IBytes(uint64(limit))) //nolint:gosec // more than zero
+	}
+	return "OOMKilled: the node was out of memory; give the step resources with a request for memory"
+}
