@@ -147,7 +147,7 @@ func (r *reader) logs(ctx context.Context, after map[int]builds.Position) error 
 			return err
 		}
 		if size >= packAlready {
-			batch.Pack()
+			r.writer.pack(batch)
 		}
 		return r.writer.put(ctx, item{log: batch}, size)
 	})

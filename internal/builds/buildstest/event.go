@@ -206,6 +206,39 @@ func onlyNewDataIsProgress(t *testing.T, s setup) {
 	}
 }
 
+// knownResultsWriteNothing: an aggregator that comes second does not even write the lease, unless that is old.
+func knownResultsWriteNothing(t *testing.T, s setup) {
+	id, file := s.create(t), print(40)
+	s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, 0, 20)}})
+	look := func() builds.Build {
+		t.Helper()
+		b, err := s.Build(s.ctx, id)
+		storetest.Check(t, err)
+		return b
+	}
+	first, again := look(), builds.Batch{Again: true, Logs: []*builds.LogBatch{file.batch(1, 0, 20)}}
+	s.ingest(t, id, again)
+	if b := look(); !b.LeaseUntil.Equal(first.LeaseUntil) {
+		t.Error("the lease was written")
+	}
+	storetest.Check(t, s.database.Exec("UPDATE build SET lease_until = created_at"))
+	s.ingest(t, id, again)
+	if b := look(); !b.LeaseUntil.After(first.LeaseUntil) {
+		t.Error("an old lease was not renewed")
+	}
+	foreign := file.batch(1, 0, 20)
+	foreign.Offset += 7
+	if _, err := s.Ingest(s.ctx, id, builds.Batch{Again: true, Logs: []*builds.LogBatch{foreign}}); !fault.Is(err, fault.Corrupt) {
+		t.Errorf("a contradiction: %v", err)
+	}
+	if done := s.ingest(t, id, builds.Batch{Again: true, Logs: []*builds.LogBatch{file.batch(1, 10, 40)}}); done.Entries != 20 {
+		t.Errorf("what was new changed %+v", done)
+	}
+	if got := s.raw(t, id, 1, 0); string(got) != string(file.data) {
+		t.Error("the log is not what was sent")
+	}
+}
+
 func buildsAreListedInPages(t *testing.T, s setup) {
 	var ids []builds.ID
 	for range 5 {
