@@ -2,6 +2,7 @@ package builds
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,10 +114,17 @@ func (b Batch) check() error {
 		if err := checkStep(b.Events[i].Step); err != nil {
 			return err
 		}
+		if t := b.Events[i].Trailer; t != nil && len(t.SHA256) != sha256.Size {
+			return fault.New(fault.Invalid, "event %q has a digest of %d bytes", b.Events[i].EventID, len(t.SHA256))
+		}
 	}
 	for i := range b.Artifacts {
-		if err := checkStep(b.Artifacts[i].Step); err != nil {
+		a := &b.Artifacts[i]
+		if err := checkStep(a.Step); err != nil {
 			return err
+		}
+		if a.Size < 0 || len(a.SHA256) != sha256.Size {
+			return fault.New(fault.Invalid, "artifact %d has %d bytes and a digest of %d bytes", a.ID, a.Size, len(a.SHA256))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -121,6 +122,9 @@ func (r *LogReader) next() (first int64, err error) {
 		return 0, io.EOF
 	}
 	block := r.blocks[0]
+	if block.Offset > r.offset {
+		return 0, fault.New(fault.Corrupt, "read a log of build %d: step %d has nothing stored from byte %d to %d", r.id, r.step, r.offset, block.Offset)
+	}
 	data, err := block.open()
 	if err != nil {
 		return 0, fmt.Errorf("read a log of build %d: %w", r.id, err)

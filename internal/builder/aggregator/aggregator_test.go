@@ -242,6 +242,23 @@ func TestAWrongTokenStoresNothing(t *testing.T) {
 	}
 }
 
+// TestAWorkerIsFollowedToAnotherAddress: the list names another place, such as a port that was forwarded again.
+func TestAWorkerIsFollowedToAnotherAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
+	w.build(100)
+	workers, elsewhere := &list{asked: make(chan struct{}, 1)}, w.worker()
+	elsewhere.Address = "http://127.0.0.1:1"
+	workers.set(elsewhere)
+	w.aggregate(func(c *aggregator.Config) { c.Workers = workers })
+	for range 3 {
+		<-workers.asked
+	}
+	workers.set(w.worker())
+	w.taken()
+	w.check()
+}
+
 // TestADamagedArtifactIsReported: the file has changed on the worker's disk. The build ends all the same, and says so.
 func TestADamagedArtifactIsReported(t *testing.T) {
 	t.Parallel()

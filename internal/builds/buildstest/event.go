@@ -18,7 +18,7 @@ import (
 func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 	id, file := s.create(t), print(100)
 	events := life(file, 1)
-	artifact := builds.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: []byte("sum"), Kind: "file", State: builds.Stored, BlobKey: "build/1/1"}
+	artifact := builds.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: make([]byte, 32), Kind: "file", State: builds.Stored, BlobKey: "build/1/1"}
 	refused := func(what string) {
 		t.Helper()
 		_, err := s.Ingest(s.ctx, id, builds.Batch{Events: events[4:]})
@@ -129,6 +129,20 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 	}
 	for name, e := range map[string]builds.Event{"of the worker": events[0], "without an id": {Source: builds.API, Status: build.Failed}} {
 		if _, err := s.Record(s.ctx, id, e); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	far := event(4, 2, build.Running)
+	far.At = time.Date(200_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	s.ingest(t, id, builds.Batch{Events: []builds.Event{far}})
+	if all, err = s.Events(s.ctx, id, 5, 1); err != nil || len(all) != 1 || !all[0].At.Equal(all[0].StoredAt) {
+		t.Errorf("an event of the far future is %+v, %v", all, err)
+	}
+	for name, b := range map[string]builds.Batch{
+		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed, Trailer: &builds.Trailer{SHA256: make([]byte, 5)}}}},
+		"a negative size":     {Artifacts: []builds.Artifact{{ID: 1, Step: 1, Size: -1, SHA256: make([]byte, 32), State: builds.Stored}}},
+	} {
+		if _, err := s.Ingest(s.ctx, id, b); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -294,8 +308,8 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	full.Results = []testresult.Result{{Suite: "cart", Name: "Total\x00", Outcome: testresult.Failed, Duration: time.Millisecond, Message: "got 12\xff", File: "cart.go", Line: 41},
 		{Name: "Empty", Outcome: testresult.Passed}}
 	batch := builds.Batch{Tests: []builds.TestReport{full}, Artifacts: []builds.Artifact{
-		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: []byte{1, 2}, Kind: "junit", State: builds.Stored, BlobKey: "build/1/1"},
-		{ID: 2, Step: 1, Name: "shop", SHA256: []byte{3}, Kind: "file", State: builds.Damaged}}}
+		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: make([]byte, 32), Kind: "junit", State: builds.Stored, BlobKey: "build/1/1"},
+		{ID: 2, Step: 1, Name: "shop", SHA256: make([]byte, 32), Kind: "file", State: builds.Damaged}}}
 	for range 2 {
 		s.ingest(t, id, batch)
 	}
