@@ -137,7 +137,7 @@ func (d *download) open() error {
 		want = http.StatusPartialContent
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.offset))
 	}
-	response, err := d.client.http.Do(request)
+	response, err := d.client.http.Do(request) //nolint:bodyclose // close does, after many reads
 	if err != nil {
 		return err
 	}
