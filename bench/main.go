@@ -71,6 +71,7 @@ func benches() map[string]bench {
 		"ask":            {"ms of each question to a log of many entries", askFlags, ask},
 		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", appendFlags, appendEntries},
 		"caboose-faults": {"what a caboose gets wrong whose archive and whose cluster fail again and again", cabooseFaultsFlags, cabooseFaults},
+		"build-logs":     {"lines/s of a build from its child process into the database, beside COPY", buildLogsFlags, buildLogs},
 		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":          {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
 		"edit":           {"CPU ms of an edit with deployments inside, computed and applied", editFlags, edit},

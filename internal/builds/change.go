@@ -54,7 +54,7 @@ func (b *Builds) Record(ctx context.Context, id ID, e Event) (stored Event, err 
 func (in *ingestion) apply(e *Event) error {
 	in.build.LastSeq++
 	e.Seq, e.StoredAt = in.build.LastSeq, in.Now()
-	if e.At.IsZero() {
+	if year := e.At.Year(); year < 1970 || year > 9999 { // not every database stores another
 		e.At = e.StoredAt
 	}
 	e.EventID, e.Reason, e.Message = clean(e.EventID, mostReason), clean(e.Reason, mostReason), clean(e.Message, mostMessage)

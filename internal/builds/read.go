@@ -3,11 +3,13 @@ package builds
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -90,7 +92,6 @@ type LogReader struct {
 	offset int64
 	blocks []Block
 	rest   []byte
-	err    error
 }
 
 // OpenLog returns a reader of a step's log from a byte on. What is stored later comes with a later read after io.EOF.
@@ -101,7 +102,7 @@ func (b *Builds) OpenLog(ctx context.Context, id ID, step int, offset int64) *Lo
 // Read reads what is stored; io.EOF at its end, after which more may come.
 func (r *LogReader) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 {
-		if _, err := r.next(); err != nil {
+		if err := r.next(); err != nil {
 			return 0, err
 		}
 	}
@@ -110,23 +111,26 @@ func (r *LogReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next makes the next block the rest, from the reader's offset on, and returns the log id of its first entry.
-func (r *LogReader) next() (first int64, err error) {
+// next makes the next block the rest, from the reader's offset on.
+func (r *LogReader) next() error {
 	if len(r.blocks) == 0 {
 		if err := r.fetch(); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if len(r.blocks) == 0 {
-		return 0, io.EOF
+		return io.EOF
 	}
 	block := r.blocks[0]
+	if block.Offset > r.offset {
+		return fault.New(fault.Corrupt, "read a log of build %d: step %d has nothing stored from byte %d to %d", r.id, r.step, r.offset, block.Offset)
+	}
 	data, err := block.open()
 	if err != nil {
-		return 0, fmt.Errorf("read a log of build %d: %w", r.id, err)
+		return fmt.Errorf("read a log of build %d: %w", r.id, err)
 	}
 	r.blocks, r.rest = r.blocks[1:], data[r.offset-block.Offset:]
-	return block.First, nil
+	return nil
 }
 
 // fetch reads the blocks from the reader's offset on.
@@ -152,7 +156,7 @@ func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at Pos
 		return Position{}, err
 	}
 	reader := b.OpenLog(ctx, id, step, block.Offset)
-	if _, err := reader.next(); err != nil {
+	if err := reader.next(); err != nil {
 		return Position{}, err
 	}
 	at = Position{block.First - 1, block.Offset}
@@ -174,7 +178,7 @@ func (b *Builds) Log(ctx context.Context, id ID, step int, after int64, visit fu
 	}
 	reader := b.OpenLog(ctx, id, step, at.Offset)
 	for {
-		if _, err := reader.next(); err == io.EOF {
+		if err := reader.next(); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err

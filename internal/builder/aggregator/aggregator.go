@@ -74,14 +74,15 @@ type Aggregator struct {
 	most   time.Duration       // that it doubles to
 
 	followed map[builds.ID]*following // by the goroutine of Run alone
-	ended    chan builds.ID
+	ended    chan *following
 	running  sync.WaitGroup
 }
 
 // following is a worker that is or was followed.
 type following struct {
-	stop  context.CancelFunc // nil: everything of it is stored
-	again time.Time          // when it is acknowledged once more, if it is listed
+	worker Worker
+	stop   context.CancelFunc // nil: everything of it is stored
+	again  time.Time          // when it is acknowledged once more, if it is listed
 }
 
 // New makes an aggregator.
@@ -91,7 +92,7 @@ func New(c Config) *Aggregator {
 	if c.Metrics == nil {
 		c.Metrics = obs.NewAggregator(nil)
 	}
-	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, followed: map[builds.ID]*following{}, ended: make(chan builds.ID)}
+	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, followed: map[builds.ID]*following{}, ended: make(chan *following)}
 }
 
 // Run follows the listed workers until ctx ends, then returns nil. It needs no drain: what was not stored is still the
@@ -123,11 +124,9 @@ func (a *Aggregator) wait(ctx context.Context, pause time.Duration) {
 	defer timer.Stop()
 	for {
 		select {
-		case id := <-a.ended:
-			if f := a.followed[id]; f != nil {
-				f.stop()
-				f.stop, f.again = nil, time.Now().Add(ackAgain)
-			}
+		case f := <-a.ended:
+			f.stop()
+			f.stop, f.again = nil, time.Now().Add(ackAgain)
 		case <-a.Wake:
 			return
 		case <-timer.C:
@@ -138,23 +137,19 @@ func (a *Aggregator) wait(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// follow begins to follow workers that are new, and ends it with those that are not listed any more.
+// follow begins to follow workers that are new or elsewhere, and ends it with those that are not listed any more.
 func (a *Aggregator) follow(ctx context.Context, workers []Worker) {
 	listed := map[builds.ID]bool{}
 	for _, w := range workers {
 		listed[w.Build] = true
-		if f := a.followed[w.Build]; f != nil && (f.stop != nil || time.Now().Before(f.again)) {
+		f := a.followed[w.Build]
+		if f != nil && f.worker.same(w) && (f.stop != nil || time.Now().Before(f.again)) {
 			continue
 		}
-		one, stop := context.WithCancel(ctx)
-		a.followed[w.Build] = &following{stop: stop}
-		a.running.Go(func() {
-			(&follower{Aggregator: a, worker: w, log: a.Log.With(obs.KeyBuildID, int64(w.Build), obs.KeyWorkerID, w.ID)}).run(one)
-			select {
-			case a.ended <- w.Build:
-			case <-one.Done():
-			}
-		})
+		if f != nil && f.stop != nil {
+			f.stop()
+		}
+		a.begin(ctx, w)
 	}
 	unacknowledged := 0
 	for id, f := range a.followed {
@@ -169,4 +164,23 @@ func (a *Aggregator) follow(ctx context.Context, workers []Worker) {
 		}
 	}
 	a.Metrics.Unacknowledged(unacknowledged)
+}
+
+// same reports whether both are the same worker at the same place.
+func (w Worker) same(o Worker) bool {
+	return w.ID == o.ID && w.Address == o.Address && w.Token == o.Token
+}
+
+// begin follows a worker.
+func (a *Aggregator) begin(ctx context.Context, w Worker) {
+	ctx, stop := context.WithCancel(ctx)
+	f := &following{worker: w, stop: stop}
+	a.followed[w.Build] = f
+	a.running.Go(func() {
+		(&follower{Aggregator: a, worker: w, log: a.Log.With(obs.KeyBuildID, int64(w.Build), obs.KeyWorkerID, w.ID)}).run(ctx)
+		select {
+		case a.ended <- f:
+		case <-ctx.Done():
+		}
+	})
 }

@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/builds"
@@ -240,6 +242,23 @@ func TestAWrongTokenStoresNothing(t *testing.T) {
 	}
 }
 
+// TestAWorkerIsFollowedToAnotherAddress: the list names another place, such as a port that was forwarded again.
+func TestAWorkerIsFollowedToAnotherAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
+	w.build(100)
+	workers, elsewhere := &list{asked: make(chan struct{}, 1)}, w.worker()
+	elsewhere.Address = "http://127.0.0.1:1"
+	workers.set(elsewhere)
+	w.aggregate(func(c *aggregator.Config) { c.Workers = workers })
+	for range 3 {
+		<-workers.asked
+	}
+	workers.set(w.worker())
+	w.taken()
+	w.check()
+}
+
 // TestADamagedArtifactIsReported: the file has changed on the worker's disk. The build ends all the same, and says so.
 func TestADamagedArtifactIsReported(t *testing.T) {
 	t.Parallel()
@@ -334,4 +353,49 @@ func (u *unheard) Acknowledged(context.Context, builds.ID) error {
 		close(u.heard)
 	}
 	return errors.New("cut off")
+}
+
+// counting is a store that reports its failures.
+type counting struct {
+	aggregator.Store
+	failed chan struct{}
+}
+
+func (c *counting) Progress(ctx context.Context, id builds.ID) (builds.Progress, error) {
+	p, err := c.Store.Progress(ctx, id)
+	if err != nil {
+		select {
+		case c.failed <- struct{}{}:
+		default:
+		}
+	}
+	return p, err
+}
+
+// TestTheBlobStoreIsAwayForAWhile: an artifact that cannot be stored is fetched again, and the build does not end before.
+func TestTheBlobStoreIsAwayForAWhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
+	w.build(100)
+	full := &full{Store: w.blobs, left: 5}
+	w.aggregate(func(c *aggregator.Config) { c.Blobs = full })
+	w.taken()
+	w.check()
+	if full.left >= 0 {
+		t.Error("the blob store was never away")
+	}
+}
+
+// full is a blob store that takes nothing for some tries.
+type full struct {
+	blob.Store
+	left int
+}
+
+func (f *full) Put(ctx context.Context, key string, r io.Reader) (string, string, int64, error) {
+	if f.left--; f.left >= 0 {
+		_, _ = io.CopyN(io.Discard, r, 1000)
+		return "", "", 0, fault.New(fault.Unavailable, "the disk is full")
+	}
+	return f.Store.Put(ctx, key, r)
 }

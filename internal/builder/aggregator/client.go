@@ -71,29 +71,29 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// get reads a list. found is false for an answer 404, which an older worker gives.
-func (c *client) get(ctx context.Context, path string, to any) (found bool, err error) {
+// get reads a list. An answer 404, which an older worker gives, leaves it empty.
+func (c *client) get(ctx context.Context, path string, to any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSilence)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
-		return false, err
+		return err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return false, fmt.Errorf("ask the worker: %w", silent(ctx, err))
+		return fmt.Errorf("ask the worker: %w", silent(ctx, err))
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusNotFound {
-		return false, nil
+		return nil
 	}
 	if response.StatusCode != http.StatusOK {
-		return false, fault.New(fault.Unavailable, "ask the worker for %s: %s", path, response.Status)
+		return fault.New(fault.Unavailable, "ask the worker for %s: %s", path, response.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostList)).Decode(to); err != nil {
-		return false, fmt.Errorf("ask the worker for %s: %w", path, silent(ctx, err))
+		return fmt.Errorf("ask the worker for %s: %w", path, silent(ctx, err))
 	}
-	return true, nil
+	return nil
 }
 
 // steps lists the steps as planned.
@@ -105,7 +105,7 @@ func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
 			Needs       []int
 		}
 	}
-	if _, err := c.get(ctx, "/api/build/step", &answer); err != nil {
+	if err := c.get(ctx, "/api/build/step", &answer); err != nil {
 		return nil, err
 	}
 	var steps []builds.Step
@@ -118,7 +118,7 @@ func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
 // tests lists what the files of a step that has ended report about tests.
 func (c *client) tests(ctx context.Context, step int) ([]builds.TestReport, error) {
 	var answer struct{ Files []results.TestFile }
-	if _, err := c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), &answer); err != nil {
+	if err := c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), &answer); err != nil {
 		return nil, err
 	}
 	var reports []builds.TestReport

@@ -25,6 +25,9 @@ const (
 // fetch stores the bytes of an artifact in the blob store. An artifact whose bytes are never what the worker says is Damaged,
 // and the build says so.
 func (r *reader) fetch(ctx context.Context, a builds.Artifact) (builds.Artifact, error) {
+	if a.Size < 0 {
+		return a, fault.New(fault.Corrupt, "artifact %d, %q, has %d bytes", a.ID, a.Name, a.Size)
+	}
 	key := builds.Folder(r.worker.Build) + "/" + strconv.Itoa(a.ID)
 	var wrong *mismatchError
 	for range mostMismatches {
@@ -134,7 +137,7 @@ func (d *download) open() error {
 		want = http.StatusPartialContent
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.offset))
 	}
-	response, err := d.client.http.Do(request)
+	response, err := d.client.http.Do(request) //nolint:bodyclose // close does, after many reads
 	if err != nil {
 		return err
 	}

@@ -68,17 +68,40 @@ func (r *reader) events(ctx context.Context, after int64) error {
 				r.final = &event
 				continue
 			}
-			if event.Step > 0 && event.Status.Ended() {
-				tests, err := r.client.tests(ctx, event.Step)
-				if err != nil {
-					return err
-				}
-				batch.tests = append(batch.tests, tests...)
-			}
 			batch.events = append(batch.events, event)
+			if event.Step == 0 || !event.Status.Ended() {
+				continue
+			}
+			var err error
+			if batch.tests, err = r.client.tests(ctx, event.Step); err != nil {
+				return err
+			}
+			if len(batch.tests) == 0 {
+				continue
+			}
+			if err := r.putTests(ctx, batch); err != nil {
+				return err
+			}
+			batch = item{}
 		}
 		return r.writer.put(ctx, batch, 0)
 	})
+}
+
+// putTests hands over events whose last one ends a step with test results. They are stored together, and take as much of the budget
+// as they have bytes of text, up to a quarter.
+func (r *reader) putTests(ctx context.Context, batch item) error {
+	size := int64(0)
+	for _, file := range batch.tests {
+		for _, t := range file.Results {
+			size += int64(len(t.Suite) + len(t.Name) + len(t.Message) + len(t.File))
+		}
+	}
+	size = min(size, mostOfOne/4)
+	if err := r.writer.budget.take(ctx, size); err != nil {
+		return err
+	}
+	return r.writer.put(ctx, batch, size)
 }
 
 // eventOf returns an event as it is stored.
@@ -147,7 +170,7 @@ func (r *reader) logs(ctx context.Context, after map[int]builds.Position) error 
 			return err
 		}
 		if size >= packAlready {
-			batch.Pack()
+			r.writer.pack(batch)
 		}
 		return r.writer.put(ctx, item{log: batch}, size)
 	})

@@ -52,8 +52,9 @@ type writer struct {
 	*follower
 	items  chan item
 	budget *budget
-	began  time.Time // when the last transaction began
-	moved  bool      // something new was stored
+	began  time.Time   // when the last transaction began
+	moved  bool        // something new was stored
+	known  atomic.Bool // what came last was stored already: another aggregator is ahead
 }
 
 func newWriter(f *follower) *writer {
@@ -151,7 +152,7 @@ func (w *writer) flush(ctx context.Context, p pending) error {
 		return nil
 	}
 	for _, l := range b.Logs {
-		l.Pack()
+		w.pack(l)
 	}
 	if err := w.store(ctx, b); err != nil {
 		return err
@@ -160,13 +161,22 @@ func (w *writer) flush(ctx context.Context, p pending) error {
 	return nil
 }
 
+// pack compresses a batch ahead of its transaction, unless it is probably not stored.
+func (w *writer) pack(l *builds.LogBatch) {
+	if !w.known.Load() {
+		l.Pack()
+	}
+}
+
 // store stores a batch in one transaction.
 func (w *writer) store(ctx context.Context, b builds.Batch) error {
 	w.began = time.Now()
+	b.Again = w.known.Load()
 	done, err := w.Store.Ingest(ctx, w.worker.Build, b)
 	if err != nil {
 		return err
 	}
+	w.known.Store(len(b.Logs) > 0 && done.Entries == 0)
 	w.moved = w.moved || done != (builds.Ingested{})
 	w.Metrics.Ingested(done.Entries, done.Bytes, done.Refused)
 	return nil

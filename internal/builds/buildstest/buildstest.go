@@ -39,6 +39,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"IngestersOfOneBuildTakeTurns":        ingestersOfOneBuildTakeTurns,
 		"OnEndSharesTheTransaction":           onEndSharesTheTransaction,
 		"OnlyNewDataIsProgress":               onlyNewDataIsProgress,
+		"KnownResultsWriteNothing":            knownResultsWriteNothing,
 		"BuildsAreListedInPages":              buildsAreListedInPages,
 		"LogsAreReadFromAnywhere":             logsAreReadFromAnywhere,
 		"ArtifactsHaveTestResults":            artifactsHaveTestResults,

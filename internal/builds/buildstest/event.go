@@ -18,7 +18,7 @@ import (
 func aFinalMarkerNeedsEverythingBeforeIt(t *testing.T, s setup) {
 	id, file := s.create(t), print(100)
 	events := life(file, 1)
-	artifact := builds.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: []byte("sum"), Kind: "file", State: builds.Stored, BlobKey: "build/1/1"}
+	artifact := builds.Artifact{ID: 1, Step: 1, Name: "shop", SHA256: make([]byte, 32), Kind: "file", State: builds.Stored, BlobKey: "build/1/1"}
 	refused := func(what string) {
 		t.Helper()
 		_, err := s.Ingest(s.ctx, id, builds.Batch{Events: events[4:]})
@@ -132,6 +132,20 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+	far := event(4, 2, build.Running)
+	far.At = time.Date(200_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	s.ingest(t, id, builds.Batch{Events: []builds.Event{far}})
+	if all, err = s.Events(s.ctx, id, 5, 1); err != nil || len(all) != 1 || !all[0].At.Equal(all[0].StoredAt) {
+		t.Errorf("an event of the far future is %+v, %v", all, err)
+	}
+	for name, b := range map[string]builds.Batch{
+		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed, Trailer: &builds.Trailer{SHA256: make([]byte, 5)}}}},
+		"a negative size":     {Artifacts: []builds.Artifact{{ID: 1, Step: 1, Size: -1, SHA256: make([]byte, 32), State: builds.Stored}}},
+	} {
+		if _, err := s.Ingest(s.ctx, id, b); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
 	if _, err := s.Ingest(s.ctx, id, builds.Batch{Events: []builds.Event{{Source: builds.Watchdog, EventID: "4", Status: build.Lost}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a foreign event among a worker's: %v", err)
 	}
@@ -206,6 +220,39 @@ func onlyNewDataIsProgress(t *testing.T, s setup) {
 	}
 }
 
+// knownResultsWriteNothing: an aggregator that comes second does not even write the lease, unless that is old.
+func knownResultsWriteNothing(t *testing.T, s setup) {
+	id, file := s.create(t), print(40)
+	s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, 0, 20)}})
+	look := func() builds.Build {
+		t.Helper()
+		b, err := s.Build(s.ctx, id)
+		storetest.Check(t, err)
+		return b
+	}
+	first, again := look(), builds.Batch{Again: true, Logs: []*builds.LogBatch{file.batch(1, 0, 20)}}
+	s.ingest(t, id, again)
+	if b := look(); !b.LeaseUntil.Equal(first.LeaseUntil) {
+		t.Error("the lease was written")
+	}
+	storetest.Check(t, s.database.Exec("UPDATE build SET lease_until = created_at"))
+	s.ingest(t, id, again)
+	if b := look(); !b.LeaseUntil.After(first.LeaseUntil) {
+		t.Error("an old lease was not renewed")
+	}
+	foreign := file.batch(1, 0, 20)
+	foreign.Offset += 7
+	if _, err := s.Ingest(s.ctx, id, builds.Batch{Again: true, Logs: []*builds.LogBatch{foreign}}); !fault.Is(err, fault.Corrupt) {
+		t.Errorf("a contradiction: %v", err)
+	}
+	if done := s.ingest(t, id, builds.Batch{Again: true, Logs: []*builds.LogBatch{file.batch(1, 10, 40)}}); done.Entries != 20 {
+		t.Errorf("what was new changed %+v", done)
+	}
+	if got := s.raw(t, id, 1, 0); string(got) != string(file.data) {
+		t.Error("the log is not what was sent")
+	}
+}
+
 func buildsAreListedInPages(t *testing.T, s setup) {
 	var ids []builds.ID
 	for range 5 {
@@ -261,8 +308,8 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	full.Results = []testresult.Result{{Suite: "cart", Name: "Total\x00", Outcome: testresult.Failed, Duration: time.Millisecond, Message: "got 12\xff", File: "cart.go", Line: 41},
 		{Name: "Empty", Outcome: testresult.Passed}}
 	batch := builds.Batch{Tests: []builds.TestReport{full}, Artifacts: []builds.Artifact{
-		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: []byte{1, 2}, Kind: "junit", State: builds.Stored, BlobKey: "build/1/1"},
-		{ID: 2, Step: 1, Name: "shop", SHA256: []byte{3}, Kind: "file", State: builds.Damaged}}}
+		{ID: 1, Step: 1, Name: "out/unit.xml", Size: 7, SHA256: make([]byte, 32), Kind: "junit", State: builds.Stored, BlobKey: "build/1/1"},
+		{ID: 2, Step: 1, Name: "shop", SHA256: make([]byte, 32), Kind: "file", State: builds.Damaged}}}
 	for range 2 {
 		s.ingest(t, id, batch)
 	}

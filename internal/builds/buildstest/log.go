@@ -68,7 +68,7 @@ func aGapNamesThePositionExpected(t *testing.T, s setup) {
 	if gap, ok := errors.AsType[*builds.GapError](err); !ok || gap.Want.LogID != 0 || gap.Got.LogID != 1 {
 		t.Errorf("events: got %v", err)
 	}
-	_, err = s.Ingest(s.ctx, id, builds.Batch{Artifacts: []builds.Artifact{{ID: 2, Step: 1, State: builds.Stored, SHA256: []byte{1}}}})
+	_, err = s.Ingest(s.ctx, id, builds.Batch{Artifacts: []builds.Artifact{{ID: 2, Step: 1, State: builds.Stored, SHA256: make([]byte, 32)}}})
 	if _, ok := errors.AsType[*builds.GapError](err); !ok {
 		t.Errorf("artifacts: got %v", err)
 	}
@@ -186,8 +186,10 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 func damagedBlocksAreReported(t *testing.T, s setup) {
 	id, file := s.create(t), print(20)
 	s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, 0, 20)}})
-	storetest.Check(t, s.database.Exec(`UPDATE log_line SET bytes = bytes - 1`))
-	if _, err := s.OpenLog(s.ctx, id, 1, 0).Read(make([]byte, 10)); !fault.Is(err, fault.Corrupt) {
-		t.Errorf("got %v", err)
+	for _, damage := range []string{`UPDATE log_line SET bytes = bytes - 1`, `UPDATE log_line SET bytes = bytes + 1, byte_offset = byte_offset + 100`} {
+		storetest.Check(t, s.database.Exec(damage))
+		if _, err := s.OpenLog(s.ctx, id, 1, 0).Read(make([]byte, 10)); !fault.Is(err, fault.Corrupt) {
+			t.Errorf("%s: got %v", damage, err)
+		}
 	}
 }
