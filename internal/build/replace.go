@@ -89,7 +89,7 @@ func (f *fileSubstitution) replace(inside string, offset int) bool {
 	}
 	for _, name := range f.undefined[missing:] {
 		if f.strict && variableName.MatchString(name) {
-			f.add(offset, "variable-undefined", fmt.Sprintf("the variable %q has no value; ${%%%s%%} stands for the text ${%s}", name, name, name))
+			f.add(offset, "variable-undefined", fmt.Sprintf("the variable %q has no value; ${%%%s%%} is the text ${%s}", name, name, name))
 		}
 	}
 	return true

@@ -62,7 +62,7 @@ func TestFilesUnderStrictVariables(t *testing.T) {
 	t.Parallel()
 	plan := planOfFiles(t, "", "{kubectl: {file: f}}", build.Choice{Strict: true})
 	problems := plan.Replace(1, "d/f.yml", "a: ${x:-1}\nb: ${%HOME%} ${HOME}\n${ home }")
-	want := "d/f.yml:2:14: the variable \"HOME\" has no value; ${%HOME%} stands for the text ${HOME}\nd/f.yml:3:1: the variable \"home\" has no value; ${%home%} stands for the text ${home}"
+	want := "d/f.yml:2:14: the variable \"HOME\" has no value; ${%HOME%} is the text ${HOME}\nd/f.yml:3:1: the variable \"home\" has no value; ${%home%} is the text ${home}"
 	if diff := cmp.Diff(want, problems.Error()); diff != "" || problems[0].Code != "variable-undefined" {
 		t.Error(diff)
 	}

@@ -174,7 +174,7 @@ func TestAPasswordIsNotAnArgument(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAProject: the keys of a Secret are environment variables, from a file where there is no cluster.
+// TestSecretsOfAProject: the keys of a Secret are environment variables, from a file without a cluster.
 func TestSecretsOfAProject(t *testing.T) {
 	t.Parallel()
 	plan := plannedStep(t, "{secrets: [TOKEN], container: {image: i, cmds: [x], secretName: npm}}", shop())
