@@ -43,7 +43,7 @@ func (f fields) kubectl() Spec {
 		f.toolPath(n, f.Join(f.scope, "file"))
 		files = append(files, cleanPath(n.Text))
 	}
-	if f.node.Get("file") == nil && f.node.Get("files") == nil {
+	if f.node.Get("file") == nil && f.node.Get("files") == nil && !f.openKeys[f.scope] {
 		f.Problems.Add(fault.Problem{Position: f.at, Code: "field-missing", Scope: f.scope, Text: `the field "file" or "files" is missing`})
 	}
 	f.matches("namespace", "name-invalid", namespace, "the name of a namespace: at most 63 lower-case letters, digits and dashes")
