@@ -52,7 +52,7 @@ func startingNames(dir string) (names []string, err error) {
 		case looked > mostLookedAt:
 			return fs.SkipAll
 		case err != nil || relErr != nil:
-			return nil //nolint:nilerr // what cannot be read has no step
+			return nil // what cannot be read has no step
 		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"node_modules", "vendor", "testdata"}, d.Name())):
 			return fs.SkipDir
 		case d.IsDir():

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ import (
 // placing is a runner that makes an artifact in the step make, and lists what other steps get.
 type placing struct {
 	made    string
+	mu      sync.Mutex
 	placed  map[string][]string
 	folders []string
 }
@@ -35,6 +37,8 @@ func (p *placing) Run(_ context.Context, run build.Run, sink build.Sink) (build.
 	if run.Step.Name == "make" {
 		return build.Exit{}, sink.Artifact("made/a.yml", results.KindFile, true, strings.NewReader(p.made))
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, n := range run.Needed {
 		text, err := os.ReadFile(n.Path)
 		if err != nil {
