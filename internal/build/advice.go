@@ -15,6 +15,10 @@ func (f *File) Advice() fault.Problems {
 				advice = append(advice, fault.Problem{Position: step.At, Code: "set-e", Scope: stage.Name + "/" + step.Name, Warning: true,
 					Text: "a command that fails in the middle does not fail the step; put set -e first"})
 			}
+			if files := step.Spec.Files; step.Type == "helm" && len(files) > 1 {
+				advice = append(advice, fault.Problem{Position: step.At, Code: "helm-files", Scope: stage.Name + "/" + step.Name, Warning: true,
+					Text: "of a value in several files the last one wins; where the first one did, turn the list around"})
+			}
 			advice = append(advice, testAdvice(step, stage.Name+"/"+step.Name)...)
 		}
 	}

@@ -27,12 +27,17 @@ type reader struct {
 	replaced  map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
 	variables Variables               // for what fields are by default; nil: nothing was replaced yet
 	noPush    bool                    // images stay where they are built
+
+	types, keys []document.Key // stepTypes and stepTable, which are made once
+
+	openKeys map[string]bool // scopes of mappings in which a variable is a key
 }
 
 func (r *reader) read(root *document.Node) (*File, fault.Problems) {
+	r.types, r.keys, r.openKeys = stepTypes(), stepTable(), map[string]bool{}
 	r.Separator = "/"
 	r.Accept = r.accept
-	r.Missing = func(p fault.Problem, _, _ string) fault.Problem { return p }
+	r.Unknown, r.Missing = r.unknownKey, r.missingKey
 	file := &File{}
 	for i := range root.Fields {
 		switch f := &root.Fields[i]; f.Key {
@@ -50,7 +55,26 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	if r.stepNames(file) {
 		r.needs(file)
 	}
+	r.Problems = slices.DeleteFunc(r.Problems, func(p fault.Problem) bool { return p.Text == "" })
 	return file, r.Problems
+}
+
+// unknownKey lets a key pass that a variable decides, with a warning.
+func (r *reader) unknownKey(p fault.Problem, scope, key string) fault.Problem {
+	if r.replaced != nil || !strings.Contains(key, "${") {
+		return p
+	}
+	r.openKeys[scope] = true
+	p.Code, p.Warning, p.Suggestion, p.Text = "name-variable", true, "", fmt.Sprintf("the variable in %q decides the name of a field", key)
+	return p
+}
+
+// missingKey returns a problem without text, which is not reported, for a key that a variable may come to.
+func (r *reader) missingKey(p fault.Problem, scope, _ string) fault.Problem {
+	if r.openKeys[scope] {
+		p.Text = ""
+	}
+	return p
 }
 
 // maxSteps is how many steps a file may come to.
@@ -261,10 +285,10 @@ func (r *reader) step(f *document.Field, stage string) Step {
 	for i := range f.Value.Fields {
 		field := &f.Value.Fields[i]
 		switch {
-		case document.Find(stepTypes(), field.Key) != nil:
+		case document.Find(r.types, field.Key) != nil:
 			types = append(types, field)
 			r.stepType(field, scope, &step)
-		case document.Find(stepTable(), field.Key) != nil:
+		case document.Find(r.keys, field.Key) != nil:
 			r.stepKey(field, scope, &step)
 		case r.replaced == nil && strings.Contains(field.Key, "${"):
 			types = append(types, field) // a variable decides
@@ -282,7 +306,7 @@ func (r *reader) step(f *document.Field, stage string) Step {
 	}
 	switch {
 	case len(types) == 0:
-		r.Add(f.Value, "step-type-missing", scope, "the step has no type; want one of %s", strings.Join(document.Names(stepTypes()), ", "))
+		r.Add(f.Value, "step-type-missing", scope, "the step has no type; want one of %s", strings.Join(document.Names(r.types), ", "))
 	case len(types) > 1:
 		r.tooManyTypes(types, f.Value, scope)
 	}
@@ -290,7 +314,7 @@ func (r *reader) step(f *document.Field, stage string) Step {
 }
 
 func (r *reader) unknownType(f *document.Field, scope string) {
-	known := append(document.Names(stepTypes()), document.Names(stepTable())...)
+	known := append(document.Names(r.types), document.Names(r.keys)...)
 	r.Problems.Add(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
 		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)})
 }
@@ -299,7 +323,7 @@ func (r *reader) unknownType(f *document.Field, scope string) {
 func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scope string) {
 	var names []string
 	for _, f := range types {
-		if document.Find(stepTypes(), f.Key) != nil {
+		if document.Find(r.types, f.Key) != nil {
 			names = append(names, f.Key)
 		}
 	}
@@ -311,7 +335,7 @@ func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scop
 // stepType checks and reads the fields of a step type.
 func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 	path := r.Join(scope, f.Key)
-	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(stepTypes(), f.Key).Keys) {
+	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(r.types, f.Key).Keys) {
 		return
 	}
 	spec := fields{reader: r, node: f.Value, at: f.At, scope: path, step: step}.compile(f.Key)
@@ -321,7 +345,7 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 
 // stepKey checks and reads one key beside the step type.
 func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
-	key := document.Find(stepTable(), f.Key)
+	key := document.Find(r.keys, f.Key)
 	path := r.Join(scope, f.Key)
 	single := &document.Node{Kind: document.Map, Fields: []document.Field{*f}}
 	before := len(r.Problems)

@@ -256,6 +256,24 @@ func TestTextsAreBoundedTogether(t *testing.T) {
 	}
 }
 
+// TestFieldsMayBeNamedByVariables: what a variable decides is judged once it is replaced.
+func TestFieldsMayBeNamedByVariables(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, "s: {a: {container: {\"${f}\": i, cmds: [x]}}, b: {kubectl: {\"${g}\": x}}}"))
+	want := "f:1:21: warning: s/a/container: the variable in \"${f}\" decides the name of a field\nf:1:59: warning: s/b/kubectl: the variable in \"${g}\" decides the name of a field"
+	if diff := cmp.Diff(want, problems.Error()); diff != "" {
+		t.Fatal(diff)
+	}
+	for name, want := range map[string]string{"image": "", "imag": "f:1:9: s/a/container: the field \"image\" is missing\nf:1:21: s/a/container: unknown key \"imag\" (did you mean \"image\"?)"} {
+		plan, problems := build.MakePlan(file, build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"f": name, "g": "file"})}})
+		if diff := cmp.Diff(want, problems.Error()); diff != "" {
+			t.Error(diff)
+		} else if want == "" && (plan.Steps[0].Spec.Image != "i" || plan.Steps[1].Spec.Files[0] != "x") {
+			t.Errorf("%+v", plan.Steps)
+		}
+	}
+}
+
 func TestParseWarnsOfOlderSpelling(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "test: {run-if: FAIL, a: "+ok+"}"))

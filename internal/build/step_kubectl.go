@@ -33,19 +33,7 @@ func kubectlSchema(schema map[string]any) {
 
 // kubectl returns the command that applies manifests.
 func (f fields) kubectl() Spec {
-	files := f.files("files")
-	for _, name := range []string{"files", "file"} {
-		if n := f.node.Get(name); n != nil && (n.Kind == d.List && len(n.Items) == 0 || n.Kind == d.String && n.Text == "") {
-			f.refuse(name, "field-empty", "%q must not be empty", name)
-		}
-	}
-	if n := f.settled("file"); n != nil && n.Text != "" {
-		f.toolPath(n, f.Join(f.scope, "file"))
-		files = append(files, cleanPath(n.Text))
-	}
-	if f.node.Get("file") == nil && f.node.Get("files") == nil {
-		f.Problems.Add(fault.Problem{Position: f.at, Code: "field-missing", Scope: f.scope, Text: `the field "file" or "files" is missing`})
-	}
+	files := f.manifests()
 	f.matches("namespace", "name-invalid", namespace, "the name of a namespace: at most 63 lower-case letters, digits and dashes")
 	f.matches("action", "action-invalid", kubectlAction, "a command of kubectl, such as apply")
 	action := f.text("action", "")
@@ -66,4 +54,24 @@ func (f fields) kubectl() Spec {
 	}
 	f.cluster(&spec)
 	return spec
+}
+
+// manifests returns the paths of files, then that of file.
+func (f fields) manifests() []string {
+	for _, name := range []string{"files", "file"} {
+		if n := f.node.Get(name); n != nil && (n.Kind == d.List && len(n.Items) == 0 || n.Kind == d.String && n.Text == "") {
+			f.refuse(name, "field-empty", "%q must not be empty", name)
+		}
+	}
+	if f.node.Get("file") == nil && f.node.Get("files") == nil && !f.openKeys[f.scope] {
+		f.Problems.Add(fault.Problem{Position: f.at, Code: "field-missing", Scope: f.scope, Text: `the field "file" or "files" is missing`})
+	}
+	files := f.files("files")
+	if n := f.settled("file"); n != nil && n.Text != "" {
+		f.toolPath(n, f.Join(f.scope, "file"))
+	}
+	if file := f.text("file", ""); file != "" {
+		files = append(files, cleanPath(file))
+	}
+	return files
 }

@@ -38,7 +38,7 @@ for package in "$work/packages"/*.nupkg; do
 	printf '%s\n' "$said"
 	if [ "$status" = 0 ]; then continue; fi
 	case $said in
-	*409*Conflict* | *Conflict*409* | *"already exists"* | *500*[Oo]verwrite* | *[Oo]verwrite*500*)
+	*409*Conflict* | *Conflict*409* | *"already exists"* | *500*[Oo]verwrit* | *[Oo]verwrit*500*)
 		if [ "$skip" = true ]; then echo "${package##*/} is there already"; continue; fi
 		exit 2 ;;
 	esac

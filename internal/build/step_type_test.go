@@ -2,12 +2,14 @@ package build_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/document"
 )
 
 // plannedSpec returns what a step of a stage s comes to.
@@ -174,7 +176,7 @@ func TestAPasswordIsNotAnArgument(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAProject: the keys of a Secret are environment variables, from a file where no cluster has them.
+// TestSecretsOfAProject: the keys of a Secret are environment variables, from a file without a cluster.
 func TestSecretsOfAProject(t *testing.T) {
 	t.Parallel()
 	plan := plannedStep(t, "{secrets: [TOKEN], container: {image: i, cmds: [x], secretName: npm}}", shop())
@@ -226,6 +228,65 @@ func TestQuantities(t *testing.T) {
 		file, problems := build.Parse(tree(t, "s: {a: {resources: {limits: {memory: \""+text+"\"}}, container: {image: i, cmds: [x]}}}"))
 		if problems.Err() == nil {
 			t.Errorf("%q is %+v", text, file.Stages[0].Steps[0].Spec.Limits)
+		}
+	}
+}
+
+// TestFieldsMayBeVariables: a field whose value is a variable is the same as one in which the value is written.
+func TestFieldsMayBeVariables(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{
+		"{container: {image: i, cmds: [x, y], os: windows, shell: bash, secretName: s, serviceAccount: a, certificatesMountPath: /c}}",
+		"{docker: {file: f, tag: \"a,b\", context: c, destination: r/x, secret: s, append-cert: true, push: false, args: [A=b], secretName: s, secretArgs: [A=b]}}",
+		"{docker: {file: f, tag: t, name: n, group: g, registry: r}}",
+		"{helm: {chart: c, name: n, namespace: ns, repo: r, set: {a: 1, b: x, c: true, d: 1.50}, files: [a, b], chartVersion: \"1\", helmVersion: v3, cluster: c, secret: s}}",
+		"{helm-package: {version: \"1\", chart-path: c, destination: \"oci://x\", secret: s}}",
+		"{kubectl: {files: [a, b], file: c, namespace: n, action: delete, force: true, cluster: c}}",
+		"{nuget-package: {version: \"1\", project-path: p, repo: r, skip-duplicate: true, certificatesMountPath: /c}}",
+		"{services: [{name: a, image: i, env: {A: 1}, cmds: [x], ports: [80], ready: 5s}], resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2, ephemeral-storage: 5G}}, container: {image: i, cmds: [x]}}",
+	} {
+		literal := plannedSpec(t, step, shop())
+		root := tree(t, "s: {a: "+step+"}")
+		source := build.Texts("test", shop())
+		makeVariables(root, source)
+		file, problems := build.Parse(root)
+		if err := problems.Err(); err != nil {
+			t.Errorf("%s: %v", step, err)
+			continue
+		}
+		plan, problems := build.MakePlan(file, build.Choice{Variables: build.Variables{source}})
+		if err := problems.Err(); err != nil {
+			t.Errorf("%s: %v", step, err)
+			continue
+		}
+		if diff := cmp.Diff(literal, plan.Steps[0].Spec); diff != "" {
+			t.Errorf("%s: (-written +variable)\n%s", step, diff)
+		}
+	}
+}
+
+// makeVariables puts a variable of its own in the place of each scalar.
+func makeVariables(n *document.Node, source build.Source) {
+	for _, item := range n.Items {
+		makeVariables(item, source)
+	}
+	for _, f := range n.Fields {
+		makeVariables(f.Value, source)
+	}
+	if n.Kind != document.List && n.Kind != document.Map {
+		name := fmt.Sprintf("v%d", len(source.Values))
+		source.Values[name] = build.Value{Text: n.Text, Kind: n.Kind}
+		n.Kind, n.Text = document.String, "${"+name+"}"
+	}
+}
+
+// TestAdviceAboutHelm: earlier versions took the files of values in the other order.
+func TestAdviceAboutHelm(t *testing.T) {
+	t.Parallel()
+	for files, want := range map[string]string{"[a]": "", "[a, b]": "f:1:5: warning: s/a: of a value in several files the last one wins; where the first one did, turn the list around"} {
+		file, _ := build.Parse(tree(t, "s: {a: {helm: {chart: c, name: n, namespace: n, files: "+files+"}}}"))
+		if diff := cmp.Diff(want, file.Advice().Error()); diff != "" {
+			t.Error(diff)
 		}
 	}
 }

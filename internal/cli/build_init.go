@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,8 @@ func buildInitCommand(a *app) *cobra.Command {
 		Use:   "init [DIR]",
 		Short: "Write a .wharf-ci.yml to start from",
 		Long: `Writes a commented .wharf-ci.yml into this folder (or DIR), with a step for each tool whose
-files are there, such as go.mod or package.json. A file that exists is left as it is.`,
+files are there, such as go.mod or package.json, for each Dockerfile, and for each manifest
+deploy/*.yml. A file that exists is left as it is.`,
 		Example: examples("waybill build init"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
@@ -33,16 +35,44 @@ files are there, such as go.mod or package.json. A file that exists is left as i
 	}
 }
 
+// mostLookedAt is how many files and folders are looked at for a starting file.
+const mostLookedAt = 20_000
+
+// startingNames returns the files of a folder that a starting file follows from, slash-separated: those in it, and the Dockerfiles and manifests
+// below it.
+func startingNames(dir string) (names []string, err error) {
+	looked := 0
+	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(dir, file)
+		name = filepath.ToSlash(name)
+		looked++
+		switch {
+		case name == ".":
+			return err
+		case looked > mostLookedAt:
+			return fs.SkipAll
+		case err != nil || relErr != nil:
+			return nil // what cannot be read has no step
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"node_modules", "vendor", "testdata"}, d.Name())):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		case !strings.Contains(name, "/"), build.IsDockerfile(name), build.IsManifest(name):
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names, err
+}
+
 // writeBuildFile writes the starting file of a folder that has no build file.
 func (a *app) writeBuildFile(dir string) error {
-	entries, err := os.ReadDir(dir)
+	names, err := startingNames(dir)
 	if err != nil {
 		return fault.New(fault.Invalid, "read %s: %w", a.Shorten(dir), assembly.Plain(err))
 	}
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-		if other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"; entry.Name() == other {
+	for _, name := range names {
+		if other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"; name == other {
 			return fault.New(fault.Invalid, "%s has %s", a.Shorten(dir), other).WithHint("mv %s %s   # only this name is read", other, build.FileName)
 		}
 	}

@@ -331,6 +331,17 @@ func processViews() map[string][]string {
 	}
 }
 
+// toolPlan returns the plan of a build with the types of steps that run tools.
+func toolPlan() *build.Plan {
+	return &build.Plan{File: ".wharf-ci.yml", Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success}}, Steps: []build.PlanStep{
+		{ID: 1, Stage: "s", Name: "apply", Type: "kubectl", Replaces: []build.Replacement{{Path: "deploy/shop.yml", Variables: 2}, {Path: "b.yml", Variables: 1}},
+			Spec: build.Spec{Summary: "apply deploy/shop.yml", Argv: []string{"kubectl", "apply", "--filename", "deploy/my shop.yml"}}},
+		{ID: 2, Stage: "s", Name: "pack", Type: "helm-package", Spec: build.Spec{Summary: ". to oci://h", Argv: []string{"/bin/sh", "-c", "a\nb", "helm-package", ""}}},
+		{ID: 3, Stage: "s", Name: "image", Type: "docker", Spec: build.Spec{Summary: "r/x:t", Argv: []string{"/bin/sh", "-c", "exec \"$0\" \"$@\"", "buildctl"},
+			Services: []build.Service{{Name: "db", Image: "postgres:18"}}}},
+	}}
+}
+
 // testPlan returns the plan of a build with a stage after another.
 func testPlan() *build.Plan {
 	spec := build.Spec{Image: "golang:1.26", Argv: []string{"/bin/sh", "-ec", "go vet ./...\ngo test ./..."}}
@@ -377,11 +388,12 @@ func buildViews() map[string][]string {
 	}
 	lost := BuildSummary{ID: "2", Status: "Lost", StartedAt: at(-100000), Source: "/srv/other"}
 	return map[string][]string{
-		"build-plan":    BuildPlan(testPlan()),
-		"build-running": running,
-		"build-summary": board.summary(Style{}, "waybill build log 3"),
-		"build":         Build(document, "3", Style{}, now()),
-		"builds":        Builds([]BuildSummary{document.BuildSummary, lost}, func(path string) string { return strings.TrimPrefix(path, "/srv/") }, now()),
+		"build-plan":       BuildPlan(testPlan()),
+		"build-plan-tools": BuildPlan(toolPlan()),
+		"build-running":    running,
+		"build-summary":    board.summary(Style{}, "waybill build log 3"),
+		"build":            Build(document, "3", Style{}, now()),
+		"builds":           Builds([]BuildSummary{document.BuildSummary, lost}, func(path string) string { return strings.TrimPrefix(path, "/srv/") }, now()),
 	}
 }
 
