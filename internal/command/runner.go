@@ -43,6 +43,10 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 				Text: "the step wants windows, and steps run as processes on this computer, which has " + runtime.GOOS})
 			continue
 		}
+		if len(step.Spec.Services) > 0 {
+			problems = append(problems, fault.Problem{Position: step.At, Code: "services-unfit", Scope: step.Path(),
+				Text: "the step has services, which need containers: use --runner docker"})
+		}
 		if _, err := exec.LookPath(step.Spec.Argv[0]); err != nil {
 			problems = append(problems, fault.Problem{Position: step.At, Code: "tool-missing", Scope: step.Path(),
 				Text: fmt.Sprintf("program %s not found on this computer", step.Spec.Argv[0])})

@@ -48,17 +48,17 @@ func (s *step) containerOf() client.ContainerCreateOptions {
 			Env: append(append([]string{}, s.Environ...), attempt.Environ(s.run, workdir)...), Labels: s.labels(),
 		},
 		HostConfig:       host,
-		NetworkingConfig: s.joined(host, "step"),
+		NetworkingConfig: s.joined(host),
 	}
 }
 
-// joined puts a container into the network of the step, if that has one, under a name.
-func (s *step) joined(host *container.HostConfig, alias string) *network.NetworkingConfig {
+// joined puts a container into the network of the step, if that has one, under names.
+func (s *step) joined(host *container.HostConfig, names ...string) *network.NetworkingConfig {
 	if s.network == "" {
 		return nil
 	}
 	host.NetworkMode = container.NetworkMode(s.network)
-	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.network: {Aliases: []string{alias}}}}
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.network: {Aliases: names}}}
 }
 
 // wholeLog keeps everything that a container prints, whatever the Engine's own configuration says.
@@ -220,32 +220,60 @@ func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
 func (s *step) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removal, fmt.Errorf("the Engine has not removed everything within %s", removal))
 	defer cancel()
-	names := []string{s.name("step")}
-	for _, service := range s.services {
-		names = append(names, service.container)
+	err := removeContainer(ctx, s.engine.api, s.name("step")) // what is wrong here does not change how the step ended
+	for _, svc := range s.services {
+		if svc.finish(ctx, s.engine.api) {
+			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code)) // likewise
+		}
+		err = errors.Join(err, removeContainer(ctx, s.engine.api, svc.id))
 	}
-	var err error
-	for _, name := range names {
-		err = errors.Join(err, removeContainer(ctx, s.engine.api, name))
-	}
-	for _, service := range s.services {
-		service.await()
-	}
+	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep])
+	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true })) // of a container that others have removed
 	if s.network != "" {
 		err = errors.Join(err, removeNetwork(ctx, s.engine.api, s.network))
 	}
 	if err != nil {
-		_ = s.sink.Note(fmt.Sprintf("warning: not removed; the next build does so: %v", err)) // the step's end does not depend on it
+		_ = s.sink.Note(fmt.Sprintf("warning: not removed; the next build does so: %v", err)) // likewise
 	}
 	return nil
 }
 
 func removeContainer(ctx context.Context, api *client.Client, id string) error {
 	_, err := persist(ctx, func(ctx context.Context) (client.ContainerRemoveResult, error) {
-		return api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		out, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if errdefs.IsConflict(err) { // it is being removed
+			err = awaitRemoval(ctx, api, id)
+		}
+		return out, err
 	})
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // conflict: it is being removed
+	if errdefs.IsNotFound(err) {
 		return nil
+	}
+	return err
+}
+
+func awaitRemoval(ctx context.Context, api *client.Client, id string) error {
+	waiting := api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	select {
+	case <-waiting.Result:
+		return nil
+	case err := <-waiting.Error:
+		return err
+	}
+}
+
+// removeVolumes removes the selected volumes that want reports by their labels.
+func removeVolumes(ctx context.Context, api *client.Client, of client.Filters, want func(labels map[string]string) bool) error {
+	found, err := persist(ctx, func(ctx context.Context) (client.VolumeListResult, error) {
+		return api.VolumeList(ctx, client.VolumeListOptions{Filters: of})
+	})
+	for _, v := range found.Items {
+		if !want(v.Labels) {
+			continue
+		}
+		if _, gone := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true}); !errdefs.IsNotFound(gone) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }

@@ -136,14 +136,7 @@ func (w *worker) sweep(ctx context.Context, api *client.Client) (remarks []strin
 			note(removeNetwork(ctx, api, n.ID))
 		}
 	}
-	volumes, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
-	note(err)
-	for _, v := range volumes.Items {
-		if w.gone(v.Labels[labelWorker]) {
-			_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
-			note(err)
-		}
-	}
+	note(removeVolumes(ctx, api, ours, func(labels map[string]string) bool { return w.gone(labels[labelWorker]) }))
 	if len(remarks) == 0 {
 		w.removeLocks()
 	}

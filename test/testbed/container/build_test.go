@@ -23,6 +23,7 @@ func TestDocker(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *testbed.Engine){
 		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "OutputIsExact": outputIsExact, "BrokenConnection": brokenConnection,
 		"Cancel": cancel, "KilledWorker": killedWorker, "Images": images, "Secrets": secrets, "UserWithoutRights": userWithoutRights,
+		"Services": services, "UnreadyServices": unreadyServices, "Limits": limits, "RemovedContainer": removedContainer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
