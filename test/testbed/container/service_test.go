@@ -134,7 +134,7 @@ func limits(t *testing.T, engine *testbed.Engine) {
 	}
 }
 
-// removedContainer: a container that was removed under a step is no success.
+// removedContainer: a step whose container was removed under it has failed.
 func removedContainer(t *testing.T, engine *testbed.Engine) {
 	h := &heard{}
 	begun := make(chan struct{})
