@@ -75,6 +75,7 @@ func (s *step) labels() map[string]string {
 	labels := maps.Clone(s.worker.labels())
 	labels[labelBuild] = s.run.Build
 	labels[labelStep] = strconv.Itoa(s.run.Step.ID) + " " + s.run.Step.Path()
+	labels[labelAttempt] = strconv.Itoa(s.run.Attempt)
 	return labels
 }
 
@@ -108,6 +109,7 @@ func (s *step) execute(ctx context.Context) (build.Exit, error) {
 		attached.Close()
 		return build.Exit{}, startError(s.run.Step.Path(), err)
 	}
+	s.began = true
 	end := awaitEnd(watch, api, s.id)
 	printed := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -121,6 +123,7 @@ func (s *step) execute(ctx context.Context) (build.Exit, error) {
 	}()
 	s.endWith(ctx, watch, end.exited, stop)
 	<-end.exited
+	s.ended = end.err == nil
 	if err := errors.Join(<-printed, end.err); err != nil {
 		return build.Exit{}, fmt.Errorf("run %s: %w", s.run.Step.Path(), err)
 	}
@@ -216,26 +219,39 @@ func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
 	return exit, nil
 }
 
-// remove removes everything that the attempt has made in the Engine.
+// end ends what still runs, and has everything removed that the attempt has made in the Engine. That is not waited for: the next step
+// can begin meanwhile.
+func (s *step) end(ctx context.Context) {
+	if s.began && !s.ended {
+		s.kill(ctx, "SIGKILL")
+	}
+	for _, svc := range s.services {
+		if svc.finish(ctx, s.engine.api) {
+			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code)) // the step's end does not depend on it
+		}
+	}
+	s.removals.Go(func() {
+		if err := s.remove(ctx); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.remarks = append(s.remarks, fmt.Sprintf("what step %s made in the Docker Engine is not removed; the next build does so: %v", s.run.Step.Path(), err))
+		}
+	})
+}
+
 func (s *step) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removal, fmt.Errorf("the Engine has not removed everything within %s", removal))
 	defer cancel()
-	err := removeContainer(ctx, s.engine.api, s.name("step")) // what is wrong here does not change how the step ended
+	err := removeContainer(ctx, s.engine.api, s.name("step"))
 	for _, svc := range s.services {
-		if svc.finish(ctx, s.engine.api) {
-			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code)) // likewise
-		}
 		err = errors.Join(err, removeContainer(ctx, s.engine.api, svc.id))
 	}
-	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep])
+	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep], labelAttempt+"="+strconv.Itoa(s.run.Attempt))
 	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true })) // of a container that others have removed
 	if s.network != "" {
 		err = errors.Join(err, removeNetwork(ctx, s.engine.api, s.network))
 	}
-	if err != nil {
-		_ = s.sink.Note(fmt.Sprintf("warning: not removed; the next build does so: %v", err)) // likewise
-	}
-	return nil
+	return err
 }
 
 func removeContainer(ctx context.Context, api *client.Client, id string) error {

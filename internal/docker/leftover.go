@@ -20,6 +20,7 @@ const (
 	labelWorker   = "dev.waybill.worker"
 	labelBuild    = "dev.waybill.build"
 	labelStep     = "dev.waybill.step" // number and path
+	labelAttempt  = "dev.waybill.attempt"
 )
 
 const (

@@ -472,7 +472,9 @@ type answers struct {
 	err  error
 }
 
-func (a answers) Run(context.Context, build.Run, build.Sink) (build.Exit, error) { return a.exit, a.err }
+func (a answers) Run(context.Context, build.Run, build.Sink) (build.Exit, error) {
+	return a.exit, a.err
+}
 
 // TestWhoseFaultAnEndIs: only a fault of what a step runs on is attempted again when that is what retry asks for.
 func TestWhoseFaultAnEndIs(t *testing.T) {

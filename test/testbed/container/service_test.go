@@ -69,12 +69,14 @@ func attemptWith(ctx context.Context, t *testing.T, engine *testbed.Engine, spec
 	if err != nil || len(remarks) > 0 {
 		t.Fatal(err, remarks)
 	}
-	defer runner.Close()
 	if spec.Image == "" {
 		spec.Image = testbed.Busybox
 	}
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	exit, err := runner.Run(ctx, build.Run{Build: name, Step: build.PlanStep{ID: 1, Stage: "test", Name: "unit", Spec: spec}, Attempt: 1, Tree: t.TempDir(), Scratch: t.TempDir()}, h)
+	if remarks, err := runner.Close(); err != nil || len(remarks) > 0 {
+		t.Error(err, remarks)
+	}
 	if left := (&project{t: t, engine: engine}).left(ofBuild(name)); len(left) > 0 {
 		t.Errorf("left in the Engine: %q", left)
 	}
