@@ -69,6 +69,36 @@ func TestOnlyFilesThatTheStepHasWrittenAreItsTestResults(t *testing.T) {
 	}
 }
 
+// TestFilesThatCameBackFromAContainer: their times are whole seconds, so bytes decide about files of the same second.
+func TestFilesThatCameBackFromAContainer(t *testing.T) {
+	t.Parallel()
+	tests := watched(t, &build.TestRules{JUnit: []string{"*.xml"}}, "old.xml", "same-second.xml", "later.xml")
+	back := t.TempDir()
+	for name, text := range map[string]string{"old.xml": "old.xml", "same-second.xml": "SAME-SECOND.xml", "later.xml": "later.xml", "new.xml": "new"} {
+		at := time.Now()
+		if before := tests.before[name]; before != nil {
+			at = before.ModTime().Truncate(time.Second)
+		}
+		if name == "later.xml" {
+			at = at.Add(time.Second)
+		}
+		path := filepath.Join(back, name)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(tests.Move(back, "/mnt/repo"), tests.find()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range tests.files {
+		got = append(got, f.Name)
+	}
+	if diff := cmp.Diff([]string{"later.xml", "new.xml", "same-second.xml"}, got); diff != "" || tests.shown != "/mnt/repo" {
+		t.Errorf("seen at %s: %s", tests.shown, diff)
+	}
+}
+
 func TestFilesOfTestResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	tests := watched(t, &build.TestRules{JUnit: []string{"**"}})

@@ -129,11 +129,18 @@ func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (cho
 	if err != nil {
 		return chosenRunner{}, errors.Join(fault.Wrap(fault.Unavailable, err), engine.Close())
 	}
-	for _, remark := range remarks {
-		fmt.Fprintf(a.err, "waybill: warning: %s\n", remark)
+	warn := func(remarks []string) {
+		for _, remark := range remarks {
+			fmt.Fprintf(a.err, "waybill: warning: %s\n", remark)
+		}
 	}
-	return chosenRunner{runner, runnerDocker, fmt.Sprintf("runner docker (Engine %s)", engine.Version),
-		func() error { return errors.Join(runner.Close(), engine.Close()) }}, nil
+	warn(remarks)
+	end := func() error {
+		remarks, err := runner.Close()
+		warn(remarks)
+		return errors.Join(err, engine.Close())
+	}
+	return chosenRunner{runner, runnerDocker, fmt.Sprintf("runner docker (Engine %s)", engine.Version), end}, nil
 }
 
 // workersDir returns the folder with the locks of this user's workers.

@@ -48,17 +48,17 @@ func (s *step) containerOf() client.ContainerCreateOptions {
 			Env: append(append([]string{}, s.Environ...), attempt.Environ(s.run, workdir)...), Labels: s.labels(),
 		},
 		HostConfig:       host,
-		NetworkingConfig: s.joined(host, "step"),
+		NetworkingConfig: s.joined(host),
 	}
 }
 
-// joined puts a container into the network of the step, if that has one, under a name.
-func (s *step) joined(host *container.HostConfig, alias string) *network.NetworkingConfig {
+// joined puts a container into the network of the step, if that has one, under names.
+func (s *step) joined(host *container.HostConfig, names ...string) *network.NetworkingConfig {
 	if s.network == "" {
 		return nil
 	}
 	host.NetworkMode = container.NetworkMode(s.network)
-	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.network: {Aliases: []string{alias}}}}
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{s.network: {Aliases: names}}}
 }
 
 // wholeLog keeps everything that a container prints, whatever the Engine's own configuration says.
@@ -75,6 +75,7 @@ func (s *step) labels() map[string]string {
 	labels := maps.Clone(s.worker.labels())
 	labels[labelBuild] = s.run.Build
 	labels[labelStep] = strconv.Itoa(s.run.Step.ID) + " " + s.run.Step.Path()
+	labels[labelAttempt] = strconv.Itoa(s.run.Attempt)
 	return labels
 }
 
@@ -108,6 +109,7 @@ func (s *step) execute(ctx context.Context) (build.Exit, error) {
 		attached.Close()
 		return build.Exit{}, startError(s.run.Step.Path(), err)
 	}
+	s.began = true
 	end := awaitEnd(watch, api, s.id)
 	printed := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -121,6 +123,7 @@ func (s *step) execute(ctx context.Context) (build.Exit, error) {
 	}()
 	s.endWith(ctx, watch, end.exited, stop)
 	<-end.exited
+	s.ended = end.err == nil
 	if err := errors.Join(<-printed, end.err); err != nil {
 		return build.Exit{}, fmt.Errorf("run %s: %w", s.run.Step.Path(), err)
 	}
@@ -216,36 +219,77 @@ func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
 	return exit, nil
 }
 
-// remove removes everything that the attempt has made in the Engine.
+// end ends what still runs, and has everything removed that the attempt has made in the Engine. That is not waited for: the next step
+// can begin meanwhile.
+func (s *step) end(ctx context.Context) {
+	if s.began && !s.ended {
+		s.kill(ctx, "SIGKILL")
+	}
+	for _, svc := range s.services {
+		if svc.finish(ctx, s.engine.api) {
+			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code)) // the step's end does not depend on it
+		}
+	}
+	s.removals.Go(func() {
+		if err := s.remove(ctx); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.remarks = append(s.remarks, fmt.Sprintf("what step %s made in the Docker Engine is not removed; the next build does so: %v", s.run.Step.Path(), err))
+		}
+	})
+}
+
 func (s *step) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removal, fmt.Errorf("the Engine has not removed everything within %s", removal))
 	defer cancel()
-	names := []string{s.name("step")}
-	for _, service := range s.services {
-		names = append(names, service.container)
+	err := removeContainer(ctx, s.engine.api, s.name("step"))
+	for _, svc := range s.services {
+		err = errors.Join(err, removeContainer(ctx, s.engine.api, svc.id))
 	}
-	var err error
-	for _, name := range names {
-		err = errors.Join(err, removeContainer(ctx, s.engine.api, name))
-	}
-	for _, service := range s.services {
-		service.await()
-	}
+	volumes := make(client.Filters).Add("label", labelWorker+"="+s.worker.id, labelStep+"="+s.labels()[labelStep], labelAttempt+"="+strconv.Itoa(s.run.Attempt))
+	err = errors.Join(err, removeVolumes(ctx, s.engine.api, volumes, func(map[string]string) bool { return true })) // of a container that others have removed
 	if s.network != "" {
 		err = errors.Join(err, removeNetwork(ctx, s.engine.api, s.network))
 	}
-	if err != nil {
-		_ = s.sink.Note(fmt.Sprintf("warning: not removed; the next build does so: %v", err)) // the step's end does not depend on it
-	}
-	return nil
+	return err
 }
 
 func removeContainer(ctx context.Context, api *client.Client, id string) error {
 	_, err := persist(ctx, func(ctx context.Context) (client.ContainerRemoveResult, error) {
-		return api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		out, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if errdefs.IsConflict(err) { // it is being removed
+			err = awaitRemoval(ctx, api, id)
+		}
+		return out, err
 	})
-	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // conflict: it is being removed
+	if errdefs.IsNotFound(err) {
 		return nil
+	}
+	return err
+}
+
+func awaitRemoval(ctx context.Context, api *client.Client, id string) error {
+	waiting := api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+	select {
+	case <-waiting.Result:
+		return nil
+	case err := <-waiting.Error:
+		return err
+	}
+}
+
+// removeVolumes removes the selected volumes that want reports by their labels.
+func removeVolumes(ctx context.Context, api *client.Client, of client.Filters, want func(labels map[string]string) bool) error {
+	found, err := persist(ctx, func(ctx context.Context) (client.VolumeListResult, error) {
+		return api.VolumeList(ctx, client.VolumeListOptions{Filters: of})
+	})
+	for _, v := range found.Items {
+		if !want(v.Labels) {
+			continue
+		}
+		if _, gone := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true}); !errdefs.IsNotFound(gone) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }

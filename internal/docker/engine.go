@@ -24,8 +24,15 @@ type Engine struct {
 
 // Connect asks the Engine that DOCKER_HOST names, else the one of this computer. It waits at most two
 // seconds for the answer.
-func Connect(ctx context.Context) (*Engine, error) {
-	api, err := client.New(client.FromEnv)
+func Connect(ctx context.Context) (*Engine, error) { return connect(ctx, client.FromEnv) }
+
+// ConnectTo does the same with an address such as unix:///var/run/docker.sock.
+func ConnectTo(ctx context.Context, host string) (*Engine, error) {
+	return connect(ctx, client.WithHost(host))
+}
+
+func connect(ctx context.Context, to client.Opt) (*Engine, error) {
+	api, err := client.New(to)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Docker Engine: %w", err)
 	}

@@ -20,6 +20,7 @@ const (
 	labelWorker   = "dev.waybill.worker"
 	labelBuild    = "dev.waybill.build"
 	labelStep     = "dev.waybill.step" // number and path
+	labelAttempt  = "dev.waybill.attempt"
 )
 
 const (
@@ -136,14 +137,7 @@ func (w *worker) sweep(ctx context.Context, api *client.Client) (remarks []strin
 			note(removeNetwork(ctx, api, n.ID))
 		}
 	}
-	volumes, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: ours})
-	note(err)
-	for _, v := range volumes.Items {
-		if w.gone(v.Labels[labelWorker]) {
-			_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
-			note(err)
-		}
-	}
+	note(removeVolumes(ctx, api, ours, func(labels map[string]string) bool { return w.gone(labels[labelWorker]) }))
 	if len(remarks) == 0 {
 		w.removeLocks()
 	}

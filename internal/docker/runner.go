@@ -36,8 +36,11 @@ type Runner struct {
 	engine *Engine
 	worker *worker
 
-	mu     sync.Mutex
-	pulled map[string]*sync.Mutex // by image: one pull at a time
+	mu      sync.Mutex
+	pulled  map[string]*sync.Mutex // by image: one pull at a time
+	remarks []string               // about what could not be removed
+
+	removals sync.WaitGroup
 }
 
 // NewRunner removes what workers that are gone have left in the Engine, and returns a runner and remarks about what could not be
@@ -51,8 +54,12 @@ func NewRunner(ctx context.Context, e *Engine, c Config) (*Runner, []string, err
 	return &Runner{Config: c, engine: e, worker: w, pulled: map[string]*sync.Mutex{}}, remarks, nil
 }
 
-// Close gives up the worker's lock.
-func (r *Runner) Close() error { return r.worker.close() }
+// Close waits until everything that steps have made is removed, gives up the worker's lock, and returns remarks about what could not be
+// removed.
+func (r *Runner) Close() (remarks []string, err error) {
+	r.removals.Wait()
+	return r.remarks, r.worker.close()
+}
 
 // Check lists what the Engine cannot run, all at once.
 func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems {
@@ -81,14 +88,17 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 	return problems
 }
 
-// Run makes one attempt at a step. When ctx ends the step gets SIGTERM, and SIGKILL after the grace. Nothing of it is left in the
-// Engine when Run returns, unless the Engine does not answer.
+// Run makes one attempt at a step. When ctx ends the step gets SIGTERM, and SIGKILL after the grace. Nothing of it is alive when Run
+// returns, unless the Engine does not answer; Close waits for its removal.
 func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit build.Exit, err error) {
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
 	s := &step{Runner: r, run: run, sink: &lockedSink{Sink: sink}, folder: filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID)), tree: run.Tree}
-	defer func() { err = errors.Join(err, s.remove(context.WithoutCancel(ctx)), workspace.Remove(s.folder)) }()
+	defer func() {
+		s.end(context.WithoutCancel(ctx))
+		err = errors.Join(err, workspace.Remove(s.folder))
+	}()
 	if err := s.prepare(ctx); err != nil {
 		return build.Exit{}, err
 	}
@@ -120,6 +130,8 @@ type step struct {
 	caches []attempt.Cached
 
 	id       string // of the container; "": there is none
+	began    bool
+	ended    bool   // for sure
 	network  string // of the step and its services; "": they have none of their own
 	services []*service
 }

@@ -1,12 +1,174 @@
 package docker
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
 
-// service is a program beside a step.
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// service is a program that runs beside a step, from before the step begins until it has ended.
 type service struct {
-	container string // its name
+	build.Service
+	id      string
+	end     *ending // nil: it has not started
+	printed *prefixed
+	stop    context.CancelFunc
+	done    chan struct{} // closed when its output has been handed on
 }
 
-func (s *step) startServices(context.Context) error { return nil }
+// startServices makes a network for the step and its services, starts them, and waits until they are ready.
+func (s *step) startServices(ctx context.Context) error {
+	wanted := s.run.Step.Spec.Services
+	if len(wanted) == 0 {
+		return nil
+	}
+	s.network = s.name("network")
+	_, err := persist(ctx, func(ctx context.Context) (client.NetworkCreateResult, error) {
+		return s.engine.api.NetworkCreate(ctx, s.network, client.NetworkCreateOptions{Driver: "bridge", Labels: s.labels()})
+	})
+	if err != nil {
+		return fmt.Errorf("make the network of %s: %w", s.run.Step.Path(), err)
+	}
+	for i, one := range wanted {
+		if err := s.startService(ctx, i, one); err != nil {
+			return err
+		}
+	}
+	for _, svc := range s.services {
+		if err := s.awaitReady(ctx, svc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func (s *service) await() {}
+func (s *step) startService(ctx context.Context, i int, one build.Service) error {
+	if _, err := s.image(ctx, one.Image, s.sink); err != nil {
+		return err
+	}
+	config := &container.Config{Image: one.Image, Env: one.Environ, Labels: s.labels()}
+	if len(one.Argv) > 0 {
+		config.Entrypoint, config.Cmd = one.Argv[:1], one.Argv[1:]
+	}
+	host := &container.HostConfig{LogConfig: wholeLog()}
+	svc := &service{Service: one, printed: &prefixed{Sink: s.sink, name: one.Name}, done: make(chan struct{})}
+	var err error
+	svc.id, err = s.create(ctx, client.ContainerCreateOptions{Name: s.name(fmt.Sprintf("service-%d", i)), Config: config, HostConfig: host,
+		NetworkingConfig: s.joined(host, one.Name)})
+	if err != nil {
+		return err
+	}
+	s.services = append(s.services, svc)
+	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
+	svc.stop = stop
+	out := newOutputs(s.engine.api, svc.id, svc.printed, s.run.Mask)
+	attached, err := out.attach(watch)
+	if err != nil {
+		return fmt.Errorf("attach to service %s: %w", one.Name, err)
+	}
+	if err := start(ctx, s.engine.api, svc.id); err != nil {
+		attached.Close()
+		return startError("service "+one.Name, err)
+	}
+	svc.end = awaitEnd(watch, s.engine.api, svc.id)
+	go func() {
+		defer close(svc.done)
+		_ = out.follow(watch, attached, svc.end.exited) // the step's own output shows whether its log can be written
+	}()
+	return nil
+}
+
+// finish ends a service and waits until what it printed has been handed on. It reports whether the service had ended by itself.
+func (svc *service) finish(ctx context.Context, api *client.Client) (early bool) {
+	defer svc.stop()
+	if svc.end == nil {
+		return false
+	}
+	early = endedWithin(ctx, svc.end.exited, 0)
+	if !early {
+		_, _ = persist(ctx, func(ctx context.Context) (client.ContainerKillResult, error) { // else it is removed by force
+			return api.ContainerKill(ctx, svc.id, client.ContainerKillOptions{Signal: "SIGKILL"})
+		})
+	}
+	stop := context.AfterFunc(ctx, svc.stop)
+	defer stop()
+	<-svc.done
+	return early
+}
+
+// readyPause is the time between two looks at the ports of a service.
+const readyPause = 100 * time.Millisecond
+
+// awaitReady waits until a service listens at all its ports.
+func (s *step) awaitReady(ctx context.Context, svc *service) error {
+	if svc.Ready == 0 || len(svc.Ports) == 0 {
+		return nil
+	}
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, svc.Ready)
+	defer cancel()
+	for missing := svc.Ports[0]; ; {
+		closed, err := s.closedPort(limited, svc)
+		if err == nil && closed == 0 {
+			return s.sink.Note(fmt.Sprintf("service %s is ready after %s", svc.Name, time.Since(began).Round(100*time.Millisecond)))
+		}
+		if err == nil {
+			missing = closed
+		}
+		if endedWithin(limited, svc.end.exited, readyPause) {
+			<-svc.done
+			return &build.StepError{Text: fmt.Sprintf("service %s ended with exit status %d before it was ready%s", svc.Name, svc.end.code, svc.printed.tail())}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case limited.Err() != nil:
+			return &build.StepError{Text: fmt.Sprintf("service %s did not listen at port %d within %s%s", svc.Name, missing, svc.Ready, svc.printed.tail())}
+		case err != nil && !broken(err) && !errdefs.IsConflict(err): // conflict: it has just ended
+			return fmt.Errorf("look at the ports of service %s: %w", svc.Name, err)
+		}
+	}
+}
+
+// prefixed writes what a service prints into the step's log, each line after the service's name, and remembers the last ones.
+type prefixed struct {
+	build.Sink
+	name string
+
+	mu   sync.Mutex
+	last []string
+}
+
+// tailLines is the number of lines that are shown of a service that did not become ready.
+const tailLines = 10
+
+func (p *prefixed) Output(stderr bool, frames []build.Frame) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]build.Frame, len(frames))
+	for i, f := range frames {
+		// A part of a line is a line here: the step may print between two parts.
+		out[i].Text = fmt.Appendf(nil, "%s | %s", p.name, f.Text)
+		p.last = append(p.last, build.VisibleText(out[i].Text[:min(len(out[i].Text), 1000)]))
+	}
+	p.last = p.last[max(0, len(p.last)-tailLines):]
+	return p.Sink.Output(stderr, out)
+}
+
+// tail returns the last lines, each on a line of its own after a newline.
+func (p *prefixed) tail() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.last) == 0 {
+		return ""
+	}
+	return ":\n" + strings.Join(p.last, "\n")
+}

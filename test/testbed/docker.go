@@ -4,15 +4,20 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/test/testbed/controlgroup"
 )
@@ -131,6 +136,71 @@ func busyboxImage(t testing.TB, busybox string) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// Registry serves one image, made of busybox, on the Engine's own loopback, and returns the image's name. Any other name is not found
+// there.
+func (e *Engine) Registry(t testing.TB) (image string) {
+	t.Helper()
+	const manifestType = "application/vnd.docker.distribution.manifest.v2+json"
+	layer := busyboxImage(t, systemProgram(t, "busybox", "busybox-static"))
+	digest := func(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
+	config := fmt.Appendf(nil, `{"architecture":%q,"os":"linux","config":{"Cmd":["/bin/sh"]},"rootfs":{"type":"layers","diff_ids":[%q]}}`, runtime.GOARCH, digest(layer))
+	manifest := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.docker.container.image.v1+json","size":%d,"digest":%q},`+
+		`"layers":[{"mediaType":"application/vnd.docker.image.rootfs.diff.tar","size":%d,"digest":%q}]}`,
+		manifestType, len(config), digest(config), len(layer), digest(layer))
+	serve := func(kind string, content []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Docker-Content-Digest", digest(content))
+			_, _ = w.Write(content) // the Engine sees what is missing
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v2/{$}", serve("application/json", []byte("{}")))
+	for _, name := range []string{"1", digest(manifest)} {
+		mux.HandleFunc("/v2/app/manifests/"+name, serve(manifestType, manifest))
+	}
+	for _, blob := range [][]byte{config, layer} {
+		mux.HandleFunc("/v2/app/blobs/"+digest(blob), serve("application/octet-stream", blob))
+	}
+	listener := e.listen(t)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: patience}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	t.Cleanup(func() { _ = server.Close() })
+	return listener.Addr().String() + "/app:1"
+}
+
+// listen returns a listener on a free port of the Engine's own loopback: a socket belongs to the network of the thread that makes it.
+func (e *Engine) listen(t testing.TB) net.Listener {
+	t.Helper()
+	type made struct {
+		net.Listener
+		error
+	}
+	done := make(chan made, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		listener, err := listenIn(t.Context(), fmt.Sprintf("/proc/%d/ns/net", e.server.processID()))
+		done <- made{listener, err}
+	}()
+	m := <-done
+	if m.error != nil {
+		t.Fatalf("testbed: listen beside dockerd: %v", m.error)
+	}
+	return m.Listener
+}
+
+func listenIn(ctx context.Context, namespace string) (net.Listener, error) {
+	file, err := os.Open(namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
 // Kill kills the Engine and all its containers without warning.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type running struct {
 	kill  context.CancelFunc
 	ended chan struct{} // closed after fate is set
 	fate  error         // how it ended
+	pid   atomic.Int64  // 0: it has not begun
 }
 
 // manage starts a service and ends it with the test. A service that ended by
@@ -83,7 +85,10 @@ func (s *service) live(ctx context.Context, run *running, log *os.File) {
 	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}, s.env...)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	run.fate = command.Run()
+	if run.fate = command.Start(); run.fate == nil {
+		run.pid.Store(int64(command.Process.Pid))
+		run.fate = command.Wait()
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -146,6 +151,13 @@ func (s *service) stop() error {
 	run.kill()
 	<-run.ended
 	return nil
+}
+
+// processID returns the id of the service's process.
+func (s *service) processID() int64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.run.pid.Load()
 }
 
 func (s *service) logPath() string { return filepath.Join(s.dir, s.name+".log") }

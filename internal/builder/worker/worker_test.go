@@ -540,6 +540,53 @@ func TestABugInTheRunnerFailsTheStep(t *testing.T) {
 	}
 }
 
+// answers is a runner all of whose attempts end in one way.
+type answers struct {
+	*command.Runner
+	exit build.Exit
+	err  error
+}
+
+func (a answers) Run(context.Context, build.Run, build.Sink) (build.Exit, error) {
+	return a.exit, a.err
+}
+
+// TestWhoseFaultAnEndIs: only a fault of what a step runs on is attempted again when that is what retry asks for.
+func TestWhoseFaultAnEndIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		runner answers
+		want   string
+	}{
+		"status": {answers{exit: build.Exit{Code: 137, Reason: "OOMKilled"}}, "a Failed (exit status 137: OOMKilled) attempt 1"},
+		"step":   {answers{err: fmt.Errorf("begin: %w", &build.StepError{Text: "image not found"})}, "a Failed (begin: image not found) attempt 1"},
+		"engine": {answers{err: errors.New("the Engine is away")}, "a Failed (the Engine is away) attempt 2"},
+	} {
+		s := fresh(t)
+		plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+			Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a", Retry: &build.Retry{Attempts: 2, On: []build.Fault{build.Infrastructure}, Backoff: 1}}}}
+		store, err := results.Create(s.results, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: c.runner, Store: store, Observer: s.watch, Scratch: s.scratch}).Run(t.Context())
+		if err := errors.Join(err, store.Describe(results.Build{ID: "7", Plan: plan}), store.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := results.Open(s.results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := r.Last(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%s attempt %d", steps(t, r)[0], last.Attempt); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // notes lists what Waybill itself has written into the log of a step.
 func notes(t *testing.T, r *results.Reader, step int) (texts []string) {
 	t.Helper()

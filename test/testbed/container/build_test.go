@@ -23,6 +23,7 @@ func TestDocker(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *testbed.Engine){
 		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "OutputIsExact": outputIsExact, "BrokenConnection": brokenConnection,
 		"Cancel": cancel, "KilledWorker": killedWorker, "Images": images, "Secrets": secrets, "UserWithoutRights": userWithoutRights,
+		"Services": services, "UnreadyServices": unreadyServices, "Limits": limits, "RemovedContainer": removedContainer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,7 +216,11 @@ func killedWorker(t *testing.T, engine *testbed.Engine) {
 }
 
 func images(t *testing.T, engine *testbed.Engine) {
+	pulled := engine.Registry(t)
 	p := newProject(t, engine, map[string]string{
+		"pull.yml":      "a:\n  b: {container: {image: \"" + pulled + "\", cmds: [echo done]}}\n",
+		"absent.yml":    "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"" + pulled + "5\", cmds: [echo done]}}\n",
+		"away.yml":      "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"127.0.0.1:9/app:1\", cmds: [echo done]}}\n",
 		".wharf-ci.yml": "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"local/absent:2\", cmds: [echo done]}}\n",
 		"bad.yml":       "a:\n  b: {container: {image: \"Not An Image\", cmds: [echo done]}}\n",
 		"shell.yml":     "a:\n  b: {container: {image: BUSYBOX, shell: /bin/fish, cmds: [echo done]}}\n",
@@ -223,6 +228,39 @@ func images(t *testing.T, engine *testbed.Engine) {
 	p.want(1, "--pull", "never").mustHave(t, "image local/absent:2 is not in the Docker Engine, and --pull never forbids to pull it")
 	p.want(2, "--file", "bad.yml").mustHave(t, `bad.yml:2:3: a/b: "Not An Image" is not the name of an image`)
 	p.want(1, "--file", "shell.yml").mustHave(t, "/bin/fish")
+
+	p.want(1, "--file", "pull.yml", "--pull", "never")
+	p.want(0, "--file", "pull.yml").mustHave(t, "a/b | done", "pull "+pulled, "pulled "+pulled+" in ")
+	if o := p.want(0, "--file", "pull.yml"); strings.Contains(o.out, "pulled") {
+		t.Errorf("an image that is there was pulled\n%s", o.out)
+	}
+	p.want(0, "--file", "pull.yml", "--pull", "always").mustHave(t, "pulled "+pulled)
+	if o := p.want(1, "--file", "absent.yml"); !strings.Contains(o.out, "image "+pulled+"5 cannot be pulled") || strings.Contains(o.out, "attempt 2") {
+		t.Errorf("an image that does not exist\n%s", o.out)
+	}
+	p.want(1, "--file", "away.yml").mustHave(t, "pull image 127.0.0.1:9/app:1", "attempt 2 of 2")
+}
+
+// TestEngineThatDies: a step whose Engine was killed with everything in it has failed by infrastructure, and the build ends.
+func TestEngineThatDies(t *testing.T) {
+	t.Parallel()
+	engine := testbed.Docker(t)
+	p := newProject(t, engine, map[string]string{".wharf-ci.yml": "a:\n  b: {container: {image: BUSYBOX, cmds: [echo begun, sleep 1000]}}\n"})
+	run, out, folder := p.start()
+	await(t, "the step has begun", func() bool {
+		text, _ := os.ReadFile(filepath.Join(folder, "steps", "1", "output.log"))
+		return bytes.Contains(text, []byte("begun"))
+	})
+	engine.Kill(t)
+	engine.Start(t)
+	_ = run.Wait() // the status says it
+	if code := run.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit status %d, want 1\n%s", code, out)
+	}
+	wantPrinted(t, folder, 1, false, []byte("begun\n"))
+	if left := p.left(ofBuild(p.id())); len(left) > 0 {
+		t.Errorf("left in the Engine: %q\n%s", left, out)
+	}
 }
 
 // secrets: what the Engine shows of a container does not have the commands with passwords.
