@@ -62,6 +62,7 @@ type Worker struct {
 	CreatedAt time.Time `json:"createdAt"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Address   string    `json:"address,omitempty"` // of the worker API; "": not known yet
+	Key       int       `json:"key"`               // number of the builder key that its token is made of
 }
 
 // WorkerList is the answer to GET /api/worker: one page, ordered by build and worker.

@@ -31,7 +31,7 @@ type Config struct {
 	Name    string // of the back end, for metrics
 	// Access returns nil for a token that may use the provisioner, else fault.Unauthorized or fault.Forbidden.
 	Access     func(ctx context.Context, token string) error
-	Keys       build.BuilderKeys // that the workers' tokens are made of
+	Keys       build.BuilderKeys // the first one makes the workers' tokens
 	Concurrent int               // workers at a time; 0: 8
 	PerProject int               // of one project; 0: 4
 	Log        *slog.Logger
@@ -149,7 +149,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	launch := Launch{CreateWorker: request, Digest: digest, Token: s.Keys.WorkerTokens(request.Instance, request.BuildID, request.Nonce)[0]}
+	launch := Launch{CreateWorker: request, Digest: digest, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
 	worker, created, err := s.Backend.Create(r.Context(), launch)
 	if err != nil {
 		writeError(w, err)
