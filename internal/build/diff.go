@@ -21,11 +21,23 @@ const (
 	RuleBuildUnknown  WatchRule = "build_unknown"  // no build has this worker
 )
 
+// Difference is one between builds and workers. Ages and the lease are those at the look that found it.
+type Difference struct {
+	Rule       WatchRule
+	BuildID    int64
+	WorkerID   string        // "": absent
+	BuildAge   time.Duration // 0: the build is not known
+	WorkerAge  time.Duration
+	LeaseUntil time.Time // of the build
+}
+
+func (d Difference) same(other Difference) bool {
+	return d.Rule == other.Rule && d.BuildID == other.BuildID && d.WorkerID == other.WorkerID
+}
+
 // WatchDecision is what to do about one difference. Doing it twice is harmless.
 type WatchDecision struct {
-	Rule        WatchRule
-	BuildID     int64
-	WorkerID    string // "": absent
+	Difference
 	Status      Status // the build's end, Lost or Canceled; "": it keeps its status
 	Unreachable bool   // the build gets the condition Unreachable
 	Delete      bool   // the worker is deleted
@@ -35,14 +47,8 @@ type WatchDecision struct {
 
 // Suspicion is a difference that was seen once.
 type Suspicion struct {
-	Rule     WatchRule
-	BuildID  int64
-	WorkerID string
-	Since    time.Time // when it was seen
-}
-
-func (s Suspicion) same(other Suspicion) bool {
-	return s.Rule == other.Rule && s.BuildID == other.BuildID && s.WorkerID == other.WorkerID
+	Difference
+	Since time.Time // when it was seen
 }
 
 // Suspicions are what one look leaves to the next.
@@ -61,8 +67,8 @@ func Diff(now time.Time, builds BuildList, workers WorkerList, before Suspicions
 	var after Suspicions
 	found := differences(now, builds.Builds, workers.Workers, s)
 	for _, d := range found {
-		suspected := Suspicion{d.Rule, d.BuildID, d.WorkerID, now}
-		if i := slices.IndexFunc(before.Open, suspected.same); i >= 0 {
+		suspected := Suspicion{d.Difference, now}
+		if i := slices.IndexFunc(before.Open, func(s Suspicion) bool { return s.same(d.Difference) }); i >= 0 {
 			suspected.Since = before.Open[i].Since
 		}
 		if waited := now.Sub(suspected.Since); waited > 0 && waited >= s.SecondLook {
@@ -72,7 +78,7 @@ func Diff(now time.Time, builds BuildList, workers WorkerList, before Suspicions
 		}
 	}
 	for _, suspected := range before.Open {
-		if !slices.ContainsFunc(found, func(d WatchDecision) bool { return suspected.same(Suspicion{d.Rule, d.BuildID, d.WorkerID, now}) }) {
+		if !slices.ContainsFunc(found, func(d WatchDecision) bool { return suspected.same(d.Difference) }) {
 			after.Withdrawn = append(after.Withdrawn, suspected)
 		}
 	}
@@ -133,7 +139,7 @@ func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSetti
 	case w == nil:
 		return judgeAbsent(now, b, leased, s)
 	case w.Status == WorkerRunning && !b.CancelRequestedAt.IsZero() && now.Sub(b.CancelRequestedAt) > s.TerminationGrace:
-		return []WatchDecision{{Rule: RuleCancelIgnored, BuildID: b.ID, WorkerID: w.ID, Status: Canceled, Delete: true, Force: true,
+		return []WatchDecision{{Difference: between(now, RuleCancelIgnored, b, w), Status: Canceled, Delete: true, Force: true,
 			Reason: fmt.Sprintf("its worker had not ended %s after the cancel", since(now, b.CancelRequestedAt))}}
 	case leased || w.Status == WorkerPending: // the aggregator judges starts
 		return nil
@@ -141,15 +147,15 @@ func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSetti
 		if b.Unreachable {
 			return nil
 		}
-		return []WatchDecision{{Rule: RuleUnreachable, BuildID: b.ID, WorkerID: w.ID, Unreachable: true,
+		return []WatchDecision{{Difference: between(now, RuleUnreachable, b, w), Unreachable: true,
 			Reason: "its worker runs, and was last heard from " + lastSeen(now, b)}}
 	case w.Status == WorkerEnded:
-		return []WatchDecision{{Rule: RuleWorkerEnded, BuildID: b.ID, WorkerID: w.ID, Status: Lost, Delete: true,
+		return []WatchDecision{{Difference: between(now, RuleWorkerEnded, b, w), Status: Lost, Delete: true,
 			Reason: "its worker ended before the build did; it was last heard from " + lastSeen(now, b)}}
 	case now.Sub(lastLease(b)) < s.UnknownFor: // the node may come back
 		return nil
 	}
-	return []WatchDecision{{Rule: RuleWorkerUnknown, BuildID: b.ID, WorkerID: w.ID, Status: Lost, Delete: true,
+	return []WatchDecision{{Difference: between(now, RuleWorkerUnknown, b, w), Status: Lost, Delete: true,
 		Reason: "what runs its worker cannot say what became of it; it was last heard from " + lastSeen(now, b)}}
 }
 
@@ -159,7 +165,7 @@ func judgeAbsent(now time.Time, b ObservedBuild, leased bool, s WatchSettings) [
 	case b.Creating, leased, now.Sub(b.CreatedAt) <= s.BuildAge, now.Sub(b.ProgressAt) <= s.BuildAge:
 		return nil
 	}
-	return []WatchDecision{{Rule: RuleWorkerAbsent, BuildID: b.ID, Status: Lost, Reason: "it has no worker; it was last heard from " + lastSeen(now, b)}}
+	return []WatchDecision{{Difference: between(now, RuleWorkerAbsent, b, nil), Status: Lost, Reason: "it has no worker; it was last heard from " + lastSeen(now, b)}}
 }
 
 // judgeLeftover judges a worker whose build has ended or is not known.
@@ -168,14 +174,23 @@ func judgeLeftover(now time.Time, b ObservedBuild, isKnown bool, w ObservedWorke
 	case w.Age <= s.WorkerAge, b.Engine != "":
 		return nil
 	case !isKnown:
-		return []WatchDecision{{Rule: RuleBuildUnknown, BuildID: w.BuildID, WorkerID: w.ID, Delete: true, Reason: "no build has this worker"}}
+		return []WatchDecision{{Difference: Difference{Rule: RuleBuildUnknown, BuildID: w.BuildID, WorkerID: w.ID, WorkerAge: w.Age}, Delete: true, Reason: "no build has this worker"}}
 	case b.Acknowledged:
-		return []WatchDecision{{Rule: RuleBuildEnded, BuildID: b.ID, WorkerID: w.ID, Delete: true, Reason: "everything was taken from its worker"}}
+		return []WatchDecision{{Difference: between(now, RuleBuildEnded, b, &w), Delete: true, Reason: "everything was taken from its worker"}}
 	case !b.EndedAt.IsZero() && now.Sub(b.EndedAt) > s.Linger:
-		return []WatchDecision{{Rule: RuleBuildEnded, BuildID: b.ID, WorkerID: w.ID, Delete: true,
+		return []WatchDecision{{Difference: between(now, RuleBuildEnded, b, &w), Delete: true,
 			Reason: fmt.Sprintf("it ended %s ago, and its results were not taken", since(now, b.EndedAt))}}
 	}
 	return nil
+}
+
+// between returns the difference between a build and its worker; w is nil if it has none.
+func between(now time.Time, rule WatchRule, b ObservedBuild, w *ObservedWorker) Difference {
+	d := Difference{Rule: rule, BuildID: b.ID, BuildAge: now.Sub(b.CreatedAt), LeaseUntil: b.LeaseUntil}
+	if w != nil {
+		d.WorkerID, d.WorkerAge = w.ID, w.Age
+	}
+	return d
 }
 
 // lastLease returns when the last lease of a build ended; without one, when the build was created.

@@ -166,7 +166,7 @@ func TestAnIncompleteListDecidesNothingAndBeginsAgain(t *testing.T) {
 		t.Error(diff)
 	}
 	workersMissing := build.BuildList{Builds: building(build.Running), Complete: true}
-	before := build.Suspicions{Open: []build.Suspicion{{Rule: build.RuleWorkerAbsent, BuildID: 7, Since: zero}}}
+	before := build.Suspicions{Open: []build.Suspicion{{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: zero}}}
 	if decided, after := build.Diff(zero.Add(100*time.Hour), workersMissing, build.WorkerList{}, before, settings()); decided != nil || after.Open != nil {
 		t.Errorf("without a complete list of workers: %+v, %+v", decided, after)
 	}
@@ -203,7 +203,7 @@ func TestAmongSeveralWorkersOfABuildTheLivingOneCounts(t *testing.T) {
 func TestReasonsSayWhenTheWorkerWasLastHeardFrom(t *testing.T) {
 	t.Parallel()
 	now := zero.Add(100 * time.Hour)
-	suspected := build.Suspicions{Open: []build.Suspicion{{Rule: build.RuleWorkerAbsent, BuildID: 7, Since: now.Add(-time.Minute)}}}
+	suspected := build.Suspicions{Open: []build.Suspicion{{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: now.Add(-time.Minute)}}}
 	for want, edit := range map[string]func(*build.ObservedBuild){
 		"it has no worker; it was last heard from 30m0s ago": func(*build.ObservedBuild) {},
 		"it has no worker; it was last heard from never":     func(b *build.ObservedBuild) { b.LeaseUntil = time.Time{} },

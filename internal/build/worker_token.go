@@ -68,14 +68,19 @@ func (keys BuilderKeys) Format() string {
 	return text.String()
 }
 
-// WorkerTokens returns the tokens that the worker of a build may have: the first one if it is started now, the second one if it was
-// started before the rotation. nonce is kept with the build.
-func (keys BuilderKeys) WorkerTokens(instance string, buildID int64, nonce string) []string {
-	tokens := make([]string, len(keys))
-	for i, key := range keys {
-		mac := hmac.New(sha256.New, key.Secret)
-		fmt.Fprintf(mac, "waybill worker\n%q\n%d\n%q\n", instance, buildID, nonce) // quoted, so that no two say the same
-		tokens[i] = fmt.Sprintf("k%d.%s", key.Number, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
+// Numbered returns the key with a number.
+func (keys BuilderKeys) Numbered(number int) (key BuilderKey, ok bool) {
+	for _, key := range keys {
+		if key.Number == number {
+			return key, true
+		}
 	}
-	return tokens
+	return BuilderKey{}, false
+}
+
+// WorkerToken returns the token of a build's worker. nonce is kept with the build.
+func (key BuilderKey) WorkerToken(instance string, buildID int64, nonce string) string {
+	mac := hmac.New(sha256.New, key.Secret)
+	fmt.Fprintf(mac, "waybill worker\n%q\n%d\n%q\n", instance, buildID, nonce) // quoted, so that no two say the same
+	return fmt.Sprintf("k%d.%s", key.Number, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
 }

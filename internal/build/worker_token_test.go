@@ -25,18 +25,18 @@ func keysOf(t *testing.T, lines ...string) build.BuilderKeys {
 
 func TestATokenIsComputedAgainFromWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	got := keysOf(t, oldKey).WorkerTokens("shop", 41, "nonce")
-	if diff := cmp.Diff([]string{"k1.S1h_rnB-NThCl7SzV839ExUUO1E8ZsW126O60dPsGNE"}, got); diff != "" {
-		t.Error(diff)
+	got := keysOf(t, oldKey)[0].WorkerToken("shop", 41, "nonce")
+	if want := "k1.S1h_rnB-NThCl7SzV839ExUUO1E8ZsW126O60dPsGNE"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 	seen := map[string]bool{}
 	for _, token := range []string{
-		got[0],
-		keysOf(t, oldKey).WorkerTokens("shop", 42, "nonce")[0],
-		keysOf(t, oldKey).WorkerTokens("shop", 41, "other")[0],
-		keysOf(t, oldKey).WorkerTokens("shop2", 41, "nonce")[0],
-		keysOf(t, oldKey).WorkerTokens("shop\"\n41", 41, "nonce")[0],
-		keysOf(t, newKey).WorkerTokens("shop", 41, "nonce")[0],
+		got,
+		keysOf(t, oldKey)[0].WorkerToken("shop", 42, "nonce"),
+		keysOf(t, oldKey)[0].WorkerToken("shop", 41, "other"),
+		keysOf(t, oldKey)[0].WorkerToken("shop2", 41, "nonce"),
+		keysOf(t, oldKey)[0].WorkerToken("shop\"\n41", 41, "nonce"),
+		keysOf(t, newKey)[0].WorkerToken("shop", 41, "nonce"),
 	} {
 		if seen[token] {
 			t.Errorf("two workers share %s", token)
@@ -47,15 +47,19 @@ func TestATokenIsComputedAgainFromWhatIsKnown(t *testing.T) {
 
 func TestBothKeysAreValidDuringARotation(t *testing.T) {
 	t.Parallel()
-	before := keysOf(t, oldKey).WorkerTokens("shop", 41, "nonce")
-	during := keysOf(t, newKey, oldKey).WorkerTokens("shop", 41, "nonce")
-	after := keysOf(t, newKey).WorkerTokens("shop", 41, "nonce")
-	if len(during) != 2 || during[0] != after[0] || during[1] != before[0] {
-		t.Errorf("before %v, during %v, after %v", before, during, after)
-	}
 	keys := keysOf(t, newKey, oldKey)
-	if diff := cmp.Diff(keys, keysOf(t, keys.Format())); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff(keys, keysOf(t, keys.Format())); diff != "" || keys[0].Number != 2 {
+		t.Errorf("the first key, which makes tokens, is k%d: %s", keys[0].Number, diff)
+	}
+	for number, before := range map[int]string{1: oldKey, 2: newKey} {
+		key, ok := keys.Numbered(number)
+		want := keysOf(t, before)[0].WorkerToken("shop", 41, "nonce")
+		if got := key.WorkerToken("shop", 41, "nonce"); !ok || got != want {
+			t.Errorf("key %d: %s, want %s", number, got, want)
+		}
+	}
+	if _, ok := keys.Numbered(3); ok {
+		t.Error("there is a third key")
 	}
 }
 

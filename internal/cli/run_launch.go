@@ -43,24 +43,16 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 	if !flags.launch.on() {
 		return nil
 	}
-	if len(arguments) > 0 || flags.workspace != "" || flags.inPlace || flags.dryRun || flags.resume != "" || flags.resultsDir == "" || flags.serve.tokenFile != "" {
+	if len(arguments) > 0 || flags.contradictLaunch() {
 		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume and --token-file")
 	}
 	text, err := a.launchText(flags.launch.file)
 	if err != nil {
 		return fault.New(fault.Invalid, "read --launch: %w", assembly.Plain(err))
 	}
-	reader := json.NewDecoder(bytes.NewReader(text))
-	reader.DisallowUnknownFields()
 	launch := &flags.launch.Launch
-	if err := reader.Decode(launch); err != nil || reader.More() {
-		return fault.New(fault.Invalid, "read --launch: want one whole object of JSON, as this version of Waybill knows it") // err may quote a password
-	}
-	if err := launch.Check(); err != nil {
+	if err := decodeLaunch(text, launch); err != nil {
 		return fault.New(fault.Invalid, "read --launch: %w", err)
-	}
-	if len(launch.Token) < shortestToken {
-		return fault.New(fault.Invalid, "read --launch: want a token of at least %d bytes", shortestToken)
 	}
 	flags.serve.on, flags.serve.given = true, launch.Token
 	flags.buildID, flags.environment, flags.stages = strconv.FormatInt(launch.BuildID, 10), launch.Environment, launch.Stages
@@ -72,6 +64,27 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 	}
 	for name, value := range launch.Inputs {
 		flags.inputs = append(flags.inputs, name+"="+value)
+	}
+	return nil
+}
+
+// contradictLaunch reports whether flags say something else than a provisioner does.
+func (f *runFlags) contradictLaunch() bool {
+	return f.workspace != "" || f.inPlace || f.dryRun || f.resume != "" || f.resultsDir == "" || f.serve.tokenFile != ""
+}
+
+// decodeLaunch reads and checks what a provisioner wants built.
+func decodeLaunch(text []byte, launch *provisionerv1.Launch) error {
+	reader := json.NewDecoder(bytes.NewReader(text))
+	reader.DisallowUnknownFields()
+	if err := reader.Decode(launch); err != nil || reader.More() {
+		return errors.New("want one whole object of JSON, as this version of Waybill knows it") // err may quote a password
+	}
+	if err := launch.Check(); err != nil {
+		return err
+	}
+	if len(launch.Token) < shortestToken {
+		return fmt.Errorf("want a token of at least %d bytes", shortestToken)
 	}
 	return nil
 }

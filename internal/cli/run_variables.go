@@ -39,6 +39,10 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 		}
 	}
 	maps.Copy(given, f.launch.Variables)
+	instance := "local"
+	if f.launch.on() {
+		instance = f.launch.Instance
+	}
 	project := map[string]string{}
 	if f.projectID != "" {
 		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.projectID, f.projectID
@@ -57,7 +61,7 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 		Timeout:     f.timeout,
 		MaxParallel: f.maxParallel,
 		Variables: append(variables,
-			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": "local"}),
+			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": instance}),
 			build.Texts("git", facts)),
 	}
 }

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,12 +129,8 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 		}
 	}
 	if v := n.Get("tokens"); fits(v, document.Texts) {
-		p.Tokens = n.Strs("tokens")
-		for _, token := range p.Tokens {
-			if sum, err := hex.DecodeString(token); err != nil || len(sum) != 32 || len(p.Tokens) > mostTokens {
-				r.Add(v, "value-invalid", path+"tokens", "want at most %d digests of 64 hex digits: printf %%s TOKEN | sha256sum", mostTokens)
-				break
-			}
+		if p.Tokens = n.Strs("tokens"); len(p.Tokens) > mostTokens || slices.ContainsFunc(p.Tokens, notDigest) {
+			r.Add(v, "value-invalid", path+"tokens", "want at most %d digests of 64 hex digits: printf %%s TOKEN | sha256sum", mostTokens)
 		}
 	}
 	if v := n.Get("concurrent"); fits(v, document.Number) {
@@ -152,6 +150,12 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 		}
 	}
 	r.credentials(n.Get("credentials"), p)
+}
+
+// notDigest reports whether a text is anything but a SHA-256 in hex digits.
+func notDigest(text string) bool {
+	sum, err := hex.DecodeString(text)
+	return err != nil || len(sum) != sha256.Size
 }
 
 // credentials reads names and files. A relative path counts from the file's folder.

@@ -51,6 +51,7 @@ const (
 	KeyPID        = "pid"
 	KeyRule       = "rule"
 	KeyStatus     = "status"
-	KeyAge        = "age"
+	KeyBuildAge   = "build_age"
+	KeyWorkerAge  = "worker_age"
 	KeyLease      = "lease_until"
 )

@@ -39,44 +39,19 @@ func (p *Provisioner) Saw(workers map[string]int) {
 	}
 }
 
-// Watchdog is the metrics of a watchdog. A nil one counts nothing.
+// Watchdog is the metrics of a watchdog.
 type Watchdog struct {
-	decisions, withdrawn *prometheus.CounterVec // rule
-	rounds               *prometheus.CounterVec // outcome: complete, incomplete
+	Decisions *prometheus.CounterVec // rule
+	Withdrawn *prometheus.CounterVec // rule
+	Looks     *prometheus.CounterVec // outcome: complete, incomplete
 }
 
 // NewWatchdog makes the metrics and registers them; a nil registerer leaves them unregistered.
 func NewWatchdog(to prometheus.Registerer) *Watchdog {
 	create, at := promauto.With(to), named("watchdog")
 	return &Watchdog{
-		decisions: create.NewCounterVec(at.counter("decisions_total", "Differences between builds and workers that were acted on, by rule."), []string{"rule"}),
-		withdrawn: create.NewCounterVec(at.counter("withdrawn_total", "Suspicions that the second look did not confirm, by rule."), []string{"rule"}),
-		rounds:    create.NewCounterVec(at.counter("looks_total", "Looks at builds and workers: complete, or incomplete because a list could not be read."), []string{"outcome"}),
+		Decisions: create.NewCounterVec(at.counter("decisions_total", "Differences between builds and workers that were acted on, by rule."), []string{"rule"}),
+		Withdrawn: create.NewCounterVec(at.counter("withdrawn_total", "Suspicions that the second look did not confirm, by rule."), []string{"rule"}),
+		Looks:     create.NewCounterVec(at.counter("looks_total", "Looks at builds and workers; one is incomplete if a list could not be read."), []string{"outcome"}),
 	}
-}
-
-// Decided counts a decision.
-func (w *Watchdog) Decided(rule string) {
-	if w != nil {
-		w.decisions.WithLabelValues(rule).Inc()
-	}
-}
-
-// Withdrew counts a suspicion that was not confirmed.
-func (w *Watchdog) Withdrew(rule string) {
-	if w != nil {
-		w.withdrawn.WithLabelValues(rule).Inc()
-	}
-}
-
-// Looked counts a look.
-func (w *Watchdog) Looked(complete bool) {
-	if w == nil {
-		return
-	}
-	outcome := "incomplete"
-	if complete {
-		outcome = "complete"
-	}
-	w.rounds.WithLabelValues(outcome).Inc()
 }

@@ -62,6 +62,7 @@ type Worker struct {
 	CreatedAt time.Time `json:"createdAt"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Address   string    `json:"address,omitempty"` // of the worker API; "": not known yet
+	Key       int       `json:"key"`               // number of the builder key that its token is made of
 }
 
 // WorkerList is the answer to GET /api/worker: one page, ordered by build and worker.
@@ -101,48 +102,66 @@ const (
 // name matches what may be part of a label or a path.
 var name = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
+// checker collects the faults of a request.
+type checker struct{ faults fault.Problems }
+
+func (c *checker) want(ok bool, field, format string, arguments ...any) {
+	if !ok {
+		c.faults.Add(fault.Problem{Code: "value-invalid", Scope: field, Text: fmt.Sprintf(format, arguments...)})
+	}
+}
+
+// text checks a text of free form.
+func (c *checker) text(field, text string, most int) {
+	c.want(len(text) <= most && plain(text), field, "want at most %d bytes without control characters", most)
+}
+
+// values checks names and their values.
+func (c *checker) values(field string, values map[string]string) {
+	c.want(len(values) <= mostEntries, field, "want at most %d", mostEntries)
+	for key, value := range values {
+		c.want(key != "" && len(key) <= mostName && plain(key) && !strings.Contains(key, "="), field,
+			"want names of 1 to %d bytes, without = and control characters", mostName)
+		c.want(len(value) <= mostValue && !strings.Contains(value, "\x00"), field, "want values of at most %d bytes", mostValue)
+	}
+}
+
 // Check returns every fault of a request at once (fault.Problems). The back end checks the rest of the repository.
 func (c CreateWorker) Check() error {
-	var faults fault.Problems
-	want := func(ok bool, field, format string, arguments ...any) {
-		if !ok {
-			faults.Add(fault.Problem{Code: "value-invalid", Scope: field, Text: fmt.Sprintf(format, arguments...)})
-		}
-	}
-	want(c.BuildID > 0, "buildId", "want a number above zero")
-	want(len(c.Project) <= mostName && plain(c.Project), "project", "want at most %d bytes without control characters", mostName)
-	want(len(c.Instance) <= mostName && name.MatchString(c.Instance), "instance", "want at most %d letters, digits, dots, hyphens and underscores", mostName)
-	want(len(c.Nonce) >= shortestSalt && len(c.Nonce) <= mostName && name.MatchString(c.Nonce), "nonce", "want %d to %d letters and digits", shortestSalt, mostName)
-	want((c.Repository == nil) != (c.Snapshot == ""), "repository", "want either repository or snapshot")
+	var to checker
+	to.want(c.BuildID > 0, "buildId", "want a number above zero")
+	to.text("project", c.Project, mostName)
+	to.want(isName(c.Instance), "instance", "want at most %d letters, digits, dots, hyphens and underscores", mostName)
+	to.want(isName(c.Nonce) && len(c.Nonce) >= shortestSalt, "nonce", "want %d to %d letters and digits", shortestSalt, mostName)
+	to.want((c.Repository == nil) != (c.Snapshot == ""), "repository", "want either repository or snapshot")
 	for field, text := range map[string]string{"revision": c.Revision, "snapshot": c.Snapshot, "file": c.File, "environment": c.Environment} {
-		want(len(text) <= mostText && plain(text), field, "want at most %d bytes without control characters", mostText)
+		to.text(field, text, mostText)
 	}
-	want(c.File == "" || isLocal(c.File), "file", "want a path inside the workspace")
+	to.want(isLocal(c.File), "file", "want a path inside the workspace")
 	if r := c.Repository; r != nil {
-		want(r.Subdirectory == "" || len(r.Subdirectory) <= mostText && plain(r.Subdirectory) && isLocal(r.Subdirectory), "repository.subdirectory", "want a path inside the repository")
-		want(r.Credential == "" || len(r.Credential) <= mostName && name.MatchString(r.Credential), "repository.credential", "want the name of credentials")
+		to.text("repository.subdirectory", r.Subdirectory, mostText)
+		to.want(isLocal(r.Subdirectory), "repository.subdirectory", "want a path inside the repository")
+		to.want(r.Credential == "" || isName(r.Credential), "repository.credential", "want the name of credentials")
 	}
-	want(len(c.Stages) <= mostEntries, "stages", "want at most %d", mostEntries)
+	to.want(len(c.Stages) <= mostEntries, "stages", "want at most %d", mostEntries)
 	for i, stage := range c.Stages {
-		want(len(stage) <= mostText && plain(stage), fmt.Sprintf("stages[%d]", i), "want at most %d bytes without control characters", mostText)
+		to.text(fmt.Sprintf("stages[%d]", i), stage, mostText)
 	}
-	for field, values := range map[string]map[string]string{"inputs": c.Inputs, "variables": c.Variables} {
-		want(len(values) <= mostEntries, field, "want at most %d", mostEntries)
-		for key, value := range values {
-			want(key != "" && len(key) <= mostName && plain(key) && !strings.Contains(key, "="), field, "want names of 1 to %d bytes, without = and control characters", mostName)
-			want(len(value) <= mostValue && !strings.Contains(value, "\x00"), field, "want values of at most %d bytes", mostValue)
-		}
-	}
-	faults.Sort()
-	return slices.Compact(faults).Err()
+	to.values("inputs", c.Inputs)
+	to.values("variables", c.Variables)
+	to.faults.Sort()
+	return slices.Compact(to.faults).Err()
 }
+
+// isName reports whether a text may be part of a label or a path.
+func isName(text string) bool { return len(text) <= mostName && name.MatchString(text) }
 
 // plain reports whether a text has no control characters.
 func plain(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// isLocal reports whether a slash path stays where it begins.
+// isLocal reports whether a slash path stays where it begins; "" does.
 func isLocal(text string) bool {
 	clean := path.Clean(text)
 	return !path.IsAbs(clean) && clean != ".." && !strings.HasPrefix(clean, "../")

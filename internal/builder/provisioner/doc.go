@@ -31,6 +31,7 @@ import (
 type Launch struct {
 	provisionerv1.CreateWorker
 	Token  string // of the worker
+	Key    int    // number of the builder key that the token is made of
 	Digest string // of the request
 }
 

@@ -107,6 +107,7 @@ type record struct {
 	Project   string    `json:"project,omitempty"`
 	Instance  string    `json:"instance"`
 	Digest    string    `json:"digest"` // of the request
+	Key       int       `json:"key"`    // number of the builder key that its token is made of
 	CreatedAt time.Time `json:"createdAt"`
 
 	Process   command.Instance `json:"process,omitzero"` // zero: none was started yet
@@ -178,7 +179,7 @@ func (l *Local) Create(ctx context.Context, launch Launch) (provisionerv1.Worker
 	if w != nil || err != nil {
 		return first(w), false, errors.Join(err, removeFile(given.SnapshotFile))
 	}
-	r := record{BuildID: launch.BuildID, Project: launch.Project, Instance: launch.Instance, Digest: launch.Digest, CreatedAt: time.Now().UTC()}
+	r := record{BuildID: launch.BuildID, Project: launch.Project, Instance: launch.Instance, Digest: launch.Digest, Key: launch.Key, CreatedAt: time.Now().UTC()}
 	if err := l.start(&r, given); err != nil {
 		return provisionerv1.Worker{}, false, err
 	}

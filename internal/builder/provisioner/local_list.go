@@ -60,7 +60,7 @@ func (l *Local) List(context.Context) ([]provisionerv1.Worker, error) {
 // worker describes a worker as it is now.
 func (l *Local) worker(r record) provisionerv1.Worker {
 	id := idPrefix + strconv.FormatInt(r.BuildID, 10)
-	w := provisionerv1.Worker{WorkerID: id, Name: id, BuildID: r.BuildID, Project: r.Project, Instance: r.Instance,
+	w := provisionerv1.Worker{WorkerID: id, Name: id, BuildID: r.BuildID, Project: r.Project, Instance: r.Instance, Key: r.Key,
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, Status: string(build.WorkerPending)}
 	alive, err := r.Process.Alive()
 	switch {

@@ -235,7 +235,11 @@ func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *site) take(w provisionerv1.Worker) (workerv1.Status, string) {
 	s.t.Helper()
 	ctx := childtest.Context(s.t)
-	own := keys.WorkerTokens("shop", w.BuildID, "0123456789abcdef")[0]
+	key, ok := keys.Numbered(w.Key)
+	own := key.WorkerToken("shop", w.BuildID, "0123456789abcdef")
+	if !ok {
+		s.t.Fatalf("the worker's token is made of key %d", w.Key)
+	}
 	client := workerv1connect.NewWorkerClient(&http.Client{Transport: withToken(own)}, w.Address)
 	events, err := client.StatusEvents(ctx, connect.NewRequest(&workerv1.StatusEventsRequest{}))
 	if err != nil {
@@ -284,7 +288,7 @@ func pipe(t *testing.T) string {
 
 func TestAWorkerIsStartedReadAndRemoved(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "inputs: [{name: password, type: password}]\nbuild: {app: {container: {image: i, cmds: ['echo built ${GIT_COMMIT} ${GIT_BRANCH} ${GREETING} ${password}']}}}")
+	s := newSite(t, "inputs: [{name: password, type: password}]\nbuild: {app: {container: {image: i, cmds: ['echo built ${GIT_COMMIT} ${GIT_BRANCH} ${GREETING} ${WHARF_INSTANCE} ${PROJECT_ID} ${password}']}}}")
 	request := s.request(41)
 	request.Variables, request.Inputs = map[string]string{"GREETING": "hello"}, map[string]string{"password": "swordfish"}
 	created := s.create(request)
@@ -297,7 +301,7 @@ func TestAWorkerIsStartedReadAndRemoved(t *testing.T) {
 	}
 	s.holdsNo("swordfish")
 	status, log := s.take(worker)
-	if status != workerv1.Status_STATUS_COMPLETED || !strings.Contains(log, "built "+s.commit+" main hello ***") {
+	if status != workerv1.Status_STATUS_COMPLETED || !strings.Contains(log, "built "+s.commit+" main hello shop 7 ***") {
 		t.Errorf("%s:\n%s", status, log)
 	}
 	ended := s.until("Ended")

@@ -31,7 +31,7 @@ type Config struct {
 	Name    string // of the back end, for metrics
 	// Access returns nil for a token that may use the provisioner, else fault.Unauthorized or fault.Forbidden.
 	Access     func(ctx context.Context, token string) error
-	Keys       build.BuilderKeys // that the workers' tokens are made of
+	Keys       build.BuilderKeys // the first one makes the workers' tokens
 	Concurrent int               // workers at a time; 0: 8
 	PerProject int               // of one project; 0: 4
 	Log        *slog.Logger
@@ -149,7 +149,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	launch := Launch{CreateWorker: request, Digest: digest, Token: s.Keys.WorkerTokens(request.Instance, request.BuildID, request.Nonce)[0]}
+	launch := Launch{CreateWorker: request, Digest: digest, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
 	worker, created, err := s.Backend.Create(r.Context(), launch)
 	if err != nil {
 		writeError(w, err)
@@ -268,32 +268,36 @@ func parsePosition(cursor string) (position, error) {
 
 // readFilter reads the parameters of a list.
 func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from position, limit int, err error) {
-	limit = defaultPage
 	for key := range query {
 		if !slices.Contains([]string{"status", "buildId", "instance", "limit", "cursor"}, key) {
 			return nil, from, 0, fault.New(fault.Invalid, "parameter %.100q not found: want status, buildId, instance, limit or cursor", key)
 		}
 	}
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > largestPage {
-			return nil, from, 0, fault.New(fault.Invalid, "limit: want a number from 1 to %d", largestPage)
-		}
+	limit, err = number(query, "limit", defaultPage)
+	if err != nil || limit < 1 || limit > largestPage {
+		return nil, from, 0, fault.New(fault.Invalid, "limit: want a number from 1 to %d", largestPage)
+	}
+	buildID, err := number(query, "buildId", 0)
+	if err != nil {
+		return nil, from, 0, fault.New(fault.Invalid, "buildId: want a number")
 	}
 	if cursor := query.Get("cursor"); cursor != "" {
 		if from, err = parsePosition(cursor); err != nil {
 			return nil, from, 0, err
 		}
 	}
-	var buildID int64
-	if text := query.Get("buildId"); text != "" {
-		if buildID, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, from, 0, fault.New(fault.Invalid, "buildId: want a number")
-		}
-	}
 	statuses, instance := query["status"], query.Get("instance")
 	return func(w provisionerv1.Worker) bool {
-		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == buildID) && (instance == "" || w.Instance == instance)
+		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == int64(buildID)) && (instance == "" || w.Instance == instance)
 	}, from, limit, nil
+}
+
+// number reads a parameter that has a default.
+func number(query url.Values, key string, otherwise int) (int, error) {
+	if text := query.Get(key); text != "" {
+		return strconv.Atoi(text)
+	}
+	return otherwise, nil
 }
 
 // delete ends and removes a worker.

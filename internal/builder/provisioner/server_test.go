@@ -75,7 +75,7 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 	if _, err := client.Create(t.Context(), wanted(10, "a")); err != nil || len(p.workers) != 10 {
 		t.Errorf("a build that has a worker waits for room: %v", err)
 	}
-	if want := keys.WorkerTokens("shop", 10, "0123456789abcdef")[0]; p.tokens[0] != want {
+	if want := keys[0].WorkerToken("shop", 10, "0123456789abcdef"); p.tokens[0] != want {
 		t.Errorf("token %s, want %s", p.tokens[0], want)
 	}
 }

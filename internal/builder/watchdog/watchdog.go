@@ -1,0 +1,167 @@
+// Package watchdog looks for builds without workers and workers without builds: the loop around build.Diff.
+//
+// It owns nothing. Builds are in the store, workers are a provisioner's, and the differences that one look found are in memory: after
+// a restart they have to be found again. What it decides becomes events and actions with unique keys, so several watchdogs are
+// harmless. A list that cannot be read, or is not complete, decides nothing.
+package watchdog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/loop"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Store has the builds.
+type Store interface {
+	// Builds returns every build that has not ended, and all that are known of ids, with the time of the store's clock. A deleted build has
+	// ended, and counts as acknowledged.
+	Builds(ctx context.Context, ids []int64) (builds build.BuildList, now time.Time, err error)
+	// Decide records what was decided, in one transaction: an event of the build, if there is one, under a key that is unique in
+	// the build, and the action that deletes the worker, unless one lives. Doing it again records nothing.
+	Decide(ctx context.Context, d build.WatchDecision, key string) error
+}
+
+// Provisioner has the workers; provisionerv1.Client does.
+type Provisioner interface {
+	List(ctx context.Context, filter provisionerv1.Filter) (provisionerv1.WorkerList, error)
+}
+
+var _ Provisioner = (*provisionerv1.Client)(nil)
+
+// Config is what a watchdog needs. Store and Provisioner must be set.
+type Config struct {
+	Store       Store
+	Provisioner Provisioner
+	Settings    build.WatchSettings
+	Interval    time.Duration // between two rounds; 0: 5 min
+	Log         *slog.Logger
+	Metrics     *obs.Watchdog // nil: unregistered
+}
+
+// Times of the loop.
+const (
+	defaultInterval = 5 * time.Minute
+	lookTimeout     = time.Minute
+	clockSlack      = time.Second // the store's clock may run a little slower than this one
+)
+
+// Watchdog looks for differences. Make it with New, run it once.
+type Watchdog struct {
+	Config
+	open build.Suspicions // of the look before
+}
+
+// New makes a watchdog.
+func New(c Config) *Watchdog {
+	c.Interval, c.Log = cmp.Or(c.Interval, defaultInterval), obs.Component(c.Log, "watchdog")
+	if c.Metrics == nil {
+		c.Metrics = obs.NewWatchdog(nil)
+	}
+	return &Watchdog{Config: c}
+}
+
+// Run makes rounds until ctx ends, and returns nil.
+func (w *Watchdog) Run(ctx context.Context) error {
+	wait := time.Duration(rand.Int64N(int64(w.Interval)/10 + 1)) // instances that start together look one after another
+	for loop.Pause(ctx, wait) {
+		w.round(ctx)
+		wait = loop.Jitter(w.Interval)
+	}
+	return nil
+}
+
+// round looks once, and if it found a difference once more.
+func (w *Watchdog) round(ctx context.Context) {
+	w.look(ctx)
+	if len(w.open.Open) > 0 && loop.Pause(ctx, w.Settings.SecondLook+clockSlack) {
+		w.look(ctx)
+	}
+}
+
+// errSlow is the cause with which a look ends that takes too long.
+var errSlow = errors.New("builds and workers took too long to be read")
+
+// look reads both lists and does what they decide.
+func (w *Watchdog) look(ctx context.Context) {
+	builds, workers, now, err := w.read(ctx)
+	complete := err == nil && builds.Complete && workers.Complete
+	if ctx.Err() != nil {
+		return
+	}
+	outcome := "complete"
+	if !complete {
+		outcome = "incomplete"
+		w.Log.Warn("builds and workers cannot be compared; nothing is done", obs.Error(errors.Join(err, incomplete(builds, workers))))
+	}
+	w.Metrics.Looks.WithLabelValues(outcome).Inc()
+	decided, open := build.Diff(now, builds, workers, w.open, w.Settings)
+	for _, s := range open.Withdrawn {
+		w.Metrics.Withdrawn.WithLabelValues(string(s.Rule)).Inc()
+		w.Log.Info("suspicion withdrawn", attributes(s.Difference)...)
+	}
+	w.open = open
+	for _, d := range decided {
+		w.decide(ctx, d)
+	}
+}
+
+// incomplete says which list was read and has gaps.
+func incomplete(builds build.BuildList, workers build.WorkerList) error {
+	switch {
+	case !workers.Complete:
+		return errors.New("the list of workers is not complete")
+	case !builds.Complete:
+		return errors.New("the list of builds is not complete")
+	}
+	return nil
+}
+
+// read reads the workers, then the builds: one that was created in between has no worker here, and is too young to miss one.
+func (w *Watchdog) read(ctx context.Context) (builds build.BuildList, workers build.WorkerList, now time.Time, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSlow)
+	defer cancel()
+	list, err := w.Provisioner.List(ctx, provisionerv1.Filter{})
+	if err != nil {
+		return builds, workers, now, err
+	}
+	workers.Complete = list.Complete
+	var ids []int64
+	for _, each := range list.Workers {
+		observed := build.ObservedWorker{ID: each.WorkerID, BuildID: each.BuildID, Instance: each.Instance, Status: build.WorkerStatus(each.Status)}
+		if !each.CreatedAt.IsZero() { // else it counts as new
+			observed.Age = list.Now.Sub(each.CreatedAt)
+		}
+		workers.Workers = append(workers.Workers, observed)
+		if each.Instance == w.Settings.Instance {
+			ids = append(ids, each.BuildID)
+		}
+	}
+	builds, now, err = w.Store.Builds(ctx, ids)
+	return builds, workers, now, err
+}
+
+// decide does what was decided. What fails is found again by later looks.
+func (w *Watchdog) decide(ctx context.Context, d build.WatchDecision) {
+	key := fmt.Sprintf("%s/%s/%d", d.Rule, d.WorkerID, d.LeaseUntil.Unix())
+	if err := w.Store.Decide(ctx, d, key); err != nil {
+		w.Log.Warn("decision cannot be recorded", append(attributes(d.Difference), obs.Error(err))...)
+		return
+	}
+	w.Metrics.Decisions.WithLabelValues(string(d.Rule)).Inc()
+	w.Log.Info("decided", append(attributes(d.Difference), obs.KeyStatus, d.Status, obs.KeyReason, d.Reason)...)
+}
+
+// attributes returns what a record of a difference has.
+func attributes(d build.Difference) []any {
+	return []any{obs.KeyRule, d.Rule, obs.KeyBuild, d.BuildID, obs.KeyWorker, d.WorkerID, obs.KeyBuildAge, d.BuildAge.String(),
+		obs.KeyWorkerAge, d.WorkerAge.String(), obs.KeyLease, d.LeaseUntil}
+}
