@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,19 +17,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 const buildHelp = `A build is described by .wharf-ci.yml. Run one with waybill run; a deployment's build
 runs the same way. A build run by hand is named by its number, a deployment's by the id
 that its error and waybill build list show, and any by the folder of its results. The
-results are on the machine that built.`
+results are on the machine that built; --server reads those of the server's machine.`
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
 		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
-			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", sub.Name() == "log")
+			served := map[string]bool{"list": true, "show": true, "log": true}
+			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", served[sub.Name()])
 		}
 	}
 	return c
@@ -192,25 +195,58 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 func buildListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the builds that this computer has results of, newest first",
-		Example: examples("waybill build list"),
+		Short:   "List the builds that this computer has results of, or a server, newest first",
+		Example: examples("waybill build list", "waybill build list --server https://waybill.example.org"),
 		Args:    arguments(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			return runListBuilds(listBuildsOptions{Builds: a.builds(), Shorten: a.Shorten, Out: a.printer(), Now: time.Now})
+		RunE: func(c *cobra.Command, _ []string) error {
+			o := listBuildsOptions{Builds: a.builds(), Shorten: a.Shorten, Out: a.printer(), Now: time.Now}
+			if address := a.Flags.Server; address != "" {
+				o.Server, o.Shorten = a.buildServer(address), func(path string) string { return path }
+			}
+			return runListBuilds(c.Context(), o)
 		},
 	}
 }
 
+// buildServer is a server that knows of builds.
+type buildServer interface {
+	AllBuilds(ctx context.Context, q server.BuildQuery) ([]server.BuildSummary, error)
+	Build(ctx context.Context, id string) (server.BuildView, error)
+	BuildArtifacts(ctx context.Context, id string) ([]results.Artifact, error)
+	BuildTests(ctx context.Context, id string) ([]results.TestFile, error)
+}
+
+func (a *app) buildServer(address string) *server.Client {
+	return server.NewClient(address, a.ClientToken(a.HomeOf(a.Dir), address), a.User())
+}
+
+// summaryFrom returns a server's summary in the form that is printed.
+func summaryFrom(s server.BuildSummary) show.BuildSummary {
+	return show.BuildSummary{ID: s.ID, Status: s.Status, Reason: s.Reason, Source: s.Source, Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
+}
+
 type listBuildsOptions struct {
+	Server  buildServer // nil: the builds of this computer
 	Builds  buildShelf
 	Shorten func(string) string
 	Out     show.Printer
 	Now     func() time.Time
 }
 
-// runListBuilds prints every build of this computer.
-func runListBuilds(o listBuildsOptions) error {
-	all := o.Builds.summaries()
+// runListBuilds prints every build of this computer, or of a server.
+func runListBuilds(ctx context.Context, o listBuildsOptions) error {
+	var all []show.BuildSummary
+	if o.Server == nil {
+		all = o.Builds.summaries()
+	} else {
+		found, err := o.Server.AllBuilds(ctx, server.BuildQuery{})
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			all = append(all, summaryFrom(s))
+		}
+	}
 	if len(all) == 0 {
 		return o.Out.Answer(show.Items(all), "no builds yet")
 	}
@@ -221,16 +257,21 @@ func buildShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show BUILD",
 		Short:             "Show a build's steps, failed tests and artifacts",
-		Example:           examples("waybill build show 3"),
+		Example:           examples("waybill build show 3", "waybill build show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		Args:              arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
-		RunE: func(_ *cobra.Command, given []string) error {
-			return runShowBuild(showBuildOptions{Builds: a.builds(), Name: given[0], Out: a.printer(), Now: time.Now})
+		RunE: func(c *cobra.Command, given []string) error {
+			o := showBuildOptions{Builds: a.builds(), Name: given[0], Out: a.printer(), Now: time.Now}
+			if address := a.Flags.Server; address != "" {
+				o.Server = a.buildServer(address)
+			}
+			return runShowBuild(c.Context(), o)
 		},
 	}
 }
 
 type showBuildOptions struct {
+	Server buildServer // nil: the build is on this computer
 	Builds buildShelf
 	Name   string
 	Out    show.Printer
@@ -238,36 +279,61 @@ type showBuildOptions struct {
 }
 
 // runShowBuild prints one build.
-func runShowBuild(o showBuildOptions) error {
-	r, err := o.Builds.open(o.Name)
+func runShowBuild(ctx context.Context, o showBuildOptions) error {
+	read := o.readHere
+	if o.Server != nil {
+		read = func() (show.BuildDocument, []results.TestFile, error) { return o.readServer(ctx) }
+	}
+	document, tests, err := read()
 	if err != nil {
 		return err
 	}
-	s, err := summarize(r)
-	if err != nil {
-		return err
-	}
-	b, err := r.Build()
-	if err != nil {
-		return err
-	}
-	document := show.BuildDocument{BuildSummary: s, Plan: b.Plan, Updates: map[int][]results.Update{}, Tests: map[int][]results.TestFile{}}
-	for id := range len(b.Plan.Steps) + 1 {
-		if document.Updates[id], err = r.Updates(id); err != nil {
-			return err
-		}
-	}
-	artifacts, err := r.Artifacts()
-	if err != nil {
-		return err
-	}
-	document.Artifacts = show.Items(artifacts)
-	tests, err := r.Tests()
-	if err != nil {
-		return err
-	}
+	document.Artifacts, document.Tests = show.Items(document.Artifacts), map[int][]results.TestFile{}
 	for _, f := range tests {
 		document.Tests[f.Step] = append(document.Tests[f.Step], f)
 	}
 	return o.Out.Answer(document, show.Build(document, o.Name, o.Out.Style, o.Now())...)
+}
+
+// readHere reads a build of this computer.
+func (o showBuildOptions) readHere() (d show.BuildDocument, tests []results.TestFile, err error) {
+	r, err := o.Builds.open(o.Name)
+	if err != nil {
+		return d, nil, err
+	}
+	if d.BuildSummary, err = summarize(r); err != nil {
+		return d, nil, err
+	}
+	b, err := r.Build()
+	if err != nil {
+		return d, nil, err
+	}
+	d.Plan, d.Updates = b.Plan, map[int][]results.Update{}
+	for id := range len(b.Plan.Steps) + 1 {
+		if d.Updates[id], err = r.Updates(id); err != nil {
+			return d, nil, err
+		}
+	}
+	if d.Artifacts, err = r.Artifacts(); err != nil {
+		return d, nil, err
+	}
+	tests, err = r.Tests()
+	return d, tests, err
+}
+
+// readServer reads a build of a server.
+func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument, tests []results.TestFile, err error) {
+	view, err := o.Server.Build(ctx, o.Name)
+	if err != nil {
+		return d, nil, err
+	}
+	d.BuildSummary, d.Plan, d.Updates = summaryFrom(view.BuildSummary), view.Plan, map[int][]results.Update{}
+	for id := range len(d.Plan.Steps) + 1 {
+		d.Updates[id] = view.Done[id]
+	}
+	if d.Artifacts, err = o.Server.BuildArtifacts(ctx, o.Name); err != nil {
+		return d, nil, err
+	}
+	tests, err = o.Server.BuildTests(ctx, o.Name)
+	return d, tests, err
 }

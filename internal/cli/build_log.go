@@ -30,7 +30,7 @@ unchanged, without remarks of Waybill: use it to write a file.`,
 			o := buildLogOptions{Build: given[0], Step: optional(given, 1), Follow: follow, Raw: raw,
 				Bytes: show.Ungated(a.out), Colours: onTerminal(a.out), Out: a.printer()}
 			if address := a.Flags.Server; address != "" {
-				o.Server = server.NewClient(address, a.ClientToken(a.HomeOf(a.Dir), address), a.User())
+				o.Server = a.buildServer(address)
 			} else {
 				o.Builds = a.builds()
 			}
@@ -56,6 +56,7 @@ type buildLogOptions struct {
 
 // buildLogServer reads the logs of builds on a server's machine.
 type buildLogServer interface {
+	FollowBuild(ctx context.Context, id, step string, each func(server.BuildLine) error) error
 	BuildLines(ctx context.Context, id, step string, follow bool, each func(server.BuildLine) error) error
 	BuildLog(ctx context.Context, id, step string, follow bool) (io.ReadCloser, error)
 }
@@ -66,6 +67,8 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	switch {
 	case o.Server != nil && o.Raw:
 		return copyLog(ctx, o)
+	case o.Server != nil && o.Follow:
+		return o.Server.FollowBuild(ctx, o.Build, o.Step, lines.print)
 	case o.Server != nil:
 		return o.Server.BuildLines(ctx, o.Build, o.Step, o.Follow, lines.print)
 	}
@@ -117,14 +120,14 @@ func copyLog(ctx context.Context, o buildLogOptions) error {
 	return nil
 }
 
-// logPrinter prints entries, and gathers those that are parts of one line.
+// logPrinter prints entries, and gathers those that are parts of one line. Those of several steps may come mixed.
 type logPrinter struct {
 	out     show.Printer
 	bytes   io.Writer
 	visible func([]byte) string
-	named   bool   // each line has its step in front
-	begun   []byte // the line so far
-	inner   bool   // a piece of the line has been printed
+	named   bool              // each line has its step in front
+	begun   map[string][]byte // by step, its line so far
+	open    string            // the step whose line is printed in part; "": none
 }
 
 // pieceSize is the number of bytes of a line above which a piece is printed before the line is complete.
@@ -134,18 +137,27 @@ func (p *logPrinter) print(line server.BuildLine) error {
 	if p.out.JSON {
 		return p.out.Line(line)
 	}
-	p.begun = append(p.begun, line.Text...)
-	if line.Partial && len(p.begun) < pieceSize {
+	begun := append(p.begun[line.Step], line.Text...)
+	if line.Partial && len(begun) < pieceSize {
+		if p.begun == nil {
+			p.begun = map[string][]byte{}
+		}
+		p.begun[line.Step] = begun
 		return nil
 	}
-	text := p.visible(p.begun)
-	if p.named && !p.inner {
+	delete(p.begun, line.Step)
+	text := p.visible(begun)
+	if p.named && p.open != line.Step {
 		text = line.Step + " | " + text
 	}
-	if p.inner = line.Partial; !p.inner {
+	if p.open != "" && p.open != line.Step {
+		text = "\n" + text
+	}
+	p.open = line.Step
+	if !line.Partial {
+		p.open = ""
 		text += "\n"
 	}
-	p.begun = p.begun[:0]
 	_, err := io.WriteString(p.bytes, text)
 	return err
 }

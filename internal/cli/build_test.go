@@ -2,17 +2,23 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
 // shelf returns a shelf with the ended build 1, whose step test/unit printed two lines.
@@ -50,13 +56,13 @@ func shelf(t *testing.T) buildShelf {
 func TestListBuilds(t *testing.T) {
 	t.Parallel()
 	o := newOutput(asText)
-	if err := runListBuilds(listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: noon}); err != nil {
+	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
 	o.want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   OF\n1      Completed  2      1 minute ago  1m00s  shop\n", "")
 	for json, want := range map[bool]string{asText: "no builds yet\n", asJSON: "[]\n"} {
 		o := newOutput(json)
-		if err := runListBuilds(listBuildsOptions{Out: o.Printer, Now: noon}); err != nil {
+		if err := runListBuilds(t.Context(), listBuildsOptions{Out: o.Printer, Now: noon}); err != nil {
 			t.Fatal(err)
 		}
 		o.want(t, want, "")
@@ -66,17 +72,17 @@ func TestListBuilds(t *testing.T) {
 func TestShowBuild(t *testing.T) {
 	t.Parallel()
 	o := newOutput(asText)
-	if err := runShowBuild(showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil {
+	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
 	if got := o.out.String(); !strings.HasPrefix(got, "build 1 Completed   results: ") || !strings.Contains(got, " ✓ test/unit") || !strings.HasSuffix(got, "logs: waybill build log 1 [STAGE/STEP]\n") {
 		t.Errorf("printed %q", got)
 	}
 	o = newOutput(asJSON)
-	if err := runShowBuild(showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil || !strings.Contains(o.out.String(), `"artifacts": []`) {
+	if err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "1", Out: o.Printer, Now: noon}); err != nil || !strings.Contains(o.out.String(), `"artifacts": []`) {
 		t.Errorf("%v, printed %s", err, o.out.String())
 	}
-	err := runShowBuild(showBuildOptions{Builds: shelf(t), Name: "9", Out: o.Printer, Now: noon})
+	err := runShowBuild(t.Context(), showBuildOptions{Builds: shelf(t), Name: "9", Out: o.Printer, Now: noon})
 	wantFault(t, err, fault.NotFound, "build 9 not found on this computer", "waybill build list")
 }
 
@@ -137,6 +143,16 @@ func (l *logServer) BuildLines(_ context.Context, id, step string, _ bool, each 
 	return nil
 }
 
+func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(server.BuildLine) error) error {
+	l.calls = append(l.calls, "follow "+id+" "+step)
+	for _, line := range []server.BuildLine{{Step: "a/b", Text: "one, ", Partial: true}, {Step: "c/d", Text: "other"}, {Step: "a/b", Text: "two"}} {
+		if err := each(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (l *logServer) BuildLog(_ context.Context, id, step string, _ bool) (io.ReadCloser, error) {
 	l.calls = append(l.calls, "bytes "+id+" "+step)
 	return io.NopCloser(strings.NewReader("\x1b]raw")), nil
@@ -150,11 +166,16 @@ func TestBuildLogOfAServer(t *testing.T) {
 	}
 	o.want(t, "test/unit | one, two\ntest/vet | three\n", "")
 	o = newOutput(asText)
+	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer}); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "c/d | other\na/b | one, two\n", "")
+	o = newOutput(asText)
 	if err := runBuildLog(t.Context(), buildLogOptions{Server: l, Build: "7", Step: "test/unit", Raw: true, Bytes: o.Out, Out: o.Printer}); err != nil {
 		t.Fatal(err)
 	}
 	o.want(t, "\x1b]raw", "")
-	if got := strings.Join(l.calls, ", "); got != "lines 7 , bytes 7 test/unit" {
+	if got := strings.Join(l.calls, ", "); got != "lines 7 , follow 7 , bytes 7 test/unit" {
 		t.Errorf("calls %q", got)
 	}
 }
@@ -247,5 +268,66 @@ func TestLintTakesAFolderOrAFile(t *testing.T) {
 	}
 	if status := f.run(t.Context(), []string{"build", "lint", "ci/bad.yml"}); status != 2 || !strings.HasPrefix(f.err.String(), "ci/bad.yml:1:8: ") {
 		t.Errorf("exit status %d, standard error %q", status, f.err.String())
+	}
+}
+
+// TestAServersBuildsLookLikeOnesOwn compares what is printed of the same builds through a server and without.
+func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	b := servertest.NewBuild(t, w.Builds, "7", servertest.BuildPlan("lint/vet", "test/unit"))
+	b.Status(0, build.Running, "")
+	b.Run(1, build.Completed, "vet is happy")
+	b.Status(2, build.Running, "")
+	b.Print(2, "one \x1b[31mred\x1b[0m", "two")
+	b.Artifact(2, "out.txt", "x")
+	b.Tests(2, testresult.Result{Suite: "cart", Name: "Sum", Outcome: testresult.Failed, Message: "got 12", File: "cart_test.go", Line: 41})
+	b.Status(2, build.Failed, "exit status 1")
+	b.Status(0, build.Failed, "test/unit failed")
+	b.Kill()
+	api := httptest.NewServer(server.New(w.Service, server.Options{Token: "wb_home", Builds: w.Builds}).Handler())
+	defer api.Close()
+	client := server.NewClient(api.URL, "wb_home", "ana")
+	shelf := buildShelf{roots: []results.Root{results.RootAt(w.Builds)}, path: func(name string) string { return name }}
+	whole := func(path string) string { return path }
+	for _, json := range []bool{asText, asJSON} {
+		for name, run := range map[string]func(o *output, remote bool) error{
+			"list": func(o *output, remote bool) error {
+				options := listBuildsOptions{Builds: shelf, Shorten: whole, Out: o.Printer, Now: noon}
+				if remote {
+					options.Server = client
+				}
+				return runListBuilds(t.Context(), options)
+			},
+			"show": func(o *output, remote bool) error {
+				options := showBuildOptions{Builds: shelf, Name: "7", Out: o.Printer, Now: noon}
+				if remote {
+					options.Server = client
+				}
+				return runShowBuild(t.Context(), options)
+			},
+			"log": func(o *output, remote bool) error {
+				options := buildLogOptions{Builds: shelf, Build: "7", Follow: true, Bytes: o.Out, Out: o.Printer}
+				if remote {
+					options.Server = client
+				}
+				return runBuildLog(t.Context(), options)
+			},
+			"log of a step": func(o *output, remote bool) error {
+				options := buildLogOptions{Builds: shelf, Build: "7", Step: "test/unit", Follow: true, Bytes: o.Out, Out: o.Printer}
+				if remote {
+					options.Server = client
+				}
+				return runBuildLog(t.Context(), options)
+			},
+		} {
+			here, there := newOutput(json), newOutput(json)
+			if err := errors.Join(run(here, false), run(there, true)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if diff := cmp.Diff(here.out.String(), there.out.String()); diff != "" || here.out.Len() == 0 {
+				t.Errorf("%s, JSON %v (-here +server):\n%s", name, json, diff)
+			}
+		}
 	}
 }

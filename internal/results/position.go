@@ -148,27 +148,31 @@ func (p *Positions) firstEntry(at Position, buffer []byte) ([]byte, error) {
 	return slices.Clip(line), err
 }
 
-// BeforeEnd finds the place after an entry that is within the last BatchSize bytes before the end of a log; false if it is not.
+// endSize is how many bytes before the end of a log BeforeEnd looks at.
+const endSize = 8 * BatchSize
+
+// BeforeEnd finds the place after an entry that ends within the last 512 KiB before the end of a log; false if it does not.
 func (r *Reader) BeforeEnd(step int, end Position, id int64) (Position, bool, error) {
 	f, err := os.Open(r.LogPath(step))
 	if err != nil {
 		return Position{}, false, fmt.Errorf("read a log: %w", err)
 	}
 	defer f.Close()
-	from := max(0, end.Offset-BatchSize)
-	buffer := make([]byte, end.Offset-from)
-	if _, err := f.ReadAt(buffer, from); err != nil {
-		return Position{}, false, fmt.Errorf("read a log: %w", err)
-	}
-	missing := end.ID - id
-	for i := len(buffer) - 1; i >= 0; i-- {
-		if buffer[i] != '\n' {
-			continue
+	missing, offset := end.ID-id, end.Offset
+	buffer := make([]byte, BatchSize)
+	for offset > 0 && end.Offset-offset < endSize {
+		from := max(0, offset-BatchSize)
+		block := buffer[:offset-from]
+		if _, err := f.ReadAt(block, from); err != nil {
+			return Position{}, false, fmt.Errorf("read a log: %w", err)
 		}
-		if missing == 0 {
-			return Position{id, from + int64(i) + 1}, true, nil
+		for i := bytes.LastIndexByte(block, '\n'); i >= 0; i = bytes.LastIndexByte(block[:i], '\n') {
+			if missing == 0 {
+				return Position{id, from + int64(i) + 1}, true, nil
+			}
+			missing--
 		}
-		missing--
+		offset = from
 	}
 	return Position{}, false, nil
 }

@@ -239,3 +239,41 @@ func TestWorkerFileIsOfALivingWorker(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// TestAPlaceNearTheEndIsFoundBackward compares with the scan from the start.
+func TestAPlaceNearTheEndIsFoundBackward(t *testing.T) {
+	t.Parallel()
+	s := create(t, filepath.Join(t.TempDir(), "1"), 1<<30)
+	log, err := s.Log(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []build.Entry
+	for n := range 9000 {
+		entries = append(entries, build.Entry{At: time.Unix(1, 0), Text: bytes.Repeat([]byte("x"), n%97)})
+	}
+	if err := log.Append(entries...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := results.Open(s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := r.Positions(1)
+	end, err := places.AfterEntry(9000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []int64{9000, 8999, 8000, 5000, 3500} {
+		want, err := places.AfterEntry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := r.BeforeEnd(1, end, id); err != nil || !ok || got != want {
+			t.Errorf("entry %d: %v %v %v, want %v", id, got, ok, err, want)
+		}
+	}
+	if _, ok, err := r.BeforeEnd(1, end, 10); ok || err != nil {
+		t.Errorf("an entry far from the end: %v, %v", ok, err)
+	}
+}

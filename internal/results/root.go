@@ -125,14 +125,17 @@ type Listed struct {
 	At time.Time
 }
 
-// List lists the builds that have results, newest first, then by id.
-func (r Root) List() []Listed {
+// List lists the builds that have results and whose ids begin with prefix, newest first, then by id.
+func (r Root) List(prefix string) []Listed {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return nil
 	}
 	var builds []Listed
 	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
 		if info, err := os.Stat(filepath.Join(r.dir, e.Name(), buildFile)); err == nil {
 			builds = append(builds, Listed{e.Name(), info.ModTime()})
 		}
@@ -143,7 +146,7 @@ func (r Root) List() []Listed {
 
 // IDs lists the ids of the builds that have results, newest first.
 func (r Root) IDs() []string {
-	builds := r.List()
+	builds := r.List("")
 	ids := make([]string, len(builds))
 	for i, b := range builds {
 		ids[i] = b.ID

@@ -48,10 +48,11 @@ func NewBuildFolders(dir string, stepOf func(context.Context, action.ID) (*actio
 // Builds lists builds by the time at which they began.
 func (f *BuildFolders) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
 	list := BuildList{Builds: []BuildSummary{}}
-	all := f.root.List()
+	prefix := ""
 	if q.Action != "" {
-		all = slices.DeleteFunc(all, func(l results.Listed) bool { return !strings.HasPrefix(l.ID, q.Action+".") })
+		prefix = q.Action + "."
 	}
+	all := f.root.List(prefix)
 	if q.After != "" {
 		at, id, err := parseListCursor(q.After)
 		if err != nil {

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/waybill-dev/waybill/internal/browsertest"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
@@ -25,9 +27,18 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 	running.Run(1, build.Completed, "vet is happy")
 	running.Status(2, build.Running, "")
 	running.Print(2, colourful...)
+	s.Apply(t, servertest.Definition)
+	s.Script.Hold("build build-completed")
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	view := s.Until(t, ref, "builds", func(v server.DeploymentView) bool { return v.State.Live == 1 })
+	deployed := servertest.NewBuild(t, s.Builds, view.Stages[0].Steps[0].Action.String()+".1", servertest.BuildPlan("test/unit"))
+	deployed.Status(0, build.Running, "")
+	deployed.Status(1, build.Running, "")
+	deployed.Print(1, colourful...)
 	browser := browsertest.Start(t)
 	for _, on := range screens() {
 		for _, page := range []struct{ name, path, selector string }{
+			{"deployment-build", fmt.Sprintf("/deployments/greeter/%d", ref.Number), ".buildtail .row"},
 			{"builds", "/builds", "#build-41 .t-failed"},
 			{"build-broken", "/builds/41", `.virtual .row[id="3:308"]`},
 			{"build-running", "/builds/42", `.virtual .row[id="2:1"]`},
@@ -114,7 +125,7 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	for _, do := range []struct{ what, script, want string }{
 		{"a number is a permalink", `document.querySelector('.row[id="1:30004"] .n').click()`, `location.hash === "#1:30004"`},
 		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:30004"] .at')?.textContent === "0.00s"`},
-		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.getElementById("log").classList.contains("wrapped") && ` + rowInSight + `("1:30004")`},
+		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:30004")`},
 	} {
 		if err := chromedp.Run(browser, chromedp.Evaluate(do.script, nil)); err != nil {
 			t.Fatalf("%s: %v", do.what, err)
@@ -123,4 +134,62 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	}
 	scroll("1e9")
 	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:50002")`)
+}
+
+// scrolling turns the wheel for 300 frames, then drags the bar to 60 places, and returns what that took: the times of the frames in
+// milliseconds, ascending, those of tasks longer than 50 ms, and how many frames showed a row that was not there yet.
+const scrolling = `new Promise((resolve) => {
+	const box = document.querySelector("#log-1 .loglines"), frames = [], long = [];
+	let empty = [0, 0], n = 0, last = performance.now();
+	const observer = new PerformanceObserver((list) => { for (const e of list.getEntries()) long.push(Math.round(e.duration)); });
+	observer.observe({ type: "longtask" });
+	const frame = (now) => {
+		frames.push(now - last);
+		last = now;
+		const bounds = box.getBoundingClientRect();
+		if ([...box.querySelectorAll(".row:not([data-at])")].some((r) => r.getBoundingClientRect().bottom > bounds.top && r.getBoundingClientRect().top < bounds.bottom)) empty[n < 300 ? 0 : 1]++;
+		if (n < 300) box.scrollTop -= 120;
+		else if (n < 660 && n % 6 === 0) box.scrollTop = box.scrollHeight * (((n * 7919) % 1000) / 1000);
+		if (n++ < 700) return requestAnimationFrame(frame);
+		observer.disconnect();
+		frames.sort((a, b) => a - b);
+		resolve({ Frames: frames.length, Median: frames[frames.length >> 1], P99: frames[Math.floor(frames.length * 0.99)], Worst: frames.at(-1), Long: long, Empty: empty });
+	};
+	requestAnimationFrame(frame);
+})`
+
+// TestALogOfAMillionLinesScrolls reports how smoothly; docs/performance.md has the figures.
+func TestALogOfAMillionLinesScrolls(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	const lines = 1_000_000
+	b := numbered(t, s, lines)
+	b.Status(1, build.Completed, "")
+	browser := browsertest.Start(t)
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7?step=1"), chromedp.WaitVisible("#log-search")); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "the end is shown", rowInSight+`("1:1000000")`)
+	var took struct {
+		Frames             int
+		Median, P99, Worst float64
+		Long, Empty        []int
+	}
+	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+	if err := chromedp.Run(browser, chromedp.Evaluate(scrolling, &took, await)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d lines: %d frames, median %.1f ms, 99 %% within %.1f ms, worst %.1f ms; tasks longer than 50 ms: %v ms; frames with rows not there yet: %d of 300 by wheel, %d of 400 by bar",
+		lines, took.Frames, took.Median, took.P99, took.Worst, took.Long, took.Empty[0], took.Empty[1])
+	var nodes int
+	if err := chromedp.Run(browser, chromedp.Evaluate(box+`.querySelectorAll("*").length`, &nodes)); err != nil || nodes > 2000 {
+		t.Errorf("%v: the log has %d elements", err, nodes)
+	}
+	for _, line := range []int{1, 499_999, 1_000_000} {
+		link := fmt.Sprintf("#1:%d", line)
+		if err := chromedp.Run(browser, chromedp.Evaluate(fmt.Sprintf("location.hash = %q", link), nil)); err != nil {
+			t.Fatal(err)
+		}
+		wait(browser, t, link+" is shown", fmt.Sprintf(`%s("1:%d")`, rowInSight, line))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -147,3 +148,37 @@ func TestABuildOfManyStepsIsBounded(t *testing.T) {
 
 // stepsOnPage is how many steps have their logs on one page.
 const stepsOnPage = 200
+
+func TestADeploymentsPageShowsTheLogOfItsBuild(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.Apply(t, servertest.Definition)
+	s.Script.Hold("build build-completed")
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	view := s.Until(t, ref, "builds", func(v server.DeploymentView) bool { return v.State.Live == 1 })
+	id := view.Stages[0].Steps[0].Action.String()
+	first := servertest.NewBuild(t, s.Builds, id+".1", servertest.BuildPlan("test/unit"))
+	first.Run(1, build.Failed, "first")
+	first.Status(0, build.Running, "")
+	first.Status(0, build.Failed, "test/unit failed")
+	first.Kill()
+	b := servertest.NewBuild(t, s.Builds, id+".2", servertest.BuildPlan("lint/vet", "test/unit"))
+	b.Status(0, build.Running, "")
+	b.Run(1, build.Completed, "vet is happy")
+	b.Status(2, build.Running, "")
+	b.Print(2, colourful...)
+	_, page := read(t, s, fmt.Sprintf("/deployments/greeter/%d", ref.Number))
+	for _, want := range []string{`href="/builds/` + id + `.2"`, `href="/builds/` + id + `.1"`, `<span class="f1">--- FAIL: TestCheckout</span>`, "test/unit, 6 lines", "colours.css"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if _, page := read(t, s, "/builds/"+id+".2"); !strings.Contains(page, fmt.Sprintf(`href="/deployments/greeter/%d"`, ref.Number)) {
+		t.Error("the build's page does not name its deployment")
+	}
+	if _, page := read(t, s, "/builds?pipeline=greeter"); strings.Count(page, "greeter#1") != 2 {
+		t.Error("the list does not name the deployment twice")
+	}
+	s.Script.Release("build build-completed")
+	s.Until(t, ref, "ends", servertest.Ended)
+}

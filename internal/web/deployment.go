@@ -25,6 +25,8 @@ type deploymentPage struct {
 	NoLog string           // why the archive, and so Tail, cannot be read; "": it can
 	Hosts *hostPage
 	tries map[action.ID][]server.Try // the attempts at the first actions with more than one
+
+	builds map[action.ID]*buildTail
 }
 
 // Ref returns the name of the deployment, such as greeter#7.
@@ -193,6 +195,10 @@ func (p *Pages) deployment(r *http.Request) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	builds, err := p.readBuilds(r.Context(), view)
+	if err != nil {
+		return content{}, err
+	}
 	tail, err := p.service.Entries(r.Context(), journal.EntryQuery{
 		Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: tailLength, Newest: true,
 	})
@@ -201,7 +207,7 @@ func (p *Pages) deployment(r *http.Request) (content, error) {
 		noLog, err = err.Error(), nil
 	}
 	return content{
-		Title: ref.String(), Template: "deployment", Nav: "pipelines", Data: deploymentPage{view, newestFirst(tail), noLog, hosts, tries},
+		Title: ref.String(), Template: "deployment", Nav: "pipelines", Data: deploymentPage{view, newestFirst(tail), noLog, hosts, tries, builds},
 	}, err
 }
 

@@ -1,7 +1,5 @@
 // Shows the logs of a build: of each only the rows in sight, which are fetched in ranges, so that a log of millions of
 // lines scrolls like a short one.
-"use strict";
-
 const logs = document.getElementById("log");
 const buildPath = "/builds/" + encodeURIComponent(logs.dataset.build);
 const searchPath = "/api/build/" + encodeURIComponent(logs.dataset.build) + "/log/search";
@@ -11,6 +9,7 @@ const tallest = 15e6; // CSS pixels: browsers lose precision beyond, so that a l
 const chunkSize = 500; // rows of one request
 const mostChunks = 40; // chunks that a log keeps
 const mostRequests = 2; // at a time for one log
+const ahead = 250; // rows that are fetched beyond what is drawn
 const around = 12; // rows that are drawn beyond each edge
 
 const setting = {
@@ -172,6 +171,7 @@ class Viewer {
     const from = Math.max(0, this.first - around);
     const to = Math.min(this.count, this.first + inSight + around);
     this.fetchRows(from, to);
+    this.fetchRows(Math.max(0, from - ahead), Math.min(this.count, to + ahead));
     const rows = [];
     let state = from + ":" + to + ":" + setting.wrap;
     for (let i = from; i < to; i++) {
@@ -305,7 +305,7 @@ function sync() {
 }
 
 function redraw() {
-  logs.classList.toggle("wrapped", setting.wrap);
+  document.documentElement.classList.toggle("wrapped", setting.wrap);
   for (const viewer of viewers.values()) {
     viewer.drawn = "";
     viewer.draw();
@@ -437,11 +437,10 @@ function addTools() {
   });
   form.append(labelled("Times", times), labelled("Wrap", wrap), labelled("Follow", followBox));
   tools.append(form);
-  document.getElementById("time-link").remove();
 }
 
 addTools();
-logs.classList.add("scripted");
+document.documentElement.classList.add("scripted");
 logs.addEventListener("toggle", sync, true);
 document.getElementById("content").addEventListener("updated", sync);
 addEventListener("hashchange", openHash);

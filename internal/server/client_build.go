@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// buildPage is how many builds the client asks for at a time.
+const buildPage = 500
+
+// AllBuilds lists every build that the server knows and the query selects, newest first.
+func (c *Client) AllBuilds(ctx context.Context, q BuildQuery) (all []BuildSummary, err error) {
+	for {
+		var page BuildList
+		query := numberQuery("deployment", q.Deployment, "limit", int64(buildPage))
+		addTexts(query, "status", string(q.Status), "pipeline", q.Pipeline, "action", q.Action, "commit", q.Commit, "environment", q.Environment,
+			"stage", q.Stage, "q", q.Text, "after", q.After)
+		if err := c.getBuild(ctx, "", query, &page); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Builds...); page.Next == "" {
+			return all, nil
+		}
+		q.After = page.Next
+	}
+}
+
+// Build returns a build with its steps.
+func (c *Client) Build(ctx context.Context, id string) (view BuildView, err error) {
+	return view, c.getBuild(ctx, apiPath(id), nil, &view)
+}
+
+// BuildArtifacts lists the artifacts of a build, step by step.
+func (c *Client) BuildArtifacts(ctx context.Context, id string) (all []results.Artifact, err error) {
+	var list []BuildArtifact
+	err = c.getBuild(ctx, apiPath(id, "artifact"), nil, &list)
+	for _, a := range list {
+		a.Step = a.StepID
+		all = append(all, a.Artifact)
+	}
+	return all, err
+}
+
+// BuildTests lists the files of test results of a build.
+func (c *Client) BuildTests(ctx context.Context, id string) (all []results.TestFile, err error) {
+	var list []TestFileView
+	err = c.getBuild(ctx, apiPath(id, "test-result"), nil, &list)
+	for _, f := range list {
+		f.Step = f.StepID
+		all = append(all, f.TestFile)
+	}
+	return all, err
+}
+
+func (c *Client) getBuild(ctx context.Context, path string, query url.Values, into any) error {
+	return c.doJSON(ctx, request{method: http.MethodGet, root: true, path: "/api/build" + path, query: query}, into)
+}
+
+// FollowBuild calls each for every entry of a build's steps, of one (STAGE/STEP or its number) or of all (""), as they are printed, until
+// the build has ended. Entries of different steps come mixed, those of one step in order. A broken connection is resumed without loss
+// or repetition.
+func (c *Client) FollowBuild(ctx context.Context, id, step string, each func(BuildLine) error) error {
+	view, err := c.Build(ctx, id)
+	if err != nil {
+		return err
+	}
+	query := url.Values{}
+	addTexts(query, "step", step)
+	ask := request{method: http.MethodGet, root: true, path: "/api/build" + apiPath(id, "stream"), query: query, accept: "text/event-stream"}
+	return c.followStream(ctx, ask, func(kind, data string) (bool, error) {
+		switch kind {
+		case "end":
+			return false, nil
+		case "status":
+			var status BuildStatusEvent
+			if err := json.Unmarshal([]byte(data), &status); err != nil {
+				return false, fmt.Errorf("read a status of build %s: %w", id, err)
+			}
+			return step == "" || !status.Status.Ended(), nil // with a step its log ends before the build does
+		case "log":
+			var entry BuildLogEntry
+			if err := json.Unmarshal([]byte(data), &entry); err != nil {
+				return false, fmt.Errorf("read the log of build %s: %w", id, err)
+			}
+			if entry.StepID == 0 && step == "" {
+				return true, nil // Waybill's own notes are not a step's
+			}
+			return true, each(entry.line(view))
+		}
+		return true, nil
+	})
+}
+
+// line returns the entry in the form that is printed.
+func (e BuildLogEntry) line(view BuildView) BuildLine {
+	line := BuildLine{Step: "/", ID: e.ID, At: e.Timestamp, Stream: e.Stream, Partial: e.LineEnding == "", Text: e.Message}
+	if step := view.Plan.Step(e.StepID); step != nil {
+		line.Step = step.Path()
+	}
+	return line
+}
