@@ -162,6 +162,6 @@ func (w *Watchdog) decide(ctx context.Context, d build.WatchDecision) {
 
 // attributes returns what a record of a difference has.
 func attributes(d build.Difference) []any {
-	return []any{obs.KeyRule, d.Rule, obs.KeyBuild, d.BuildID, obs.KeyWorker, d.WorkerID, obs.KeyBuildAge, d.BuildAge.String(),
+	return []any{obs.KeyRule, d.Rule, obs.KeyBuildID, d.BuildID, obs.KeyWorkerID, d.WorkerID, obs.KeyBuildAge, d.BuildAge.String(),
 		obs.KeyWorkerAge, d.WorkerAge.String(), obs.KeyLease, d.LeaseUntil}
 }
