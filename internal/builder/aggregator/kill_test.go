@@ -86,7 +86,7 @@ func (k *killing) Acknowledged(ctx context.Context, id builds.ID) error {
 	return k.Store.Acknowledged(ctx, id)
 }
 
-// TestAggregatorsAreKilledInTheMiddle: processes die by kill -9 at random moments of their transactions, and the next one goes on.
+// TestAggregatorsAreKilledInTheMiddle: processes die by kill -9 at random moments of their transactions, and the next one continues.
 func TestAggregatorsAreKilledInTheMiddle(t *testing.T) {
 	forEach(t, func(t *testing.T, url string) {
 		w := newWorld(t, url)
