@@ -466,8 +466,13 @@ func FuzzParse(f *testing.F) {
 		if problems.Err() != nil {
 			return
 		}
-		plan, problems := build.MakePlan(file, build.Choice{})
+		plan, problems := build.MakePlan(file, build.Choice{Variables: build.Variables{build.Texts("test", shop())}})
 		wellFormed(t, problems)
+		if plan != nil {
+			for _, step := range plan.Steps {
+				wantNoOptions(t, step)
+			}
+		}
 		if (plan == nil) != (problems.Err() != nil) {
 			t.Errorf("plan %v beside %v", plan, problems)
 		}
@@ -478,6 +483,26 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// wantNoOptions fails the test if a value of the file is an option of a tool.
+func wantNoOptions(t *testing.T, step build.PlanStep) {
+	t.Helper()
+	known := map[string]bool{"--install": false, "--force": false, "--insecure-skip-tls-verify": false,
+		"--namespace": true, "--filename": true, "--repo": true, "--version": true, "--values": true, "--set": true} // true: a value follows
+	argv := step.Spec.Argv
+	if step.Type != "helm" && step.Type != "kubectl" {
+		return
+	}
+	for i := 1; i < len(argv); i++ {
+		value, ok := known[argv[i]]
+		if !ok && strings.HasPrefix(argv[i], "-") {
+			t.Errorf("%q has the option %q", argv, argv[i])
+		}
+		if value {
+			i++
+		}
+	}
 }
 
 func wellFormed(t *testing.T, problems fault.Problems) {

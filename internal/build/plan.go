@@ -73,6 +73,7 @@ type PlanStep struct {
 	secretsAt []SecretName // Secrets, with their places
 	variables Variables    // for texts of files; a plan that was stored has none
 	strict    bool
+	password  bool // it is given a password, in its spec or in a file
 }
 
 // Path names a step for people: stage/step.

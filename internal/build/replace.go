@@ -29,9 +29,11 @@ func (p *Plan) Replace(step int, name, text string) fault.Problems {
 	s := p.Step(step)
 	f := s.substituteFile(name, text)
 	if s.clear != nil {
-		if faults := s.clear.substituteFile(name, text).problems; len(faults) > 0 {
-			return maskProblems(faults, p.secrets)
+		clear := s.clear.substituteFile(name, text)
+		if len(clear.problems) > 0 {
+			return maskProblems(clear.problems, p.secrets)
 		}
+		s.password = s.password || clear.out.String() != f.out.String()
 	}
 	if f.count > 0 {
 		s.Replaces = append(s.Replaces, Replacement{Path: name, Variables: f.count})

@@ -120,6 +120,30 @@ func TestPasswordsInFiles(t *testing.T) {
 	}
 }
 
+// TestAStepWithAPasswordInAFileRunsAgain: the password may be another one than before.
+func TestAStepWithAPasswordInAFileRunsAgain(t *testing.T) {
+	t.Parallel()
+	completed := func(int) bool { return true }
+	for step, want := range map[string]int{
+		"{kubectl: {file: f}}": 0,
+		"{kubectl: {file: g}}": 1,
+		"{services: [{name: a, image: i, env: {A: \"${p}\"}}], container: {image: i, cmds: [x]}}": 0,
+	} {
+		plan := func() *build.Plan {
+			plan := planOfFiles(t, "inputs: [{name: p, type: password}]\n", step, build.Choice{Inputs: map[string]string{"p": "hunter22"}, Variables: build.Variables{build.Texts("test", map[string]string{"x": "1"})}})
+			for _, file := range plan.Steps[0].Spec.Files {
+				if problems := plan.Replace(1, file, map[string]string{"f": "${p}", "g": "${x}"}[file]); problems != nil {
+					t.Fatal(problems)
+				}
+			}
+			return plan
+		}
+		if got := plan().Reusable(plan(), completed); len(got) != want {
+			t.Errorf("%s: %v is reused", step, got)
+		}
+	}
+}
+
 func FuzzSubstituteFile(f *testing.F) {
 	f.Add("a: ${a}\r\n", "${b}", "x")
 	f.Add("${%a%} ${ a\n}", "1", "${%b%}")

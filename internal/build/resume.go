@@ -33,9 +33,9 @@ func (s *PlanStep) publishes() bool {
 	return s.Type != "container" && (s.Spec.Build == nil || s.Spec.Build.Push)
 }
 
-// secret reports whether a step's commands may have had other secrets in an earlier build.
+// secret reports whether a step may have had other secrets in an earlier build.
 func (s *PlanStep) secret() bool {
-	return s.Spec.Secret || len(s.Secrets) > 0 || s.Type == "container" && len(s.Spec.Secrets) > 0
+	return s.password || s.Spec.Secret || len(s.Secrets) > 0 || s.Type == "container" && len(s.Spec.Secrets) > 0
 }
 
 // reuse compares two plans.

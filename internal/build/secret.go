@@ -3,6 +3,7 @@ package build
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/document"
@@ -125,7 +126,7 @@ func (p *Plan) conceal(clear *Plan, secrets []string) {
 		step := &clear.Steps[i]
 		secret := !slices.Equal(step.Spec.Argv, p.Steps[i].Spec.Argv)
 		p.Steps[i].Spec.Secret, step.Spec.Secret = secret, secret
-		p.Steps[i].clear = step
+		p.Steps[i].clear, p.Steps[i].password = step, !reflect.DeepEqual(p.Steps[i].Spec, step.Spec)
 	}
 }
 
