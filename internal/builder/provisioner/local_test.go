@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
@@ -27,12 +29,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 const (
 	programVariable = "TEST_PROVISIONER_PROGRAM"
 	folderVariable  = "TEST_PROVISIONER_FOLDER"
+	signalVariable  = "TEST_PROVISIONER_SIGNALS"
 	buildLimit      = 15 * time.Minute
 	token           = "the token of the provisioner"
 )
@@ -42,7 +46,20 @@ func TestMain(m *testing.M) {
 		serveAlone(dir, os.Getenv(programVariable))
 		return
 	}
+	if os.Getenv(signalVariable) != "" {
+		printSignals()
+	}
 	os.Exit(runTests(m))
+}
+
+// printSignals prints the signals that come, a line each.
+func printSignals() {
+	caught := make(chan os.Signal, 10)
+	signal.Notify(caught, syscall.SIGTERM, syscall.SIGUSR1)
+	fmt.Println("ready")
+	for s := range caught {
+		fmt.Println(s)
+	}
 }
 
 // runTests builds the real program, and gives the workers a temporary folder of their own.
@@ -435,6 +452,53 @@ func TestADeletedWorkerCancelsAndHandsItsResultsOver(t *testing.T) {
 		t.Errorf("%s, want canceled", status)
 	}
 	s.until("")
+}
+
+// TestAWorkerIsAskedToEndOnce: a second SIGTERM would end it before its results are taken.
+func TestAWorkerIsAskedToEndOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "build: {app: {container: {image: i, cmds: ['true']}}}")
+	worker := childtest.Command(t, os.Args[0])
+	worker.Env = append(os.Environ(), signalVariable+"=1")
+	out, err := worker.StdoutPipe()
+	if err == nil {
+		err = worker.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	next := func() string { lines.Scan(); return lines.Text() }
+	process, err := command.InstanceOf(worker.Process.Pid)
+	if err != nil || next() != "ready" {
+		t.Fatal(err)
+	}
+	record := fmt.Sprintf(`{"buildId": 41, "instance": "shop", "process": {"pid": %d, "start": %q}}`, process.PID, process.Start)
+	if err := errors.Join(os.Mkdir(filepath.Join(s.dir, "41"), 0o700), os.WriteFile(filepath.Join(s.dir, "41", "worker.json"), []byte(record), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for range 2 {
+		if err := s.client.Delete(t.Context(), "local-41", false); err != nil {
+			t.Fatal(err)
+		}
+		if got == nil {
+			got = append(got, next())
+		}
+	}
+	for range 2 { // whatever was sent before is printed before the second one
+		if err := process.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, next())
+	}
+	if diff := cmp.Diff([]string{"terminated", "user defined signal 1", "user defined signal 1"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := s.client.Delete(t.Context(), "local-41", true); err != nil {
+		t.Fatal(err)
+	}
+	_ = worker.Wait() // killed
 }
 
 func TestResultsThatWereNotTakenAreKept(t *testing.T) {
