@@ -114,12 +114,7 @@ func TestAWorkerIsGoneWhenItsLockIs(t *testing.T) {
 // TestAnEngineThatDoesNotAnswerIsNotWaitedFor: a socket that accepts and stays silent.
 func TestAnEngineThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	folder, err := os.MkdirTemp("", "dk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	listener, err := net.Listen("unix", filepath.Join(folder, "s"))
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
