@@ -40,7 +40,7 @@ func WatchTests(rules *build.TestRules, repo string) (*Tests, error) {
 	}
 	var err error
 	if t.root, err = os.OpenRoot(repo); err != nil {
-		return t, fmt.Errorf("look for test results: %w", err)
+		return nil, fmt.Errorf("look for test results: %w", err)
 	}
 	found, _, err := t.match()
 	for _, f := range found {
@@ -48,7 +48,11 @@ func WatchTests(rules *build.TestRules, repo string) (*Tests, error) {
 			t.before[f.Name] = info
 		}
 	}
-	return t, err
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // Move says that dir has the files of the step at its end, with times in whole seconds, and that the step knew it as shown. What was there

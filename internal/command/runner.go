@@ -61,10 +61,10 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 		return build.Exit{}, err
 	}
 	tests, err := attempt.WatchTests(run.Step.Tests, repo)
-	defer tests.Close()
 	if err != nil {
 		return build.Exit{}, err
 	}
+	defer tests.Close()
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}

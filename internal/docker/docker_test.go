@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/jsonstream"
@@ -112,12 +114,7 @@ func TestAWorkerIsGoneWhenItsLockIs(t *testing.T) {
 // TestAnEngineThatDoesNotAnswerIsNotWaitedFor: a socket that accepts and stays silent.
 func TestAnEngineThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	folder, err := os.MkdirTemp("", "dk")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	listener, err := net.Listen("unix", filepath.Join(folder, "s"))
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,4 +145,37 @@ func TestABrokenConnectionIsTriedAgainAndAnAnswerIsNot(t *testing.T) {
 	if calls != 3 || err != nil {
 		t.Errorf("%d calls, %v", calls, err)
 	}
+}
+
+// TestTheEngineIsWaitedForAMinute: counted from when it went away, also under a call that had lasted.
+func TestTheEngineIsWaitedForAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refused := &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+		began, calls := time.Now(), 0
+		if _, err := persist(t.Context(), func(context.Context) (int, error) {
+			calls++
+			return 0, refused
+		}); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) < patience || time.Since(began) > patience+2*lastPause {
+			t.Errorf("%d calls in %s, %v", calls, time.Since(began), err)
+		}
+		calls = 0
+		if _, err := persist(t.Context(), func(context.Context) (int, error) {
+			if calls++; calls == 1 {
+				<-time.After(time.Hour)
+			}
+			if calls < 4 {
+				return 0, refused
+			}
+			return 0, nil
+		}); err != nil || calls != 4 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if _, err := persist(ctx, func(context.Context) (int, error) { return 0, refused }); err == nil || time.Since(began) > time.Second {
+			t.Errorf("after the end of the context: %s, %v", time.Since(began), err)
+		}
+	})
 }

@@ -55,19 +55,39 @@ func (e *Engine) Close() error { return e.api.Close() }
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 2 * time.Second
+	held       = 10 * time.Second // a connection that lasted so long was a good one
 	patience   = time.Minute
 )
+
+// outage is a time in which calls find the connection to the Engine broken.
+type outage struct {
+	since time.Time
+	pause time.Duration
+}
+
+// again reports whether a call that failed is made again, and pauses before that. A call that had held for a while says that the Engine
+// was there.
+func (o *outage) again(ctx context.Context, began time.Time, err error) bool {
+	now := time.Now()
+	if o.since.IsZero() || now.Sub(began) > held {
+		*o = outage{now, firstPause}
+	}
+	if !broken(err) || ctx.Err() != nil || now.Sub(o.since) > patience {
+		return false
+	}
+	pause := o.pause
+	o.pause = min(2*o.pause, lastPause)
+	return wait(ctx, pause)
+}
 
 // persist repeats a call while the connection to the Engine is broken, for a minute at most. The call
 // must come to the same when it is made twice.
 func persist[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	until := time.Now().Add(patience)
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	var o outage
+	for {
+		began := time.Now()
 		out, err := call(ctx)
-		if err == nil || !broken(err) || ctx.Err() != nil || time.Now().After(until) {
-			return out, err
-		}
-		if !wait(ctx, pause) {
+		if err == nil || !o.again(ctx, began, err) {
 			return out, err
 		}
 	}

@@ -85,8 +85,14 @@ func (r *Runner) pull(ctx context.Context, name string, sink build.Sink) error {
 	if err := sink.Note("pull " + name); err != nil {
 		return err
 	}
+	auth, err := credentials(ctx, name)
+	if err != nil { // the image may be public
+		if err := sink.Note(fmt.Sprintf("pull %s without credentials: %v", name, err)); err != nil {
+			return err
+		}
+	}
 	messages, err := persist(ctx, func(ctx context.Context) (client.ImagePullResponse, error) {
-		return r.engine.api.ImagePull(ctx, name, client.ImagePullOptions{})
+		return r.engine.api.ImagePull(ctx, name, client.ImagePullOptions{RegistryAuth: auth})
 	})
 	if err != nil {
 		return pullError(name, err)
@@ -115,7 +121,7 @@ func (r *Runner) pull(ctx context.Context, name string, sink build.Sink) error {
 func pullError(name string, err error) error {
 	text := strings.ToLower(err.Error())
 	hopeless := errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err)
-	for _, sign := range []string{"not found", "manifest unknown", "access denied", "unauthorized", "denied:", "no matching manifest", "invalid reference"} {
+	for _, sign := range []string{"not found", "manifest unknown", "access denied", "unauthorized", "denied:", "no matching manifest", "no basic auth credentials", "invalid reference"} {
 		hopeless = hopeless || strings.Contains(text, sign)
 	}
 	if hopeless {

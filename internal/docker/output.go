@@ -92,13 +92,19 @@ func endedWithin(ctx context.Context, exited <-chan struct{}, within time.Durati
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return false
+	select {
+	case <-exited:
+		return true
+	default:
+		return false
+	}
 }
 
 // readLog reads the container's log until it has been read to its end after the container's. What was taken is skipped.
 func (o *outputs) readLog(ctx context.Context, exited <-chan struct{}, ended bool) error {
-	for until, pause := time.Now().Add(patience), firstPause; ; pause = min(2*pause, lastPause) {
-		before := o.all
+	var away outage
+	for {
+		began, before := time.Now(), o.all
 		lost, err := o.readLogOnce(ctx, !ended)
 		switch {
 		case err != nil:
@@ -108,13 +114,11 @@ func (o *outputs) readLog(ctx context.Context, exited <-chan struct{}, ended boo
 		case lost == nil:
 			ended = endedWithin(ctx, exited, settle) // the log is read once more, since its end may have been the Engine's
 			continue
-		case ctx.Err() != nil || !broken(lost) || time.Now().After(until):
-			return lost
 		}
 		if o.all > before {
-			until, pause = time.Now().Add(patience), firstPause
+			away = outage{} // it was there
 		}
-		if !wait(ctx, pause) {
+		if !away.again(ctx, began, lost) {
 			return lost
 		}
 		ended = ended || endedWithin(ctx, exited, 0)

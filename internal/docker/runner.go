@@ -103,10 +103,10 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 		return build.Exit{}, err
 	}
 	tests, err := attempt.WatchTests(run.Step.Tests, s.tree)
-	defer tests.Close()
 	if err != nil {
 		return build.Exit{}, err
 	}
+	defer tests.Close()
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}

@@ -139,8 +139,8 @@ func busyboxImage(t testing.TB, busybox string) []byte {
 }
 
 // Registry serves one image, made of busybox, on the Engine's own loopback, and returns the image's name. Any other name is not found
-// there.
-func (e *Engine) Registry(t testing.TB) (image string) {
+// there. It wants the user and password, "": none.
+func (e *Engine) Registry(t testing.TB, user, password string) (image string) {
 	t.Helper()
 	const manifestType = "application/vnd.docker.distribution.manifest.v2+json"
 	layer := busyboxImage(t, systemProgram(t, "busybox", "busybox-static"))
@@ -165,7 +165,15 @@ func (e *Engine) Registry(t testing.TB) (image string) {
 		mux.HandleFunc("/v2/app/blobs/"+digest(blob), serve("application/octet-stream", blob))
 	}
 	listener := e.listen(t)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: patience}
+	guard := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, _ := r.BasicAuth(); u != user || p != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="testbed"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: guard, ReadHeaderTimeout: patience}
 	go func() { _ = server.Serve(listener) }() // until it is closed
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String() + "/app:1"

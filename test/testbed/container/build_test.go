@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -216,10 +217,11 @@ func killedWorker(t *testing.T, engine *testbed.Engine) {
 }
 
 func images(t *testing.T, engine *testbed.Engine) {
-	pulled := engine.Registry(t)
+	pulled, private := engine.Registry(t, "", ""), engine.Registry(t, "ana", "pass:word")
 	p := newProject(t, engine, map[string]string{
 		"pull.yml":      "a:\n  b: {container: {image: \"" + pulled + "\", cmds: [echo done]}}\n",
 		"absent.yml":    "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"" + pulled + "5\", cmds: [echo done]}}\n",
+		"private.yml":   "a:\n  b: {container: {image: \"" + private + "\", cmds: [echo done]}}\n",
 		"away.yml":      "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"127.0.0.1:9/app:1\", cmds: [echo done]}}\n",
 		".wharf-ci.yml": "a:\n  b: {retry: {attempts: 2, on: [infrastructure], backoff: 1ms}, container: {image: \"local/absent:2\", cmds: [echo done]}}\n",
 		"bad.yml":       "a:\n  b: {container: {image: \"Not An Image\", cmds: [echo done]}}\n",
@@ -238,6 +240,13 @@ func images(t *testing.T, engine *testbed.Engine) {
 	if o := p.want(1, "--file", "absent.yml"); !strings.Contains(o.out, "image "+pulled+"5 cannot be pulled") || strings.Contains(o.out, "attempt 2") {
 		t.Errorf("an image that does not exist\n%s", o.out)
 	}
+	p.want(1, "--file", "private.yml").mustHave(t, "image "+private+" cannot be pulled")
+	config := filepath.Join(p.home, ".docker", "config.json")
+	login := fmt.Sprintf(`{"auths": {%q: {"auth": "YW5hOnBhc3M6d29yZA=="}}}`, strings.TrimSuffix(private, "/app:1"))
+	if err := errors.Join(os.Mkdir(filepath.Dir(config), 0o700), os.WriteFile(config, []byte(login), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.want(0, "--file", "private.yml").mustHave(t, "a/b | done")
 	p.want(1, "--file", "away.yml").mustHave(t, "pull image 127.0.0.1:9/app:1", "attempt 2 of 2")
 }
 
