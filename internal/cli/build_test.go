@@ -285,7 +285,7 @@ func TestAServersBuildsLookLikeOnesOwn(t *testing.T) {
 	b.Status(2, build.Failed, "exit status 1")
 	b.Status(0, build.Failed, "test/unit failed")
 	b.Kill()
-	api := httptest.NewServer(server.New(w.Service, server.Options{Token: "wb_home", Builds: w.Builds}).Handler())
+	api := httptest.NewServer(server.New(w.Service, server.Options{Token: "wb_home"}).Handler())
 	defer api.Close()
 	client := server.NewClient(api.URL, "wb_home", "ana")
 	shelf := buildShelf{roots: []results.Root{results.RootAt(w.Builds)}, path: func(name string) string { return name }}

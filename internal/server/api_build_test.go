@@ -318,3 +318,18 @@ func TestBoundsOfBuildRequests(t *testing.T) {
 		}
 	}
 }
+
+func TestBuildsNeedATokenBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "0.0.0.0:7070")
+	failed(t, s.Builds, "7")
+	storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
+	for _, path := range []string{"/api/build", "/api/build/7", "/api/build/7/step", "/api/build/7/log", "/api/build/7/log?step=2&raw", "/api/build/7/log/search?q=x",
+		"/api/build/7/stream", "/api/build/7/artifact", "/api/build/7/artifact/1", "/api/build/7/test-result", "/api/build/7/test-result/detail"} {
+		for credentials, want := range map[string]int{"": http.StatusUnauthorized, "Bearer another": http.StatusUnauthorized, "Bearer a-reading-token-1": http.StatusOK} {
+			if status, text, _ := s.ask(t, http.MethodGet, path, "", "Authorization", credentials); status != want || want != http.StatusOK && strings.Contains(text, "unit") {
+				t.Errorf("%s with %q: %d, want %d: %s", path, credentials, status, want, text)
+			}
+		}
+	}
+}

@@ -31,20 +31,19 @@ const homeToken = "wb_the-token-of-the-home"
 type testServer struct {
 	*servertest.World
 	*httptest.Server
-	api  *server.Server
-	logs string // the folder of builds
+	api *server.Server
 }
 
 func serve(t *testing.T, listen string) *testServer {
 	t.Helper()
-	w, logs := servertest.Start(t), t.TempDir()
-	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3", Builds: logs})
+	w := servertest.Start(t)
+	api := server.New(w.Service, server.Options{Listen: listen, Token: homeToken, Version: "1.2.3"})
 	s := httptest.NewServer(api.Handler())
 	t.Cleanup(func() {
 		s.CloseClientConnections() // streams never end by themselves
 		s.Close()
 	})
-	return &testServer{w, s, api, logs}
+	return &testServer{w, s, api}
 }
 
 func (s *testServer) client() *server.Client { return server.NewClient(s.URL, homeToken, "ana") }

@@ -320,6 +320,9 @@ func (b *folderBuild) Locate(_ context.Context, step int, place LogPlace) (resul
 
 // nearEnd finds a place near the end of the log of a step that has ended, without a scan of what is before.
 func (b *folderBuild) nearEnd(step int, after int64) (at results.Position, ok bool, err error) {
+	if after < 1 {
+		return results.Position{}, true, nil
+	}
 	last, err := b.reader.Last(step)
 	if err != nil || last.Trailer == nil {
 		return results.Position{}, false, err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // buildID matches the name of a build, which is a folder of the home's builds.
@@ -42,15 +41,20 @@ func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
 	return line
 }
 
-// buildLog serves the log of a build of this machine, of one step or of all. As text, the lines of several steps have the
-// step's name in front. With raw=true the bytes of one step are those that it printed. As a stream, each event is a BuildLine.
+// buildLog serves the log of a build, of one step or of all. As text, the lines of several steps have the step's name in front. With
+// raw=true the bytes of one step are those that it printed. As a stream, each event is a BuildLine.
 func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
-	reader, steps, err := s.openLog(r)
+	reader, state, err := s.service.BuildState(r.Context(), r.PathValue("build"))
 	if err != nil {
 		WriteProblem(w, r, err)
 		return
 	}
-	follow := r.FormValue("follow") == "true"
+	steps, err := stepsOf(state.Plan, r.FormValue("step"))
+	if err != nil {
+		WriteProblem(w, r, err)
+		return
+	}
+	source := stepLogs{reader, s.service.builds, r.FormValue("follow") == "true"}
 	if wantsStream(r.Header.Get("Accept")) {
 		from, after, err := parseLogCursor(r.Header.Get("Last-Event-ID"))
 		if err != nil {
@@ -58,7 +62,7 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
-			return sendLog(ctx, events, reader, laterSteps(steps, from), after, follow)
+			return sendLog(ctx, events, source, laterSteps(steps, from), after)
 		})
 		return
 	}
@@ -73,7 +77,7 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Security-Policy", "sandbox") // the text is foreign content on this origin
 	var out io.Writer = w
-	if follow {
+	if source.follow {
 		out = flushed{w, http.NewResponseController(w)}
 	}
 	for i := range steps {
@@ -81,33 +85,49 @@ func (s *Server) buildLog(w http.ResponseWriter, r *http.Request) {
 		if len(steps) > 1 {
 			prefix = steps[i].Path() + " | "
 		}
-		write := textWriter(out, prefix)
+		var err error
 		if raw {
-			write = printedWriter(out)
+			err = source.each(r.Context(), steps[i].ID, 0, func(e BuildEntry) error {
+				_, err := out.Write(e.AppendPrinted(nil))
+				return err
+			})
+		} else {
+			err = writeStepLog(r.Context(), out, source, steps[i].ID, prefix)
 		}
-		if err := reader.Log(r.Context(), steps[i].ID, 0, follow, write); err != nil {
+		if err != nil {
 			panic(http.ErrAbortHandler) // the status is sent: breaking the connection is the only way to report the error
 		}
 	}
 }
 
-// openLog returns the results of the build that a request names, and its steps.
-func (s *Server) openLog(r *http.Request) (*results.Reader, []build.PlanStep, error) {
-	id := r.PathValue("build")
-	missing := fault.New(fault.NotFound, "build %s not found on this server", id).
-		WithHint("its results are on the machine that ran it, which waybill action show names")
-	if !buildID.MatchString(id) {
-		return nil, nil, missing
-	}
-	reader, err := results.Open(results.RootAt(s.options.Builds).Dir(id))
-	if fault.Is(err, fault.NotFound) {
-		err = missing
-	}
+// stepLogs reads the logs of a build's steps, and with follow what is added to each until the step has ended.
+type stepLogs struct {
+	reader BuildReader
+	source BuildSource
+	follow bool
+}
+
+// each gives the entries of a step whose log id is above after to visit.
+func (l stepLogs) each(ctx context.Context, step int, after int64, visit func(BuildEntry) error) error {
+	from, err := l.reader.Locate(ctx, step, LogPlace{After: after})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	steps, err := stepsOf(reader, r.FormValue("step"))
-	return reader, steps, err
+	for {
+		state, err := l.reader.State(ctx)
+		if err != nil {
+			return err
+		}
+		if from, err = ScanBuildLog(ctx, l.reader, step, from, visit); err != nil {
+			return err
+		}
+		if !l.follow || state.Ended() || state.Last(step).Status.Ended() {
+			return nil
+		}
+		if err := l.source.Pause(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // parseLogCursor parses the id of an event of a build's log, STEP:ENTRY; "" is the start of the log.
@@ -137,11 +157,11 @@ func laterSteps(steps []build.PlanStep, from int) []build.PlanStep {
 }
 
 // sendLog sends the entries of steps and then an event "end". Of the first step it sends only the entries after one.
-func sendLog(ctx context.Context, events *EventStream, r *results.Reader, steps []build.PlanStep, after int64, follow bool) error {
+func sendLog(ctx context.Context, events *EventStream, logs stepLogs, steps []build.PlanStep, after int64) error {
 	for i := range steps {
 		step := &steps[i]
-		if err := r.Log(ctx, step.ID, after, follow, func(id int64, e build.Entry) error {
-			return events.JSON(fmt.Sprintf("%d:%d", step.ID, id), "line", LineOf(step, id, e))
+		if err := logs.each(ctx, step.ID, after, func(e BuildEntry) error {
+			return events.JSON(fmt.Sprintf("%d:%d", step.ID, e.ID), "line", LineOf(step, e.ID, e.Entry))
 		}); err != nil {
 			return err
 		}
@@ -165,12 +185,11 @@ func (f flushed) Write(p []byte) (int, error) {
 }
 
 // stepsOf returns the step with a name, or all steps if it is "".
-func stepsOf(r *results.Reader, name string) ([]build.PlanStep, error) {
-	b, err := r.Build()
-	if err != nil || name == "" {
-		return b.Plan.Steps, err
+func stepsOf(p *build.Plan, name string) ([]build.PlanStep, error) {
+	if name == "" {
+		return p.Steps, nil
 	}
-	step, err := BuildStep(b.Plan, name)
+	step, err := BuildStep(p, name)
 	if err != nil {
 		return nil, err
 	}
@@ -192,18 +211,10 @@ func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
 	return nil, fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", ")).WithNearest(name, known)
 }
 
-// printedWriter returns what writes the bytes that a step printed.
-func printedWriter(w io.Writer) func(int64, build.Entry) error {
-	return func(_ int64, e build.Entry) error {
-		_, err := w.Write(e.AppendPrinted(nil))
-		return err
-	}
-}
-
-// textWriter returns what writes a step's lines, each after the prefix.
-func textWriter(w io.Writer, prefix string) func(int64, build.Entry) error {
+// writeStepLog writes a step's lines as they were printed, each after the prefix.
+func writeStepLog(ctx context.Context, w io.Writer, logs stepLogs, step int, prefix string) error {
 	begins := true
-	return func(_ int64, e build.Entry) error {
+	return logs.each(ctx, step, 0, func(e BuildEntry) error {
 		text := e.Text
 		if begins {
 			text = append([]byte(prefix), text...)
@@ -213,7 +224,7 @@ func textWriter(w io.Writer, prefix string) func(int64, build.Entry) error {
 		}
 		_, err := w.Write(text)
 		return err
-	}
+	})
 }
 
 // BuildLog returns the bytes that a step of a build of the server's machine printed. With follow it continues until the step ends. The

@@ -20,8 +20,8 @@ import (
 // TestACutLogIsResumed breaks the connection after every two events of a log of two steps.
 func TestACutLogIsResumed(t *testing.T) {
 	t.Parallel()
-	w, builds := servertest.Start(t), t.TempDir()
-	store, err := results.Create(filepath.Join(builds, "7.1"), 1<<20)
+	w := servertest.Start(t)
+	store, err := results.Create(filepath.Join(w.Builds, "7.1"), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestACutLogIsResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	api := server.New(w.Service, server.Options{Token: homeToken, Builds: builds}).Handler()
+	api := server.New(w.Service, server.Options{Token: homeToken}).Handler()
 	connections := 0
 	cutting := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		connections++

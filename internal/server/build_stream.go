@@ -212,7 +212,9 @@ func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (
 	last := state.Last(id)
 	final := last.Status.Ended() || state.Ended()
 	if !wants(f.wanted, id) {
-		f.cursor.done[id] = final
+		if final {
+			f.cursor.done[id] = true
+		}
 		return false, nil
 	}
 	from, located := f.places[id]

@@ -33,7 +33,6 @@ type Options struct {
 	URL     *url.URL
 	Token   string // the home's token (see HomeToken), which has every scope; "": only stored tokens give scopes
 	Version string // of the program, for the API's description and /healthz
-	Builds  string // folder of this machine's builds, whose logs are served; "": none
 	// Pages answers everything outside the API; nil: 404. See web.New. Its requests carry an Identity.
 	Pages    http.Handler
 	Gatherer prometheus.Gatherer  // for /metrics; nil: 404

@@ -164,28 +164,33 @@ func (p *pen) apply(parameters string) {
 	codes := splitCodes(parameters)
 	for i := 0; i < len(codes); i++ {
 		n := codes[i]
-		switch {
-		case n == 38 || n == 48 || n == 58:
-			colour, used := extendedColour(codes[i+1:])
-			i += used
-			switch {
-			case colour < 0:
-			case n == 38:
-				p.text = colour
-			case n == 48:
-				p.back = colour
-			}
-		case n >= 30 && n <= 37:
-			p.text = n - 30
-		case n >= 90 && n <= 97:
-			p.text = n - 90 + 8
-		case n >= 40 && n <= 47:
-			p.back = n - 40
-		case n >= 100 && n <= 107:
-			p.back = n - 100 + 8
-		default:
-			p.mark(n)
+		if n != 38 && n != 48 && n != 58 {
+			p.name(n)
+			continue
 		}
+		colour, used := extendedColour(codes[i+1:])
+		i += used
+		if colour >= 0 && n == 38 {
+			p.text = colour
+		} else if colour >= 0 && n == 48 {
+			p.back = colour
+		}
+	}
+}
+
+// name applies a parameter that names a colour, or one that is not a colour.
+func (p *pen) name(n int) {
+	switch {
+	case n >= 30 && n <= 37:
+		p.text = n - 30
+	case n >= 90 && n <= 97:
+		p.text = n - 90 + 8
+	case n >= 40 && n <= 47:
+		p.back = n - 40
+	case n >= 100 && n <= 107:
+		p.back = n - 100 + 8
+	default:
+		p.mark(n)
 	}
 }
 

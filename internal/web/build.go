@@ -25,7 +25,7 @@ const (
 	testsShown       = 50                     // failed and flaky tests
 	artifactsShown   = 200                    // artifacts
 	rowsShown        = 500                    // entries of one step on a page
-	mostRows         = 2000                   // entries of one answer to the script
+	mostRows         = 500                    // entries of one answer to the script
 	lookAtBuildAgain = 250 * time.Millisecond // how often a live page of a running build looks for changes
 )
 

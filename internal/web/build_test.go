@@ -107,7 +107,7 @@ func TestALogIsReadWithoutScriptPageByPage(t *testing.T) {
 	if status != http.StatusOK || strings.Count(rows, `class="row`) != 1 || !strings.Contains(rows, "line 1800") {
 		t.Errorf("%d %s", status, rows)
 	}
-	for _, path := range []string{"/builds/7/rows?step=1&limit=2001", "/builds/7/rows?step=1", "/builds/7/rows?step=9&limit=1", "/builds/9", "/builds/7?step=x", "/builds/7?step=1&after=-1"} {
+	for _, path := range []string{"/builds/7/rows?step=1&limit=501", "/builds/7/rows?step=1", "/builds/7/rows?step=9&limit=1", "/builds/9", "/builds/7?step=x", "/builds/7?step=1&after=-1"} {
 		if status, _ := read(t, s, path); status != http.StatusNotFound && status != http.StatusBadRequest {
 			t.Errorf("%s: %d", path, status)
 		}
@@ -181,4 +181,17 @@ func TestADeploymentsPageShowsTheLogOfItsBuild(t *testing.T) {
 	}
 	s.Script.Release("build build-completed")
 	s.Until(t, ref, "ends", servertest.Ended)
+}
+
+func TestAHugeLineIsCutOnThePage(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := servertest.NewBuild(t, s.Builds, "7", servertest.BuildPlan("a/one"))
+	b.Status(0, build.Running, "")
+	b.Status(1, build.Running, "")
+	b.Print(1, strings.Repeat("\x1b[31mx", 1<<20/6), "the next line")
+	_, page := read(t, s, "/builds/7")
+	if len(page) > 2<<20 || !strings.Contains(page, "bytes more</span>") || !strings.Contains(page, "the next line") || strings.Contains(page, "\x1b") {
+		t.Errorf("the page has %d bytes", len(page))
+	}
 }
