@@ -327,18 +327,18 @@ func (a *app) work(ctx context.Context, j job) error {
 		}
 		runner.InPlace, j.plan.MaxParallel = j.source.root, 1
 	}
-	return a.workWith(ctx, j, runner)
+	return a.workWith(ctx, j, runner, "")
 }
 
-// workWith runs a plan with a runner and shows it.
-func (a *app) workWith(ctx context.Context, j job, runner worker.Runner) error {
+// workWith runs a plan with a runner and shows it, below what is said of the runner.
+func (a *app) workWith(ctx context.Context, j job, runner worker.Runner, word string) error {
 	if err := runner.Check(ctx, j.plan.Steps).Err(); err != nil {
 		if j.flags.serve.on {
 			return a.failServed(ctx, j, err)
 		}
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan}
+	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Runner: word, Plan: j.plan}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
 	}

@@ -87,7 +87,7 @@ func (a *app) workOnKubernetes(ctx context.Context, j job) (err error) {
 			err = errors.Join(err, fault.Wrap(fault.Unavailable, left))
 		}
 	}()
-	return a.workWith(ctx, j, r)
+	return a.workWith(ctx, j, r, "runner kubernetes ("+r.Where()+")")
 }
 
 // newKubernetesRunner returns a runner for one build.

@@ -242,6 +242,7 @@ type BuildHead struct {
 	Log     string // the command that prints a step's log, without the step
 	Resumes string // which build is resumed, and what is reused; "": none
 	Resume  string // the command that resumes this build; "": none
+	Runner  string // what is said of the runner; "": nothing
 	Plan    *build.Plan
 }
 
@@ -275,7 +276,9 @@ func (v *buildScene) Tests(step int, files []results.TestFile) {
 // opening returns the lines above the tree.
 func (v *buildScene) opening() []string {
 	var lines []string
-	if images := v.head.Plan.Images(); len(images) > 0 {
+	if v.head.Runner != "" {
+		lines = append(lines, v.head.Runner)
+	} else if images := v.head.Plan.Images(); len(images) > 0 {
 		lines = append(lines, "Steps run as processes on this computer. Images are ignored: "+strings.Join(images, ", "))
 	}
 	if len(v.head.Plan.Steps) == 0 {
