@@ -70,7 +70,7 @@ func (a *app) pods(ctx context.Context, j job) (chosenRunner, error) {
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	return chosenRunner{r, runnerKubernetes, "runner kubernetes", func() error {
+	return chosenRunner{r, runnerKubernetes, "runner kubernetes (" + r.Where() + ")", func() error {
 		if left := r.Close(ctx); left != nil {
 			return fault.Wrap(fault.Unavailable, left)
 		}

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // Dialer connects to ports of pods: by the pod's address from inside the cluster, else through the API server.
@@ -60,7 +60,7 @@ func (d *Dialer) forward(ctx context.Context, pod string, port int) (net.Conn, e
 	if err != nil {
 		return nil, fmt.Errorf("forward a port of pod %s: %w", pod, err)
 	}
-	connection, _, err := spdy.Negotiate(upgrader, &http.Client{Transport: transport}, request, forwardProtocol)
+	connection, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, request, forwardProtocol)
 	if err != nil {
 		return nil, fmt.Errorf("forward a port of pod %s: %w", pod, err)
 	}

@@ -59,6 +59,9 @@ func Open(c Config) (*Cluster, error) {
 	return &Cluster{Interface: client, Namespace: namespace, config: config, inside: inside}, nil
 }
 
+// Host returns the address of the API server.
+func (c *Cluster) Host() string { return c.config.Host }
+
 func restConfig(c Config) (config *rest.Config, namespace string, inside bool, err error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig}
 	if c.Search {

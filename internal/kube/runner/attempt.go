@@ -209,7 +209,7 @@ func (a *attempt) await(ctx context.Context, done func(*pod) bool) error {
 // observe notes what the pod reports, and cancels with the reason when it has to end.
 func (a *attempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
 	since := map[string]time.Time{} // when a kind of trouble was seen first
-	began := false
+	began, troubled := false, false
 	for {
 		now := a.runner.seen.look(a.uid)
 		var again <-chan time.Time
@@ -218,8 +218,11 @@ func (a *attempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(&lossError{"Deleted: the pod is gone", began})
 			return
 		case now.trouble != nil:
-			_ = a.noteOnce(fmt.Sprintf("watching pods was interrupted: %v; it resumes by itself", now.trouble)) // the log fails elsewhere too
+			if !troubled {
+				_ = a.noteOnce(fmt.Sprintf("watching pods was interrupted: %v; it resumes by itself", now.trouble)) // the log fails elsewhere too
+			}
 		}
+		troubled = now.trouble != nil
 		if now.pod != nil {
 			began = began || now.pod.began()
 			v := judge(now.pod, a.runner.PullDeadline)
@@ -313,7 +316,7 @@ func (a *attempt) noteOnce(text string) error {
 
 // persist tries until it succeeds, until the error is one that trying again does not change, or until the cluster was away for too long.
 func (a *attempt) persist(ctx context.Context, what string, try func(context.Context) error) error {
-	began, wait := time.Now(), firstPause
+	began, wait, noted := time.Now(), firstPause, false
 	for {
 		err := try(ctx)
 		switch {
@@ -325,7 +328,8 @@ func (a *attempt) persist(ctx context.Context, what string, try func(context.Con
 			return fmt.Errorf("%s: %w", what, err)
 		case time.Since(began) > a.runner.Away:
 			return fmt.Errorf("Unknown: %s, for %s: %w", what, a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
-		case wait >= longestPause:
+		case wait >= longestPause && !noted:
+			noted = true
 			if err := a.noteOnce(fmt.Sprintf("%s: %v; it is tried again", what, err)); err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func (l *Log) ReadFrom(spool io.Reader) (n int64, err error) {
 		if fatal := l.take(buffer[:read]); fatal != nil {
 			return n, &fatalError{fatal}
 		}
-		if err == io.EOF { //nolint:errorlint // a reader's end is not wrapped
+		if err == io.EOF {
 			return n, nil
 		}
 		if err != nil {

@@ -101,6 +101,11 @@ func New(cluster *kube.Cluster, config Config) *Runner {
 	return r
 }
 
+// Where returns the namespace and the address of its cluster, for people.
+func (r *Runner) Where() string {
+	return fmt.Sprintf("namespace %s of %s", r.cluster.Namespace, r.cluster.Host())
+}
+
 // watch begins to follow the build's pods.
 func (r *Runner) watch(ctx context.Context) {
 	r.watching.Do(func() {

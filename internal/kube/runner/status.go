@@ -204,7 +204,7 @@ func (t *terminated) String() string {
 // warningText returns what is noted of a warning about a pod; "" for what the pod's state shows too.
 func warningText(e event) string {
 	switch e.Reason {
-	case "Failed", "BackOff", "FailedScheduling", "InspectFailed", "Evicted", "Preempted", "Unhealthy", "TaintManagerEviction":
+	case "Failed", "BackOff", "FailedScheduling", "InspectFailed", "ErrImageNeverPull", "Evicted", "Preempted", "Unhealthy", "TaintManagerEviction":
 		return ""
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
 		return podConfig + e.Message
