@@ -25,7 +25,7 @@ results are on the machine that built.`
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
-		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildArtifactCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", sub.Name() == "log")
@@ -184,7 +184,7 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 	case last.Status.Ended():
 		s.EndedAt = last.Timestamp
 	case !r.Alive():
-		s.Status, s.Reason = lost, "its worker ended before the build did"
+		s.Status, s.Lost, s.Reason = lost, true, "its worker ended before the build did"
 	}
 	return s, err
 }

@@ -99,6 +99,12 @@ func runCommand(a *app) *cobra.Command {
 	f.Lookup("resume").NoOptDefVal = resumeLast
 	offerFrom(c, completeBuilds(a), "resume")
 	offer(c, "runner", runnerAuto, runnerProcess)
+	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
+		for _, stage := range file.Stages {
+			names = append(names, stage.Name)
+		}
+		return names
+	}), "stage")
 	return c
 }
 
@@ -111,6 +117,12 @@ func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
 	f.StringVar(&flags.projectID, "project-id", "", "the project's number, for ${PROJECT_ID}")
 	offerFrom(c, completeInputs(a), "input")
+	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
+		for _, environment := range file.Environments {
+			names = append(names, environment.Name)
+		}
+		return names
+	}), "environment")
 }
 
 // Runners by name. Only processes exist so far, so auto is them.
@@ -246,6 +258,9 @@ func (a *app) noBuildFile(root, name string) error {
 	}
 	for dir := filepath.Dir(root); name == build.FileName; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			if err := a.Trust(dir, filepath.Join(dir, name)); err != nil {
+				break // its owner could have commands run
+			}
 			return missing.WithHint("waybill run %s   # a folder above has one", show.Quote(a.Shorten(dir)))
 		}
 		if dir == filepath.Dir(dir) {
@@ -333,7 +348,7 @@ func (a *app) work(ctx context.Context, j job) error {
 		}
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Advice: j.source.advice}
+	head := show.BuildHead{ID: j.id, Name: a.buildName(j), Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Advice: j.source.advice}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
 	}
@@ -412,13 +427,20 @@ func (a *app) buildCache(j job) *buildcache.Shelf {
 	return buildcache.Open(dir, j.flags.cacheSize).Of(project)
 }
 
-// readLogWith returns the command that prints the log of a build's step, without the step.
-func (a *app) readLogWith(j job) string {
-	if j.place.root == (results.Root{}) {
-		return "waybill build log " + a.Shorten(filepath.Clean(j.place.dir))
+// buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.
+func (a *app) buildName(j job) string {
+	if j.place.root != (results.Root{}) {
+		return j.id
 	}
-	return "waybill build log " + j.id
+	dir := a.Shorten(filepath.Clean(j.place.dir))
+	if !strings.ContainsRune(dir, filepath.Separator) {
+		dir += string(filepath.Separator)
+	}
+	return dir
 }
+
+// readLogWith returns the command that prints the log of a build's step, without the step.
+func (a *app) readLogWith(j job) string { return "waybill build log " + show.Quote(a.buildName(j)) }
 
 // resumeWith returns the command that resumes a build that failed; "" for one of a snapshot, whose files do not change.
 func (a *app) resumeWith(j job) string {
@@ -426,7 +448,7 @@ func (a *app) resumeWith(j job) string {
 	case j.source.unpacked:
 		return ""
 	case j.place.root == (results.Root{}):
-		return "waybill run --resume=" + a.Shorten(filepath.Clean(j.place.dir)) + string(filepath.Separator)
+		return "waybill run --resume=" + show.Quote(a.buildName(j))
 	}
 	if folder := a.Shorten(j.source.root); folder != "." {
 		return "waybill run " + show.Quote(folder) + " --resume"
