@@ -31,6 +31,7 @@ func read(root *document.Node, replaced map[*document.Node]bool) (*File, fault.P
 	r := &reader{replaced: replaced}
 	r.Separator = "/"
 	r.Accept = r.accept
+	r.Unknown = atItsLevel
 	r.Missing = func(p fault.Problem, _, _ string) fault.Problem { return p }
 	file := &File{}
 	for i := range root.Fields {
@@ -290,8 +291,8 @@ func (r *reader) step(f *document.Field, stage string) Step {
 
 func (r *reader) unknownType(f *document.Field, scope string) {
 	known := append(document.Names(stepTypes()), document.Names(stepTable())...)
-	r.Problems.Add(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
-		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)})
+	r.Problems.Add(atItsLevel(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
+		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)}, scope, f.Key))
 }
 
 // tooManyTypes returns one fault for the step, unless what is too much has been reported as unknown.
