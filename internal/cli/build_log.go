@@ -77,18 +77,8 @@ type buildLogServer interface {
 // runBuildLog prints the log of one step, or of every step in turn.
 func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	lines := logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == ""}
-	switch {
-	case o.Server != nil && o.Raw && !(o.Since.IsZero() && o.Before.IsZero()):
-		return fault.New(fault.Invalid, "--raw prints the whole log of a step from a server, without --since and --before")
-	case o.Server != nil && o.Raw:
-		return copyLog(ctx, o)
-	case o.Server != nil:
-		return o.Server.BuildLines(ctx, o.Build, o.Step, o.Follow, func(line server.BuildLine) error {
-			if !o.covers(line.At) {
-				return nil
-			}
-			return lines.print(line)
-		})
+	if o.Server != nil {
+		return o.fromServer(ctx, lines)
 	}
 	r, err := o.Builds.open(o.Build)
 	if err != nil {
@@ -120,6 +110,22 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 		}
 	}
 	return nil
+}
+
+// fromServer prints the log of a build of a server's machine.
+func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter) error {
+	switch {
+	case o.Raw && !(o.Since.IsZero() && o.Before.IsZero()):
+		return fault.New(fault.Invalid, "--raw prints the whole log of a step from a server, without --since and --before")
+	case o.Raw:
+		return copyLog(ctx, o)
+	}
+	return o.Server.BuildLines(ctx, o.Build, o.Step, o.Follow, func(line server.BuildLine) error {
+		if !o.covers(line.At) {
+			return nil
+		}
+		return lines.print(line)
+	})
 }
 
 // covers reports whether an entry of a time is printed.

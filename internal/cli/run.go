@@ -136,12 +136,6 @@ func (f runFlags) check() error {
 	switch {
 	case f.runner != runnerAuto && f.runner != runnerProcess:
 		return fault.New(fault.Invalid, "the runner %q is not yet supported", f.runner).WithHint("--runner process")
-	case f.inPlace && f.workspace != "":
-		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
-	case f.trackedOnly && f.noIgnored:
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
-	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
 	case f.resume != "" && f.dryRun:
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
@@ -157,7 +151,23 @@ func (f runFlags) check() error {
 	case strings.Trim(f.projectID, "0123456789") != "":
 		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
+	if err := f.checkSelection(); err != nil {
+		return err
+	}
 	return f.serve.check()
+}
+
+// checkSelection returns an error for flags that do not agree about the files that steps get.
+func (f runFlags) checkSelection() error {
+	switch {
+	case f.inPlace && f.workspace != "":
+		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
+	case f.trackedOnly && f.noIgnored:
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
+	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
+	}
+	return nil
 }
 
 // runBuild plans, then shows the plan or runs it.
