@@ -79,7 +79,10 @@ func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 	path, required := p.ConfigPath(h)
 	cfg = config.Default()
 	if h.found {
-		if err := p.Trust(filepath.Join(filepath.Dir(h.Dir), ProjectFile), h.Dir); err != nil {
+		if err := p.TrustFound(filepath.Join(filepath.Dir(h.Dir), ProjectFile)); err != nil {
+			return cfg, nil, err
+		}
+		if err := p.Trust(h.Dir); err != nil {
 			return cfg, nil, err
 		}
 		if !required {

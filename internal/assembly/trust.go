@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -31,6 +32,18 @@ func (p Place) Trust(paths ...string) error {
 		}
 	}
 	return nil
+}
+
+// TrustFound is Trust for a file of a folder in which the command runs or, found by a search, of one above it. The owner of a
+// folder above could put any file there, so that is judged too, as Git does.
+func (p Place) TrustFound(path string) error {
+	dir := filepath.Dir(path)
+	if below, err := filepath.Rel(dir, p.Dir); err == nil && below != "." && filepath.IsLocal(below) {
+		if _, err := os.Lstat(path); err == nil {
+			return p.Trust(path, dir)
+		}
+	}
+	return p.Trust(path)
 }
 
 // ReadTrusted reads a file, and at most one byte more than limit. It returns ErrForeign when Trust would refuse the file,

@@ -59,10 +59,10 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	return file, r.Problems
 }
 
-// unknownKey lets a key pass that a variable decides, with a warning.
+// unknownKey lets a key pass that a variable decides, with a warning; of another one it says where it belongs.
 func (r *reader) unknownKey(p fault.Problem, scope, key string) fault.Problem {
 	if r.replaced != nil || !strings.Contains(key, "${") {
-		return p
+		return r.atItsLevel(p, scope, key)
 	}
 	r.openKeys[scope] = true
 	p.Code, p.Warning, p.Suggestion, p.Text = "name-variable", true, "", fmt.Sprintf("the variable in %q decides the name of a field", key)
@@ -315,8 +315,8 @@ func (r *reader) step(f *document.Field, stage string) Step {
 
 func (r *reader) unknownType(f *document.Field, scope string) {
 	known := append(document.Names(r.types), document.Names(r.keys)...)
-	r.Problems.Add(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
-		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)})
+	r.Problems.Add(r.atItsLevel(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
+		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)}, scope, f.Key))
 }
 
 // tooManyTypes returns one fault for the step, unless what is too much has been reported as unknown.

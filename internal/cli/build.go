@@ -27,7 +27,7 @@ results are on the machine that built; --server reads those of the server's mach
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
-		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a))
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildArtifactCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
 			served := map[string]bool{"list": true, "show": true, "log": true}
@@ -187,7 +187,7 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 	case last.Status.Ended():
 		s.EndedAt = last.Timestamp
 	case !r.Alive():
-		s.Status, s.Reason = lost, "its worker ended before the build did"
+		s.Status, s.Lost, s.Reason = lost, true, "its worker ended before the build did"
 	}
 	return s, err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,13 +15,14 @@ import (
 
 func buildLogCommand(a *app) *cobra.Command {
 	var follow, raw bool
+	var since, before string
 	c := &cobra.Command{
 		Use:   "log BUILD [STAGE/STEP]",
 		Short: "Print what a build's steps printed",
 		Long: `Prints the lines of a step, or of every step with the step in front. What a terminal would obey is
 left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
 unchanged, without remarks of Waybill: use it to write a file.`,
-		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
+		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: completeBuilds(a),
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -29,6 +31,14 @@ unchanged, without remarks of Waybill: use it to write a file.`,
 			}
 			o := buildLogOptions{Build: given[0], Step: optional(given, 1), Follow: follow, Raw: raw,
 				Bytes: show.Ungated(a.out), Colours: onTerminal(a.out), Out: a.printer()}
+			var err error
+			now := time.Now()
+			if o.Since, err = readPast("--since", since, now); err != nil {
+				return err
+			}
+			if o.Before, err = readPast("--before", before, now); err != nil {
+				return err
+			}
 			if address := a.Flags.Server; address != "" {
 				o.Server = a.buildServer(address)
 			} else {
@@ -38,6 +48,8 @@ unchanged, without remarks of Waybill: use it to write a file.`,
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print the exact bytes that one step printed, control characters too")
+	c.Flags().StringVar(&since, "since", "", "only what was printed at this time (RFC 3339) or later, or at most this long ago, such as 10m")
+	c.Flags().StringVar(&before, "before", "", "only what was printed before this time (RFC 3339), or longer ago, such as 10m")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
 	return c
 }
@@ -51,7 +63,9 @@ type buildLogOptions struct {
 	Raw     bool      // print the bytes of one step unchanged
 	Bytes   io.Writer // Out without its gate
 	Colours bool      // of the log pass
-	Out     show.Printer
+
+	Since, Before time.Time // of the entries that are printed; zero: any time
+	Out           show.Printer
 }
 
 // buildLogServer reads the logs of builds on a server's machine.
@@ -64,13 +78,8 @@ type buildLogServer interface {
 // runBuildLog prints the log of one step, or of every step in turn.
 func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	lines := logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == ""}
-	switch {
-	case o.Server != nil && o.Raw:
-		return copyLog(ctx, o)
-	case o.Server != nil && o.Follow:
-		return o.Server.FollowBuild(ctx, o.Build, o.Step, lines.print)
-	case o.Server != nil:
-		return o.Server.BuildLines(ctx, o.Build, o.Step, o.Follow, lines.print)
+	if o.Server != nil {
+		return o.fromServer(ctx, lines)
 	}
 	r, err := o.Builds.open(o.Build)
 	if err != nil {
@@ -90,7 +99,10 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	}
 	for i := range steps {
 		if err := r.Log(ctx, steps[i].ID, 0, o.Follow, func(id int64, e build.Entry) error {
-			if o.Raw {
+			switch {
+			case !o.covers(e.At):
+				return nil
+			case o.Raw:
 				return printRaw(o.Bytes, e)
 			}
 			return lines.print(server.LineOf(&steps[i], id, e))
@@ -99,6 +111,31 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 		}
 	}
 	return nil
+}
+
+// fromServer prints the log of a build of a server's machine.
+func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter) error {
+	switch {
+	case o.Raw && !(o.Since.IsZero() && o.Before.IsZero()):
+		return fault.New(fault.Invalid, "--raw prints the whole log of a step from a server, without --since and --before")
+	case o.Raw:
+		return copyLog(ctx, o)
+	}
+	covered := func(line server.BuildLine) error {
+		if !o.covers(line.At) {
+			return nil
+		}
+		return lines.print(line)
+	}
+	if o.Follow {
+		return o.Server.FollowBuild(ctx, o.Build, o.Step, covered)
+	}
+	return o.Server.BuildLines(ctx, o.Build, o.Step, false, covered)
+}
+
+// covers reports whether an entry of a time is printed.
+func (o buildLogOptions) covers(at time.Time) bool {
+	return !at.Before(o.Since) && (o.Before.IsZero() || at.Before(o.Before))
 }
 
 // printRaw prints what the program printed.

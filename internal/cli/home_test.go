@@ -13,7 +13,7 @@ import (
 // TestAHomeOfAnotherUserIsRefused gives files away as root does; another user can only see that its own are taken.
 func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, foreign := range []string{"waybill.yaml", ".waybill", ".waybill/server.yaml"} {
+	for _, foreign := range []string{"waybill.yaml", ".waybill", ".waybill/server.yaml", "."} {
 		dir := t.TempDir()
 		below := filepath.Join(dir, "some", "folder")
 		for _, folder := range []string{below, filepath.Join(dir, ".waybill")} {
@@ -36,10 +36,10 @@ func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 		if err := os.Lchown(filepath.Join(dir, foreign), 12345, 12345); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := a.Config(a.HomeOf(below)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), foreign+" belongs to another user (12345)") {
+		if _, _, err := a.Config(a.HomeOf(below)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), filepath.Base(filepath.Join(dir, foreign))+" belongs to another user (12345)") {
 			t.Errorf("%s of another user: %v, want it refused", foreign, err)
 		}
-		if _, err := (&app{Place: a}).project(nil); foreign == "waybill.yaml" && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
+		if _, err := (&app{Place: a}).project(nil); (foreign == "waybill.yaml" || foreign == ".") && (err == nil || !strings.Contains(err.Error(), "belongs to another user")) {
 			t.Errorf("a project of another user: %v, want it refused", err)
 		}
 	}

@@ -54,7 +54,7 @@ func (a *app) project(arguments []string) (project, error) {
 
 // readProject reads a definition from a file; every fault in it is reported at once.
 func (a *app) readProject(path string) (project, error) {
-	if err := a.Trust(path); err != nil {
+	if err := a.TrustFound(path); err != nil {
 		return project{}, err
 	}
 	source, err := os.ReadFile(path)

@@ -116,6 +116,12 @@ func runCommand(a *app) *cobra.Command {
 	flags.kubernetes.add(c)
 	offer(c, "runner", runnerAuto, runnerProcess, runnerDocker, runnerKubernetes)
 	offer(c, "pull", string(docker.PullMissing), string(docker.PullAlways), string(docker.PullNever))
+	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
+		for _, stage := range file.Stages {
+			names = append(names, stage.Name)
+		}
+		return names
+	}), "stage")
 	return c
 }
 
@@ -128,17 +134,17 @@ func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.StringVar(&flags.buildID, "build-id", "", "the build's id (default: the next number)")
 	f.StringVar(&flags.projectID, "project-id", "", "the project's number, for ${PROJECT_ID}")
 	offerFrom(c, completeInputs(a), "input")
+	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
+		for _, environment := range file.Environments {
+			names = append(names, environment.Name)
+		}
+		return names
+	}), "environment")
 }
 
 // check returns an error for values that mean nothing.
 func (f runFlags) check() error {
 	switch {
-	case f.inPlace && f.workspace != "":
-		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
-	case f.trackedOnly && f.noIgnored:
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
-	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
 	case f.resume != "" && f.dryRun:
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
@@ -154,7 +160,20 @@ func (f runFlags) check() error {
 	case strings.Trim(f.projectID, "0123456789") != "":
 		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
 	}
-	return errors.Join(f.checkRunner(), f.kubernetes.check(f.runner, f.inPlace), f.serve.check())
+	return errors.Join(f.checkSelection(), f.checkRunner(), f.kubernetes.check(f.runner, f.inPlace), f.serve.check())
+}
+
+// checkSelection returns an error for flags that do not agree about the files that steps get.
+func (f runFlags) checkSelection() error {
+	switch {
+	case f.inPlace && f.workspace != "":
+		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
+	case f.trackedOnly && f.noIgnored:
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
+	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
+		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
+	}
+	return nil
 }
 
 // runBuild plans, then shows the plan or runs it.
@@ -284,6 +303,9 @@ func (a *app) noBuildFile(root, name string) error {
 	}
 	for dir := filepath.Dir(root); name == build.FileName; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			if err := a.Trust(dir, filepath.Join(dir, name)); err != nil {
+				break // its owner could have commands run
+			}
 			return missing.WithHint("waybill run %s   # a folder above has one", show.Quote(a.Shorten(dir)))
 		}
 		if dir == filepath.Dir(dir) {
@@ -369,7 +391,7 @@ func (a *app) work(ctx context.Context, j job) (err error) {
 		return errors.Join(err, j.place.giveBack(j.id))
 	}
 	j.runner = runner.name
-	head := show.BuildHead{ID: j.id, Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Runner: runner.word, Advice: j.source.advice}
+	head := show.BuildHead{ID: j.id, Name: a.buildName(j), Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Runner: runner.word, Advice: j.source.advice}
 	if j.resumes != nil {
 		head.Resumes = j.resumes.text
 	}
@@ -450,13 +472,20 @@ func (a *app) buildCache(j job) *buildcache.Shelf {
 	return buildcache.Open(dir, j.flags.cacheSize).Of(project)
 }
 
-// readLogWith returns the command that prints the log of a build's step, without the step.
-func (a *app) readLogWith(j job) string {
-	if j.place.root == (results.Root{}) {
-		return "waybill build log " + a.Shorten(filepath.Clean(j.place.dir))
+// buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.
+func (a *app) buildName(j job) string {
+	if j.place.root != (results.Root{}) {
+		return j.id
 	}
-	return "waybill build log " + j.id
+	dir := a.Shorten(filepath.Clean(j.place.dir))
+	if !strings.ContainsRune(dir, filepath.Separator) {
+		dir += string(filepath.Separator)
+	}
+	return dir
 }
+
+// readLogWith returns the command that prints the log of a build's step, without the step.
+func (a *app) readLogWith(j job) string { return "waybill build log " + show.Quote(a.buildName(j)) }
 
 // resumeWith returns the command that resumes a build that failed; "" for one of a snapshot or a commit, whose files do not change.
 func (a *app) resumeWith(j job) string {
@@ -464,7 +493,7 @@ func (a *app) resumeWith(j job) string {
 	case j.source.unpacked, j.source.received:
 		return ""
 	case j.place.root == (results.Root{}):
-		return "waybill run --resume=" + a.Shorten(filepath.Clean(j.place.dir)) + string(filepath.Separator)
+		return "waybill run --resume=" + show.Quote(a.buildName(j))
 	}
 	if folder := a.Shorten(j.source.root); folder != "." {
 		return "waybill run " + show.Quote(folder) + " --resume"

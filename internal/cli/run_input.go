@@ -23,6 +23,22 @@ func inputValues(pairs []string) (map[string]string, error) {
 	return values, nil
 }
 
+// completeFile offers names of the build's file.
+func completeFile(a *app, names func(*build.File) []string) completer {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		root := a.Dir
+		if len(given) > 0 {
+			root = a.Path(given[0])
+		}
+		name, _ := c.Flags().GetString("file") // the flag is declared
+		file, _, err := a.readBuildFile(root, name, name)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(file), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeInputs offers the names of the inputs of the build's file, and the values of choices.
 func completeInputs(a *app) completer {
 	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {

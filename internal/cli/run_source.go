@@ -160,7 +160,7 @@ func largerThan(root string, paths []string, limit int64) bool {
 			case err == nil && d.IsDir() && d.Name() == workspace.Home:
 				return fs.SkipDir
 			case err != nil || !d.Type().IsRegular():
-				return nil //nolint:nilerr // what cannot be read is found when it is copied
+				return nil // what cannot be read is found when it is copied
 			}
 			if info, err := d.Info(); err == nil {
 				size += info.Size()

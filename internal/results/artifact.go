@@ -21,29 +21,46 @@ type artifactsDocument struct {
 
 // AddArtifact stores what r yields as an artifact of a step: first under a
 // temporary name, then under its own, then in the list. If the step has an
-// artifact of that name with the same bytes already, that is returned.
+// artifact of that name with the same bytes already, that is returned. Nothing
+// else that is written to the store waits for r.
 func (s *Store) AddArtifact(id int, name, kind string, executable bool, r io.Reader) (Artifact, error) {
+	a := Artifact{Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
+	temporary, err := s.storeFile(&a, r)
+	if err == nil {
+		a, err = s.listArtifact(a, name, temporary)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = ErrDiskFull
+	}
+	if err != nil {
+		return Artifact{}, fmt.Errorf("keep artifact %s: %w", build.DisplayName(name), err)
+	}
+	return a, nil
+}
+
+// listArtifact gives a stored file its id and its name, and lists it.
+func (s *Store) listArtifact(a Artifact, name, temporary string) (Artifact, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	step, err := s.step(id)
+	step, err := s.step(a.Step)
 	if err != nil {
-		return Artifact{}, err
-	}
-	a := Artifact{ID: s.artifacts + 1, Step: id, Name: build.DisplayName(name), Kind: kind, Executable: executable}
-	a.Path = artifactPath(a.ID, name)
-	if a.Size, a.SHA256, err = storeFile(s.ArtifactPath(a), r); err != nil {
-		if errors.Is(err, syscall.ENOSPC) {
-			err = ErrDiskFull
-		}
-		return Artifact{}, fmt.Errorf("keep artifact %s: %w", a.Name, err)
+		return Artifact{}, errors.Join(err, os.Remove(temporary))
 	}
 	for _, old := range step.artifacts {
 		if old.Name == a.Name && old.Size == a.Size && old.SHA256 == a.SHA256 {
-			return old, os.Remove(s.ArtifactPath(a))
+			return old, os.Remove(temporary)
 		}
 	}
+	a.ID = s.artifacts + 1
+	a.Path = artifactPath(a.ID, name)
+	if err := os.Rename(temporary, s.ArtifactPath(a)); err != nil {
+		return Artifact{}, errors.Join(err, os.Remove(temporary))
+	}
+	if err := syncFolder(filepath.Dir(temporary)); err != nil {
+		return Artifact{}, err
+	}
 	document := artifactsDocument{append(slices.Clone(step.artifacts), a)}
-	if err := s.replace(filepath.Join(s.stepDir(id), artifactsFile), document, true); err != nil {
+	if err := s.replace(filepath.Join(s.stepDir(a.Step), artifactsFile), document, true); err != nil {
 		return Artifact{}, err
 	}
 	s.artifacts, step.artifacts = a.ID, document.Artifacts
@@ -71,23 +88,21 @@ func (s *Store) ArtifactPath(a Artifact) string {
 	return filepath.Join(s.stepDir(a.Step), filepath.FromSlash(a.Path))
 }
 
-// storeFile writes what r yields to path, which appears only when all of it is on disk.
-func storeFile(path string, r io.Reader) (size int64, digest string, err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return 0, "", err
+// storeFile writes what r yields to a file with a temporary name, to the disk, and sets size and digest of the artifact.
+func (s *Store) storeFile(a *Artifact, r io.Reader) (temporary string, err error) {
+	dir := filepath.Join(s.stepDir(a.Step), artifactsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
 	}
-	temporary := path + ".tmp"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(dir, "*.tmp")
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
 	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, sum), r)
+	a.Size, err = io.Copy(io.MultiWriter(f, sum), r)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return 0, "", errors.Join(err, os.Remove(temporary))
+		return "", errors.Join(err, os.Remove(f.Name()))
 	}
-	if err := os.Rename(temporary, path); err != nil {
-		return 0, "", err
-	}
-	return size, hex.EncodeToString(sum.Sum(nil)), syncFolder(filepath.Dir(path))
+	a.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return f.Name(), nil
 }

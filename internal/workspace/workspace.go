@@ -52,10 +52,10 @@ func list(root string, selected Selection) (entries []entry, warnings []string, 
 			return err
 		}
 		relative = filepath.ToSlash(relative)
-		if d.IsDir() && (d.Name() == Home || slices.Contains(selected.Skip, path) || selected.Leave[relative] || folders != nil && !folders[relative] && !inGit(relative)) {
+		if d.IsDir() && (d.Name() == Home || slices.Contains(selected.Skip, path) || selected.leaves(folders, relative)) {
 			return fs.SkipDir
 		}
-		if !d.IsDir() && (selected.Leave[relative] || selected.Only != nil && !selected.Only[relative] && !inGit(relative)) {
+		if !d.IsDir() && selected.leaves(selected.Only, relative) {
 			return nil
 		}
 		switch mode := d.Type(); {
@@ -77,6 +77,11 @@ func list(root string, selected Selection) (entries []entry, warnings []string, 
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
 	return entries, warnings, nil
+}
+
+// leaves reports whether a file or a folder is left out; only is the files or the folders that are taken, nil for all.
+func (s Selection) leaves(only map[string]bool, path string) bool {
+	return s.Leave[path] || only != nil && !only[path] && !inGit(path)
 }
 
 // foldersOf returns the folders that files are in; nil for nil.

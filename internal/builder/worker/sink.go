@@ -18,6 +18,7 @@ type sink struct {
 	step    int
 	attempt int
 	log     *results.Log
+	ended   func() error // why the attempt is to end; nil: it is not
 }
 
 func (s *sink) Phase(status build.Status) error {
@@ -53,12 +54,29 @@ func (s *sink) write(entries []build.Entry) error {
 	return nil
 }
 
+// Artifact keeps a file. One of an attempt that was ended is kept too, but an end that comes meanwhile ends the keeping.
 func (s *sink) Artifact(name, kind string, executable bool, r io.Reader) error {
+	if s.ended() == nil {
+		r = untilEnded{r, s.ended}
+	}
 	a, err := s.worker.Store.AddArtifact(s.step, s.worker.mask.Text(name), kind, executable, r)
 	if err == nil {
 		s.worker.Observer.Artifact(s.step, a)
 	}
 	return err
+}
+
+// untilEnded reads until an attempt is to end.
+type untilEnded struct {
+	io.Reader
+	ended func() error
+}
+
+func (u untilEnded) Read(p []byte) (int, error) {
+	if err := u.ended(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
 }
 
 // Tests keeps every file, without passwords, before it reads it, so that one that cannot be read can

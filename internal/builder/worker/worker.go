@@ -229,7 +229,7 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Snapshot: w.packed, Scratch: w.Scratch, Mask: w.mask}
 	go func() {
 		defer cancel(nil)
-		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log})
+		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log, ended: func() error { return context.Cause(stepCtx) }})
 		w.ends <- stepEnd{id, exit, err}
 	}()
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -459,6 +460,60 @@ type sender struct {
 func (s *sender) Run(_ context.Context, run build.Run, sink build.Sink) (build.Exit, error) {
 	s.got = run.Snapshot
 	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running))
+}
+
+// keeper is a runner that keeps an artifact of which a part is read after the attempt was ended.
+type keeper struct {
+	*command.Runner
+	cancel context.CancelFunc
+	late   bool // the keeping begins after the end
+	kept   error
+}
+
+func (k *keeper) Run(ctx context.Context, _ build.Run, sink build.Sink) (build.Exit, error) {
+	if err := errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running)); err != nil {
+		return build.Exit{}, err
+	}
+	end := func() { k.cancel(); <-ctx.Done() }
+	if k.late {
+		end()
+		end = func() {}
+	}
+	k.kept = sink.Artifact("large", results.KindFile, false, io.MultiReader(strings.NewReader("begin"), readerFunc(func([]byte) (int, error) { end(); return 0, nil }), strings.NewReader("end")))
+	return build.Exit{}, k.kept
+}
+
+// readerFunc is a reader that reads once and ends.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) {
+	_, _ = f(p)
+	return 0, io.EOF
+}
+
+func TestACancelEndsTheKeepingOfAnArtifact(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		s := fresh(t)
+		plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+			Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}, MaxParallel: 1}
+		store, err := results.Create(s.results, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		runner := &keeper{cancel: cancel, late: late}
+		got, err := worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: runner, Store: store, Observer: s.watch, Scratch: s.scratch}).Run(ctx)
+		if err := errors.Join(err, store.Close()); err != nil || got != build.Canceled {
+			t.Errorf("late %t: %s, %v; want it canceled", late, got, err)
+		}
+		if kept := runner.kept == nil; kept != late {
+			t.Errorf("late %t: keeping the artifact ended with %v", late, runner.kept)
+		}
+	}
 }
 
 // silent is a runner that reports no phase, so that the end of its step cannot be recorded.

@@ -19,6 +19,7 @@ type BuildSummary struct {
 	Steps     int          `json:"steps"`
 	StartedAt time.Time    `json:"startedAt"`
 	EndedAt   time.Time    `json:"endedAt,omitzero"`
+	Lost      bool         `json:"-"` // its worker died before it ended
 	Results   string       `json:"results"`
 }
 
@@ -52,6 +53,7 @@ const listedTests = 1000
 // Build returns a build with its steps, failed tests and artifacts. name is what the user called it.
 func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	board := newBuildBoard(d.Plan, d.StartedAt)
+	board.lost = d.Lost
 	for id, updates := range d.Updates {
 		for _, u := range updates {
 			board.status(id, u)
@@ -76,3 +78,19 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	}
 	return append(lines, fmt.Sprintf("logs: waybill build log %s [STAGE/STEP]", name))
 }
+
+// BuildArtifacts returns the rows of a list of what the steps of a build made.
+func BuildArtifacts(p *build.Plan, all []results.Artifact) []string {
+	if len(all) == 0 {
+		return []string{"the build has no artifacts"}
+	}
+	var t table
+	t.add("ID", "STEP", "SIZE", "SHA-256", "NAME")
+	for _, artifact := range all {
+		t.add(strconv.Itoa(artifact.ID), p.Step(artifact.Step).Path(), server.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifact.Name)
+	}
+	return t.lines()
+}
+
+// ArtifactText returns the size and the beginning of the digest of an artifact.
+func ArtifactText(size int64, digest string) string { return artifactText(size, digest) }

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -61,11 +62,28 @@ func quoteAll(words []string) []string {
 	return quoted
 }
 
+// waitsFor names steps by their numbers, which rise: 1 2 5-1999.
 func waitsFor(ids []int) string {
 	if len(ids) == 0 {
 		return "nothing"
 	}
-	return strings.Trim(fmt.Sprint(ids), "[]")
+	var ranges []string
+	for first := 0; first < len(ids); {
+		last := first
+		for last+1 < len(ids) && ids[last+1] == ids[last]+1 {
+			last++
+		}
+		switch last - first {
+		case 0:
+			ranges = append(ranges, strconv.Itoa(ids[first]))
+		case 1:
+			ranges = append(ranges, fmt.Sprintf("%d %d", ids[first], ids[last]))
+		default:
+			ranges = append(ranges, fmt.Sprintf("%d-%d", ids[first], ids[last]))
+		}
+		first = last + 1
+	}
+	return strings.Join(ranges, " ")
 }
 
 // planRemarks returns the condition, the attempts, the timeout, the artifacts and the test results of a step.

@@ -21,6 +21,7 @@ type buildBoard struct {
 	plan  *build.Plan
 	steps map[int]*buildRow
 	began time.Time
+	lost  bool // the worker died: steps that have not ended never will
 }
 
 // buildRow is one step.
@@ -94,7 +95,7 @@ func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner st
 	name := fmt.Sprintf("%-*s", width, step.Path())
 	elapsed := "      "
 	switch {
-	case row.status == build.Reused:
+	case row.status == build.Reused, b.lost && row.ended.IsZero():
 	case row.ended.IsZero() && !row.began.IsZero():
 		elapsed = fmt.Sprintf("%6s", server.Took(now.Sub(row.began)))
 	case !row.began.IsZero():
@@ -105,6 +106,9 @@ func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner st
 }
 
 func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
+	if b.lost && !row.status.Ended() {
+		return s.faint("-")
+	}
 	switch row.status {
 	case build.Completed:
 		return s.good("✓")
@@ -122,6 +126,12 @@ func (b *buildBoard) sign(row *buildRow, s Style, spinner string) string {
 
 // remark says how a step ended, what it waits for, or what it printed last.
 func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
+	if b.lost && !row.status.Ended() {
+		if row.status == build.Pending {
+			return "did not begin"
+		}
+		return "lost: how it would have ended is not known"
+	}
 	switch row.status {
 	case build.Completed:
 		text := testCounts(row.tests)
@@ -238,6 +248,7 @@ type BuildView interface {
 // BuildHead is what a view says about a build as a whole.
 type BuildHead struct {
 	ID      string
+	Name    string // by which commands know the build: its id, or the folder of its results
 	Label   string // of the source: shop @ 3f9c2ab
 	Results string // the folder of its results
 	Log     string // the command that prints a step's log, without the step
@@ -250,6 +261,9 @@ type BuildHead struct {
 
 // NewBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
 func NewBuildView(p Printer, head BuildHead) BuildView {
+	if head.Name == "" {
+		head.Name = head.ID
+	}
 	base := &buildScene{Printer: p, head: head, board: newBuildBoard(head.Plan, time.Now())}
 	switch {
 	case p.JSON:
@@ -295,13 +309,13 @@ func (v *buildScene) opening() []string {
 	if len(v.head.Plan.Steps) == 0 {
 		return append(lines, v.nothing())
 	}
-	lines = append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.ID, v.head.Label,
+	lines = append(lines, fmt.Sprintf("build %s   %s   %s   results: %s", v.head.Name, v.head.Label,
 		Count(len(v.head.Plan.Steps), "step"), v.head.Results))
 	if v.head.Advice != "" {
 		lines = append(lines, "   "+v.Style.faint(v.head.Advice))
 	}
 	if v.head.Resumes != "" {
-		lines = append(lines, fmt.Sprintf("build %s %s", v.head.ID, v.head.Resumes))
+		lines = append(lines, fmt.Sprintf("build %s %s", v.head.Name, v.head.Resumes))
 	}
 	return lines
 }
@@ -333,5 +347,5 @@ func (v *buildScene) closing(result build.Status) []string {
 			lines = append(lines, "   fix it, then resume:   "+v.head.Resume)
 		}
 	}
-	return append(lines, fmt.Sprintf("build %s %s in %s", v.head.ID, word, server.Took(time.Since(v.board.began))))
+	return append(lines, fmt.Sprintf("build %s %s in %s", v.head.Name, word, server.Took(time.Since(v.board.began))))
 }

@@ -386,10 +386,13 @@ func buildViews() map[string][]string {
 		Updates:      map[int][]results.Update{1: {{Status: build.Running, Timestamp: at(0)}, {Status: build.Failed, Reason: "exit status 1", Timestamp: at(120)}}},
 		Artifacts:    []results.Artifact{{Name: "dist/greeter", Size: 1000, SHA256: "9b1e07d2aa"}},
 	}
+	gone := BuildDocument{BuildSummary: BuildSummary{ID: "2", Status: "Lost", Lost: true, StartedAt: at(0), Results: "/tmp/2"}, Plan: testPlan(),
+		Updates: map[int][]results.Update{1: {{Status: build.Running, Timestamp: at(0)}}, 2: {{Status: build.Completed, Timestamp: at(5)}}}}
 	lost := BuildSummary{ID: "2", Status: "Lost", StartedAt: at(-100000), Source: "/srv/other"}
 	return map[string][]string{
 		"build-plan":       BuildPlan(testPlan()),
 		"build-plan-tools": BuildPlan(toolPlan()),
+		"build-lost":       Build(gone, "2", Style{}, now()),
 		"build-running":    running,
 		"build-summary":    board.summary(Style{}, "waybill build log 3"),
 		"build":            Build(document, "3", Style{}, now()),

@@ -40,7 +40,7 @@ func (m *Meter) Read(p []byte) (int, error) {
 
 // Close removes the last frame.
 func (m *Meter) Close() {
-	if m.screen != nil && m.screen.drawn > 0 {
+	if m.screen != nil && len(m.screen.drawn) > 0 {
 		_ = m.screen.draw(nil)
 	}
 }

@@ -17,25 +17,42 @@ const FrameEvery = 100 * time.Millisecond
 type Screen struct {
 	Out   io.Writer
 	Size  func() (columns, rows int)
-	drawn int // lines of the last frame
+	drawn []int // widths of the lines of the last frame
 }
 
 // draw replaces the last frame by these lines, none of which may be wider than the terminal.
 func (s *Screen) draw(lines []string) error {
 	var b strings.Builder
 	b.WriteString("\x1b[?25l\r")
-	if s.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", s.drawn)
+	if up := s.rows(); up > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", up)
 	}
+	s.drawn = s.drawn[:0]
 	for _, line := range lines {
 		line = strings.ReplaceAll(line, "\n", " ") // a frame has the lines that it was drawn for
-		b.WriteString(EndColours(build.Printable(line, isOurs)) + "\x1b[K\n")
+		line = EndColours(build.Printable(line, isOurs))
+		b.WriteString(line + "\x1b[K\n")
+		s.drawn = append(s.drawn, printedWidth(line))
 	}
 	b.WriteString("\x1b[J\x1b[?25h")
-	s.drawn = len(lines)
 	_, err := io.WriteString(s.Out, b.String())
 	return err
 }
 
+// rows returns how many rows of the terminal the last frame takes. On one that has become narrower since, lines are wrapped.
+func (s *Screen) rows() (rows int) {
+	columns := 0
+	if s.Size != nil {
+		columns, _ = s.Size()
+	}
+	for _, width := range s.drawn {
+		rows++
+		if columns > 0 && width > columns {
+			rows += (width - 1) / columns
+		}
+	}
+	return rows
+}
+
 // leave ends a frame: what is printed next is below it.
-func (s *Screen) leave() { s.drawn = 0 }
+func (s *Screen) leave() { s.drawn = nil }

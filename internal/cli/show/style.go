@@ -2,7 +2,10 @@ package show
 
 import (
 	"regexp"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/width"
 )
 
 // Style paints words on a terminal. Its zero value paints nothing.
@@ -26,8 +29,25 @@ func (s Style) bold(text string) string  { return s.paint("1", text) }
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // printedWidth returns how many columns a painted text takes.
-func printedWidth(text string) int {
-	return utf8.RuneCountInString(escape.ReplaceAllString(text, ""))
+func printedWidth(text string) (columns int) {
+	for _, r := range escape.ReplaceAllString(text, "") {
+		columns += columnsOf(r)
+	}
+	return columns
+}
+
+// columnsOf returns how many columns a terminal gives a character: two to those of East Asia and to pictures, none to accents of their own.
+func columnsOf(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	}
+	if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
+		return 2
+	}
+	return 1
 }
 
 // cut shortens a painted text to a number of columns, so that no line of a live view wraps.
@@ -35,20 +55,22 @@ func cut(text string, columns int) string {
 	if printedWidth(text) <= columns || columns < 1 {
 		return text
 	}
-	kept, width := make([]byte, 0, len(text)), 0
+	kept, used, full := make([]byte, 0, len(text)), 0, false
 	for i := 0; i < len(text); {
 		if at := escape.FindStringIndex(text[i:]); at != nil && at[0] == 0 {
 			kept = append(kept, text[i:i+at[1]]...)
 			i += at[1]
 			continue
 		}
-		_, size := utf8.DecodeRuneInString(text[i:])
-		if width < columns-1 {
-			kept = append(kept, text[i:i+size]...)
-		} else if width == columns-1 {
-			kept = append(kept, "…"...)
+		r, size := utf8.DecodeRuneInString(text[i:])
+		wide := columnsOf(r)
+		switch {
+		case full:
+		case used+wide > columns-1:
+			kept, full = append(kept, "…"...), true
+		default:
+			kept, used = append(kept, text[i:i+size]...), used+wide
 		}
-		width++
 		i += size
 	}
 	return string(kept)

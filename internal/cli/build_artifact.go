@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+func buildArtifactCommand(a *app) *cobra.Command {
+	to := ""
+	c := &cobra.Command{
+		Use:   "artifact BUILD [NAME|ID]",
+		Short: "List what a build's steps made, or copy one of it",
+		Long: `Lists the artifacts of a build. With the name or the id of one, copies it into a file of this folder,
+or into --to. A file that is there already is not replaced, and the digest of the copy is verified.`,
+		Example:           examples("waybill build artifact 3", "waybill build artifact 3 dist/shop.tar.gz", "waybill build artifact 3 7 --to - | tar tz"),
+		Args:              arguments(1, 2, "BUILD", "NAME|ID"),
+		ValidArgsFunction: inTurn(completeBuilds(a), completeBuildArtifacts(a)),
+		RunE: func(_ *cobra.Command, given []string) error {
+			o := buildArtifactOptions{Builds: a.builds(), Build: given[0], Artifact: optional(given, 1), To: to, Bytes: show.Ungated(a.out), Out: a.printer()}
+			if to != "" && to != "-" {
+				o.To = a.Path(to)
+			}
+			o.Path = a.Path
+			return runBuildArtifact(o)
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "file for the copy; -: standard output (default: the artifact's own name, in this folder)")
+	return c
+}
+
+type buildArtifactOptions struct {
+	Builds   buildShelf
+	Build    string
+	Artifact string // "": all are listed
+	To       string // file, - or ""
+	Path     func(string) string
+	Bytes    io.Writer // for -
+	Out      show.Printer
+}
+
+// completeBuildArtifacts offers the names of the artifacts of the build in the first argument.
+func completeBuildArtifacts(a *app) completer {
+	return func(_ *cobra.Command, given []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		if r, err := a.builds().open(given[0]); err == nil {
+			all, _ := r.Artifacts() // without results, no names
+			for _, artifact := range all {
+				names = append(names, artifact.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// runBuildArtifact lists the artifacts of a build, or copies one.
+func runBuildArtifact(o buildArtifactOptions) error {
+	r, err := o.Builds.open(o.Build)
+	if err != nil {
+		return err
+	}
+	b, err := r.Build()
+	if err != nil {
+		return err
+	}
+	all, err := r.Artifacts()
+	if err != nil {
+		return err
+	}
+	if o.Artifact == "" {
+		if o.To != "" {
+			return fault.New(fault.Invalid, "--to is for one artifact").WithHint("waybill build artifact %s   # lists them", show.Quote(o.Build))
+		}
+		return o.Out.Answer(show.Items(all), show.BuildArtifacts(b.Plan, all)...)
+	}
+	artifact, err := findArtifact(b.Plan, all, o.Artifact)
+	if err != nil {
+		return err
+	}
+	in, err := r.OpenArtifact(artifact)
+	if err != nil {
+		return fault.New(fault.NotFound, "artifact %s of build %s: %w", artifact.Name, b.ID, err)
+	}
+	defer in.Close()
+	if o.To == "-" {
+		return copyArtifact(o.Bytes, in, artifact)
+	}
+	if o.To == "" {
+		o.To = o.Path(build.FileNameOf(artifact.Name))
+	}
+	if err := saveArtifact(o.To, in, artifact); err != nil {
+		return err
+	}
+	return o.Out.Answer(artifact, fmt.Sprintf("%s: %s", o.To, show.ArtifactText(artifact.Size, artifact.SHA256)))
+}
+
+// findArtifact finds an artifact by its id or its name. Several steps may have one of the same name.
+func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.Artifact, error) {
+	var found []results.Artifact
+	var names []string
+	for _, artifact := range all {
+		if strconv.Itoa(artifact.ID) == name {
+			return artifact, nil
+		}
+		if artifact.Name == name {
+			found = append(found, artifact)
+		}
+		names = append(names, artifact.Name)
+	}
+	switch len(found) {
+	case 0:
+		return results.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q", name).WithNearest(name, names)
+	case 1:
+		return found[0], nil
+	}
+	which := ""
+	for _, artifact := range found {
+		which += fmt.Sprintf(" %d (%s)", artifact.ID, p.Step(artifact.Step).Path())
+	}
+	return results.Artifact{}, fault.New(fault.Invalid, "several artifacts are named %s: name one by its id:%s", name, which)
+}
+
+// saveArtifact writes a file that is not there yet; one that cannot be written whole does not stay.
+func saveArtifact(path string, in io.Reader, artifact results.Artifact) error {
+	mode := fs.FileMode(0o644)
+	if artifact.Executable {
+		mode = 0o755
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return fault.New(fault.Refused, "%s is there already", path).WithHint("name another file with --to")
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "write the artifact: %w", err)
+	}
+	if err := errors.Join(copyArtifact(f, in, artifact), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// copyArtifact copies the bytes of an artifact. It returns an error if they are not those that the build kept.
+func copyArtifact(w io.Writer, in io.Reader, artifact results.Artifact) error {
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(w, sum), in); err != nil {
+		return fault.New(fault.Unavailable, "copy artifact %s: %w", filepath.Base(artifact.Name), err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != artifact.SHA256 {
+		return fault.New(fault.Corrupt, "artifact %s has changed since the build: its SHA-256 is %s, want %s", artifact.Name, got, artifact.SHA256)
+	}
+	return nil
+}

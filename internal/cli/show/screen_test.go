@@ -1,0 +1,58 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestAFrameIsReplacedOnATerminalThatBecameNarrower counts the rows that the last frame takes there.
+func TestAFrameIsReplacedOnATerminalThatBecameNarrower(t *testing.T) {
+	t.Parallel()
+	columns, b := 80, &bytes.Buffer{}
+	s := Screen{Out: b, Size: func() (int, int) { return columns, 24 }}
+	frame := []string{strings.Repeat("x", 80), "short", "\x1b[31m" + strings.Repeat("世", 40) + "\x1b[0m"}
+	for _, c := range []struct {
+		columns int
+		up      string
+	}{{80, ""}, {80, "\x1b[3A"}, {40, "\x1b[5A"}, {30, "\x1b[7A"}} {
+		columns = c.columns
+		b.Reset()
+		if err := s.draw(frame); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); !strings.HasPrefix(got, "\x1b[?25l\r"+c.up) || c.up == "" && strings.Contains(got, "A") {
+			t.Errorf("%d columns: drew %q, want it to go up by %q", c.columns, got, c.up)
+		}
+	}
+}
+
+func TestLinesAreCutByTheColumnsThatTheyTake(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"abcdef":                              "abcd…",
+		"abcde":                               "abcde",
+		"世界世界":                                "世界…",
+		"a世界世":                                "a世…",
+		"e\u0301e\u0301e\u0301e\u0301e\u0301": "e\u0301e\u0301e\u0301e\u0301e\u0301",
+		"👍👍👍":                                 "👍👍…",
+		"\x1b[31mabcdef\x1b[0m":               "\x1b[31mabcd…\x1b[0m",
+	} {
+		if got := cut(text, 5); got != want || printedWidth(got) > 5 {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestStepsThatAreWaitedForArePrintedAsRanges(t *testing.T) {
+	t.Parallel()
+	many := make([]int, 1999)
+	for i := range many {
+		many[i] = i + 1
+	}
+	for want, ids := range map[string][]int{"nothing": nil, "3": {3}, "1 2": {1, 2}, "1-3 5 7 8": {1, 2, 3, 5, 7, 8}, "1-1999": many} {
+		if got := waitsFor(ids); got != want {
+			t.Errorf("%v became %q, want %q", ids, got, want)
+		}
+	}
+}
