@@ -25,12 +25,12 @@ type exits struct {
 // What kinds of commands do. A project is a folder with a waybill.yaml, which the test does not have.
 var (
 	reads    = exits{"", fault.ExitUnavailable, fault.ExitUnavailable, fault.ExitUsage}
-	local    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}          // neither log, server nor configuration
-	here     = exits{"", fault.ExitDone, fault.ExitUsage, fault.ExitDone}         // reads what is on this computer, and refuses a server
-	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}       // looks for the project first
-	makes    = exits{"", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage} // makes the log; what it is asked for is not known there
-	beside   = exits{"", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage} // where the log is, not through a server
-	builds   = exits{"none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}   // builds of this computer
+	local    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}              // neither log, server nor configuration
+	here     = exits{"", fault.ExitDone, fault.ExitUsage, fault.ExitDone}             // reads what is on this computer, and refuses a server
+	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}           // looks for the project first
+	makes    = exits{"", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage}     // makes the log; what it is asked for is not known there
+	beside   = exits{"", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}     // where the log is, not through a server
+	builds   = exits{"none", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage} // builds of this computer, or of a server
 )
 
 func (e exits) with(arguments string) exits { e.arguments = arguments; return e }
@@ -44,7 +44,7 @@ var exitStatuses = map[string]exits{
 	"action show": reads.with(someAction), "action snooze": reads.with(someAction + " --until 2h"), "action watch": reads.with(someAction),
 	"approve": reads.with("greeter prod"),
 	"backup":  {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage},
-	"build init": here, "build lint": projects, "build list": here, "build log": {"none", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage}, "build schema": here, "build show": builds, "build vars": projects,
+	"build init": here, "build lint": projects, "build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds, "build schema": here, "build show": builds, "build vars": projects,
 	"completion": local.with("bash"), "config check": projects,
 	"deployment alarm": reads.with("greeter#7"), "deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
 	"deployment list": reads, "deployment resume": reads.with("greeter#7"), "deployment retry": reads.with("greeter#7"),
