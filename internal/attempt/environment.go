@@ -7,10 +7,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// Environ returns the variables, NAME=value, that every step gets: its own, its secrets and those that describe the
+// Environ returns the variables, NAME=value, that every step gets: its secrets and those that describe the
 // run. repo is the folder that the step works in, as the step sees it.
 func Environ(run build.Run, repo string) []string {
-	return append(slices.Concat(run.Step.Spec.Environ, run.Environ),
+	return append(slices.Clone(run.Environ),
 		"CI=true",
 		"WAYBILL=true",
 		"WAYBILL_BUILD_ID="+run.Build,

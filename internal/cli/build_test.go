@@ -225,7 +225,7 @@ func TestRunFlags(t *testing.T) {
 		t.Error(err)
 	}
 	for text, wrong := range map[string]func(*runFlags){
-		`the runner "docker" is not yet supported`:        func(f *runFlags) { f.runner = "docker" },
+		`the runner "podman" is not supported`:            func(f *runFlags) { f.runner = "podman" },
 		"--max-parallel 0: at least one step must run":    func(f *runFlags) { f.maxParallel = 0 },
 		`--project-id "4x" is not a number`:               func(f *runFlags) { f.projectID = "4x" },
 		"--in-place and --workspace exclude each other":   func(f *runFlags) { f.inPlace, f.workspace = true, "x.tar.zst" },

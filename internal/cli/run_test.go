@@ -88,7 +88,7 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 		flags      func(*runFlags)
 		want, hint string
 	}{
-		"runner":      {nil, func(o *runFlags) { o.runner = "podman" }, `the runner "podman" is not supported`, "--runner auto, process or docker; else WAYBILL_RUNNER names it"},
+		"runner":      {nil, func(o *runFlags) { o.runner = "podman" }, `the runner "podman" is not supported`, "--runner auto, process, docker or kubernetes; else WAYBILL_RUNNER names it"},
 		"in place":    {nil, func(o *runFlags) { o.runner, o.inPlace = runnerDocker, true }, "--in-place and --runner docker exclude each other: containers work on copies of the folder", ""},
 		"pull":        {nil, func(o *runFlags) { o.pull = "often" }, `--pull "often": want missing, always or never`, ""},
 		"parallel":    {nil, func(o *runFlags) { o.maxParallel = 0 }, "--max-parallel 0: at least one step must run", ""},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,7 +46,7 @@ func (s *step) containerOf() client.ContainerCreateOptions {
 		Name: s.name("step"),
 		Config: &container.Config{
 			Image: spec.Image, Entrypoint: argv[:1], Cmd: argv[1:], WorkingDir: workdir,
-			Env: append(append([]string{}, s.Environ...), attempt.Environ(s.run, workdir)...), Labels: s.labels(),
+			Env: slices.Concat(s.Environ, s.run.Step.Spec.Environ, attempt.Environ(s.run, workdir)), Labels: s.labels(),
 		},
 		HostConfig:       host,
 		NetworkingConfig: s.joined(host),
