@@ -228,6 +228,9 @@ func (unobserved) Output(int, []build.Entry)      {}
 func (unobserved) Artifact(int, results.Artifact) {}
 func (unobserved) Tests(int, []results.TestFile)  {}
 
+// Remark does nothing.
+func (unobserved) Remark(string) {}
+
 // observed is a store that counts, reports the end, and may forget what it has.
 type observed struct {
 	*builds.Builds
