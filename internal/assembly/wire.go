@@ -38,6 +38,7 @@ const (
 	RoleCaboose     = "caboose"
 	RoleProvisioner = "provisioner"
 	RoleAggregator  = "aggregator"
+	RoleWatchdog    = "watchdog"
 )
 
 // RoleOptions is how roles run in one process.
@@ -131,6 +132,12 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			roles = append(roles, role)
 		case RoleAggregator:
 			role, err := s.aggregator(o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, role)
+		case RoleWatchdog:
+			role, err := s.watchdog(o)
 			if err != nil {
 				return nil, err
 			}

@@ -62,7 +62,7 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 
 // allRoles returns every role, in the order of starting.
 func allRoles() []string {
-	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator}, upRoles()...)
+	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog}, upRoles()...)
 }
 
 // upRoles returns the roles of `waybill up`, in the order of starting.
@@ -74,7 +74,7 @@ func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
-		Short: "Run chosen roles in one process: aggregator, api, caboose, conductor, deployer, provisioner",
+		Short: "Run chosen roles in one process: aggregator, api, caboose, conductor, deployer, provisioner, watchdog",
 		Long: `Runs roles against a log. On PostgreSQL any number of processes may run the same role: they
 share the work, and when one dies the others take over. On the log in a home only one
 process runs roles; it holds waybill.lock.
@@ -85,6 +85,7 @@ process runs roles; it holds waybill.lock.
   conductor    does the work: builds, copies, switches, tests
   deployer     decides what comes next
   provisioner  starts the workers of builds, for programs that ask it over HTTP
+  watchdog     looks for builds without workers and workers without builds
 
 Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
 without --listen uses a free port of the same host when the address is taken, and logs it.`,
