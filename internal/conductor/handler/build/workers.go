@@ -76,12 +76,16 @@ func (t *task) row(ctx context.Context) (builds.Build, error) {
 		}
 		break
 	}
-	row := builds.Build{Project: t.revision.Pipeline, Commit: t.revision.Commit, Revision: t.revision.Label, ActionID: id,
-		Nonce: rand.Text(), CreatedBy: t.attempt.Action.CreatedBy}
-	if t.stage.Build.Stage != "" {
-		row.Stages = []string{t.stage.Build.Stage}
+	return t.Workers.Builds.Create(ctx, builds.Build{Project: t.revision.Pipeline, Commit: t.revision.Commit, Revision: t.revision.Label,
+		Stages: t.stages(), ActionID: id, Nonce: rand.Text(), CreatedBy: t.attempt.Action.CreatedBy})
+}
+
+// stages returns the stages of the build's file that are built; nil: all.
+func (t *task) stages() []string {
+	if t.stage.Build.Stage == "" {
+		return nil
 	}
-	return t.Workers.Builds.Create(ctx, row)
+	return []string{t.stage.Build.Stage}
 }
 
 // start has the provisioner start the worker of a row, unless it has, and returns the worker's id.
@@ -91,7 +95,7 @@ func (t *task) start(ctx context.Context, row builds.Build) (string, error) {
 	}
 	created, err := t.Workers.Provisioner.Create(ctx, provisionerv1.CreateWorker{
 		BuildID: int64(row.ID), Project: row.Project, Instance: t.Workers.Instance, Nonce: row.Nonce, Revision: t.revision.Label,
-		Snapshot: t.revision.Snapshot, File: t.stage.Build.File, Stages: row.Stages, Variables: t.variables(),
+		Snapshot: t.revision.Snapshot, File: t.stage.Build.File, Stages: t.stages(), Variables: t.variables(),
 	})
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Unauthorized, fault.Forbidden: // a token can be put right while builds wait
