@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -63,7 +64,8 @@ func (t *table) steps(ctx context.Context) ([]builtStep, error) {
 	var all []builtStep
 	for i := range stored {
 		if s := &stored[i]; s.ID > 0 {
-			all = append(all, builtStep{id: s.ID, path: s.Stage + "/" + s.Name, status: s.Status, reason: s.Reason})
+			all = append(all, builtStep{id: s.ID, path: s.Stage + "/" + s.Name, status: s.Status, reason: s.Reason,
+				whole: fmt.Sprintf("waybill build log %s %s/%s --server ADDRESS", t.id(), s.Stage, s.Name)})
 		}
 	}
 	return all, err

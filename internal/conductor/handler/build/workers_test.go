@@ -100,7 +100,7 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 		t.Errorf("%d requests: %+v, %v", len(y.asked), first, err)
 	}
 	if o := s.do(t.Context(), 4); o.Ref != "build/2" {
-		t.Errorf("the failure was reported, and the next attempt is no new build: %+v", o)
+		t.Errorf("the failure was reported; want a new build: %+v", o)
 	}
 	all, err := stored.List(t.Context(), builds.Query{})
 	if err != nil || len(all) != 2 || all[1].WorkerID != "w" || all[1].ActionID != s.action.ID || all[0].Nonce == all[1].Nonce {
@@ -157,7 +157,7 @@ func TestTheEndOfAnAttemptEndsItsWorker(t *testing.T) {
 	}
 }
 
-// whole is all that the worker of a build of one step sends.
+// whole returns all that the worker of a build of one step sends.
 func whole(t *testing.T, s *setup) builds.Batch {
 	t.Helper()
 	key, digest, size, err := s.blobs.Put(t.Context(), "build/1/1", strings.NewReader("3f9c2ab shop\n"))
