@@ -23,20 +23,21 @@ var wide = map[string]struct {
 	methods int
 	reason  string
 }{
-	"internal/store.Driver":        {8, "a database: transactions, waiters and plans"},
-	"internal/queue.Driver":        {7, "what a database does for the queue outside of transactions"},
-	"internal/queue.Rows":          {36, "rows of actions, instances, limits and the status"},
-	"internal/queue.CacheRows":     {7, "rows of the payload cache"},
-	"internal/journal.Rows":        {32, "rows of the deployment log and its roll-ups"},
-	"internal/builds.Rows":         {20, "rows of builds, steps, events, logs, artifacts and test results"},
-	"internal/token.Rows":          {7, "rows of tokens and sessions"},
-	"internal/ledger.Driver":       {18, "a database for the whole log: the five drivers above put together"},
-	"internal/caboose.Ledger":      {10, "one loop reads and records what workflows and executions do"},
-	"internal/assembly.Operations": {57, "proves that the service and its client are alike; no command needs all of it"},
-	"internal/cli/show.BuildView":  {7, "all that happens in a build, from its beginning to its end"},
-	"internal/cli/show.Display":    {6, "what a live view is shown, from its first entry to its end"},
-	"internal/conductor.Ledger":    {21, "a conductor claims, records, rescues and serves limits"},
-	"internal/deployer.Ledger":     {11, "a pass reads heads and definitions and appends, and is an instance"},
+	"internal/store.Driver":                  {8, "a database: transactions, waiters and plans"},
+	"internal/queue.Driver":                  {7, "what a database does for the queue outside of transactions"},
+	"internal/queue.Rows":                    {36, "rows of actions, instances, limits and the status"},
+	"internal/queue.CacheRows":               {7, "rows of the payload cache"},
+	"internal/journal.Rows":                  {32, "rows of the deployment log and its roll-ups"},
+	"internal/builds.Rows":                   {20, "rows of builds, steps, events, logs, artifacts and test results"},
+	"internal/token.Rows":                    {7, "rows of tokens and sessions"},
+	"internal/ledger.Driver":                 {18, "a database for the whole log: the five drivers above put together"},
+	"internal/caboose.Ledger":                {10, "one loop reads and records what workflows and executions do"},
+	"internal/assembly.Operations":           {57, "proves that the service and its client are alike; no command needs all of it"},
+	"internal/cli/show.BuildView":            {7, "all that happens in a build, from its beginning to its end"},
+	"internal/cli/show.Display":              {6, "what a live view is shown, from its first entry to its end"},
+	"internal/conductor/handler/build.built": {8, "all of a build's evidence: a folder of results, or rows of the database"},
+	"internal/conductor.Ledger":              {21, "a conductor claims, records, rescues and serves limits"},
+	"internal/deployer.Ledger":               {11, "a pass reads heads and definitions and appends, and is an instance"},
 }
 
 func TestInterfacesAreNarrow(t *testing.T) {

@@ -178,10 +178,11 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	if m == Serve {
 		reads = l.ForReaders()
 	}
-	options.Builds = server.NewBuildFolders(s.Home.Builds(), func(ctx context.Context, id action.ID) (*action.StepRef, error) {
+	stepOf := func(ctx context.Context, id action.ID) (*action.StepRef, error) {
 		built, err := reads.Action(ctx, id)
 		return built.Step, err
-	})
+	}
+	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), stepOf), Blobs: store, StepOf: stepOf}
 	s.service = server.NewService(reads, store, options)
 	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil

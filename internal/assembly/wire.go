@@ -37,6 +37,8 @@ const (
 	RoleDeployer    = "deployer"
 	RoleCaboose     = "caboose"
 	RoleProvisioner = "provisioner"
+	RoleAggregator  = "aggregator"
+	RoleWatchdog    = "watchdog"
 )
 
 // RoleOptions is how roles run in one process.
@@ -124,6 +126,18 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
 		case RoleProvisioner:
 			role, err := s.provisioner(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, role)
+		case RoleAggregator:
+			role, err := s.aggregator(o)
+			if err != nil {
+				return nil, err
+			}
+			roles = append(roles, role)
+		case RoleWatchdog:
+			role, err := s.watchdog(o)
 			if err != nil {
 				return nil, err
 			}
@@ -223,7 +237,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	if err != nil {
 		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
 	}
-	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: []string{program}, Ledger: s.Ledger, Blobs: s.blobs, Log: log})
+	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: []string{program}, Ledger: s.Ledger, Blobs: s.blobs, Workers: s.workers(), Log: log})
 	steps := step.New(config)
 	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself

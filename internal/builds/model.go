@@ -96,6 +96,7 @@ const (
 	Worker     Source = "worker" // ids are 1, 2, 3 …, without a gap
 	Aggregator Source = "aggregator"
 	Watchdog   Source = "watchdog"
+	Conductor  Source = "conductor"
 	API        Source = "api" // people, and other build engines
 )
 

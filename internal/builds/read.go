@@ -52,6 +52,15 @@ func (b *Builds) Events(ctx context.Context, id ID, after int64, limit int) (fou
 	return found, err
 }
 
+// HasEvent reports whether an event of a source is stored.
+func (b *Builds) HasEvent(ctx context.Context, id ID, source Source, eventID string) (has bool, err error) {
+	err = b.read(ctx, fmt.Sprintf("look for an event of build %d", id), func(t txn) error {
+		has, err = t.HasBuildEvent(id, source, eventID)
+		return err
+	})
+	return has, err
+}
+
 // Artifacts reads the artifacts of a build in the order of their ids.
 func (b *Builds) Artifacts(ctx context.Context, id ID) (found []Artifact, err error) {
 	err = b.read(ctx, fmt.Sprintf("read the artifacts of build %d", id), func(t txn) error {

@@ -44,7 +44,7 @@ func upCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Run every role but the provisioner in one process, with the web page",
+		Short: "Run the roles of one machine in one process, with the web page",
 		Long: `Runs the roles api, caboose, conductor and deployer on the log of this home: deployments proceed, and a web page shows them. On a
 terminal it prints an address that logs one browser in once, within a quarter of an hour. A ship
 beside it registers and watches.
@@ -61,7 +61,9 @@ Ctrl-C exits at once. Without a terminal SIGHUP has server.yaml read again.`,
 }
 
 // allRoles returns every role, in the order of starting.
-func allRoles() []string { return append([]string{assembly.RoleProvisioner}, upRoles()...) }
+func allRoles() []string {
+	return append([]string{assembly.RoleProvisioner, assembly.RoleAggregator, assembly.RoleWatchdog}, upRoles()...)
+}
 
 // upRoles returns the roles of `waybill up`, in the order of starting.
 func upRoles() []string {
@@ -72,16 +74,18 @@ func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve ROLE…",
-		Short: "Run chosen roles in one process: api, caboose, conductor, deployer, provisioner",
+		Short: "Run chosen roles in one process: aggregator, api, caboose, conductor, deployer, provisioner, watchdog",
 		Long: `Runs roles against a log. On PostgreSQL any number of processes may run the same role: they
 share the work, and when one dies the others take over. On the log in a home only one
 process runs roles; it holds waybill.lock.
 
+  aggregator   stores what the workers of builds record
   api          the HTTP API and the web page
   caboose      looks after workflows: archives them, records how they end
   conductor    does the work: builds, copies, switches, tests
   deployer     decides what comes next
   provisioner  starts the workers of builds, for programs that ask it over HTTP
+  watchdog     looks for builds without workers and workers without builds
 
 Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
 without --listen uses a free port of the same host when the address is taken, and logs it.`,

@@ -22,7 +22,7 @@ func TestRolesWanted(t *testing.T) {
 		text, hint string
 	}{
 		{nil, "serve wants at least one role", every},
-		{[]string{"conductr"}, `role "conductr" not found: the roles are provisioner, conductor, deployer, caboose, api`, "waybill serve conductor"},
+		{[]string{"conductr"}, `role "conductr" not found: the roles are provisioner, aggregator, watchdog, conductor, deployer, caboose, api`, "waybill serve conductor"},
 		{[]string{"api", "promoter"}, `role "promoter" not found`, every},
 		{[]string{"api", "api"}, `the role "api" is named twice`, ""},
 	} {

@@ -1,13 +1,21 @@
 // Package build is the handler of actions of kind build: one attempt at
 // building a revision from its registered snapshot.
 //
-// It starts this same binary as `waybill run`, which ends with this process, and
-// reads the results folder. It decides nothing: a build that failed is a Retry,
-// and the action's policy says whether there is one. An attempt whose result
-// was never recorded is not built again when its results have their final marker.
+// It decides nothing: a build that failed is a Retry, and the action's policy says whether there is one. An
+// attempt whose result was never recorded is not built again when its results have their final marker. What an
+// attempt has reported to the conductor is marked in its results, so that the next one knows it for a new build.
 //
-// Results are in <builds>/<action id>.<attempt>. What an attempt has reported to
-// the conductor is marked there, so that the next one knows it for a new build.
+// # As a child
+//
+// It starts this same binary as `waybill run`, which ends with this process, and reads the results folder, which
+// is <builds>/<action id>.<attempt>.
+//
+// # In a worker
+//
+// With a provisioner, a build is a row of the database with the action's id. The handler creates it with the nonce of the worker's
+// token, asks the provisioner for the worker, and waits until an aggregator has stored the build's end. All that the request
+// says is in the row, the revision and the definition, so asking again after a crash gets the same worker. The worker
+// outlives this process: an attempt that is given back, or whose conductor died, is continued.
 package build
 
 import (
@@ -42,12 +50,13 @@ type Blobs interface {
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 }
 
-// Config is what the handler needs. Every field must be set.
+// Config is what the handler needs. Every field but Workers must be set.
 type Config struct {
 	Builds  string   // folder of the results; the home's builds
 	Program []string // argv of this binary, to which run and its flags are appended
 	Ledger  Ledger
 	Blobs   Blobs
+	Workers *Workers // nil: builds are children of this process
 	Log     *slog.Logger
 }
 
@@ -70,20 +79,40 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err != nil {
 		return outcome(ctx, err)
 	}
-	found, err := t.unreported()
-	if err != nil {
-		return outcome(ctx, err)
+	attempt := t.asChild
+	if h.Workers != nil {
+		attempt = t.asWorker
 	}
-	if found == nil {
-		if found, err = t.run(ctx); err != nil {
-			return outcome(ctx, err)
-		}
-	}
-	done, err := t.conclude(ctx, found)
+	done, err := attempt(ctx)
 	if err != nil {
 		return outcome(ctx, err)
 	}
 	return done
+}
+
+// asChild makes the attempt in a child of this process.
+func (t *task) asChild(ctx context.Context) (action.Outcome, error) {
+	found, err := t.unreported()
+	if err == nil && found == nil {
+		found, err = t.run(ctx)
+	}
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	return t.conclude(ctx, folder{found})
+}
+
+// asWorker makes the attempt in a worker.
+func (t *task) asWorker(ctx context.Context) (action.Outcome, error) {
+	found, err := t.inWorker(ctx)
+	if err != nil {
+		return action.Outcome{}, err
+	}
+	done, err := t.conclude(ctx, found)
+	if err == nil {
+		t.release(ctx, found.Build)
+	}
+	return done, err
 }
 
 // task is one attempt with all that it needs to know.

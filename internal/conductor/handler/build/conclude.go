@@ -4,8 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 
@@ -29,10 +28,36 @@ type output struct {
 	Artifacts []pipeline.RevisionArtifact `json:"artifacts"`
 }
 
+// built is what a build has left: a folder of results, or rows of the database.
+type built interface {
+	id() string // of the build, which `waybill build show` takes
+	// end returns the build's last status; nil if it ended without one.
+	end(ctx context.Context) (*results.Update, error)
+	// report stores that the outcome was handed to the conductor.
+	report(ctx context.Context) error
+	// artifacts lists those of a build that succeeded, after it was found whole.
+	artifacts(ctx context.Context) ([]results.Artifact, error)
+	open(ctx context.Context, a results.Artifact) (io.ReadCloser, error)
+	steps(ctx context.Context) ([]builtStep, error)
+	// tail returns the last entries of a step's log.
+	tail(ctx context.Context, step int) ([]build.Entry, error)
+	tests(ctx context.Context, step int) (testresult.Counts, []testresult.Result, error)
+}
+
+// builtStep is one step of a build.
+type builtStep struct {
+	id     int
+	path   string // stage/step
+	at     string // its place in the file; "": not known
+	status build.Status
+	reason string
+	whole  string // the command that prints its whole log; "": none does
+}
+
 // conclude turns results into an outcome. After a success it registers the artifacts; otherwise the
 // outcome's error names what failed.
-func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome, error) {
-	final, err := r.Final()
+func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
+	final, err := r.end(ctx)
 	if err != nil {
 		return action.Outcome{}, err
 	}
@@ -43,29 +68,29 @@ func (t *task) conclude(ctx context.Context, r *results.Reader) (action.Outcome,
 	if final.Status == build.Completed || final.Status == build.Skipped {
 		return t.register(ctx, r)
 	}
-	text, err := failure(r, *final)
+	text, err := failure(ctx, r, *final)
 	if err != nil {
 		return action.Outcome{}, err
 	}
-	if err := os.WriteFile(filepath.Join(r.Dir(), reportedFile), nil, 0o600); err != nil {
+	if err := r.report(ctx); err != nil {
 		return action.Outcome{}, fmt.Errorf("mark the build as reported: %w", err)
 	}
 	code := "build_failed"
-	if final.Status == build.TimedOut {
+	switch final.Status {
+	case build.TimedOut:
 		code = "build_timed_out"
+	case build.Lost:
+		code = "build_lost"
 	}
 	return action.Outcome{Kind: action.Retry, Code: code, Error: text, Ref: ref(r)}, nil
 }
 
 // ref returns the place of the evidence: the build's id, which `waybill build show` takes.
-func ref(r *results.Reader) string { return "build/" + filepath.Base(r.Dir()) }
+func ref(r built) string { return "build/" + r.id() }
 
 // register finds the stage's artifacts among the build's, stores and registers them.
-func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome, error) {
-	if err := r.Verify(); err != nil {
-		return action.Outcome{}, err
-	}
-	all, err := r.Artifacts()
+func (t *task) register(ctx context.Context, r built) (action.Outcome, error) {
+	all, err := r.artifacts(ctx)
 	if err != nil {
 		return action.Outcome{}, err
 	}
@@ -73,7 +98,7 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 	if err != nil {
 		return action.Outcome{}, err
 	}
-	out := output{Build: filepath.Base(r.Dir())}
+	out := output{Build: r.id()}
 	for i, wanted := range t.stage.Build.Artifacts {
 		a, err := t.store(ctx, r, wanted.Label, chosen[i])
 		if err != nil {
@@ -92,8 +117,8 @@ func (t *task) register(ctx context.Context, r *results.Reader) (action.Outcome,
 }
 
 // store puts an artifact's bytes into the blob store.
-func (t *task) store(ctx context.Context, r *results.Reader, label string, a results.Artifact) (pipeline.RevisionArtifact, error) {
-	in, err := r.OpenArtifact(a)
+func (t *task) store(ctx context.Context, r built, label string, a results.Artifact) (pipeline.RevisionArtifact, error) {
+	in, err := r.open(ctx, a)
 	if err != nil {
 		return pipeline.RevisionArtifact{}, err
 	}
@@ -109,7 +134,7 @@ func (t *task) store(ctx context.Context, r *results.Reader, label string, a res
 	if digest != a.SHA256 || size != a.Size {
 		return pipeline.RevisionArtifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
 	}
-	return pipeline.RevisionArtifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: filepath.Base(r.Dir())}, nil
+	return pipeline.RevisionArtifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: r.id()}, nil
 }
 
 // choose finds each wanted artifact by its name, else by its glob. None or several is an error, not
@@ -166,40 +191,46 @@ func names(artifacts []results.Artifact) string {
 
 // failure names the first step that failed, its place in the file, its failed tests, and the last
 // lines that it printed.
-func failure(r *results.Reader, final results.Update) (string, error) {
-	b, err := r.Build()
+func failure(ctx context.Context, r built, final results.Update) (string, error) {
+	steps, err := r.steps(ctx)
 	if err != nil {
 		return "", err
 	}
-	for _, step := range b.Plan.Steps {
-		last, err := r.Last(step.ID)
-		if err != nil {
-			return "", err
-		}
-		if !last.Status.Broken() {
+	for _, step := range steps {
+		if !step.status.Broken() {
 			continue
 		}
-		entries, _, err := r.Tail(step.ID, errorLines)
+		entries, err := r.tail(ctx, step.id)
 		if err != nil {
 			return "", err
 		}
 		var text strings.Builder
-		fmt.Fprintf(&text, "build step %s %s: %s (%s)\nwhole log: waybill build log %s %s", step.Path(), words(last.Status),
-			last.Reason, step.At, filepath.Base(r.Dir()), step.Path())
-		tests, err := failedTests(r, step.ID)
+		fmt.Fprintf(&text, "build step %s %s: %s", step.path, words(step.status), step.reason)
+		if step.at != "" {
+			fmt.Fprintf(&text, " (%s)", step.at)
+		}
+		if step.whole != "" {
+			text.WriteString("\nwhole log: " + step.whole)
+		}
+		tests, err := failedTests(ctx, r, step.id)
 		if err != nil {
 			return "", err
 		}
 		text.WriteString(tests)
-		if len(entries) > 0 {
-			text.WriteString("\nits last lines:")
-		}
-		for _, e := range entries {
-			text.WriteString("\n  " + shortened(build.VisibleText(e.Text)))
-		}
+		quote(&text, entries)
 		return text.String(), nil
 	}
 	return fmt.Sprintf("the build ended %s: %s", final.Status, final.Reason), nil
+}
+
+// quote appends the last lines of a log.
+func quote(text *strings.Builder, entries []build.Entry) {
+	if len(entries) > 0 {
+		text.WriteString("\nits last lines:")
+	}
+	for _, e := range entries {
+		text.WriteString("\n  " + shortened(build.VisibleText(e.Text)))
+	}
 }
 
 // shortened cuts a line that would leave no room for other lines.
@@ -220,26 +251,16 @@ func words(s build.Status) string {
 }
 
 // failedTests returns a line with the first failed tests of a step; "" if it has none.
-func failedTests(r *results.Reader, step int) (string, error) {
-	files, err := r.Tests()
-	if err != nil {
+func failedTests(ctx context.Context, r built, step int) (string, error) {
+	counts, all, err := r.tests(ctx, step)
+	if err != nil || counts.Failed == 0 {
 		return "", err
 	}
-	var counts testresult.Counts
 	var names []string
-	for _, f := range files {
-		if f.Step != step {
-			continue
+	for _, result := range all {
+		if result.Outcome == testresult.Failed && len(names) < namedTests {
+			names = append(names, shortened(build.VisibleText([]byte(result.Title()))))
 		}
-		counts.Add(f.Counts)
-		for _, result := range f.Results {
-			if result.Outcome == testresult.Failed && len(names) < namedTests {
-				names = append(names, shortened(build.VisibleText([]byte(result.Title()))))
-			}
-		}
-	}
-	if counts.Failed == 0 {
-		return "", nil
 	}
 	text := fmt.Sprintf("\n%d of its %d tests failed: %s", counts.Failed, counts.Tests, strings.Join(names, ", "))
 	if more := counts.Failed - len(names); more > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -137,15 +138,20 @@ func (t *task) arguments(dir, snapshot string) []string {
 
 // environment describes the revision to the build, since a snapshot has no repository to ask.
 func (t *task) environment() []string {
-	r := t.revision
 	env := os.Environ()
-	for name, value := range map[string]string{"REPO_NAME": r.Pipeline, "GIT_COMMIT": r.Commit, "GIT_COMMIT_SUBJECT": r.Subject,
-		"GIT_COMMIT_SHORT": short(r.Commit), "WAYBILL_REVISION": r.Label} {
-		if value != "" {
-			env = append(env, "WHARF_VAR_"+name+"="+value)
-		}
+	for name, value := range t.variables() {
+		env = append(env, "WHARF_VAR_"+name+"="+value)
 	}
 	return env
+}
+
+// variables returns what a build's file can replace, as far as it is known.
+func (t *task) variables() map[string]string {
+	r := t.revision
+	known := map[string]string{"REPO_NAME": r.Pipeline, "GIT_COMMIT": r.Commit, "GIT_COMMIT_SUBJECT": r.Subject,
+		"GIT_COMMIT_SHORT": short(r.Commit), "WAYBILL_REVISION": r.Label}
+	maps.DeleteFunc(known, func(_, value string) bool { return value == "" })
+	return known
 }
 
 func short(commit string) string { return commit[:min(7, len(commit))] }

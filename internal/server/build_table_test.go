@@ -1,0 +1,192 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// workerLog is the log of the failed step of fromWorkers, as in the worker's file.
+const workerLog = "2026-11-26T05:00:01.000000000Z o one\n2026-11-26T05:00:03.000000000Z o two\n"
+
+// fromWorkers returns builds in a database: 1, which failed in step 1 of 1, and 2, which waits. A folder has build OLD.
+func fromWorkers(t *testing.T) *server.BuildTables {
+	t.Helper()
+	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := store.New(driver)
+	t.Cleanup(func() { _ = db.Close() })
+	dir := t.TempDir()
+	failed(t, dir, "OLD")
+	blobs, err := blob.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stepOf := func(context.Context, action.ID) (*action.StepRef, error) {
+		return &action.StepRef{Pipeline: "shop", Deployment: 7, Target: "shop/build"}, nil
+	}
+	tables := &server.BuildTables{Rows: builds.New(db, driver, builds.Options{}), Folders: server.NewBuildFolders(dir, stepOf), Blobs: blobs, StepOf: stepOf}
+	for range 2 {
+		if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "shop", Commit: "3f9c2ab", ActionID: action.DerivedID(time.Unix(1, 0), "a")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ingestFailure(t, tables)
+	return tables
+}
+
+// ingestFailure stores all that the worker of build 1 sends.
+func ingestFailure(t *testing.T, tables *server.BuildTables) {
+	t.Helper()
+	key, _, size, err := tables.Blobs.Put(t.Context(), "build/1/1", strings.NewReader("<testsuite/>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, logSum, none := sha256.Sum256([]byte("<testsuite/>")), sha256.Sum256([]byte(workerLog)), sha256.Sum256(nil)
+	three := 3
+	of := func(id string, step int, s build.Status) builds.Event {
+		return builds.Event{Source: builds.Worker, EventID: id, Step: step, Status: s, At: time.Unix(1000, 0)}
+	}
+	batch := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
+		Logs:      []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}},
+		Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "a.xml", Size: size, SHA256: sum[:], Kind: "junit", State: builds.Stored, BlobKey: key}},
+		Tests: []builds.TestReport{{Artifact: 1, Step: 1, Name: "a.xml", Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 2, Failed: 1}},
+			Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}, {Name: "Add", Outcome: testresult.Passed}}}},
+		Events: []builds.Event{of("1", 0, build.Running), of("2", 1, build.Scheduling), of("3", 1, build.Initializing), of("4", 1, build.Running),
+			of("5", 1, build.Failed), of("6", 0, build.Failed)}}
+	batch.Events[4].Trailer, batch.Events[4].Reason, batch.Events[4].ExitCode = &builds.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: logSum[:]}, "exit status 3", &three
+	batch.Events[5].Trailer, batch.Events[5].Final = &builds.Trailer{SHA256: none[:]}, &builds.Final{Steps: 1, Events: 6, Artifacts: 1}
+	if _, err := tables.Rows.Ingest(t.Context(), 1, batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBuildsOfWorkersAreListedBeforeThoseOfFolders(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	for limit, pages := range map[int][]string{1: {"2", "1", "OLD"}, 2: {"2 1", "OLD"}, 0: {"2 1 OLD"}} {
+		var got []string
+		for q := (server.BuildQuery{Limit: limit}); ; {
+			list, err := tables.Builds(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := ""
+			for _, b := range list.Builds {
+				page += " " + b.ID
+			}
+			if page != "" {
+				got = append(got, page[1:])
+			}
+			if q.After = list.Next; q.After == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff(pages, got); diff != "" {
+			t.Errorf("limit %d: %s", limit, diff)
+		}
+	}
+	list, err := tables.Builds(t.Context(), server.BuildQuery{Deployment: 7, Status: build.Failed})
+	if err != nil || len(list.Builds) != 1 || list.Builds[0].ID != "1" || list.Builds[0].Steps != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := tables.Builds(t.Context(), server.BuildQuery{After: "worker:x"}); !fault.Is(err, fault.Invalid) {
+		t.Error(err)
+	}
+}
+
+func TestABuildOfAWorkerIsReadFromTheDatabase(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	b, err := tables.OpenBuild(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := b.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := state.StepViews()
+	if len(steps) != 1 || steps[0].Path() != "test/unit" || steps[0].Status != build.Failed || steps[0].Reason != "exit status 3" || *steps[0].ExitCode != 3 ||
+		steps[0].LogEntries != 2 || steps[0].Tests.Failed != 1 || state.Status != build.Failed || state.Deployment != 7 || len(state.Stages) != 1 {
+		t.Errorf("%+v\n%+v", steps, state)
+	}
+	if len(state.Notable) != 1 || len(state.Notable[0].Results) != 1 || state.Notable[0].Results[0].Name != "Sum" {
+		t.Errorf("%+v", state.Notable)
+	}
+	if files, err := b.Tests(t.Context()); err != nil || len(files) != 1 || len(files[0].Results) != 2 {
+		t.Errorf("%+v, %v", files, err)
+	}
+	content, err := b.OpenArtifact(t.Context(), state.Artifacts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(content)
+	if err := errors.Join(err, content.Close()); err != nil || string(text) != "<testsuite/>" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := b.OpenArtifact(t.Context(), results.Artifact{ID: 2}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a damaged one: %v", err)
+	}
+	old, err := tables.OpenBuild(t.Context(), "OLD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err := old.State(t.Context()); err != nil || state.ID != "OLD" {
+		t.Errorf("%+v, %v", state, err)
+	}
+	for _, id := range []string{"99", "-1", "0"} {
+		if _, err := tables.OpenBuild(t.Context(), id); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+func TestPlacesInTheLogOfAWorkersBuild(t *testing.T) {
+	t.Parallel()
+	b, err := fromWorkers(t).OpenBuild(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half, whole := int64(len(workerLog)/2), int64(len(workerLog))
+	at := time.Date(2026, 11, 26, 5, 0, 2, 0, time.UTC)
+	for place, want := range map[server.LogPlace]results.Position{
+		{}: {}, {After: 1}: {ID: 1, Offset: half}, {After: 9}: {ID: 2, Offset: whole}, {Since: at}: {ID: 1, Offset: half}, {Since: at.Add(time.Hour)}: {ID: 2, Offset: whole},
+	} {
+		got, err := b.Locate(t.Context(), 1, place)
+		if err != nil || got != want {
+			t.Errorf("%+v: %+v, want %+v, %v", place, got, want, err)
+		}
+	}
+	buffer := make([]byte, results.BatchSize)
+	size, entries, err := b.ReadLog(t.Context(), 1, half, buffer)
+	if err != nil || entries != 1 || string(buffer[:size]) != workerLog[half:] {
+		t.Errorf("%d entries, %q, %v", entries, buffer[:size], err)
+	}
+	if size, entries, err := b.ReadLog(t.Context(), 1, 0, buffer[:half+5]); err != nil || entries != 1 || int64(size) != half {
+		t.Errorf("a small buffer: %d bytes, %d entries, %v", size, entries, err)
+	}
+	if size, entries, err := b.ReadLog(t.Context(), 1, whole, buffer); err != nil || size != 0 || entries != 0 {
+		t.Errorf("after the end: %d bytes, %d entries, %v", size, entries, err)
+	}
+}
