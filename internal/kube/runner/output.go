@@ -150,7 +150,8 @@ func (l *Log) turnTo(kind build.SpoolKind) *lines {
 
 func (s *lines) emit(f build.Frame) {
 	s.texts = append(s.texts, f.Text...)
-	s.frames = append(s.frames, build.Frame{Text: s.texts[len(s.texts)-len(f.Text):], Partial: f.Partial})
+	f.Text = s.texts[len(s.texts)-len(f.Text):]
+	s.frames = append(s.frames, f)
 }
 
 // put hands the lines of a stream to the sink.

@@ -101,14 +101,14 @@ func (a *podAttempt) use(ctx, podCtx context.Context, cancel context.CancelCause
 	late := context.AfterFunc(ctx, func() { a.end(podCtx, client, cancel) })
 	defer late()
 
-	trailer, err := a.read(podCtx, client)
+	trailer, reason, err := a.read(podCtx, client)
 	if err != nil {
 		return build.Exit{}, err
 	}
 	if trailer.Fault != "" {
-		return build.Exit{}, fmt.Errorf("run the step's program: %s", trailer.Fault)
+		return build.Exit{}, faultOf("run the step's program: "+trailer.Fault, trailer.OfStep)
 	}
-	exit := build.Exit{Code: trailer.Code}
+	exit := build.Exit{Code: trailer.Code, Reason: reason}
 	if err := a.keep(ctx, podCtx, client, exit); err != nil {
 		return exit, err
 	}
@@ -208,7 +208,7 @@ func (a *podAttempt) await(ctx context.Context, done func(*pod) bool) error {
 
 // observe notes what the pod reports, and cancels with the reason when it has to end.
 func (a *podAttempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
-	since := map[string]time.Time{} // when a kind of trouble was seen first
+	since := map[string]trouble{} // kinds of trouble
 	began, troubled := false, false
 	for {
 		now := a.runner.seen.look(a.uid)
@@ -271,7 +271,7 @@ func (a *podAttempt) note(text string) error {
 }
 
 // act notes a verdict. It returns why the pod ends, or when it has to be judged again.
-func (a *podAttempt) act(v verdict, began bool, since map[string]time.Time) (<-chan time.Time, error) {
+func (a *podAttempt) act(v verdict, began bool, since map[string]trouble) (<-chan time.Time, error) {
 	if v.Outcome == fine {
 		return nil, nil
 	}
@@ -280,7 +280,7 @@ func (a *podAttempt) act(v verdict, began bool, since map[string]time.Time) (<-c
 	case lost:
 		return nil, &lossError{v.Text, began}
 	case failed:
-		return nil, errors.New(v.Text)
+		return nil, faultOf(v.Text, v.OfStep)
 	}
 	if err := a.note(v.Text); err != nil {
 		return nil, err
@@ -289,14 +289,31 @@ func (a *podAttempt) act(v verdict, began bool, since map[string]time.Time) (<-c
 		return nil, nil
 	}
 	kind, _, _ := strings.Cut(v.Text, ":")
-	if since[kind].IsZero() {
-		since[kind] = time.Now()
+	seen := since[kind]
+	if seen.since.IsZero() {
+		seen.since = time.Now()
 	}
-	left := v.Patience - time.Since(since[kind])
+	seen.ofStep = seen.ofStep || v.OfStep // what follows an error, such as a back-off, does not repeat its text
+	since[kind] = seen
+	left := v.Patience - time.Since(seen.since)
 	if left <= 0 {
-		return nil, fmt.Errorf("%s (for %s)", v.Text, v.Patience)
+		return nil, faultOf(fmt.Sprintf("%s (for %s)", v.Text, v.Patience), seen.ofStep)
 	}
 	return time.After(left), nil
+}
+
+// trouble is a kind of trouble that a pod has.
+type trouble struct {
+	since  time.Time
+	ofStep bool // it is the step's own fault
+}
+
+// faultOf returns the error of an attempt that has to end.
+func faultOf(text string, ofStep bool) error {
+	if ofStep {
+		return &build.StepError{Text: text}
+	}
+	return errors.New(text)
 }
 
 // maxNotes bounds what is noted of one pod.
@@ -379,8 +396,9 @@ func (a *podAttempt) end(ctx context.Context, client *Client, cancel context.Can
 	}
 }
 
-// read reads the spool to its end, over as many connections as it takes.
-func (a *podAttempt) read(ctx context.Context, client *Client) (*build.SpoolTrailer, error) {
+// read reads the spool to its end, over as many connections as it takes. It returns how the program ended, and more than its exit
+// status says.
+func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.SpoolTrailer, reason string, err error) {
 	log := NewLog(a.sink, a.run.Mask)
 	defer log.Close()
 	progress, at, wait := time.Now(), int64(0), firstPause
@@ -388,11 +406,11 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (*build.SpoolTrai
 		err := a.readOnce(ctx, client, log, !rest)
 		switch {
 		case log.Trailer() != nil:
-			return log.Trailer(), a.explain(ctx, log.Trailer())
+			return log.Trailer(), a.explain(ctx, log.Trailer()), nil
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return nil, "", context.Cause(ctx)
 		case err != nil && final(err):
-			return nil, err
+			return nil, "", err
 		case rest && err == nil: // the program has ended without one
 			return a.withoutTrailer(ctx)
 		}
@@ -400,13 +418,13 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (*build.SpoolTrai
 			progress, at, wait = time.Now(), log.Offset(), firstPause
 		}
 		if time.Since(progress) > a.runner.Away {
-			return nil, fmt.Errorf("Unknown: the step's output cannot be read, for %s: %w", a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
+			return nil, "", fmt.Errorf("Unknown: the step's output cannot be read, for %s: %w", a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
 		}
 		if rest = a.ended(); rest && err == nil {
 			continue
 		}
 		if err := pause(ctx, wait); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		wait = min(2*wait, longestPause)
 	}
@@ -440,19 +458,16 @@ func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, fol
 	return err
 }
 
-// explain notes why a program was killed.
-func (a *podAttempt) explain(ctx context.Context, trailer *build.SpoolTrailer) error {
+// explain returns why a program was killed; "" if nothing is known.
+func (a *podAttempt) explain(ctx context.Context, trailer *build.SpoolTrailer) string {
 	const killed = 128 + 9
 	if trailer.Code != killed {
-		return nil
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, memoryWait)
 	defer cancel()
 	_, _ = a.runner.seen.await(ctx, a.uid, func(p *pod) bool { return p.container(containerStep).Terminated != nil }) // else nothing is known
-	if text := a.memory(); text != "" {
-		return a.noteOnce(text)
-	}
-	return nil
+	return a.memory()
 }
 
 func (a *podAttempt) memory() string {
@@ -463,15 +478,15 @@ func (a *podAttempt) memory() string {
 }
 
 // withoutTrailer judges a step whose container has ended before the spool did.
-func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, error) {
+func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, string, error) {
 	if text := a.memory(); text != "" {
-		return &build.SpoolTrailer{Code: 128 + 9}, a.noteOnce(text)
+		return &build.SpoolTrailer{Code: 128 + 9}, text, nil
 	}
 	// Kubelet may report only now that the whole pod was taken away.
 	ctx, cancel := context.WithTimeoutCause(ctx, memoryWait, errors.New("Unknown: the step has ended, and its exit status cannot be read")) //nolint:staticcheck // a reason, as Kubernetes writes them
 	defer cancel()
 	<-ctx.Done()
-	return nil, context.Cause(ctx)
+	return nil, "", context.Cause(ctx)
 }
 
 // keep copies the files that are kept out of the pod, and keeps them.
