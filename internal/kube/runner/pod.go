@@ -100,6 +100,7 @@ func (a *podAttempt) use(ctx, podCtx context.Context, cancel context.CancelCause
 	beside.Go(func() { a.signal(besideCtx, client) })
 	late := context.AfterFunc(ctx, func() { a.end(podCtx, client, cancel) })
 	defer late()
+	defer a.followServices(podCtx)()
 
 	trailer, reason, err := a.read(podCtx, client)
 	if err != nil {
