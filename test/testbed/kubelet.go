@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,7 @@ import (
 )
 
 // Kubelet is a node that runs the containers of pods as processes of this computer, with temporary folders in place of volumes. It
-// takes every pod of the cluster, is its scheduler too, and answers port-forwards. Images are not used, but for these names:
+// takes every pod of the cluster, is its scheduler too, and answers port-forwards and requests for logs. Images are not used, but for these names:
 //
 //	missing…   cannot be pulled
 //	Bad…       is not a valid name
@@ -482,7 +483,8 @@ func (k *Kubelet) Lose(t testing.TB) {
 		p.set(func(*corev1.PodStatus) {})
 	}
 	for _, p := range all {
-		if err := k.client.CoreV1().Pods(p.pod.Namespace).Delete(t.Context(), p.pod.Name, metav1.DeleteOptions{}); err != nil {
+		err := k.client.CoreV1().Pods(p.pod.Namespace).Delete(t.Context(), p.pod.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) { // the runner may have been quicker
 			t.Errorf("testbed: delete a pod of the lost node: %v", err)
 		}
 	}
