@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,6 +60,19 @@ func Check(t testing.TB, dir string, services bool) {
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("the results differ (-want +got):\n%s", diff)
+	}
+}
+
+// CheckRaw compares what the command prints as the exact output of the step test/output; its standard error may come anywhere.
+func CheckRaw(t testing.TB, program, dir string) {
+	t.Helper()
+	got, err := exec.CommandContext(t.Context(), program, "build", "log", dir, "test/output", "--raw").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "dos\r\nnul\x00\xff\n" + strings.Repeat("x", 20_000) + "\nno end"
+	if got := strings.Replace(string(got), "oops\n", "", 1); got != want {
+		t.Errorf("build log --raw printed %.60q (%d bytes), want %.60q (%d bytes)", got, len(got), want, len(want))
 	}
 }
 

@@ -27,4 +27,5 @@ func TestProcesses(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	agreement.Check(t, folder, false)
+	agreement.CheckRaw(t, program, folder)
 }

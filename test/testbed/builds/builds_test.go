@@ -81,6 +81,7 @@ func testSameResults(t *testing.T, w *world) {
 	r := w.start(t, agreement.Files("golang"), "--environment", "kubernetes", "-i", fmt.Sprintf("port=%d", port))
 	r.end(0)
 	agreement.Check(t, r.results, true)
+	agreement.CheckRaw(t, w.program, r.results)
 }
 
 // wantSixSteps checks all that sixSteps leaves.

@@ -79,7 +79,9 @@ func aBuildAsPeopleWriteIt(t *testing.T, engine *testbed.Engine) {
 // sameResults as those of the other runners.
 func sameResults(t *testing.T, engine *testbed.Engine) {
 	p := newProject(t, engine, agreement.Files(testbed.Busybox))
-	agreement.Check(t, p.want(0, "--environment", "docker").results, true)
+	o := p.want(0, "--environment", "docker")
+	agreement.Check(t, o.results, true)
+	agreement.CheckRaw(t, waybill(t), o.results)
 }
 
 // counted prints n lines of about a hundred bytes, each another one.
