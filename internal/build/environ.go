@@ -34,6 +34,17 @@ func (r *reader) secretNames(n *document.Node, scope string) []SecretName {
 // DefaultSecrets is the Local of the secrets that steps name alone.
 const DefaultSecrets = "default"
 
+// LeaveSecrets leaves the secrets that are objects of a cluster to the cluster: SecretFiles and SetSecrets pass over them.
+func (p *Plan) LeaveSecrets() {
+	for i := range p.Steps {
+		step := &p.Steps[i]
+		step.secretsLeft = true
+		if slices.ContainsFunc(step.Spec.Secrets, func(keys SecretKeys) bool { return keys.Local == DefaultSecrets }) {
+			step.secretsAt = nil
+		}
+	}
+}
+
 // SecretFiles lists the Local of every secret of the plan, each once, sorted.
 func (p *Plan) SecretFiles() []string {
 	var files []string
@@ -42,7 +53,9 @@ func (p *Plan) SecretFiles() []string {
 			files = append(files, DefaultSecrets)
 		}
 		for _, keys := range step.Spec.Secrets {
-			files = append(files, keys.Local)
+			if !step.secretsLeft {
+				files = append(files, keys.Local)
+			}
 		}
 	}
 	slices.Sort(files)
@@ -66,7 +79,7 @@ func (p *Plan) SetSecrets(files map[string]map[string]string) fault.Problems {
 			s.give(step, named.At, "secrets", named.Name, named.Name, value)
 		}
 		for _, keys := range step.Spec.Secrets {
-			if keys.Local != DefaultSecrets {
+			if keys.Local != DefaultSecrets && !step.secretsLeft {
 				s.giveKeys(step, keys)
 			}
 		}

@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"time"
 	"unicode/utf8"
 )
 
@@ -10,10 +11,11 @@ const MaxText = 32 << 10
 
 // Frame is a line of a stream, or a part of one.
 type Frame struct {
-	Text    []byte // without the line's end
-	Partial bool   // the line continues
-	CRLF    bool   // the line ended with \r\n
-	Unended bool   // the stream ended before the line did
+	Text    []byte    // without the line's end
+	Partial bool      // the line continues
+	CRLF    bool      // the line ended with \r\n
+	Unended bool      // the stream ended before the line did
+	At      time.Time // when it was printed; zero: now
 }
 
 // Marks returns the marks of the entry that a frame becomes.

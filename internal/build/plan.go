@@ -69,11 +69,12 @@ type PlanStep struct {
 	Replaces  []Replacement  `json:"replaces,omitempty"` // files with variables
 	Digest    string         `json:"digest"`             // SHA-256 of what the step is, 64 hex digits
 
-	clear     *PlanStep    // the step with passwords; nil: it has none
-	secretsAt []SecretName // Secrets, with their places
-	variables Variables    // for texts of files; a plan that was stored has none
-	strict    bool
-	password  bool // it is given a password, in its spec or in a file
+	clear       *PlanStep    // the step with passwords; nil: it has none
+	secretsAt   []SecretName // Secrets, with their places
+	secretsLeft bool         // those of Spec.Secrets come from the cluster
+	variables   Variables    // for texts of files; a plan that was stored has none
+	strict      bool
+	password    bool // it is given a password, in its spec or in a file
 }
 
 // Path names a step for people: stage/step.

@@ -33,6 +33,7 @@ type SpoolRecord struct {
 type SpoolTrailer struct {
 	Code   int    `json:"code"`             // exit status
 	Fault  string `json:"fault,omitempty"`  // why the program could not run
+	OfStep bool   `json:"ofStep,omitempty"` // the fault is the step's own: a StepError
 	Stdout int64  `json:"stdout,omitempty"` // bytes in all
 	Stderr int64  `json:"stderr,omitempty"`
 }

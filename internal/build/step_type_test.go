@@ -189,6 +189,11 @@ func TestSecretsOfAProject(t *testing.T) {
 	if diff := cmp.Diff([]string{"default", "npm"}, plan.SecretFiles()); diff != "" {
 		t.Error(diff)
 	}
+	left := plannedStep(t, "{secrets: [TOKEN], container: {image: i, cmds: [x], secretName: npm}}", shop())
+	left.LeaveSecrets()
+	if files, problems := left.SecretFiles(), left.SetSecrets(nil); len(files) > 0 || problems != nil {
+		t.Errorf("left to the cluster: %q, %v", files, problems)
+	}
 	problems := plan.SetSecrets(nil)
 	if diff := cmp.Diff("f:1:5: s/a: the step has a secret without a value; put NAME=… into npm.env of the folder of secrets (--secrets)\n"+
 		"f:1:5: s/a: the step has a secret without a value; put key=… into npm.env of the folder of secrets (--secrets)\n"+

@@ -18,8 +18,11 @@ const secretPrefix = "WAYBILL_SECRET_"
 // maxSecrets bounds a file of secrets, in bytes.
 const maxSecrets = 1 << 20
 
-// giveSecrets gives a plan the secrets that its steps want.
+// giveSecrets gives a plan the secrets that its steps want. With --runner kubernetes the cluster has those that are its objects.
 func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
+	if flags.runner == runnerKubernetes {
+		plan.LeaveSecrets()
+	}
 	files := map[string]map[string]string{}
 	for _, name := range plan.SecretFiles() {
 		found, err := a.readSecrets(flags.secretsDir, name)

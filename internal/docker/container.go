@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/dustin/go-humanize"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
@@ -212,10 +211,7 @@ func (s *step) exitOf(ctx context.Context, code int) (build.Exit, error) {
 	}
 	exit := build.Exit{Code: code}
 	if state := found.Container.State; state != nil && state.OOMKilled {
-		exit.Reason = "OOMKilled"
-		if limit := s.run.Step.Spec.Limits.Memory; limit > 0 {
-			exit.Reason += ", the memory limit is " + humanize.IBytes(uint64(limit)) //nolint:gosec // positive
-		}
+		exit.Reason = attempt.OutOfMemory(s.run.Step.Spec.Limits.Memory)
 	}
 	return exit, nil
 }

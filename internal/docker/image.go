@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
@@ -119,12 +120,7 @@ func (r *Runner) pull(ctx context.Context, name string, sink build.Sink) error {
 
 // pullError returns the error for an image that cannot be pulled: a StepError if another attempt would come to the same.
 func pullError(name string, err error) error {
-	text := strings.ToLower(err.Error())
-	hopeless := errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err)
-	for _, sign := range []string{"not found", "manifest unknown", "access denied", "unauthorized", "denied:", "no matching manifest", "no basic auth credentials", "invalid reference"} {
-		hopeless = hopeless || strings.Contains(text, sign)
-	}
-	if hopeless {
+	if errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) || errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) || attempt.ImageRefused(err.Error()) {
 		return &build.StepError{Text: fmt.Sprintf("image %s cannot be pulled: %v", name, err)}
 	}
 	return fmt.Errorf("pull image %s: %w", name, err)

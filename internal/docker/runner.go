@@ -71,8 +71,8 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 		if step.Spec.OS != r.engine.OS {
 			add("os-unfit", "the step wants %s, and the containers of this Docker Engine are %s", step.Spec.OS, r.engine.OS)
 		}
-		if len(step.Spec.Mounts) > 0 || len(step.Spec.Secrets) > 0 || step.Spec.Token {
-			add("cluster-only", "the step wants objects of a cluster, which a Docker Engine does not have")
+		if len(step.Spec.Mounts) > 0 || step.Spec.Token {
+			add("cluster-only", "the step wants files or a token of a cluster, which it does not get in a Docker Engine; --runner process and kubernetes give them")
 		}
 		images := []string{step.Spec.Image}
 		for _, s := range step.Spec.Services {

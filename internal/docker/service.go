@@ -3,14 +3,13 @@ package docker
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
@@ -19,7 +18,7 @@ type service struct {
 	build.Service
 	id      string
 	end     *ending // nil: it has not started
-	printed *prefixed
+	printed *attempt.Prefixed
 	stop    context.CancelFunc
 	done    chan struct{} // closed when its output has been handed on
 }
@@ -59,7 +58,7 @@ func (s *step) startService(ctx context.Context, i int, one build.Service) error
 		config.Entrypoint, config.Cmd = one.Argv[:1], one.Argv[1:]
 	}
 	host := &container.HostConfig{LogConfig: wholeLog()}
-	svc := &service{Service: one, printed: &prefixed{Sink: s.sink, name: one.Name}, done: make(chan struct{})}
+	svc := &service{Service: one, printed: attempt.NewPrefixed(s.sink, one.Name), done: make(chan struct{})}
 	var err error
 	svc.id, err = s.create(ctx, client.ContainerCreateOptions{Name: s.name(fmt.Sprintf("service-%d", i)), Config: config, HostConfig: host,
 		NetworkingConfig: s.joined(host, one.Name)})
@@ -125,50 +124,15 @@ func (s *step) awaitReady(ctx context.Context, svc *service) error {
 		}
 		if endedWithin(limited, svc.end.exited, readyPause) {
 			<-svc.done
-			return &build.StepError{Text: fmt.Sprintf("service %s ended with exit status %d before it was ready%s", svc.Name, svc.end.code, svc.printed.tail())}
+			return &build.StepError{Text: fmt.Sprintf("service %s ended with exit status %d before it was ready%s", svc.Name, svc.end.code, svc.printed.Tail())}
 		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case limited.Err() != nil:
-			return &build.StepError{Text: fmt.Sprintf("service %s did not listen at port %d within %s%s", svc.Name, missing, svc.Ready, svc.printed.tail())}
+			return &build.StepError{Text: fmt.Sprintf("service %s did not listen at port %d within %s%s", svc.Name, missing, svc.Ready, svc.printed.Tail())}
 		case err != nil && !broken(err) && !errdefs.IsConflict(err): // conflict: it has just ended
 			return fmt.Errorf("look at the ports of service %s: %w", svc.Name, err)
 		}
 	}
-}
-
-// prefixed writes what a service prints into the step's log, each line after the service's name, and remembers the last ones.
-type prefixed struct {
-	build.Sink
-	name string
-
-	mu   sync.Mutex
-	last []string
-}
-
-// tailLines is the number of lines that are shown of a service that did not become ready.
-const tailLines = 10
-
-func (p *prefixed) Output(stderr bool, frames []build.Frame) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := make([]build.Frame, len(frames))
-	for i, f := range frames {
-		// A part of a line is a line here: the step may print between two parts.
-		out[i].Text = fmt.Appendf(nil, "%s | %s", p.name, f.Text)
-		p.last = append(p.last, build.VisibleText(out[i].Text[:min(len(out[i].Text), 1000)]))
-	}
-	p.last = p.last[max(0, len(p.last)-tailLines):]
-	return p.Sink.Output(stderr, out)
-}
-
-// tail returns the last lines, each on a line of its own after a newline.
-func (p *prefixed) tail() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.last) == 0 {
-		return ""
-	}
-	return ":\n" + strings.Join(p.last, "\n")
 }

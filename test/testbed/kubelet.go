@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +35,7 @@ import (
 )
 
 // Kubelet is a node that runs the containers of pods as processes of this computer, with temporary folders in place of volumes. It
-// takes every pod of the cluster, is its scheduler too, and answers port-forwards. Images are not used, but for these names:
+// takes every pod of the cluster, is its scheduler too, and answers port-forwards and requests for logs. Images are not used, but for these names:
 //
 //	missing…   cannot be pulled
 //	Bad…       is not a valid name
@@ -379,10 +380,27 @@ func (p *podRun) mountSecrets() error {
 		if err != nil {
 			return err
 		}
-		for key, value := range secret.Data {
-			if err := os.WriteFile(filepath.Join(p.folder, "mnt", volume.Name, key), value, 0o600); err != nil {
-				return err
+		for _, c := range p.pod.Spec.Containers {
+			for _, mount := range c.VolumeMounts {
+				if mount.Name != volume.Name {
+					continue
+				}
+				if err := writeFiles(p.local(mount.MountPath), secret.Data); err != nil {
+					return err
+				}
 			}
+		}
+	}
+	return nil
+}
+
+func writeFiles(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -465,7 +483,8 @@ func (k *Kubelet) Lose(t testing.TB) {
 		p.set(func(*corev1.PodStatus) {})
 	}
 	for _, p := range all {
-		if err := k.client.CoreV1().Pods(p.pod.Namespace).Delete(t.Context(), p.pod.Name, metav1.DeleteOptions{}); err != nil {
+		err := k.client.CoreV1().Pods(p.pod.Namespace).Delete(t.Context(), p.pod.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) { // the runner may have been quicker
 			t.Errorf("testbed: delete a pod of the lost node: %v", err)
 		}
 	}
@@ -519,6 +538,10 @@ func (k *Kubelet) Processes() (n int) {
 // portForward answers the API server: /portForward/NAMESPACE/POD.
 func (k *Kubelet) portForward(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/")
+	if len(parts) == 5 && parts[1] == "containerLogs" {
+		k.containerLog(w, r, parts[2], parts[3], parts[4])
+		return
+	}
 	if len(parts) != 4 || parts[1] != "portForward" {
 		http.NotFound(w, r)
 		return
@@ -568,6 +591,38 @@ func (k *Kubelet) portForward(w http.ResponseWriter, r *http.Request) {
 				forward(s, failure, net.JoinHostPort(ip, s.Headers().Get("port")), cut)
 			}()
 		}
+	}
+}
+
+// containerLog answers what a container has printed; with follow, until the container ends.
+func (k *Kubelet) containerLog(w http.ResponseWriter, r *http.Request, namespace, pod, container string) {
+	var of *podRun
+	k.mutex.Lock()
+	for _, p := range k.pods {
+		if p.pod.Namespace == namespace && p.pod.Name == pod {
+			of = p
+		}
+	}
+	k.mutex.Unlock()
+	if of == nil {
+		http.Error(w, "the pod does not run here", http.StatusNotFound)
+		return
+	}
+	log, err := os.Open(filepath.Join(of.folder, container+".log"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	defer log.Close()
+	for r.Context().Err() == nil {
+		of.mutex.Lock()
+		running := of.running[container] != nil
+		of.mutex.Unlock()
+		if _, err := io.Copy(w, log); err != nil || !running || r.URL.Query().Get("follow") != "true" {
+			return
+		}
+		_ = http.NewResponseController(w).Flush() // the next write fails
+		of.pause()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,6 +47,7 @@ func Exec(ctx context.Context, c Config, argv, environ []string) (code int, err 
 	trailer := build.SpoolTrailer{Code: exit.Code, Stdout: s.counts[build.SpoolStdout], Stderr: s.counts[build.SpoolStderr]}
 	if err != nil {
 		trailer.Fault = err.Error()
+		_, trailer.OfStep = errors.AsType[*build.StepError](err)
 	}
 	return exit.Code, errors.Join(err, s.end(trailer), os.WriteFile(filepath.Join(c.Folder, fileEnded), nil, 0o644)) //nolint:gosec // serve may be another user
 }
@@ -79,6 +81,9 @@ func (e *execution) run(ctx context.Context, argv []string) (command.Exit, error
 	go e.watch(ctx, cancel)
 	exit, err := command.Command{Argv: argv, Dir: e.Repo, Env: e.environ, Stdout: stdout, Stderr: stderr,
 		Grace: duration(e.settings[shimv1.EnvGrace], command.DefaultGrace)}.Run(ctx)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		err = &build.StepError{Text: err.Error()} // a program that the image does not have
+	}
 	return exit, errors.Join(err, stdout.close(), stderr.close())
 }
 
@@ -137,17 +142,27 @@ func (e *execution) await(ctx context.Context) error {
 		}
 	}
 	for _, service := range services {
-		limit := time.Duration(service.Seconds) * time.Second
-		within, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not listen within %s", limit))
-		for _, port := range service.Ports {
-			if err := awaitPort(within, port); err != nil {
-				cancel()
-				return fmt.Errorf("service %s, port %d: %w", service.Name, port, err)
-			}
+		if err := e.awaitService(ctx, service); err != nil {
+			return err
 		}
-		cancel()
 	}
 	return nil
+}
+
+func (e *execution) awaitService(ctx context.Context, service shimv1.Service) error {
+	began, limit := time.Now(), time.Duration(service.Seconds)*time.Second
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, port := range service.Ports {
+		err := awaitPort(within, port)
+		if err != nil && ctx.Err() == nil {
+			return &build.StepError{Text: fmt.Sprintf("service %s did not listen at port %d within %s", service.Name, port, limit)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return e.spool.write(build.SpoolNote, fmt.Appendf(nil, "service %s is ready after %s", service.Name, time.Since(began).Round(100*time.Millisecond)))
 }
 
 func awaitPort(ctx context.Context, port int) error {

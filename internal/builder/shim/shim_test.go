@@ -47,9 +47,8 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 		s.out.Write(f.Text)
 		if f.Partial {
 			s.pieces++
-		} else {
-			s.out.WriteByte('\n')
 		}
+		s.out.WriteString(build.Entry{Marks: f.Marks(stderr)}.Ending())
 		if seen := s.seen[string(f.Text)]; seen != nil {
 			close(seen)
 		}
@@ -343,7 +342,7 @@ func TestTheLogIsWholeWhereverItIsCut(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&want, "line %d of the log\n", i)
 	}
-	want.WriteString("a\x00b\nlast" + strings.Repeat("x", 40_000) + "\nno end\n")
+	want.WriteString("a\x00b\r\nlast" + strings.Repeat("x", 40_000) + "\nno end")
 	if whole.out.String() != want.String() {
 		t.Fatalf("over one connection the log is %q", whole.out.String())
 	}
@@ -503,8 +502,30 @@ func TestAStepWaitsForItsServices(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.Folder, "output")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.exec(t, `exit 5`, services(1)); err == nil || !strings.Contains(err.Error(), "service db") {
-		t.Errorf("got %v", err)
+	_, err = p.exec(t, `exit 5`, services(1))
+	if want := fmt.Sprintf("service db did not listen at port %d within 1s", port); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	p.serve(t)
+	s := &sink{}
+	log := runner.NewLog(s, nil)
+	defer log.Close()
+	follow(t, p.client(), log)
+	if end := log.Trailer(); !end.OfStep || end.Fault == "" {
+		t.Errorf("the end is %+v, want the step's own fault", end)
+	}
+}
+
+// TestAnAbsentProgramFailsTheStep rather than the cluster.
+func TestAnAbsentProgramFailsTheStep(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	if err := os.WriteFile(filepath.Join(p.Folder, "alive"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := shim.Exec(childtest.Context(t), p.Config, []string{"/bin/absent"}, nil)
+	if _, ok := errors.AsType[*build.StepError](err); !ok {
+		t.Errorf("got %v, want a StepError", err)
 	}
 }
 

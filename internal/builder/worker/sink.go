@@ -31,6 +31,9 @@ func (s *sink) Output(stderr bool, frames []build.Frame) error {
 	entries := make([]build.Entry, len(frames))
 	for i, f := range frames {
 		entries[i] = build.Entry{At: now, Text: f.Text, Marks: f.Marks(stderr)}
+		if !f.At.IsZero() {
+			entries[i].At = f.At
+		}
 		size += len(f.Text)
 	}
 	s.worker.Metrics.Printed(size)

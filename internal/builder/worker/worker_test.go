@@ -595,6 +595,41 @@ func TestABugInTheRunnerFailsTheStep(t *testing.T) {
 	}
 }
 
+// printer is a runner whose steps print one line.
+type printer struct {
+	*command.Runner
+	at time.Time
+}
+
+func (p printer) Run(_ context.Context, _ build.Run, sink build.Sink) (build.Exit, error) {
+	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running), sink.Output(false, []build.Frame{{Text: []byte("line"), At: p.at}}))
+}
+
+// TestARunnerKnowsWhenALineWasPrinted better than the log, which may get it later.
+func TestARunnerKnowsWhenALineWasPrinted(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
+		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a"}}}
+	store, err := results.Create(s.results, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(time.Hour)
+	_, err = worker.New(worker.Config{ID: "7", Plan: plan, Workspace: s.source, Runner: printer{at: at}, Store: store, Observer: s.watch, Scratch: s.scratch}).Run(t.Context())
+	if err := errors.Join(err, store.Describe(results.Build{ID: "7", Plan: plan}), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := results.Open(s.results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := r.Tail(1, 1)
+	if err != nil || len(entries) != 1 || !entries[0].At.Equal(at) {
+		t.Errorf("got %v, %v, want a line of %s", entries, err, at)
+	}
+}
+
 // answers is a runner all of whose attempts end in one way.
 type answers struct {
 	*command.Runner

@@ -264,11 +264,16 @@ func (m manifest) services() string {
 	return string(text)
 }
 
+// serviceName returns the name of a service's container.
+func serviceName(i int, s build.Service) string {
+	name := fmt.Sprintf("service-%d-%s", i, sanitize(s.Name))
+	return strings.TrimRight(name[:min(63, len(name))], "-")
+}
+
 // service describes a container beside the step's, which it reaches at 127.0.0.1 under the service's name.
 func (m manifest) service(i int, s build.Service) object {
-	container := object{"name": fmt.Sprintf("service-%d-%s", i, sanitize(s.Name)), "image": s.Image, "imagePullPolicy": m.pull(s.Image),
+	container := object{"name": serviceName(i, s), "image": s.Image, "imagePullPolicy": m.pull(s.Image),
 		"resources": object{"requests": object{"cpu": "100m", "memory": "128Mi"}}}
-	container["name"] = strings.TrimRight(container["name"].(string)[:min(63, len(container["name"].(string)))], "-")
 	var env, command []any
 	for _, pair := range s.Environ {
 		name, text, _ := strings.Cut(pair, "=")

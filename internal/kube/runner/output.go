@@ -26,6 +26,7 @@ type Log struct {
 	prompt  *time.Timer // gives out begun lines
 	err     error       // of the sink; nothing is written after it
 
+	clock   nodeClock
 	last    *lines // the stream of the last record
 	offset  int64  // bytes read
 	pending []byte // a record that is not whole
@@ -38,6 +39,7 @@ type lines struct {
 	masked mask.Stream
 	framer build.Framer
 	bytes  int64
+	at     time.Time // of the last record, by the clock of this computer
 	frames []build.Frame
 	texts  []byte // the frames' texts, which the framer reuses
 }
@@ -133,6 +135,7 @@ func (l *Log) record(r build.SpoolRecord) error {
 		return nil
 	}
 	s := l.turnTo(r.Kind)
+	s.at = l.clock.local(r.At, time.Now())
 	s.bytes += int64(len(r.Data))
 	s.masked.Write(r.Data, func(b []byte) { s.framer.Write(b, s.emit) })
 	return l.err
@@ -150,7 +153,8 @@ func (l *Log) turnTo(kind build.SpoolKind) *lines {
 
 func (s *lines) emit(f build.Frame) {
 	s.texts = append(s.texts, f.Text...)
-	s.frames = append(s.frames, build.Frame{Text: s.texts[len(s.texts)-len(f.Text):], Partial: f.Partial})
+	f.Text, f.At = s.texts[len(s.texts)-len(f.Text):], s.at
+	s.frames = append(s.frames, f)
 }
 
 // put hands the lines of a stream to the sink.

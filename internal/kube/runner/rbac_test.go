@@ -50,8 +50,8 @@ func TestTheRightsOfBuilds(t *testing.T) {
 	}
 	pods := []string{"create", "get", "list", "watch", "delete"}
 	want := map[string]map[string][]string{
-		"waybill-worker":      {"pods": pods, "events": {"list", "watch"}, "secrets": {"create", "delete"}},
-		"waybill-user":        {"pods": pods, "events": {"list", "watch"}, "secrets": {"create", "delete"}, "pods/portforward": {"create"}},
+		"waybill-worker":      {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}},
+		"waybill-user":        {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}, "pods/portforward": {"create"}},
 		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "list", "delete"}, "pods/portforward": {"create"}},
 		"waybill-aggregator":  {"pods": {"get", "list", "watch"}, "pods/portforward": {"create"}},
 	}

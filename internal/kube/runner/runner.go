@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	common "github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
 	"github.com/waybill-dev/waybill/internal/command"
@@ -219,7 +219,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	defer given.close()
 	for n := 1; ; n++ {
 		name := podName(run.Step, r.run, run.Build, strconv.Itoa(run.Step.ID), strconv.Itoa(run.Attempt), strconv.Itoa(n))
-		a := &attempt{runner: r, run: run, sink: sink, given: given, folder: folder, watched: map[string]bool{},
+		a := &podAttempt{runner: r, run: run, sink: sink, given: given, folder: folder, watched: map[string]bool{},
 			pod: manifest{Config: r.Config, run: run, name: name, namespace: r.cluster.Namespace, runs: r.run}}
 		exit, err := a.make(ctx)
 		gone, ok := errors.AsType[*lossError](err)
@@ -237,7 +237,7 @@ type given struct {
 	snapshot *os.File
 	own      bool // the snapshot is this attempt's
 	digest   string
-	files    *common.Files
+	files    *attempt.Files
 }
 
 func (g *given) close() {
@@ -257,7 +257,7 @@ func (r *Runner) give(ctx context.Context, run build.Run, folder string, sink bu
 			return nil, err
 		}
 	}
-	files, err := common.PrepareFiles(ctx, run, r.Cache, repo, sink)
+	files, err := attempt.PrepareFiles(ctx, run, r.Cache, repo, sink)
 	if err != nil {
 		return nil, err
 	}

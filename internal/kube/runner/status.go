@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
+	"github.com/waybill-dev/waybill/internal/attempt"
 )
 
 // Names of the containers of a step's pod.
@@ -98,6 +98,7 @@ type verdict struct {
 	Outcome  outcome
 	Text     string        // "" if all is well
 	Patience time.Duration // how long a wait is borne; 0: until the step or the build ends
+	OfStep   bool          // the fault is the step's own, if it is one: another attempt would come to the same
 }
 
 // Times for which a wait is borne.
@@ -170,11 +171,11 @@ func judgeContainer(c containerStatus, pull time.Duration) verdict {
 	if w := c.State.Waiting; w != nil {
 		switch w.Reason {
 		case "InvalidImageName":
-			return verdict{Outcome: failed, Text: "ImagePull: " + w.Message}
+			return verdict{Outcome: failed, Text: "ImagePull: " + w.Message, OfStep: true}
 		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-			return verdict{Outcome: wait, Text: "ImagePull: " + w.Message, Patience: pull}
+			return verdict{Outcome: wait, Text: "ImagePull: " + w.Message, Patience: pull, OfStep: w.Reason == "ErrImageNeverPull" || attempt.ImageRefused(w.Message)}
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError":
-			return verdict{Outcome: wait, Text: podConfig + w.Message, Patience: configDeadline}
+			return verdict{Outcome: wait, Text: podConfig + w.Message, Patience: configDeadline, OfStep: true}
 		}
 		return verdict{}
 	}
@@ -219,7 +220,7 @@ func judgeWarnings(p *pod, warnings []string) verdict {
 	}
 	for _, text := range warnings {
 		if strings.HasPrefix(text, podConfig) {
-			return verdict{Outcome: wait, Text: text, Patience: configDeadline}
+			return verdict{Outcome: wait, Text: text, Patience: configDeadline, OfStep: true}
 		}
 	}
 	return verdict{}
@@ -232,7 +233,7 @@ func outOfMemory(p *pod, limit int64) string {
 	case t == nil || t.Reason != "OOMKilled":
 		return ""
 	case limit > 0:
-		return fmt.Sprintf("OOMKilled: the step used more memory than its limit of %s", humanize.IBytes(uint64(limit))) //nolint:gosec // more than zero
+		return attempt.OutOfMemory(limit)
 	}
-	return "OOMKilled: the node was out of memory; give the step resources with a request for memory"
+	return attempt.OutOfMemory(0) + ", the node was out of memory; give the step resources with a request for memory"
 }

@@ -18,15 +18,15 @@ func TestWhatPodsReport(t *testing.T) {
 		"running": {`{"phase": "Running", "initContainerStatuses": [{"name": "init-repo", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}], "containerStatuses": [{"name": "step", "state": {"running": {}}}]}`, verdict{}},
 		"created": {`{"phase": "Pending", "containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "ContainerCreating"}}}]}`, verdict{}},
 		"image not found": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "ErrImagePull", "message": "golang:9: not found"}}}]}`,
-			verdict{wait, "ImagePull: golang:9: not found", pull}},
+			verdict{wait, "ImagePull: golang:9: not found", pull, true}},
 		"image pulled again": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}]}`,
-			verdict{wait, "ImagePull: Back-off pulling image", pull}},
+			verdict{wait, "ImagePull: Back-off pulling image", pull, false}},
 		"image of the shim": {`{"initContainerStatuses": [{"name": "init-repo", "state": {"waiting": {"reason": "ErrImageNeverPull", "message": "not present"}}}]}`,
-			verdict{wait, "ImagePull: not present", pull}},
+			verdict{wait, "ImagePull: not present", pull, true}},
 		"image of a bad name": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "InvalidImageName", "message": "couldn't parse"}}}]}`,
-			verdict{Outcome: failed, Text: "ImagePull: couldn't parse"}},
+			verdict{Outcome: failed, Text: "ImagePull: couldn't parse", OfStep: true}},
 		"Secret missing": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"x\" not found"}}}]}`,
-			verdict{wait, `PodConfig: secret "x" not found`, 2 * time.Minute}},
+			verdict{wait, `PodConfig: secret "x" not found`, 2 * time.Minute, true}},
 		"does not fit": {`{"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}]}`,
 			verdict{Outcome: wait, Text: "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."}},
 		"evicted by kubelet": {`{"phase": "Failed", "reason": "Evicted", "message": "low on memory"}`, verdict{Outcome: lost, Text: "Evicted: low on memory"}},
@@ -77,10 +77,10 @@ func podFrom(t *testing.T, text string) *pod {
 func TestOutOfMemoryNamesTheLimit(t *testing.T) {
 	t.Parallel()
 	killed := podFrom(t, `{"containerStatuses": [{"name": "step", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}`)
-	if got, want := outOfMemory(killed, 64<<20), "OOMKilled: the step used more memory than its limit of 64 MiB"; got != want {
+	if got, want := outOfMemory(killed, 64<<20), "OOMKilled, the memory limit is 64 MiB"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := outOfMemory(killed, 0); got != "OOMKilled: the node was out of memory; give the step resources with a request for memory" {
+	if got := outOfMemory(killed, 0); got != "OOMKilled, the node was out of memory; give the step resources with a request for memory" {
 		t.Errorf("without a limit: %q", got)
 	}
 	other := podFrom(t, `{"containerStatuses": [{"name": "step", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}, {"name": "results", "state": {"terminated": {"reason": "OOMKilled"}}}]}`)
@@ -116,7 +116,7 @@ func TestWarningsSayWhatStatesDoNot(t *testing.T) {
 	}
 	pending, running := podFrom(t, `{"phase": "Pending"}`), podFrom(t, `{"phase": "Running", "containerStatuses": [{"name": "step", "state": {"running": {}}}]}`)
 	mount := []string{"FailedCreatePodSandBox: text", "PodConfig: text"}
-	if got, want := judgeWarnings(pending, mount), (verdict{wait, "PodConfig: text", 2 * time.Minute}); got != want {
+	if got, want := judgeWarnings(pending, mount), (verdict{wait, "PodConfig: text", 2 * time.Minute, true}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, got := range []verdict{judgeWarnings(running, mount), judgeWarnings(pending, mount[:1])} {

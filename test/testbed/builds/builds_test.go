@@ -5,6 +5,7 @@ package builds_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/waybill-dev/waybill/test/testbed/agreement"
 )
 
 // sixSteps has parallel stages, a step that fails and is repeated, artifacts, a service and test results.
@@ -46,9 +49,9 @@ const junit = `<testsuite name="shop" tests="2"><testcase classname="shop" name=
 func TestBuildsOnKubernetes(t *testing.T) {
 	w := newWorld(t)
 	for name, test := range map[string]func(*testing.T, *world){
-		"six steps": testSixSteps, "missing image": testMissingImage, "evicted before it begins": testEvictedBefore, "evicted": testEvicted,
+		"six steps": testSixSteps, "same results": testSameResults, "missing image": testMissingImage, "evicted before it begins": testEvictedBefore, "evicted": testEvicted,
 		"evicted and repeated": testRepeated, "out of memory": testOutOfMemory, "port-forward cut": testForwardCut, "canceled": testCanceled,
-		"canceled early": testCanceledEarly, "secrets": testSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers,
+		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
@@ -62,6 +65,23 @@ func TestBuildsOnKubernetes(t *testing.T) {
 func testSixSteps(t *testing.T, w *world) {
 	r := w.start(t, map[string]string{".wharf-ci.yml": sixSteps, "junit.xml": junit})
 	r.wantSixSteps()
+}
+
+// testSameResults as those of the other runners.
+func testSameResults(t *testing.T, w *world) {
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0") // the node's containers share this computer's ports
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := w.start(t, agreement.Files("golang"), "--environment", "kubernetes", "-i", fmt.Sprintf("port=%d", port))
+	r.end(0)
+	agreement.Check(t, r.results, true)
+	agreement.CheckRaw(t, w.program, r.results)
 }
 
 // wantSixSteps checks all that sixSteps leaves.
@@ -217,10 +237,10 @@ func testOutOfMemory(t *testing.T, w *world) {
 	r.awaitLog("1", "begun\n")
 	w.kubelet.OutOfMemory(t, pod.Name)
 	r.end(1)
-	if got := r.log("1"); !strings.HasPrefix(got, "begun\n") || !strings.Contains(got, "OOMKilled: ") {
+	if got := r.log("1"); !strings.HasPrefix(got, "begun\n") {
 		t.Errorf("the log is %q", got)
 	}
-	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || !strings.HasPrefix(reason, "exit status 137") {
+	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || reason != "exit status 137: OOMKilled, the node was out of memory; give the step resources with a request for memory" {
 		t.Errorf("%q, %q", got, reason)
 	}
 }
@@ -275,6 +295,27 @@ func testSecrets(t *testing.T, w *world) {
 	}
 	if text := pod.String(); strings.Contains(text, "hunter22-") {
 		t.Errorf("the pod has a secret: %s", text)
+	}
+}
+
+// testClusterSecrets: Secrets that are objects of the cluster come from it alone, and are masked.
+func testClusterSecrets(t *testing.T, w *world) {
+	t.Setenv("WAYBILL_SECRET_TOKEN", "of-this-computer")
+	namespace := w.cluster.Namespace(t)
+	for name, data := range map[string]map[string]string{
+		"wharf-local-project-7-secrets": {"TOKEN": "hunter22-token"}, "wharf-local-project-7-secretname-npm": {"NPM_KEY": "hunter22-npm"},
+	} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+		if _, err := w.client.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := oneStep("golang", "echo $TOKEN $NPM_KEY; echo $TOKEN $NPM_KEY | tr h H", "    secrets: [TOKEN]\n")
+	files[".wharf-ci.yml"] = strings.ReplaceAll(files[".wharf-ci.yml"], "image: golang", "image: golang, secretName: npm")
+	r := w.startAs(t, w.cluster.Kubeconfig, namespace, files, "--project-id", "7")
+	r.end(0)
+	if got := r.log("1"); got != "*** ***\nHunter22-token Hunter22-npm\n" {
+		t.Errorf("the log is %q", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/test/testbed"
+	"github.com/waybill-dev/waybill/test/testbed/agreement"
 )
 
 // TestDocker runs builds in one Engine, side by side.
@@ -22,7 +23,7 @@ func TestDocker(t *testing.T) {
 	t.Parallel()
 	engine := testbed.Docker(t)
 	for name, test := range map[string]func(*testing.T, *testbed.Engine){
-		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "OutputIsExact": outputIsExact, "BrokenConnection": brokenConnection,
+		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "SameResults": sameResults, "OutputIsExact": outputIsExact, "BrokenConnection": brokenConnection,
 		"Cancel": cancel, "KilledWorker": killedWorker, "Images": images, "Secrets": secrets, "UserWithoutRights": userWithoutRights,
 		"Services": services, "UnreadyServices": unreadyServices, "Limits": limits, "RemovedContainer": removedContainer,
 	} {
@@ -73,6 +74,14 @@ func aBuildAsPeopleWriteIt(t *testing.T, engine *testbed.Engine) {
 	if left := p.left(ofBuild(o.id)); len(left) > 0 {
 		t.Errorf("left in the Engine: %q", left)
 	}
+}
+
+// sameResults as those of the other runners.
+func sameResults(t *testing.T, engine *testbed.Engine) {
+	p := newProject(t, engine, agreement.Files(testbed.Busybox))
+	o := p.want(0, "--environment", "docker")
+	agreement.Check(t, o.results, true)
+	agreement.CheckRaw(t, waybill(t), o.results)
 }
 
 // counted prints n lines of about a hundred bytes, each another one.
@@ -286,6 +295,21 @@ a:
 		t.Errorf("a secret was printed\n%s", o.out)
 	}
 	o.mustHave(t, "a/b | *** ***", "/mnt/waybill-commands")
+	secretsOfAProject(t, engine)
+}
+
+// secretsOfAProject: what is a Secret in a cluster comes from files here; what a cluster mounts is refused before anything starts.
+func secretsOfAProject(t *testing.T, engine *testbed.Engine) {
+	p := newProject(t, engine, map[string]string{
+		".wharf-ci.yml": "a:\n  b: {secrets: [TOKEN], container: {image: BUSYBOX, secretName: npm, cmds: [\"echo $TOKEN $NPM_KEY; echo $TOKEN $NPM_KEY | tr s S\"]}}\n",
+		"mounts.yml":    "a:\n  b: {container: {image: BUSYBOX, certificatesMountPath: /certificates, cmds: [\"true\"]}}\n"})
+	for name, content := range map[string]string{"default.env": "TOKEN=s3cr3t-token\n", "npm.env": "NPM_KEY=s3cr3t-npm\n"} {
+		if err := os.WriteFile(filepath.Join(p.home, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want(0, "--project-id", "7", "--secrets", p.home).mustHave(t, "a/b | *** ***", "a/b | S3cr3t-token S3cr3t-npm")
+	p.want(2, "--file", "mounts.yml").mustHave(t, "mounts.yml:2:3: a/b: the step wants files or a token of a cluster")
 }
 
 // userWithoutRights: a step whose image has a user other than root can write its workspace.

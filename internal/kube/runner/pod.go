@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
-	common "github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
@@ -42,8 +42,8 @@ type lossError struct {
 
 func (e *lossError) Error() string { return e.text }
 
-// attempt is one pod.
-type attempt struct {
+// podAttempt is one pod of an attempt.
+type podAttempt struct {
 	runner *Runner
 	pod    manifest
 	run    build.Run
@@ -59,7 +59,7 @@ type attempt struct {
 }
 
 // make runs the step in a pod and deletes the pod.
-func (a *attempt) make(ctx context.Context) (exit build.Exit, err error) {
+func (a *podAttempt) make(ctx context.Context) (exit build.Exit, err error) {
 	if err := a.create(ctx); err != nil {
 		return build.Exit{}, err
 	}
@@ -80,7 +80,7 @@ func (a *attempt) make(ctx context.Context) (exit build.Exit, err error) {
 }
 
 // use talks to the shims of the pod.
-func (a *attempt) use(ctx, podCtx context.Context, cancel context.CancelCauseFunc) (build.Exit, error) {
+func (a *podAttempt) use(ctx, podCtx context.Context, cancel context.CancelCauseFunc) (build.Exit, error) {
 	early := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) }) // until the program begins
 	client, err := a.prepare(podCtx)
 	if err != nil {
@@ -100,15 +100,16 @@ func (a *attempt) use(ctx, podCtx context.Context, cancel context.CancelCauseFun
 	beside.Go(func() { a.signal(besideCtx, client) })
 	late := context.AfterFunc(ctx, func() { a.end(podCtx, client, cancel) })
 	defer late()
+	defer a.followServices(podCtx)()
 
-	trailer, err := a.read(podCtx, client)
+	trailer, reason, err := a.read(podCtx, client)
 	if err != nil {
 		return build.Exit{}, err
 	}
 	if trailer.Fault != "" {
-		return build.Exit{}, fmt.Errorf("run the step's program: %s", trailer.Fault)
+		return build.Exit{}, faultOf("run the step's program: "+trailer.Fault, trailer.OfStep)
 	}
-	exit := build.Exit{Code: trailer.Code}
+	exit := build.Exit{Code: trailer.Code, Reason: reason}
 	if err := a.keep(ctx, podCtx, client, exit); err != nil {
 		return exit, err
 	}
@@ -117,7 +118,7 @@ func (a *attempt) use(ctx, podCtx context.Context, cancel context.CancelCauseFun
 }
 
 // create creates the pod, or finds the one that an earlier request has made, and its Secret.
-func (a *attempt) create(ctx context.Context) error {
+func (a *podAttempt) create(ctx context.Context) error {
 	a.token = rand.Text()
 	body := &unstructured.Unstructured{Object: a.pod.pod()}
 	err := a.persist(ctx, "create the pod", func(ctx context.Context) error {
@@ -160,7 +161,7 @@ func (a *attempt) create(ctx context.Context) error {
 }
 
 // prepare gives the pod its workspace, and returns once the step's program may have begun.
-func (a *attempt) prepare(ctx context.Context) (*Client, error) {
+func (a *podAttempt) prepare(ctx context.Context) (*Client, error) {
 	ready := func(p *pod) bool {
 		state := p.container(containerInit)
 		return state.Running != nil || state.Terminated != nil
@@ -189,7 +190,7 @@ func (a *attempt) prepare(ctx context.Context) (*Client, error) {
 }
 
 // connect opens a connection to the shim that listens.
-func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
+func (a *podAttempt) connect(ctx context.Context) (net.Conn, error) {
 	ip := ""
 	if now := a.runner.seen.look(a.uid); now.pod != nil {
 		ip = now.pod.Status.PodIP
@@ -198,7 +199,7 @@ func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
 }
 
 // await waits for a state of the pod.
-func (a *attempt) await(ctx context.Context, done func(*pod) bool) error {
+func (a *podAttempt) await(ctx context.Context, done func(*pod) bool) error {
 	there, err := a.runner.seen.await(ctx, a.uid, done)
 	if err == nil && !there {
 		err = &lossError{text: "Deleted: the pod is gone"}
@@ -207,8 +208,8 @@ func (a *attempt) await(ctx context.Context, done func(*pod) bool) error {
 }
 
 // observe notes what the pod reports, and cancels with the reason when it has to end.
-func (a *attempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
-	since := map[string]time.Time{} // when a kind of trouble was seen first
+func (a *podAttempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
+	since := map[string]trouble{} // kinds of trouble
 	began, troubled := false, false
 	for {
 		now := a.runner.seen.look(a.uid)
@@ -255,14 +256,14 @@ func (a *attempt) observe(ctx context.Context, cancel context.CancelCauseFunc) {
 }
 
 // missing reports whether a pod that was never seen is gone: it was deleted while watching was interrupted.
-func (a *attempt) missing(ctx context.Context) bool {
+func (a *podAttempt) missing(ctx context.Context) bool {
 	found, err := a.runner.pods.Get(ctx, a.pod.name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && string(found.GetUID()) != a.uid
 }
 
 // note notes what the pod reports, but for what is missing only for a moment: the pod's own Secret belongs to the pod, and is made
 // after it.
-func (a *attempt) note(text string) error {
+func (a *podAttempt) note(text string) error {
 	text = a.run.Mask.Text(text)
 	if strings.HasPrefix(text, podConfig) && strings.Contains(text, a.pod.name) {
 		return nil
@@ -271,7 +272,7 @@ func (a *attempt) note(text string) error {
 }
 
 // act notes a verdict. It returns why the pod ends, or when it has to be judged again.
-func (a *attempt) act(v verdict, began bool, since map[string]time.Time) (<-chan time.Time, error) {
+func (a *podAttempt) act(v verdict, began bool, since map[string]trouble) (<-chan time.Time, error) {
 	if v.Outcome == fine {
 		return nil, nil
 	}
@@ -280,7 +281,7 @@ func (a *attempt) act(v verdict, began bool, since map[string]time.Time) (<-chan
 	case lost:
 		return nil, &lossError{v.Text, began}
 	case failed:
-		return nil, errors.New(v.Text)
+		return nil, faultOf(v.Text, v.OfStep)
 	}
 	if err := a.note(v.Text); err != nil {
 		return nil, err
@@ -289,21 +290,38 @@ func (a *attempt) act(v verdict, began bool, since map[string]time.Time) (<-chan
 		return nil, nil
 	}
 	kind, _, _ := strings.Cut(v.Text, ":")
-	if since[kind].IsZero() {
-		since[kind] = time.Now()
+	seen := since[kind]
+	if seen.since.IsZero() {
+		seen.since = time.Now()
 	}
-	left := v.Patience - time.Since(since[kind])
+	seen.ofStep = seen.ofStep || v.OfStep // what follows an error, such as a back-off, does not repeat its text
+	since[kind] = seen
+	left := v.Patience - time.Since(seen.since)
 	if left <= 0 {
-		return nil, fmt.Errorf("%s (for %s)", v.Text, v.Patience)
+		return nil, faultOf(fmt.Sprintf("%s (for %s)", v.Text, v.Patience), seen.ofStep)
 	}
 	return time.After(left), nil
+}
+
+// trouble is a kind of trouble that a pod has.
+type trouble struct {
+	since  time.Time
+	ofStep bool // it is the step's own fault
+}
+
+// faultOf returns the error of an attempt that has to end.
+func faultOf(text string, ofStep bool) error {
+	if ofStep {
+		return &build.StepError{Text: text}
+	}
+	return errors.New(text)
 }
 
 // maxNotes bounds what is noted of one pod.
 const maxNotes = 50
 
 // noteOnce notes a text that was not noted of this pod before.
-func (a *attempt) noteOnce(text string) error {
+func (a *podAttempt) noteOnce(text string) error {
 	a.mutex.Lock()
 	before := a.watched[text] || len(a.watched) >= maxNotes
 	a.watched[text] = true
@@ -315,7 +333,7 @@ func (a *attempt) noteOnce(text string) error {
 }
 
 // persist tries until it succeeds, until the error is one that trying again does not change, or until the cluster was away for too long.
-func (a *attempt) persist(ctx context.Context, what string, try func(context.Context) error) error {
+func (a *podAttempt) persist(ctx context.Context, what string, try func(context.Context) error) error {
 	began, wait, noted := time.Now(), firstPause, false
 	for {
 		err := try(ctx)
@@ -364,14 +382,14 @@ func final(err error) bool {
 }
 
 // signal says that the worker lives.
-func (a *attempt) signal(ctx context.Context, client *Client) {
+func (a *podAttempt) signal(ctx context.Context, client *Client) {
 	for pause(ctx, min(alivePause, a.runner.Silence/4)) == nil {
 		_ = client.Alive(ctx) // that the pod does not answer shows elsewhere
 	}
 }
 
 // end has the program be ended, and gives the pod up if it does not end in time.
-func (a *attempt) end(ctx context.Context, client *Client, cancel context.CancelCauseFunc) {
+func (a *podAttempt) end(ctx context.Context, client *Client, cancel context.CancelCauseFunc) {
 	_ = a.persist(ctx, "end the step", client.Stop) // else the time below
 	const answer = 30 * time.Second
 	if pause(ctx, a.runner.Grace+answer) == nil {
@@ -379,8 +397,9 @@ func (a *attempt) end(ctx context.Context, client *Client, cancel context.Cancel
 	}
 }
 
-// read reads the spool to its end, over as many connections as it takes.
-func (a *attempt) read(ctx context.Context, client *Client) (*build.SpoolTrailer, error) {
+// read reads the spool to its end, over as many connections as it takes. It returns how the program ended, and more than its exit
+// status says.
+func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.SpoolTrailer, reason string, err error) {
 	log := NewLog(a.sink, a.run.Mask)
 	defer log.Close()
 	progress, at, wait := time.Now(), int64(0), firstPause
@@ -388,11 +407,11 @@ func (a *attempt) read(ctx context.Context, client *Client) (*build.SpoolTrailer
 		err := a.readOnce(ctx, client, log, !rest)
 		switch {
 		case log.Trailer() != nil:
-			return log.Trailer(), a.explain(ctx, log.Trailer())
+			return log.Trailer(), a.explain(ctx, log.Trailer()), nil
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
+			return nil, "", context.Cause(ctx)
 		case err != nil && final(err):
-			return nil, err
+			return nil, "", err
 		case rest && err == nil: // the program has ended without one
 			return a.withoutTrailer(ctx)
 		}
@@ -400,26 +419,26 @@ func (a *attempt) read(ctx context.Context, client *Client) (*build.SpoolTrailer
 			progress, at, wait = time.Now(), log.Offset(), firstPause
 		}
 		if time.Since(progress) > a.runner.Away {
-			return nil, fmt.Errorf("Unknown: the step's output cannot be read, for %s: %w", a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
+			return nil, "", fmt.Errorf("Unknown: the step's output cannot be read, for %s: %w", a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
 		}
 		if rest = a.ended(); rest && err == nil {
 			continue
 		}
 		if err := pause(ctx, wait); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		wait = min(2*wait, longestPause)
 	}
 }
 
 // ended reports whether the container of the step has ended.
-func (a *attempt) ended() bool {
+func (a *podAttempt) ended() bool {
 	now := a.runner.seen.look(a.uid)
 	return now.pod != nil && now.pod.container(containerStep).Terminated != nil
 }
 
 // readOnce reads what one connection gives. Following ends when the container has ended, since a killed one leaves a spool without an end.
-func (a *attempt) readOnce(ctx context.Context, client *Client, log *Log, follow bool) error {
+func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, follow bool) error {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if follow {
@@ -440,22 +459,19 @@ func (a *attempt) readOnce(ctx context.Context, client *Client, log *Log, follow
 	return err
 }
 
-// explain notes why a program was killed.
-func (a *attempt) explain(ctx context.Context, trailer *build.SpoolTrailer) error {
+// explain returns why a program was killed; "" if nothing is known.
+func (a *podAttempt) explain(ctx context.Context, trailer *build.SpoolTrailer) string {
 	const killed = 128 + 9
 	if trailer.Code != killed {
-		return nil
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, memoryWait)
 	defer cancel()
 	_, _ = a.runner.seen.await(ctx, a.uid, func(p *pod) bool { return p.container(containerStep).Terminated != nil }) // else nothing is known
-	if text := a.memory(); text != "" {
-		return a.noteOnce(text)
-	}
-	return nil
+	return a.memory()
 }
 
-func (a *attempt) memory() string {
+func (a *podAttempt) memory() string {
 	if now := a.runner.seen.look(a.uid); now.pod != nil {
 		return outOfMemory(now.pod, a.run.Step.Spec.Limits.Memory)
 	}
@@ -463,21 +479,21 @@ func (a *attempt) memory() string {
 }
 
 // withoutTrailer judges a step whose container has ended before the spool did.
-func (a *attempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, error) {
+func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, string, error) {
 	if text := a.memory(); text != "" {
-		return &build.SpoolTrailer{Code: 128 + 9}, a.noteOnce(text)
+		return &build.SpoolTrailer{Code: 128 + 9}, text, nil
 	}
 	// Kubelet may report only now that the whole pod was taken away.
 	ctx, cancel := context.WithTimeoutCause(ctx, memoryWait, errors.New("Unknown: the step has ended, and its exit status cannot be read")) //nolint:staticcheck // a reason, as Kubernetes writes them
 	defer cancel()
 	<-ctx.Done()
-	return nil, context.Cause(ctx)
+	return nil, "", context.Cause(ctx)
 }
 
 // keep copies the files that are kept out of the pod, and keeps them.
-func (a *attempt) keep(ctx, podCtx context.Context, client *Client, exit build.Exit) error {
+func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit build.Exit) error {
 	wanted := a.given.files.Wanted(ctx, exit)
-	at := common.Kept{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
+	at := attempt.Kept{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
 	for _, f := range []struct {
 		kind, dir string
 		names     []string
@@ -499,7 +515,7 @@ func (a *attempt) keep(ctx, podCtx context.Context, client *Client, exit build.E
 }
 
 // remove deletes the pod until it is gone, after a time without its node.
-func (a *attempt) remove(ctx context.Context, force time.Duration) error {
+func (a *podAttempt) remove(ctx context.Context, force time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, deleteLimit, fmt.Errorf("it still exists after %s", deleteLimit))
 	defer cancel()
 	defer func() { _ = a.runner.secrets.Delete(ctx, a.pod.name, metav1.DeleteOptions{}) }() // else it goes with its owner, the pod

@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+)
+
+// ErrLogForbidden means that the account may not read the logs of pods.
+var ErrLogForbidden = errors.New("this account may not read the logs of pods")
+
+// Log opens what a container of a pod has printed so far; with follow, until the container ends. The caller closes it.
+func (c *Cluster) Log(ctx context.Context, pod, container string, follow bool) (io.ReadCloser, error) {
+	client, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
+	}
+	address, _, err := rest.DefaultServerUrlFor(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
+	}
+	address = address.JoinPath("api/v1/namespaces", c.Namespace, "pods", pod, "log")
+	address.RawQuery = url.Values{"container": {container}, "follow": {strconv.FormatBool(follow)}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		return response.Body, nil
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return nil, errors.Join(ErrLogForbidden, response.Body.Close())
+	}
+	return nil, errors.Join(fmt.Errorf("read the log of pod %s: %s", pod, response.Status), response.Body.Close())
+}
