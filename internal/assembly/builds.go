@@ -59,6 +59,17 @@ func (s *Session) workers() *handler.Workers {
 	}
 }
 
+// builderRole makes one of the roles that are for workers of builds.
+func (s *Session) builderRole(ctx context.Context, name string, o RoleOptions) (lifecycle.Role, error) {
+	switch name {
+	case RoleProvisioner:
+		return s.provisioner(ctx, o)
+	case RoleAggregator:
+		return s.aggregator(o)
+	}
+	return s.watchdog(o)
+}
+
 // aggregator makes the role that stores what the workers of builds record.
 func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	client, err := s.needProvisioner(RoleAggregator)

@@ -124,20 +124,8 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		case RoleCaboose:
 			metrics := obs.NewCaboose(o.registerer())
 			roles = append(roles, lifecycle.Role{Name: name, Run: func(ctx context.Context) error { return s.runCaboose(ctx, o, metrics) }})
-		case RoleProvisioner:
-			role, err := s.provisioner(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			roles = append(roles, role)
-		case RoleAggregator:
-			role, err := s.aggregator(o)
-			if err != nil {
-				return nil, err
-			}
-			roles = append(roles, role)
-		case RoleWatchdog:
-			role, err := s.watchdog(o)
+		case RoleProvisioner, RoleAggregator, RoleWatchdog:
+			role, err := s.builderRole(ctx, name, o)
 			if err != nil {
 				return nil, err
 			}

@@ -220,7 +220,16 @@ func failure(ctx context.Context, r built, final results.Update) (string, error)
 		quote(&text, entries)
 		return text.String(), nil
 	}
-	return fmt.Sprintf("the build ended %s: %s", final.Status, final.Reason), nil
+	var text strings.Builder
+	fmt.Fprintf(&text, "the build ended %s: %s", final.Status, final.Reason)
+	if len(steps) == 0 { // its own log says why there are none
+		entries, err := r.tail(ctx, 0)
+		if err != nil {
+			return "", err
+		}
+		quote(&text, entries)
+	}
+	return text.String(), nil
 }
 
 // quote appends the last lines of a log.

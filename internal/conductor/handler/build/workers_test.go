@@ -193,6 +193,22 @@ func TestAWorkersArtifactsAreRegistered(t *testing.T) {
 	}
 }
 
+func TestABuildThatNeverHadStepsIsToldByItsOwnLog(t *testing.T) {
+	t.Parallel()
+	const log = "2026-11-26T05:00:01.000000000Z cannot clone\n"
+	sum := sha256.Sum256([]byte(log))
+	s, _, _ := inWorkers(t, func(ctx context.Context, stored *builds.Builds) error {
+		_, err := stored.Ingest(ctx, 1, builds.Batch{Logs: []*builds.LogBatch{{First: 1, Entries: 1, Data: []byte(log)}},
+			Events: []builds.Event{{Source: builds.Worker, EventID: "1", Status: domain.Failed, Reason: "no files",
+				Trailer: &builds.Trailer{Entries: 1, Bytes: int64(len(log)), SHA256: sum[:]}, Final: &builds.Final{Events: 1}}}})
+		return err
+	})
+	want := "the build ended Failed: no files\nits last lines:\n  cannot clone"
+	if o := s.do(t.Context(), 1); o.Kind != action.Retry || o.Error != want {
+		t.Errorf("%+v, want %q", o, want)
+	}
+}
+
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
 	sum, err := hex.DecodeString(text)
