@@ -586,10 +586,10 @@ func (k *Kubelet) portForward(w http.ResponseWriter, r *http.Request) {
 				failure = s
 				continue
 			}
-			go func() {
+			go func(failure httpstream.Stream) { // a later stream may bring another one
 				defer connection.Close()
 				forward(s, failure, net.JoinHostPort(ip, s.Headers().Get("port")), cut)
-			}()
+			}(failure)
 		}
 	}
 }
