@@ -220,7 +220,7 @@ func testEvicted(t *testing.T, w *world) {
 }
 
 func testRepeated(t *testing.T, w *world) {
-	r := w.start(t, oneStep("golang", "echo attempt $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 2 || sleep 1000", "    retry: {attempts: 2, on: [infrastructure], backoff: 1ms}\n"))
+	r := w.start(t, oneStep("golang", "echo attempt $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 2 || exec sleep 1000", "    retry: {attempts: 2, on: [infrastructure], backoff: 1ms}\n"))
 	pod := r.awaitPod(runs)
 	r.awaitLog("1", "attempt 1\n")
 	w.kubelet.Evict(t, pod.Name)
