@@ -51,7 +51,7 @@ func (e *StepError) Error() string { return e.Text }
 var ErrNoTests = errors.New("test results are required")
 
 // Sink takes what a runner reports about one attempt. Its methods block while
-// the disk is busy, which holds the program back.
+// the disk is busy, which holds the program back. Output and Note may be called concurrently.
 type Sink interface {
 	// Phase reports Initializing and Running.
 	Phase(Status) error

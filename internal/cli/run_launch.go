@@ -99,7 +99,7 @@ func (a *app) launchText(name string) ([]byte, error) {
 		}
 		defer opened.Close()
 		file = opened
-		if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o007 != 0 {
+		if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
 			return nil, errors.Join(err, fmt.Errorf("other users may use %s, which has secrets: chmod 600 %s", name, name))
 		}
 	}

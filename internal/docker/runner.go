@@ -94,7 +94,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	s := &step{Runner: r, run: run, sink: &lockedSink{Sink: sink}, folder: filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID)), tree: run.Tree}
+	s := &step{Runner: r, run: run, sink: sink, folder: filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID)), tree: run.Tree}
 	defer func() {
 		s.end(context.WithoutCancel(ctx))
 		err = errors.Join(err, workspace.Remove(s.folder))
@@ -192,22 +192,4 @@ func (s *step) keep(ctx context.Context, tests *attempt.Tests, succeeded bool) e
 		return err
 	}
 	return attempt.Keep(ctx, s.run.Step, tests, succeeded, s.sink)
-}
-
-// lockedSink lets the outputs of a step and of its services write one after another.
-type lockedSink struct {
-	build.Sink
-	mu sync.Mutex
-}
-
-func (l *lockedSink) Output(stderr bool, frames []build.Frame) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Sink.Output(stderr, frames)
-}
-
-func (l *lockedSink) Note(text string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Sink.Note(text)
 }

@@ -22,7 +22,7 @@ func TestFollowersEndWithTheirAccess(t *testing.T) {
 	s.builds(t)
 	storeToken(t, s.Ledger, "revoked", "a-reading-token-1", "read")
 	storeToken(t, s.Ledger, "kept", "a-reading-token-2", "read")
-	expires := token.Token{Hash: sha256Of("a-reading-token-3"), Name: "expires", Scopes: []string{"read"}, ExpiresAt: time.Now().Add(3 * time.Second)}
+	expires := token.Token{Hash: sha256Of("a-reading-token-3"), Name: "expires", Scopes: []string{"read"}, ExpiresAt: time.Now().Add(20 * time.Second)}
 	if err := s.Ledger.CreateToken(t.Context(), expires); err != nil {
 		t.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func sendRawLog(w http.ResponseWriter, r *http.Request, b BuildReader, state Bui
 	header := w.Header()
 	header.Set("Content-Type", "application/octet-stream")
 	header.Set("Content-Disposition", "attachment; filename=\""+logFileName(state, q, "log")+"\"")
-	if last := state.Last(step); last.Trailer != nil {
+	if last := state.Last(step); last.Trailer != nil && last.Trailer.SHA256 != "" {
 		header.Set("ETag", `"`+last.Trailer.SHA256+`"`)
 	}
 	http.ServeContent(w, r, "", time.Time{}, &rawLog{size: end.Offset, read: func(offset int64, buffer []byte) (int, error) {

@@ -156,7 +156,7 @@ func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
 	for _, stage := range state.Plan.Stages {
 		state.Stages = append(state.Stages, stage.Name)
 	}
-	if state.Updates, err = b.updates(ctx, steps); err != nil {
+	if state.Updates, err = b.updates(ctx, &row, steps); err != nil {
 		return state, err
 	}
 	artifacts, err := rows.Artifacts(ctx, b.id)
@@ -190,15 +190,20 @@ func planOf(row *builds.Build, steps []builds.Step) *build.Plan {
 	return p
 }
 
-// updates reads the statuses of all steps.
-func (b *tableBuild) updates(ctx context.Context, steps []builds.Step) (map[int][]results.Update, error) {
-	trailers := map[int]*results.Trailer{}
+// updates reads the statuses of all steps. Statuses and logs are stored independently: while the build runs, those from the end of a
+// step whose log is not yet whole are left out, so that who has seen an end has all of the log.
+func (b *tableBuild) updates(ctx context.Context, row *builds.Build, steps []builds.Step) (map[int][]results.Update, error) {
+	trailers, whole := map[int]*results.Trailer{}, map[int]bool{}
 	for i := range steps {
-		if t := steps[i].Trailer; t != nil {
-			trailers[steps[i].ID] = &results.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
+		s := &steps[i]
+		if t := s.Trailer; t != nil && s.LogLines >= t.Entries {
+			whole[s.ID] = true
+			trailers[s.ID] = &results.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
+		} else if t != nil { // the rest is lost
+			trailers[s.ID] = &results.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
 		}
 	}
-	all := map[int][]results.Update{}
+	all, number := map[int][]results.Update{}, int64(0) // streams need numbers without a gap
 	for after := int64(0); after < mostEvents; {
 		events, err := b.from.Rows.Events(ctx, b.id, after, eventsAtOnce)
 		if err != nil || len(events) == 0 {
@@ -209,7 +214,11 @@ func (b *tableBuild) updates(ctx context.Context, steps []builds.Step) (map[int]
 			if !e.Applied || e.Status == "" {
 				continue
 			}
-			u := results.Update{ID: e.Seq, Timestamp: e.At, Status: e.Status, Attempt: e.Attempt, Reason: e.Reason, ExitCode: e.ExitCode}
+			if e.Source == builds.Worker && e.Status.Ended() && !whole[e.Step] && !row.Status.Ended() {
+				return all, nil
+			}
+			number++
+			u := results.Update{ID: number, Timestamp: e.At, Status: e.Status, Attempt: e.Attempt, Reason: e.Reason, ExitCode: e.ExitCode}
 			if e.Status.Ended() {
 				u.Trailer = trailers[e.Step]
 			}

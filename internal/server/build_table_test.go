@@ -190,3 +190,51 @@ func TestPlacesInTheLogOfAWorkersBuild(t *testing.T) {
 		t.Errorf("after the end: %d bytes, %d entries, %v", size, entries, err)
 	}
 }
+
+// TestStatusesOfAWorkerComeInOrderAndAfterTheLog: they have numbers without a gap, though remarks come between, and the end of a step
+// is not seen before all of its log.
+func TestStatusesOfAWorkerComeInOrderAndAfterTheLog(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	sum := sha256.Sum256([]byte(workerLog))
+	of := func(id string, s build.Status) builds.Event {
+		return builds.Event{Source: builds.Worker, EventID: id, Step: 1, Status: s, At: time.Unix(1000, 0)}
+	}
+	ingest := func(b builds.Batch) {
+		t.Helper()
+		if _, err := tables.Rows.Ingest(t.Context(), 2, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(statuses ...build.Status) {
+		t.Helper()
+		b, err := tables.OpenBuild(t.Context(), "2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := b.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []build.Status
+		for i, u := range state.Updates[1] {
+			got = append(got, u.Status)
+			if u.ID != int64(i+1) {
+				t.Errorf("%s has the number %d", u.Status, u.ID)
+			}
+		}
+		if diff := cmp.Diff(statuses, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	ingest(builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{of("1", build.Scheduling), of("2", build.Initializing)}})
+	if _, err := tables.Rows.Record(t.Context(), 2, builds.Event{Source: builds.Watchdog, EventID: "unreachable", Message: "not heard from"}); err != nil {
+		t.Fatal(err)
+	}
+	end := of("4", build.Completed)
+	end.Trailer = &builds.Trailer{Entries: 2, Bytes: int64(len(workerLog)), SHA256: sum[:]}
+	ingest(builds.Batch{Events: []builds.Event{of("3", build.Running), end}})
+	want(build.Scheduling, build.Initializing, build.Running)
+	ingest(builds.Batch{Logs: []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}}})
+	want(build.Scheduling, build.Initializing, build.Running, build.Completed)
+}

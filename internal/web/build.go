@@ -164,9 +164,8 @@ func nameOfBuild(s server.BuildSummary) string {
 	if s.Pipeline == "" {
 		return s.ID
 	}
-	_, attempt, _ := strings.Cut(s.ID, ".")
 	name := fmt.Sprintf("%s#%d", s.Pipeline, s.Deployment)
-	if attempt != "1" {
+	if _, attempt, ok := strings.Cut(s.ID, "."); ok && attempt != "1" {
 		name += " attempt " + attempt
 	}
 	return name

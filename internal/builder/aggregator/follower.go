@@ -72,13 +72,14 @@ func (f *follower) once(ctx context.Context) (moved bool, err error) {
 		if err != nil {
 			return w.moved, err
 		}
+		moved = true
 	}
 	err = f.acknowledge(ctx, c)
 	if at.Known && err != nil {
 		f.log.Debug("an acknowledged worker does not answer", obs.Error(err))
-		return true, nil
+		return moved, nil
 	}
-	return true, err
+	return moved, err
 }
 
 // copy stores everything from a place on, until the final marker.

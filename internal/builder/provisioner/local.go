@@ -181,7 +181,7 @@ func (l *Local) Create(ctx context.Context, launch Launch) (provisionerv1.Worker
 	}
 	r := record{BuildID: launch.BuildID, Project: launch.Project, Instance: launch.Instance, Digest: launch.Digest, Key: launch.Key, CreatedAt: time.Now().UTC()}
 	if err := l.start(&r, given); err != nil {
-		return provisionerv1.Worker{}, false, err
+		return provisionerv1.Worker{}, false, errors.Join(err, removeFile(given.SnapshotFile))
 	}
 	l.Log.Info("worker started", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, idPrefix+strconv.FormatInt(r.BuildID, 10), obs.KeyPID, r.Process.PID)
 	return l.worker(r), true, nil
@@ -283,7 +283,7 @@ func (l *Local) start(r *record, given provisionerv1.Launch) error {
 		return fault.New(fault.Unavailable, "start a worker: %w", err)
 	}
 	defer errs.Close()
-	argv := append(slices.Clone(l.Program), "run", "--launch", "-", "--results-dir", filepath.Join(folder, resultsDir),
+	argv := append(slices.Clone(l.Program), "run", "--launch", "-", "--runner", "process", "--results-dir", filepath.Join(folder, resultsDir),
 		"--linger", l.Linger.String(), "--termination-grace", l.Grace.String())
 	c := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives this process
 	c.Dir, c.Env, c.Stderr, c.SysProcAttr = folder, environ(os.Environ()), errs, &syscall.SysProcAttr{Setsid: true}

@@ -185,6 +185,7 @@ func awaitPort(ctx context.Context, port int) error {
 // watch ends the program when the worker asks for it or is silent for too long.
 func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	silence := duration(e.settings[shimv1.EnvSilence], defaultSilence)
+	began := time.Now() // the image may have been pulled for long before
 	again := time.NewTicker(pollPause)
 	defer again.Stop()
 	for {
@@ -198,7 +199,7 @@ func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			return
 		}
 		info, err := os.Stat(filepath.Join(e.Folder, fileAlive))
-		if err != nil || time.Since(info.ModTime()) > silence {
+		if err != nil || time.Since(began) > silence && time.Since(info.ModTime()) > silence {
 			text := fmt.Sprintf("the worker has been silent for %s, so the step is ended", silence)
 			_ = e.spool.write(build.SpoolNote, []byte(text)) // the program is ended in any case
 			cancel(errors.New(text))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -441,17 +442,17 @@ func TestASilentWorkerEndsAStep(t *testing.T) {
 	if err := os.WriteFile(alive, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	long := time.Now().Add(-9 * time.Minute)
+	long := time.Now().Add(-time.Hour) // the image was pulled meanwhile
 	if err := os.Chtimes(alive, long, long); err != nil {
 		t.Fatal(err)
 	}
 	if code, err := p.exec(t, `exit 4`); code != 4 || err != nil {
-		t.Errorf("after 9 minutes: exit status %d, %v", code, err)
+		t.Errorf("after an hour in which the worker could not reach it: exit status %d, %v", code, err)
 	}
 	if err := os.Remove(filepath.Join(p.Folder, "output")); err != nil {
 		t.Fatal(err)
 	}
-	if code, err := p.exec(t, `exec sleep 1000`, shimv1.EnvSilence+"=8m"); code != 128+15 || err != nil {
+	if code, err := p.exec(t, `exec sleep 1000`, shimv1.EnvSilence+"=100ms"); code != 128+15 || err != nil {
 		t.Errorf("after longer than allowed: exit status %d, %v", code, err)
 	}
 	p.serve(t)
@@ -459,7 +460,7 @@ func TestASilentWorkerEndsAStep(t *testing.T) {
 	log := runner.NewLog(s, nil)
 	defer log.Close()
 	follow(t, p.client(), log)
-	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "silent for 8m") {
+	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "silent for 100ms") {
 		t.Errorf("the notes are %q", s.notes)
 	}
 }
@@ -492,17 +493,18 @@ func TestAStepWaitsForItsServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	services := func(seconds int) string {
+	services := func(port, seconds int) string {
 		return fmt.Sprintf(`%s=[{"name":"db","ports":[%d],"seconds":%d}]`, shimv1.EnvServices, port, seconds)
 	}
-	if code, err := p.exec(t, `exit 5`, services(60)); code != 5 || err != nil {
+	if code, err := p.exec(t, `exit 5`, services(port, 60)); code != 5 || err != nil {
 		t.Errorf("exit status %d, %v", code, err)
 	}
 	listener.Close()
 	if err := os.Remove(filepath.Join(p.Folder, "output")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.exec(t, `exit 5`, services(1))
+	port = silentPort(t)
+	_, err = p.exec(t, `exit 5`, services(port, 1))
 	if want := fmt.Sprintf("service db did not listen at port %d within 1s", port); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -514,6 +516,24 @@ func TestAStepWaitsForItsServices(t *testing.T) {
 	if end := log.Trailer(); !end.OfStep || end.Fault == "" {
 		t.Errorf("the end is %+v, want the step's own fault", end)
 	}
+}
+
+// silentPort returns a port that nothing else can take and at which nothing listens.
+func silentPort(t *testing.T) int {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.(*syscall.SockaddrInet4).Port
 }
 
 // TestAnAbsentProgramFailsTheStep rather than the cluster.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -19,6 +20,8 @@ type sink struct {
 	attempt int
 	log     *results.Log
 	ended   func() error // why the attempt is to end; nil: it is not
+
+	mu sync.Mutex // of write
 }
 
 func (s *sink) Phase(status build.Status) error {
@@ -49,7 +52,10 @@ func (s *sink) Note(text string) error {
 	return s.write(entries)
 }
 
+// write appends to the log, one call after another: an observer gets the entries of a step in their order.
 func (s *sink) write(entries []build.Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.log.Append(entries...); err != nil {
 		return err
 	}

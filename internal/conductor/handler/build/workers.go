@@ -37,8 +37,8 @@ type Workers struct {
 const (
 	fullPause = 15 * time.Second // until there may be room, unless the provisioner says otherwise
 	awayPause = 10 * time.Second
-	lookEvery = 5 * time.Second // at the worker
-	endLimit  = 30 * time.Second
+	lookEvery = 5 * time.Second  // at the worker
+	endLimit  = 30 * time.Second // of a question to the provisioner beside Create
 )
 
 // inWorker has a worker make the attempt, or continue an attempt that was not reported, and returns what it has left.
@@ -145,7 +145,9 @@ func (t *task) await(ctx context.Context, row builds.Build) (builds.Build, error
 // lookAt ends a build as Lost whose worker has gone and of which nothing more can come. A provisioner that does not answer says
 // nothing about the worker.
 func (t *task) lookAt(ctx context.Context, row builds.Build) error {
-	list, err := t.Workers.Provisioner.List(ctx, provisionerv1.Filter{BuildID: int64(row.ID)})
+	asking, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
+	list, err := t.Workers.Provisioner.List(asking, provisionerv1.Filter{BuildID: int64(row.ID)})
 	if err != nil || !list.Complete {
 		t.Log.Warn("the worker of a build cannot be looked at", obs.KeyBuildID, int64(row.ID), obs.Error(err))
 		return context.Cause(ctx)
@@ -190,6 +192,8 @@ func (t *task) release(ctx context.Context, row builds.Build) {
 	if row.WorkerID == "" {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
 	if err := t.Workers.Provisioner.Delete(ctx, row.WorkerID, false); err != nil {
 		t.Log.Warn("worker cannot be deleted", obs.KeyBuildID, int64(row.ID), obs.KeyWorkerID, row.WorkerID, obs.Error(err))
 	}
