@@ -23,7 +23,8 @@ import (
 const buildHelp = `A build is described by .wharf-ci.yml. Run one with waybill run; a deployment's build
 runs the same way. A build run by hand is named by its number, a deployment's by the id
 that its error and waybill build list show, and any by the folder of its results. The
-results are on the machine that built; --server reads those of the server's machine.`
+results are on the machine that built, or in the database for builds in workers;
+--server reads what the server has.`
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,

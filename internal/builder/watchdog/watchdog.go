@@ -25,8 +25,8 @@ type Store interface {
 	// Builds returns every build that has not ended, and all that are known of ids, with the time of the store's clock. A deleted build has
 	// ended, and counts as acknowledged.
 	Builds(ctx context.Context, ids []int64) (builds build.BuildList, now time.Time, err error)
-	// Decide records what was decided, in one transaction: an event of the build, if there is one, under a key that is unique in
-	// the build, and the action that deletes the worker, unless one lives. Doing it again records nothing.
+	// Decide records what was decided as an event of the build, if there is one, under a key that is unique in the build, and
+	// then has the worker deleted. Doing it again is harmless.
 	Decide(ctx context.Context, d build.WatchDecision, key string) error
 }
 
