@@ -303,7 +303,7 @@ func (e *Engine) afterFact(t *deployment, n int32, at time.Time) {
 		g := &t.plan.groups[place.group]
 		t.sizes[t.ids.groups[place.group]] = len(g.hosts)
 	}
-	if place.host < 0 {
+	if place.host < 0 || place.event == HostFinished { // without a queue around it, a host is what strict order counts for
 		e.offerAll(orderKey)
 	}
 	if (place.event == StageStarted || place.kind == hostStart) && t.status == StatusActive { // a catch-up starts hosts only
