@@ -83,14 +83,14 @@ const (
 func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	b := numbered(t, s, 50_000)
+	b := numbered(t, s, 10_000)
 	browser := browsertest.Start(t)
 	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the end is shown", rowInSight+`("1:50000")`)
-	b.Print(1, "line 50001 is new")
-	wait(browser, t, "a new line is followed", rowInSight+`("1:50001")`)
+	wait(browser, t, "the end is shown", rowInSight+`("1:10000")`)
+	b.Print(1, "line 10001 is new")
+	wait(browser, t, "a new line is followed", rowInSight+`("1:10001")`)
 	scroll := func(to string) {
 		if err := chromedp.Run(browser, chromedp.Evaluate(box+".scrollTop = "+to, nil)); err != nil {
 			t.Fatal(err)
@@ -99,17 +99,17 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	scroll("400 * 20")
 	wait(browser, t, "line 401 is shown", rowInSight+`("1:401")`)
 	wait(browser, t, "scrolling up ends following", `!document.getElementById("log-follow").checked`)
-	b.Print(1, "line 50002 is new")
-	wait(browser, t, "the page knows of the new line", `document.getElementById("log-1").dataset.lines === "50002"`)
+	b.Print(1, "line 10002 is new")
+	wait(browser, t, "the page knows of the new line", `document.getElementById("log-1").dataset.lines === "10002"`)
 	wait(browser, t, "line 401 stays", rowInSight+`("1:401")`)
 	if err := chromedp.Run(browser, chromedp.Click("#log-follow")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the end is followed again", rowInSight+`("1:50002")`)
+	wait(browser, t, "the end is followed again", rowInSight+`("1:10002")`)
 	if err := chromedp.Run(browser, chromedp.SendKeys("#log-search", "NEEDLE"+kb.Enter)); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the first match is shown", rowInSight+`("1:500") && document.querySelector(".logtools output").value === "1 of 50"`)
+	wait(browser, t, "the first match is shown", rowInSight+`("1:500") && document.querySelector(".logtools output").value === "1 of 10"`)
 	if err := chromedp.Run(browser, chromedp.Click(`button[aria-label="Next match"]`)); err != nil {
 		t.Fatal(err)
 	}
@@ -117,15 +117,15 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Click(`button[aria-label="Previous match"]`), chromedp.Click(`button[aria-label="Previous match"]`)); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the last match is shown", rowInSight+`("1:49500")`)
-	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/builds"), chromedp.Navigate(s.URL+"/builds/7#1:30000-30002"), chromedp.WaitVisible("#log-search")); err != nil {
+	wait(browser, t, "the last match is shown", rowInSight+`("1:9500")`)
+	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/builds"), chromedp.Navigate(s.URL+"/builds/7#1:6000-6002"), chromedp.WaitVisible("#log-search")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the permalink is shown", rowInSight+`("1:30000") && document.querySelectorAll(".row.marked").length === 3`)
+	wait(browser, t, "the permalink is shown", rowInSight+`("1:6000") && document.querySelectorAll(".row.marked").length === 3`)
 	for _, do := range []struct{ what, script, want string }{
-		{"a number is a permalink", `document.querySelector('.row[id="1:30004"] .n').click()`, `location.hash === "#1:30004"`},
-		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:30004"] .at')?.textContent === "0.00s"`},
-		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:30004")`},
+		{"a number is a permalink", `document.querySelector('.row[id="1:6004"] .n').click()`, `location.hash === "#1:6004"`},
+		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:6004"] .at')?.textContent === "0.00s"`},
+		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:6004")`},
 	} {
 		if err := chromedp.Run(browser, chromedp.Evaluate(do.script, nil)); err != nil {
 			t.Fatalf("%s: %v", do.what, err)
@@ -133,7 +133,7 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 		wait(browser, t, do.what, do.want)
 	}
 	scroll("1e9")
-	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:50002")`)
+	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:10002")`)
 }
 
 // scrolling turns the wheel for 300 frames, then drags the bar to 60 places, and returns what that took: the times of the frames in
