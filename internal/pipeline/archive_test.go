@@ -251,14 +251,17 @@ func (a *archiving) command(c Command) {
 	a.wish(c.Kind, func(e *Engine) ([]Entry, error) { return e.Command(c) })
 }
 
-// isFarBack reports whether the engine that forgets nothing has a rollback from or to a revision than which at least as many are
-// newer and finished a stage as are kept for rollbacks.
+// isFarBack reports whether the engine that forgets nothing answers with a rollback to a revision than which at least as many are
+// newer and finished a stage as are kept for rollbacks, or that a target has the artifact of such a revision already.
 func (a *archiving) isFarBack(rows []Entry, err error) bool {
 	revision := int64(0)
 	if len(rows) > 0 && detail[createdDetail](rows[len(rows)-1]).Kind == KindRollback {
 		revision = rows[len(rows)-1].Revision
-	} else if _, none := fmt.Sscanf(fmt.Sprint(err), "no revision older than r%d", &revision); none != nil {
-		return false
+	} else {
+		_, needless, _ := strings.Cut(fmt.Sprint(err), " has the artifact of ")
+		if _, other := fmt.Sscanf(needless, "revision r%d already", &revision); other != nil {
+			return false
+		}
 	}
 	newer := map[int64]bool{}
 	for _, t := range a.ever.order {
@@ -269,15 +272,17 @@ func (a *archiving) isFarBack(rows []Entry, err error) bool {
 	return len(newer) >= 3
 }
 
-// mayDiffer reports whether the engine that forgets nothing makes an automatic rollback that is far back, or would have.
-func (a *archiving) mayDiffer(ever, whole Decision) bool {
-	for _, row := range whole.Entries {
-		if row.Event == AlarmRaised {
-			_, reason, _ := strings.Cut(detail[endDetail](row).Reason, "no rollback: ")
-			return a.isFarBack(nil, errors.New(reason))
+// mayDiffer reports whether the engine that forgets nothing makes an automatic rollback that is far back, or finds it needless.
+func (a *archiving) mayDiffer(ever Decision) bool {
+	return slices.ContainsFunc(ever.Entries, func(row Entry) bool {
+		switch row.Event {
+		case DeploymentCreated:
+			return a.isFarBack([]Entry{row}, nil)
+		case AlarmRaised:
+			return a.isFarBack(nil, errors.New(detail[endDetail](row).Reason))
 		}
-	}
-	return slices.ContainsFunc(ever.Entries, func(row Entry) bool { return row.Event == DeploymentCreated && a.isFarBack([]Entry{row}, nil) })
+		return false
+	})
 }
 
 func (a *archiving) artifact(revision int64, label string) {
@@ -297,7 +302,7 @@ func (a *archiving) wish(what string, ask func(e *Engine) ([]Entry, error)) {
 	rows, err := ask(a.whole)
 	for name, e := range a.others() {
 		others, otherErr := ask(e)
-		if e == a.ever && a.isFarBack(others, err) {
+		if e == a.ever && a.isFarBack(others, otherErr) {
 			a.ever = nil
 			continue
 		}
@@ -349,7 +354,7 @@ func (a *archiving) decide() {
 				a.fatal("%s: %v", name, err)
 			}
 			got, want := decided(other), decided(d)
-			if e == a.ever && got != want && a.mayDiffer(other, d) {
+			if e == a.ever && got != want && a.mayDiffer(other) {
 				a.ever = nil
 				continue
 			}
