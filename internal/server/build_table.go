@@ -193,16 +193,7 @@ func planOf(row *builds.Build, steps []builds.Step) *build.Plan {
 // updates reads the statuses of all steps. Statuses and logs are stored independently: while the build runs, those from the end of a
 // step whose log is not yet whole are left out, so that who has seen an end has all of the log.
 func (b *tableBuild) updates(ctx context.Context, row *builds.Build, steps []builds.Step) (map[int][]results.Update, error) {
-	trailers, whole := map[int]*results.Trailer{}, map[int]bool{}
-	for i := range steps {
-		s := &steps[i]
-		if t := s.Trailer; t != nil && s.LogLines >= t.Entries {
-			whole[s.ID] = true
-			trailers[s.ID] = &results.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
-		} else if t != nil { // the rest is lost
-			trailers[s.ID] = &results.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
-		}
-	}
+	trailers, whole := trailersOf(steps)
 	all, number := map[int][]results.Update{}, int64(0) // streams need numbers without a gap
 	for after := int64(0); after < mostEvents; {
 		events, err := b.from.Rows.Events(ctx, b.id, after, eventsAtOnce)
@@ -226,6 +217,21 @@ func (b *tableBuild) updates(ctx context.Context, row *builds.Build, steps []bui
 		}
 	}
 	return all, nil
+}
+
+// trailersOf returns what the logs of the steps that have ended come to, and whose are whole.
+func trailersOf(steps []builds.Step) (trailers map[int]*results.Trailer, whole map[int]bool) {
+	trailers, whole = map[int]*results.Trailer{}, map[int]bool{}
+	for i := range steps {
+		s := &steps[i]
+		if t := s.Trailer; t != nil && s.LogLines >= t.Entries {
+			whole[s.ID] = true
+			trailers[s.ID] = &results.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
+		} else if t != nil { // the rest is lost
+			trailers[s.ID] = &results.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
+		}
+	}
+	return trailers, whole
 }
 
 // addTests adds the counts of tests, and the files with failed and flaky ones.

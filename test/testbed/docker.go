@@ -59,7 +59,7 @@ func Docker(t testing.TB) *Engine {
 	}
 	t.Cleanup(func() { _ = e.Client.Close() }) // idle connections
 	// The shell is the first process of its namespace: it collects what others leave behind.
-	script := fmt.Sprintf(`%s ip link set lo up && rm -f %[2]s/pid && %[3]s --data-root %[2]s/data --exec-root %[2]s/exec --pidfile %[2]s/pid \
+	script := fmt.Sprintf(`%s ip link set lo up && rm -f %[2]s/pid %[2]s/exec/containerd/containerd.pid && %[3]s --data-root %[2]s/data --exec-root %[2]s/exec --pidfile %[2]s/pid \
 		--host %[4]s --cgroup-parent /%[5]s; exit $?`, busybox, folder, dockerd, e.Host, groups)
 	e.server = &service{
 		name: "dockerd", dir: folder,
