@@ -116,3 +116,30 @@ func TestAPlaceIsNotOfferedTwice(t *testing.T) {
 		t.Errorf("the rollback is at %d hosts, want 1", live(4))
 	}
 }
+
+// TestAHostThatAnOlderDeploymentHasFinishedWakesTheNext: in a stage without a queue, order strict counts for each host.
+func TestAHostThatAnOlderDeploymentHasFinishedWakesTheNext(t *testing.T) {
+	t.Parallel()
+	all := group("all", "ash", "cedar", "birch")
+	all.MaxParallel = Limit{N: 2}
+	lab := hostStage("lab", nil, all)
+	lab.Queue = NoQueue
+	w := newWorld(t, Definition{Pipeline: "shop", Order: Strict, Stages: []Stage{lab}})
+	w.create(1, 1)
+	w.decide() // ash and cedar have the places
+	w.fold(Entry{Deployment: 2, Target: "shop", Event: DeploymentCreated, Class: Note, Revision: 2,
+		Detail: raw(createdDetail{Kind: KindPart, Scope: "shop/lab/all/birch"})})
+	w.decide()
+	for _, host := range []string{"shop/lab/all/ash", "shop/lab/all/birch"} {
+		for _, event := range []string{HostReplicated, HostDeployed, HostTested} {
+			if n := len(w.engine.deployments[2].live); n > 0 {
+				t.Fatalf("#2 has begun before #1 has finished %s", host)
+			}
+			w.done(StepKey{1, host, event})
+			w.decide()
+		}
+	}
+	if len(w.engine.deployments[2].live) != 1 {
+		t.Error("#2 does not begin on the host that #1 has finished")
+	}
+}
