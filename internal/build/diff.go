@@ -141,7 +141,7 @@ func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSetti
 	case w.Status == WorkerRunning && !b.CancelRequestedAt.IsZero() && now.Sub(b.CancelRequestedAt) > s.TerminationGrace:
 		return []WatchDecision{{Difference: between(now, RuleCancelIgnored, b, w), Status: Canceled, Delete: true, Force: true,
 			Reason: fmt.Sprintf("its worker had not ended %s after the cancel", since(now, b.CancelRequestedAt))}}
-	case leased || w.Status == WorkerPending: // the aggregator judges starts
+	case leased || w.Status == WorkerPending: // its attempt's timeout bounds a start
 		return nil
 	case w.Status == WorkerRunning: // never a kill: the aggregator may be the one that is down
 		if b.Unreachable {

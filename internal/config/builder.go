@@ -24,7 +24,7 @@ type Builder struct {
 
 // Provisioner says how workers are started, and where the process that does it is.
 type Provisioner struct {
-	URL       string // where conductors and watchdogs reach it; "" (default): builds have no workers
+	URL       string // where conductors, aggregators and watchdogs reach it; "" (default): builds have no workers
 	TokenFile string // file of the token that they show; "" (default): that of the home
 
 	// The fields below are for the role provisioner.
@@ -60,7 +60,7 @@ func builderKeys() []document.Key {
 		{Name: "instance", Shape: document.Text, Default: "waybill", Help: "label of the workers of this log's builds, in every build environment"},
 		{Name: "key", Shape: document.Text, Help: "file of the keys that the workers' tokens are made of; default: builder.key in the home"},
 		{Name: "provisioner", Shape: document.Object, Help: "what starts workers", Keys: []document.Key{
-			{Name: "url", Shape: document.Text, Help: "where conductors and watchdogs reach it; without it builds have no workers"},
+			{Name: "url", Shape: document.Text, Help: "where conductors, aggregators and watchdogs reach it; without it builds have no workers"},
 			{Name: "tokenFile", Shape: document.Text, Help: "file of the token that they show; default: that of the home"},
 			{Name: "listen", Shape: document.Text, Default: "127.0.0.1:5009", Help: "host:port of the role provisioner"},
 			{Name: "tokens", Shape: document.Texts, Help: "SHA-256 of tokens that it accepts besides those of the log"},

@@ -1,7 +1,7 @@
 // Package watchdog looks for builds without workers and workers without builds: the loop around build.Diff.
 //
 // It owns nothing. Builds are in the store, workers are a provisioner's, and the differences that one look found are in memory: after
-// a restart they have to be found again. What it decides becomes events and actions with unique keys, so several watchdogs are
+// a restart they have to be found again. What it decides becomes events with unique keys and deletions, which may be repeated, so several watchdogs are
 // harmless. A list that cannot be read, or is not complete, decides nothing.
 package watchdog
 
