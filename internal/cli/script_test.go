@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,23 +80,13 @@ func setUp(env *testscript.Env) error {
 		env.Setenv("GIT_"+who+"_NAME", "Ana")
 		env.Setenv("GIT_"+who+"_EMAIL", "ana@example.net")
 	}
-	port, err := freePort()
+	port, err := childtest.FreePort(context.Background())
 	if err != nil {
 		return err
 	}
-	env.Setenv("PORT", port)
+	env.Setenv("PORT", strconv.Itoa(port))
 	env.Defer(func() { stopServices(env.WorkDir) })
 	return nil
-}
-
-// freePort is a port on loopback that is free at present.
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, errors.Join(err, listener.Close())
 }
 
 // stopServices ends what still runs on the local hosts of every home below a folder.

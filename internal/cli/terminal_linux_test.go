@@ -42,7 +42,7 @@ func openTerminal(t *testing.T) (ours, theirs *os.File) {
 // Closing the terminal in which `waybill up` runs ends it as Ctrl-C does: the lock is free, and nothing was cut off.
 func TestClosingTheTerminalEndsUp(t *testing.T) {
 	t.Parallel()
-	port, err := freePort()
+	port, err := childtest.FreePort(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestClosingTheTerminalEndsUp(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	up := childtest.Command(t, "waybill", "up", "--home", filepath.Join(home, "home"), "--listen", "127.0.0.1:"+port)
+	up := childtest.Command(t, "waybill", "up", "--home", filepath.Join(home, "home"), "--listen", fmt.Sprintf("127.0.0.1:%d", port))
 	up.Stdin, up.Stdout, up.Stderr = theirs, theirs, log
 	up.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := up.Start(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
 )
 
 // Server is a PostgreSQL of our own: its folder, its port, its process.
@@ -132,7 +133,7 @@ func runAs() *syscall.Credential {
 // answers.
 func (s *Server) Run(ctx context.Context) error {
 	if s.port == 0 {
-		port, err := freePort(ctx)
+		port, err := childtest.FreePort(ctx)
 		if err != nil {
 			return err
 		}
@@ -159,15 +160,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.process = command.Process
 	return s.await(ctx)
-}
-
-func freePort(ctx context.Context) (int, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // await returns when the server answers.
