@@ -39,6 +39,8 @@ func Serve(ctx context.Context, c Config, listener net.Listener) error {
 	}
 	defer root.Close()
 	s := &results{Config: c, root: root, done: make(chan struct{})}
+	ctx, heard, stop := c.untilSilence(ctx)
+	defer stop()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+shimv1.PathOutput, s.output)
 	mux.HandleFunc("GET "+shimv1.PathFiles, s.files)
@@ -47,7 +49,7 @@ func Serve(ctx context.Context, c Config, listener net.Listener) error {
 	mux.HandleFunc("POST "+shimv1.PathRelease, func(http.ResponseWriter, *http.Request) {
 		s.release.Do(func() { close(s.done) })
 	})
-	return c.listen(ctx, mux, listener, s.done)
+	return listen(ctx, c.authorized(mux, heard), listener, s.done)
 }
 
 // touch returns a handler that writes one of the files that exec looks at.
