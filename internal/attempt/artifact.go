@@ -21,9 +21,9 @@ const (
 	kindArchive = "archive"
 )
 
-// Keep keeps artifacts and test results. A step that succeeded fails if it has no test results
+// keepOutputs keeps artifacts and test results. A step that succeeded fails if it has no test results
 // and must have some.
-func Keep(ctx context.Context, step build.PlanStep, tests *Tests, succeeded bool, sink build.Sink) error {
+func keepOutputs(ctx context.Context, step build.PlanStep, tests *watchedTests, succeeded bool, sink build.Sink) error {
 	if err := tests.find(); err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func regularFiles(root *os.Root, repo string) ([]string, error) {
 	return files, err
 }
 
-// Place puts artifacts of other steps into a workspace.
-func Place(ctx context.Context, needed []build.Needed, repo string) error {
+// placeNeeded puts artifacts of other steps into a workspace.
+func placeNeeded(ctx context.Context, needed []build.Needed, repo string) error {
 	for _, n := range needed {
 		if err := placeOne(ctx, n, repo); err != nil {
 			return err

@@ -44,27 +44,21 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	if r.InPlace != "" { // what needed steps made is there already
-		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
-	} else if _, err = workspace.Copy(ctx, run.Tree, repo, workspace.Selection{}); err == nil {
-		err = attempt.Place(ctx, run.Needed, repo)
+	shelf := r.Cache
+	if r.InPlace != "" {
+		repo, shelf, run.Needed = r.InPlace, nil, nil // what needed steps made is there already
+		err = os.MkdirAll(folder, 0o700)
+	} else {
+		_, err = workspace.Copy(ctx, run.Tree, repo, workspace.Selection{})
 	}
 	if err != nil {
 		return build.Exit{}, err
 	}
-	rules := run.Step.Cache
-	if r.Cache == nil || r.InPlace != "" {
-		rules = nil
-	}
-	caches, err := attempt.RestoreCaches(ctx, r.Cache, rules, repo, sink)
+	files, err := attempt.PrepareFiles(ctx, run, shelf, repo, sink)
 	if err != nil {
 		return build.Exit{}, err
 	}
-	tests, err := attempt.WatchTests(run.Step.Tests, repo)
-	if err != nil {
-		return build.Exit{}, err
-	}
-	defer tests.Close()
+	defer files.Close()
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
@@ -72,16 +66,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
-	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
-		return exit, nil // the files of the last attempt are kept
-	}
-	succeeded := exit.Code == 0 && ctx.Err() == nil
-	if succeeded {
-		if err := attempt.SaveCaches(ctx, r.Cache, caches, repo, sink); err != nil {
-			return exit, err
-		}
-	}
-	return exit, attempt.Keep(context.WithoutCancel(ctx), run.Step, tests, succeeded, sink)
+	return exit, files.Keep(ctx, exit, sink)
 }
 
 // place is the folders of one attempt.

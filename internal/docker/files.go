@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/waybill-dev/waybill/internal/attempt"
-	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -61,7 +59,7 @@ func (s *step) pack(ctx context.Context, w io.Writer, shape func(*tar.Header)) e
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
-	if err := workspace.WriteTar(ctx, archive, s.tree, root, shape); err != nil {
+	if err := workspace.WriteTar(ctx, archive, s.files.Repo(), root, shape); err != nil {
 		return err
 	}
 	if spec := s.run.Step.Spec; spec.Secret {
@@ -77,14 +75,9 @@ func (s *step) pack(ctx context.Context, w io.Writer, shape func(*tar.Header)) e
 	return archive.Close()
 }
 
-// download takes the files that the step's rules name out of the stopped container.
-func (s *step) download(ctx context.Context, dir string, caches []attempt.Cached) error {
-	wanted := func(file string) bool {
-		return slices.ContainsFunc(s.run.Step.Artifacts, func(rule build.ArtifactRule) bool { return build.MatchGlob(rule.Path, file) }) ||
-			slices.ContainsFunc(s.run.Step.Tests.Globs(), func(glob string) bool { return build.MatchGlob(glob, file) }) ||
-			slices.ContainsFunc(caches, func(c attempt.Cached) bool { return c.In(file) })
-	}
-	if len(s.run.Step.Artifacts)+len(caches) == 0 && s.run.Step.Tests == nil {
+// download takes the wanted files out of the stopped container.
+func (s *step) download(ctx context.Context, dir string, wanted attempt.Wanted) error {
+	if len(wanted.Globs)+len(wanted.Parts) == 0 {
 		return nil
 	}
 	err := workspace.Gather(ctx, func() (io.ReadCloser, error) {
@@ -92,7 +85,7 @@ func (s *step) download(ctx context.Context, dir string, caches []attempt.Cached
 			return s.engine.api.CopyFromContainer(ctx, s.id, client.CopyFromContainerOptions{SourcePath: workdir})
 		})
 		return files.Content, err
-	}, dir, wanted)
+	}, dir, wanted.In)
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("the container of %s was removed: %w", s.run.Step.Path(), err)
 	}

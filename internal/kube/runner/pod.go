@@ -512,7 +512,7 @@ func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, s
 // keep copies the files that are kept out of the pod, and keeps them.
 func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit build.Exit) error {
 	wanted := a.given.files.Wanted(ctx, exit)
-	at := attempt.Kept{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
+	at := attempt.Copies{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
 	for _, f := range []struct {
 		kind, dir string
 		names     []string
@@ -530,7 +530,7 @@ func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit buil
 			return err
 		}
 	}
-	return a.given.files.Keep(ctx, exit, at, a.sink)
+	return a.given.files.KeepCopies(ctx, exit, at, a.sink)
 }
 
 // remove deletes the pod until it is gone, after a time without its node.
