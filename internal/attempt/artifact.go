@@ -162,28 +162,9 @@ func packArchive(root *os.Root, files []string, w io.Writer) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
 	for _, file := range files {
-		if err := packFile(archive, root, file); err != nil {
+		if err := workspace.AddFile(archive, root, file); err != nil {
 			return fmt.Errorf("pack %s: %w", file, err)
 		}
 	}
 	return errors.Join(archive.Close(), compressed.Close())
-}
-
-func packFile(archive *tar.Writer, root *os.Root, file string) error {
-	f, err := root.Open(filepath.FromSlash(file))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: file, Size: info.Size(), Mode: int64(info.Mode().Perm()),
-		ModTime: info.ModTime(), Format: tar.FormatPAX}
-	if err := archive.WriteHeader(header); err != nil {
-		return err
-	}
-	_, err = io.CopyN(archive, f, header.Size)
-	return err
 }

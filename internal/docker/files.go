@@ -98,7 +98,7 @@ func (s *step) download(ctx context.Context, dir string, wanted attempt.Wanted) 
 	return err
 }
 
-// gather is one try at a download. It returns how many bytes came.
+// gather tries a download once. It returns how many bytes came.
 func (s *step) gather(ctx context.Context, dir string, wanted attempt.Wanted) (n int64, err error) {
 	err = workspace.Gather(ctx, func() (io.ReadCloser, error) {
 		files, err := s.engine.api.CopyFromContainer(ctx, s.id, client.CopyFromContainerOptions{SourcePath: workdir})

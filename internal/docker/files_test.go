@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/attempt"
 )
 
-// engineOf returns an Engine whose copies of /mnt/repo are cut after so many bytes each, the last one of them not at all, and the number
+// engineOf returns an Engine whose copies of /mnt/repo are cut after so many bytes each, those after these not at all, and the number
 // of copies that were asked for.
 func engineOf(t *testing.T, archive []byte, cuts ...int) (*Engine, *int) {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -135,8 +136,8 @@ func (a *podAttempt) create(ctx context.Context) error {
 			if err := a.noteOnce("Quota: " + err.Error()); err != nil {
 				return &fatalError{err}
 			}
-			if err := pause(ctx, quotaPause); err != nil {
-				return err
+			if !loop.Pause(ctx, quotaPause) {
+				return context.Cause(ctx)
 			}
 			made, err = a.runner.pods.Create(ctx, body, metav1.CreateOptions{})
 		}
@@ -346,7 +347,7 @@ func (a *podAttempt) persist(ctx context.Context, what string, try func(context.
 	return a.transfer(ctx, what, func(ctx context.Context) (int64, error) { return 0, try(ctx) })
 }
 
-// transfer is persist for a try that moves bytes and returns how far it came. A try that came further shows that the cluster is there, and
+// transfer persists with a try that moves bytes and returns how far it came. A try that came further shows that the cluster is there, and
 // the time that a try itself takes does not count.
 func (a *podAttempt) transfer(ctx context.Context, what string, try func(context.Context) (int64, error)) error {
 	there, furthest, wait, noted := time.Now(), int64(0), firstPause, false
@@ -371,21 +372,10 @@ func (a *podAttempt) transfer(ctx context.Context, what string, try func(context
 				return err
 			}
 		}
-		if err := pause(ctx, wait); err != nil {
-			return err
+		if !loop.Pause(ctx, wait) {
+			return context.Cause(ctx)
 		}
 		wait = min(2*wait, longestPause)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -402,7 +392,7 @@ func final(err error) bool {
 
 // signal says that the worker lives.
 func (a *podAttempt) signal(ctx context.Context, client *Client) {
-	for pause(ctx, min(alivePause, a.runner.Silence/4)) == nil {
+	for loop.Pause(ctx, min(alivePause, a.runner.Silence/4)) {
 		_ = client.Alive(ctx) // that the pod does not answer shows elsewhere
 	}
 }
@@ -411,7 +401,7 @@ func (a *podAttempt) signal(ctx context.Context, client *Client) {
 func (a *podAttempt) end(running context.Context, client *Client, cancel context.CancelCauseFunc) {
 	_ = a.persist(running, "end the step", client.Stop) // else the time below
 	const answer = 30 * time.Second
-	if pause(running, a.runner.Grace+answer) == nil {
+	if loop.Pause(running, a.runner.Grace+answer) {
 		cancel(fmt.Errorf("the step did not end within %s", a.runner.Grace+answer))
 	}
 }
@@ -443,8 +433,8 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.Spool
 		if rest = a.ended(); rest && err == nil {
 			continue
 		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, "", err
+		if !loop.Pause(ctx, wait) {
+			return nil, "", context.Cause(ctx)
 		}
 		wait = min(2*wait, longestPause)
 	}
