@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/attempt"
@@ -66,6 +67,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
+	if r.InPlace == "" {
+		if err := os.MkdirAll(repo, 0o700); err != nil { // a step that has removed it leaves no files
+			return exit, err
+		}
+	}
 	return exit, files.Keep(ctx, exit, sink)
 }
 
@@ -98,8 +104,11 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 		Stdout:        streams[0].writer,
 		Stderr:        streams[1].writer,
 		Grace:         r.Grace + supervisorGrace,
-		OnParentDeath: terminate,
+		OnParentDeath: syscall.SIGTERM,
 	}.Run(ctx)
+	if exit.Signal != 0 { // the supervisor was killed, so what is left has no parent
+		killMarked(attempt.Marker(at.repo))
+	}
 	for _, s := range streams {
 		err = errors.Join(err, s.end())
 	}
