@@ -21,9 +21,9 @@ const (
 	kindArchive = "archive"
 )
 
-// Keep keeps artifacts and test results. A step that succeeded fails if it has no test results
+// keepOutputs keeps artifacts and test results. A step that succeeded fails if it has no test results
 // and must have some.
-func Keep(ctx context.Context, step build.PlanStep, tests *Tests, succeeded bool, sink build.Sink) error {
+func keepOutputs(ctx context.Context, step build.PlanStep, tests *watchedTests, succeeded bool, sink build.Sink) error {
 	if err := tests.find(); err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func regularFiles(root *os.Root, repo string) ([]string, error) {
 	return files, err
 }
 
-// Place puts artifacts of other steps into a workspace.
-func Place(ctx context.Context, needed []build.Needed, repo string) error {
+// placeNeeded puts artifacts of other steps into a workspace.
+func placeNeeded(ctx context.Context, needed []build.Needed, repo string) error {
 	for _, n := range needed {
 		if err := placeOne(ctx, n, repo); err != nil {
 			return err
@@ -162,28 +162,9 @@ func packArchive(root *os.Root, files []string, w io.Writer) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
 	for _, file := range files {
-		if err := packFile(archive, root, file); err != nil {
+		if err := workspace.AddFile(archive, root, file); err != nil {
 			return fmt.Errorf("pack %s: %w", file, err)
 		}
 	}
 	return errors.Join(archive.Close(), compressed.Close())
-}
-
-func packFile(archive *tar.Writer, root *os.Root, file string) error {
-	f, err := root.Open(filepath.FromSlash(file))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: file, Size: info.Size(), Mode: int64(info.Mode().Perm()),
-		ModTime: info.ModTime(), Format: tar.FormatPAX}
-	if err := archive.WriteHeader(header); err != nil {
-		return err
-	}
-	_, err = io.CopyN(archive, f, header.Size)
-	return err
 }

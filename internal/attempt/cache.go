@@ -17,15 +17,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/buildcache"
 )
 
-// Cached is a rule for a cache with its keys, as the files of a workspace make them.
-type Cached struct {
+// cached is a rule for a cache with its keys, as the files of a workspace make them.
+type cached struct {
 	build.CacheRule
 	hit bool // the entry of the key was restored
 }
 
-// RestoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
-func RestoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.CacheRule, repo string, sink build.Sink) ([]Cached, error) {
-	var out []Cached
+// restoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
+func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.CacheRule, repo string, sink build.Sink) ([]cached, error) {
+	var out []cached
 	for _, rule := range rules {
 		c, err := expandCache(rule, repo)
 		if err != nil {
@@ -48,13 +48,8 @@ func RestoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.C
 	return out, nil
 }
 
-// Unsaved returns the caches that have no entry yet under their keys.
-func Unsaved(caches []Cached) []Cached {
-	return slices.DeleteFunc(slices.Clone(caches), func(c Cached) bool { return c.hit })
-}
-
-// SaveCaches leaves files for later builds.
-func SaveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []Cached, repo string, sink build.Sink) error {
+// saveCaches leaves files for later builds.
+func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, repo string, sink build.Sink) error {
 	for _, c := range caches {
 		if c.hit {
 			continue
@@ -76,8 +71,8 @@ func SaveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []Cached, r
 }
 
 // expandCache replaces the ${hash:GLOB} of a rule's keys.
-func expandCache(rule build.CacheRule, repo string) (Cached, error) {
-	c := Cached{CacheRule: rule}
+func expandCache(rule build.CacheRule, repo string) (cached, error) {
+	c := cached{CacheRule: rule}
 	var err error
 	if c.Key, err = expandKey(rule.Key, repo); err != nil {
 		return c, err

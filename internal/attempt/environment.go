@@ -7,6 +7,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
+// Marker returns the variable by which the processes of a step that works in repo are known.
+func Marker(repo string) string { return "WAYBILL_WORKSPACE=" + repo }
+
 // Environ returns the variables, NAME=value, that every step gets: its secrets and those that describe the
 // run. repo is the folder that the step works in, as the step sees it.
 func Environ(run build.Run, repo string) []string {
@@ -18,7 +21,7 @@ func Environ(run build.Run, repo string) []string {
 		"WAYBILL_STAGE="+run.Step.Stage,
 		"WAYBILL_STEP="+run.Step.Name,
 		"WAYBILL_ATTEMPT="+strconv.Itoa(run.Attempt),
-		"WAYBILL_WORKSPACE="+repo,
+		Marker(repo),
 		"PWD="+repo,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0="+repo,
 	)

@@ -2,9 +2,11 @@ package attempt
 
 import (
 	"context"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // Files is what one attempt at a step gets into its workspace beside the files of the build, and what is kept of it. A runner
@@ -12,15 +14,16 @@ import (
 type Files struct {
 	run    build.Run
 	shelf  *buildcache.Shelf
-	caches []Cached
-	tests  *Tests
+	repo   string
+	caches []cached
+	tests  *watchedTests
 }
 
 // PrepareFiles puts the artifacts that the step needs and what earlier builds left into the workspace repo, and remembers the files of
 // test results that are there. Without a shelf no caches are used. The caller closes the result.
 func PrepareFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, repo string, sink build.Sink) (*Files, error) {
-	f := &Files{run: run, shelf: shelf}
-	if err := Place(ctx, run.Needed, repo); err != nil {
+	f := &Files{run: run, shelf: shelf, repo: repo}
+	if err := placeNeeded(ctx, run.Needed, repo); err != nil {
 		return nil, err
 	}
 	rules := run.Step.Cache
@@ -28,26 +31,44 @@ func PrepareFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, r
 		rules = nil
 	}
 	var err error
-	if f.caches, err = RestoreCaches(ctx, shelf, rules, repo, sink); err != nil {
+	if f.caches, err = restoreCaches(ctx, shelf, rules, repo, sink); err != nil {
 		return nil, err
 	}
-	if f.tests, err = WatchTests(run.Step.Tests, repo); err != nil {
-		f.Close()
+	if f.tests, err = watchTests(run.Step.Tests, repo); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// Close releases the workspace.
-func (f *Files) Close() { f.tests.Close() }
+// StageFiles does the same for a workspace that is sent elsewhere: run.Tree itself, or a copy in dir if anything is put into it.
+func StageFiles(ctx context.Context, run build.Run, shelf *buildcache.Shelf, dir string, sink build.Sink) (*Files, error) {
+	if len(run.Needed) == 0 && (shelf == nil || len(run.Step.Cache) == 0) {
+		return PrepareFiles(ctx, run, nil, run.Tree, sink)
+	}
+	if _, err := workspace.Copy(ctx, run.Tree, dir, workspace.Selection{}); err != nil {
+		return nil, err
+	}
+	return PrepareFiles(ctx, run, shelf, dir, sink)
+}
 
-// Wanted says which files of a workspace Keep looks for.
+// Repo returns the folder that has the workspace.
+func (f *Files) Repo() string { return f.repo }
+
+// Close releases the workspace.
+func (f *Files) Close() { f.tests.close() }
+
+// Wanted says which files of a workspace are kept.
 type Wanted struct {
 	Globs []string // of artifacts and test results
 	Parts []string // of caches: see build.CacheRule
 }
 
-// Wanted returns what Keep looks for after an attempt that ended with an exit status; ctx is that of the attempt.
+// In reports whether a file or folder, by slash-separated path, is wanted.
+func (w Wanted) In(file string) bool {
+	return slices.ContainsFunc(w.Globs, func(glob string) bool { return build.MatchGlob(glob, file) }) || build.CacheRule{Paths: w.Parts}.In(file)
+}
+
+// Wanted returns what Keep and KeepCopies look for after an attempt that ended with an exit status; ctx is that of the attempt.
 func (f *Files) Wanted(ctx context.Context, exit build.Exit) (wanted Wanted) {
 	if f.again(ctx, exit) {
 		return wanted
@@ -70,26 +91,39 @@ func (f *Files) again(ctx context.Context, exit build.Exit) bool {
 	return again
 }
 
-// Kept says where the files of an attempt are.
-type Kept struct {
+// Keep keeps caches, artifacts and test results of the workspace, when no other attempt follows; ctx is that of the attempt, after whose
+// end files are kept too.
+func (f *Files) Keep(ctx context.Context, exit build.Exit, sink build.Sink) error {
+	if f.again(ctx, exit) {
+		return nil
+	}
+	return f.keep(ctx, exit, f.repo, sink)
+}
+
+// Copies says where copies of the files of an attempt are.
+type Copies struct {
 	Repo   string // those of artifacts and test results
 	Caches string // those of caches
 	Named  string // the workspace as the step's programs name it
 }
 
-// Keep keeps caches, artifacts and test results, when no other attempt follows.
-func (f *Files) Keep(ctx context.Context, exit build.Exit, at Kept, sink build.Sink) error {
+// KeepCopies does the same with files that were copied from where the step has worked, with times in whole seconds.
+func (f *Files) KeepCopies(ctx context.Context, exit build.Exit, of Copies, sink build.Sink) error {
 	if f.again(ctx, exit) {
 		return nil
 	}
+	if err := f.tests.move(of.Repo, of.Named); err != nil {
+		return err
+	}
+	return f.keep(ctx, exit, of.Caches, sink)
+}
+
+func (f *Files) keep(ctx context.Context, exit build.Exit, caches string, sink build.Sink) error {
 	succeeded := exit.Code == 0 && ctx.Err() == nil
 	if succeeded {
-		if err := SaveCaches(ctx, f.shelf, f.caches, at.Caches, sink); err != nil {
+		if err := saveCaches(ctx, f.shelf, f.caches, caches, sink); err != nil {
 			return err
 		}
 	}
-	if err := f.tests.Move(at.Repo, at.Named); err != nil {
-		return err
-	}
-	return Keep(context.WithoutCancel(ctx), f.run.Step, f.tests, succeeded, sink)
+	return keepOutputs(context.WithoutCancel(ctx), f.run.Step, f.tests, succeeded, sink)
 }

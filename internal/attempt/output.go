@@ -17,6 +17,7 @@ type Output struct {
 	stderr bool
 	masked mask.Stream
 	framer build.Framer
+	at     time.Time // of the lines that are taken; zero: that of the sink
 	frames []build.Frame
 	texts  []byte // the frames' texts, which the framer reuses
 }
@@ -29,35 +30,42 @@ func NewOutput(sink build.Sink, stderr bool, secrets *mask.Set) *Output {
 // Write stores the lines that data completes; it becomes one write of the log.
 func (o *Output) Write(data []byte) (int, error) {
 	o.masked.Write(data, o.frame)
-	return len(data), o.put()
+	return len(data), o.Put()
 }
 
-// Flush gives out a line that has begun.
-func (o *Output) Flush() error {
-	o.framer.Flush(o.emit)
-	return o.put()
+// Take keeps the lines that data completes until the next Put, with the time at which they were printed.
+func (o *Output) Take(data []byte, at time.Time) {
+	o.at = at
+	o.masked.Write(data, o.frame)
 }
 
-// Close gives out what is left at the end of the stream.
-func (o *Output) Close() error {
-	o.masked.Close(o.frame)
-	o.framer.Close(o.emit)
-	return o.put()
-}
-
-func (o *Output) frame(data []byte) { o.framer.Write(data, o.emit) }
-
-func (o *Output) emit(f build.Frame) {
-	o.texts = append(o.texts, f.Text...)
-	f.Text = o.texts[len(o.texts)-len(f.Text):]
-	o.frames = append(o.frames, f)
-}
-
-func (o *Output) put() error {
+// Put stores the lines that were taken.
+func (o *Output) Put() error {
 	if len(o.frames) == 0 {
 		return nil
 	}
 	err := o.sink.Output(o.stderr, o.frames)
 	o.frames, o.texts = o.frames[:0], o.texts[:0]
 	return err
+}
+
+// Flush gives out a line that has begun.
+func (o *Output) Flush() error {
+	o.framer.Flush(o.emit)
+	return o.Put()
+}
+
+// Close gives out what is left at the end of the stream.
+func (o *Output) Close() error {
+	o.masked.Close(o.frame)
+	o.framer.Close(o.emit)
+	return o.Put()
+}
+
+func (o *Output) frame(data []byte) { o.framer.Write(data, o.emit) }
+
+func (o *Output) emit(f build.Frame) {
+	o.texts = append(o.texts, f.Text...)
+	f.Text, f.At = o.texts[len(o.texts)-len(f.Text):], o.at
+	o.frames = append(o.frames, f)
 }

@@ -18,8 +18,8 @@ import (
 // maxTestFiles is the number of files of test results that are read of a step.
 const maxTestFiles = 2000
 
-// Tests is what a step's rules for test results come to.
-type Tests struct {
+// watchedTests is what a step's rules for test results come to.
+type watchedTests struct {
 	rules  *build.TestRules
 	repo   string
 	root   *os.Root               // nil: the step has no rules
@@ -31,10 +31,10 @@ type Tests struct {
 	remarks []string
 }
 
-// WatchTests remembers the files that match the rules of a step before it begins: they report about
+// watchTests remembers the files that match the rules of a step before it begins: they report about
 // tests of an earlier run. The caller closes the result.
-func WatchTests(rules *build.TestRules, repo string) (*Tests, error) {
-	t := &Tests{rules: rules, repo: repo, shown: repo, before: map[string]fs.FileInfo{}}
+func watchTests(rules *build.TestRules, repo string) (*watchedTests, error) {
+	t := &watchedTests{rules: rules, repo: repo, shown: repo, before: map[string]fs.FileInfo{}}
 	if rules == nil {
 		return t, nil
 	}
@@ -49,15 +49,15 @@ func WatchTests(rules *build.TestRules, repo string) (*Tests, error) {
 		}
 	}
 	if err != nil {
-		t.Close()
+		t.close()
 		return nil, err
 	}
 	return t, nil
 }
 
-// Move says that dir has the files of the step at its end, with times in whole seconds, and that the step knew it as shown. What was there
+// move says that dir has the files of the step at its end, with times in whole seconds, and that the step knew it as shown. What was there
 // before must still be in the folder that is watched.
-func (t *Tests) Move(dir, shown string) (err error) {
+func (t *watchedTests) move(dir, shown string) (err error) {
 	t.repo, t.shown = dir, shown
 	if t.root == nil {
 		return nil
@@ -69,7 +69,7 @@ func (t *Tests) Move(dir, shown string) (err error) {
 	return nil
 }
 
-func (t *Tests) match() (found []build.TestFile, unmatched []string, err error) {
+func (t *watchedTests) match() (found []build.TestFile, unmatched []string, err error) {
 	files, err := regularFiles(t.root, t.repo)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for test results: %w", err)
@@ -79,7 +79,7 @@ func (t *Tests) match() (found []build.TestFile, unmatched []string, err error) 
 }
 
 // find finds the files that the step has written.
-func (t *Tests) find() error {
+func (t *watchedTests) find() error {
 	if t.root == nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (t *Tests) find() error {
 }
 
 // written reports whether a file is new or has changed since the step began.
-func (t *Tests) written(name string) bool {
+func (t *watchedTests) written(name string) bool {
 	was := t.before[name]
 	is, err := t.root.Stat(filepath.FromSlash(name))
 	if was == nil || err != nil || was.Size() != is.Size() {
@@ -119,7 +119,7 @@ func (t *Tests) written(name string) bool {
 }
 
 // sameBytes compares a file with what it was before the step began.
-func (t *Tests) sameBytes(name string) bool {
+func (t *watchedTests) sameBytes(name string) bool {
 	was, err := t.first.Open(name)
 	if err != nil {
 		return false
@@ -137,7 +137,7 @@ func (t *Tests) sameBytes(name string) bool {
 }
 
 // missing returns the error of a step whose test results are required when there are none.
-func (t *Tests) missing() error {
+func (t *watchedTests) missing() error {
 	if t.rules == nil || !t.rules.Required || len(t.files) > 0 {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (t *Tests) missing() error {
 }
 
 // keep hands the files and the remarks to the sink.
-func (t *Tests) keep(sink build.Sink) error {
+func (t *watchedTests) keep(sink build.Sink) error {
 	for _, remark := range t.remarks {
 		if err := sink.Note(remark); err != nil {
 			return err
@@ -160,8 +160,8 @@ func (t *Tests) keep(sink build.Sink) error {
 	return nil
 }
 
-// Close closes the folders.
-func (t *Tests) Close() {
+// close closes the folders.
+func (t *watchedTests) close() {
 	for _, root := range []*os.Root{t.root, t.first} {
 		if root != nil {
 			_ = root.Close() // only read

@@ -15,7 +15,7 @@ import (
 )
 
 // watched returns what watches a folder with these files.
-func watched(t *testing.T, rules *build.TestRules, files ...string) *Tests {
+func watched(t *testing.T, rules *build.TestRules, files ...string) *watchedTests {
 	t.Helper()
 	repo := t.TempDir()
 	earlier := time.Now().Add(-time.Hour)
@@ -25,11 +25,11 @@ func watched(t *testing.T, rules *build.TestRules, files ...string) *Tests {
 			t.Fatal(err)
 		}
 	}
-	tests, err := WatchTests(rules, repo)
+	tests, err := watchTests(rules, repo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tests.Close)
+	t.Cleanup(tests.close)
 	return tests
 }
 
@@ -87,7 +87,7 @@ func TestFilesThatCameBackFromAContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(tests.Move(back, "/mnt/repo"), tests.find()); err != nil {
+	if err := errors.Join(tests.move(back, "/mnt/repo"), tests.find()); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

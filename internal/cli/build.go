@@ -173,9 +173,6 @@ func (b buildShelf) stepNames(name string) (names []string) {
 	return names
 }
 
-// lost is the status of a build whose worker died without ending it.
-const lost = build.Status("Lost")
-
 func summarize(r *results.Reader) (show.BuildSummary, error) {
 	b, err := r.Build()
 	if err != nil {
@@ -188,7 +185,7 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 	case last.Status.Ended():
 		s.EndedAt = last.Timestamp
 	case !r.Alive():
-		s.Status, s.Lost, s.Reason = lost, true, "its worker ended before the build did"
+		s.Status, s.Lost, s.Reason = build.Lost, true, "its worker ended before the build did"
 	}
 	return s, err
 }

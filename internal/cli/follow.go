@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -154,7 +155,7 @@ func (s *shipment) watchOrTakeOver(ctx context.Context, w *watcher) (server.Depl
 				stop(errTakeOver)
 				return
 			}
-			pause(watching, takeOverEvery)
+			loop.Pause(watching, takeOverEvery)
 		}
 	}()
 	v, err := s.watch(watching, w)

@@ -8,6 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -84,7 +85,7 @@ func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeli
 				return ctx.Err()
 			}
 		})
-		pause(ctx, awayPause)
+		loop.Pause(ctx, awayPause)
 	}
 }
 
@@ -148,14 +149,4 @@ func (w *watcher) rest(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// pause waits, or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -114,7 +114,7 @@ func (c Command) endWith(ctx context.Context, pid int, ended <-chan struct{}) {
 	case <-ctx.Done():
 	}
 	if c.Grace > 0 {
-		_ = syscall.Kill(-pid, syscall.SIGTERM) // an error means that it has ended, which Wait reports
+		terminate(pid)
 		timer := time.NewTimer(c.Grace)
 		defer timer.Stop()
 		select {
@@ -124,6 +124,13 @@ func (c Command) endWith(ctx context.Context, pid int, ended <-chan struct{}) {
 		}
 	}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
+}
+
+// terminate sends SIGTERM to a group, and has processes of it that were stopped continue, since those would not get it. An error means
+// that the group has ended, which shows elsewhere.
+func terminate(group int) {
+	_ = syscall.Kill(-group, syscall.SIGTERM)
+	_ = syscall.Kill(-group, syscall.SIGCONT)
 }
 
 func (c Command) attributes() *syscall.SysProcAttr {

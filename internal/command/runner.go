@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/attempt"
@@ -44,27 +45,21 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	if r.InPlace != "" { // what needed steps made is there already
-		repo, err = r.InPlace, os.MkdirAll(folder, 0o700)
-	} else if _, err = workspace.Copy(ctx, run.Tree, repo, workspace.Selection{}); err == nil {
-		err = attempt.Place(ctx, run.Needed, repo)
+	shelf := r.Cache
+	if r.InPlace != "" {
+		repo, shelf, run.Needed = r.InPlace, nil, nil // what needed steps made is there already
+		err = os.MkdirAll(folder, 0o700)
+	} else {
+		_, err = workspace.Copy(ctx, run.Tree, repo, workspace.Selection{})
 	}
 	if err != nil {
 		return build.Exit{}, err
 	}
-	rules := run.Step.Cache
-	if r.Cache == nil || r.InPlace != "" {
-		rules = nil
-	}
-	caches, err := attempt.RestoreCaches(ctx, r.Cache, rules, repo, sink)
+	files, err := attempt.PrepareFiles(ctx, run, shelf, repo, sink)
 	if err != nil {
 		return build.Exit{}, err
 	}
-	tests, err := attempt.WatchTests(run.Step.Tests, repo)
-	if err != nil {
-		return build.Exit{}, err
-	}
-	defer tests.Close()
+	defer files.Close()
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
@@ -72,16 +67,12 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
-	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
-		return exit, nil // the files of the last attempt are kept
-	}
-	succeeded := exit.Code == 0 && ctx.Err() == nil
-	if succeeded {
-		if err := attempt.SaveCaches(ctx, r.Cache, caches, repo, sink); err != nil {
+	if r.InPlace == "" {
+		if err := os.MkdirAll(repo, 0o700); err != nil { // a step that has removed it leaves no files
 			return exit, err
 		}
 	}
-	return exit, attempt.Keep(context.WithoutCancel(ctx), run.Step, tests, succeeded, sink)
+	return exit, files.Keep(ctx, exit, sink)
 }
 
 // place is the folders of one attempt.
@@ -113,8 +104,11 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 		Stdout:        streams[0].writer,
 		Stderr:        streams[1].writer,
 		Grace:         r.Grace + supervisorGrace,
-		OnParentDeath: terminate,
+		OnParentDeath: syscall.SIGTERM,
 	}.Run(ctx)
+	if exit.Signal != 0 { // the supervisor was killed, so what is left has no parent
+		killMarked(attempt.Marker(at.repo))
+	}
 	for _, s := range streams {
 		err = errors.Join(err, s.end())
 	}

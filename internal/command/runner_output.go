@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/mask"
 )
-
-// terminate is what a supervisor gets when the worker dies.
-const terminate = syscall.SIGTERM
 
 // readSize is the number of bytes of one read of a step's output, which become one write of the log.
 const readSize = 64 << 10

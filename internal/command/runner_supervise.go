@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,7 +77,7 @@ func endWhenAsked(ctx context.Context, asked <-chan os.Signal, worker, group int
 			return true
 		}
 		if over == nil {
-			_ = syscall.Kill(-group, syscall.SIGTERM)
+			terminate(group)
 			timer := time.NewTimer(grace)
 			defer timer.Stop()
 			over = timer.C
@@ -95,6 +96,29 @@ func killDescendants(group int) {
 		}
 		for _, pid := range below {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// killMarked kills the processes that have NAME=value in their environment, but not this one. It looks again until it finds none. On systems
+// without /proc it finds none.
+func killMarked(pair string) {
+	for range 100 { // bounded, as above
+		found := false
+		entries, _ := os.ReadDir("/proc") // without it nothing can be done
+		for _, entry := range entries {
+			pid, err := strconv.Atoi(entry.Name())
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			environ, err := os.ReadFile("/proc/" + entry.Name() + "/environ") // of another user, or gone: an error
+			if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), pair) {
+				found = true
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		if !found {
+			return
 		}
 	}
 }

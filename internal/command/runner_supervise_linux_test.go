@@ -176,3 +176,31 @@ func TestRunEndsTheGroupWithItsContext(t *testing.T) {
 		}
 	}
 }
+
+// TestAStoppedProgramIsEndedBySIGTERM, which it gets only once it continues.
+func TestAStoppedProgramIsEndedBySIGTERM(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reader, writer := io.Pipe()
+	s := started{stdout: reader}
+	done := make(chan command.Exit, 1)
+	go func() {
+		exit, _ := command.Command{Argv: []string{"/bin/sh", "-c", `echo $$; kill -STOP $$; while :; do sleep 0.05; done`},
+			Env: os.Environ(), Stdout: writer, Grace: time.Minute}.Run(ctx)
+		done <- exit
+	}()
+	pid := s.pids(t)[0]
+	for stopped := false; !stopped; {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped = strings.Contains(string(stat), ") T ")
+		<-time.After(5 * time.Millisecond)
+	}
+	cancel()
+	if exit := <-done; exit.Signal != syscall.SIGTERM {
+		t.Errorf("%v, want SIGTERM", exit)
+	}
+}

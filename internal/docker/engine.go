@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"github.com/waybill-dev/waybill/internal/loop"
 )
 
 // answerWithin is how long the Engine may take to answer the first question.
@@ -77,7 +79,7 @@ func (o *outage) again(ctx context.Context, began time.Time, err error) bool {
 	}
 	pause := o.pause
 	o.pause = min(2*o.pause, lastPause)
-	return wait(ctx, pause)
+	return loop.Pause(ctx, pause)
 }
 
 // persist repeats a call while the connection to the Engine is broken, for a minute at most. The call
@@ -90,18 +92,6 @@ func persist[T any](ctx context.Context, call func(context.Context) (T, error)) 
 		if err == nil || !o.again(ctx, began, err) {
 			return out, err
 		}
-	}
-}
-
-// wait returns false if ctx ends before the pause does.
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/waybill-dev/waybill/internal/attempt"
-	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -61,7 +59,7 @@ func (s *step) pack(ctx context.Context, w io.Writer, shape func(*tar.Header)) e
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
-	if err := workspace.WriteTar(ctx, archive, s.tree, root, shape); err != nil {
+	if err := workspace.WriteTar(ctx, archive, s.files.Repo(), root, shape); err != nil {
 		return err
 	}
 	if spec := s.run.Step.Spec; spec.Secret {
@@ -77,24 +75,46 @@ func (s *step) pack(ctx context.Context, w io.Writer, shape func(*tar.Header)) e
 	return archive.Close()
 }
 
-// download takes the files that the step's rules name out of the stopped container.
-func (s *step) download(ctx context.Context, dir string, caches []attempt.Cached) error {
-	wanted := func(file string) bool {
-		return slices.ContainsFunc(s.run.Step.Artifacts, func(rule build.ArtifactRule) bool { return build.MatchGlob(rule.Path, file) }) ||
-			slices.ContainsFunc(s.run.Step.Tests.Globs(), func(glob string) bool { return build.MatchGlob(glob, file) }) ||
-			slices.ContainsFunc(caches, func(c attempt.Cached) bool { return c.In(file) })
-	}
-	if len(s.run.Step.Artifacts)+len(caches) == 0 && s.run.Step.Tests == nil {
+// download takes the wanted files out of the stopped container. A copy that is cut begins again while it comes further than before.
+func (s *step) download(ctx context.Context, dir string, wanted attempt.Wanted) error {
+	if len(wanted.Globs)+len(wanted.Parts) == 0 {
 		return nil
 	}
-	err := workspace.Gather(ctx, func() (io.ReadCloser, error) {
-		files, err := persist(ctx, func(ctx context.Context) (client.CopyFromContainerResult, error) {
-			return s.engine.api.CopyFromContainer(ctx, s.id, client.CopyFromContainerOptions{SourcePath: workdir})
-		})
-		return files.Content, err
-	}, dir, wanted)
+	furthest := int64(0)
+	_, err := persist(ctx, func(ctx context.Context) (struct{}, error) {
+		if err := workspace.Remove(dir); err != nil {
+			return struct{}{}, err
+		}
+		n, err := s.gather(ctx, dir, wanted)
+		if broken(err) && 0 < n && n <= furthest {
+			err = fmt.Errorf("copy the files of %s: cut again after %d bytes: %v", s.run.Step.Path(), n, err) //nolint:errorlint // persist would repeat it
+		}
+		furthest = max(furthest, n)
+		return struct{}{}, err
+	})
 	if errdefs.IsNotFound(err) {
 		return fmt.Errorf("the container of %s was removed: %w", s.run.Step.Path(), err)
 	}
 	return err
+}
+
+// gather tries a download once. It returns how many bytes came.
+func (s *step) gather(ctx context.Context, dir string, wanted attempt.Wanted) (n int64, err error) {
+	err = workspace.Gather(ctx, func() (io.ReadCloser, error) {
+		files, err := s.engine.api.CopyFromContainer(ctx, s.id, client.CopyFromContainerOptions{SourcePath: workdir})
+		return countingReader{files.Content, &n}, err
+	}, dir, wanted.In)
+	return n, err
+}
+
+// countingReader adds up what is read.
+type countingReader struct {
+	io.ReadCloser
+	n *int64
+}
+
+func (r countingReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	*r.n += int64(n)
+	return n, err
 }

@@ -94,7 +94,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
-	s := &step{Runner: r, run: run, sink: sink, folder: filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID)), tree: run.Tree}
+	s := &step{Runner: r, run: run, sink: sink, folder: filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID))}
 	defer func() {
 		s.end(context.WithoutCancel(ctx))
 		err = errors.Join(err, workspace.Remove(s.folder))
@@ -102,11 +102,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err := s.prepare(ctx); err != nil {
 		return build.Exit{}, err
 	}
-	tests, err := attempt.WatchTests(run.Step.Tests, s.tree)
-	if err != nil {
-		return build.Exit{}, err
-	}
-	defer tests.Close()
+	defer s.files.Close()
 	if err := sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
@@ -114,10 +110,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
-	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
-		return exit, nil // the files of the last attempt are kept
-	}
-	return exit, s.keep(ctx, tests, exit.Code == 0 && ctx.Err() == nil)
+	return exit, s.keep(ctx, exit)
 }
 
 // step is one attempt at a step.
@@ -126,8 +119,7 @@ type step struct {
 	run    build.Run
 	sink   build.Sink
 	folder string // this user's alone, removed after the attempt
-	tree   string // the files that the step finds
-	caches []attempt.Cached
+	files  *attempt.Files
 
 	id       string // of the container; "": there is none
 	began    bool
@@ -137,14 +129,19 @@ type step struct {
 }
 
 // prepare makes the container with everything that the step finds, and starts its services.
-func (s *step) prepare(ctx context.Context) error {
+func (s *step) prepare(ctx context.Context) (err error) {
 	image, err := s.image(ctx, s.run.Step.Spec.Image, s.sink)
 	if err != nil {
 		return err
 	}
-	if err := s.stage(ctx); err != nil {
+	if s.files, err = attempt.StageFiles(ctx, s.run, s.Cache, filepath.Join(s.folder, "repo"), s.sink); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			s.files.Close()
+		}
+	}()
 	if err := s.startServices(ctx); err != nil {
 		return err
 	}
@@ -154,42 +151,11 @@ func (s *step) prepare(ctx context.Context) error {
 	return s.upload(ctx, image.user)
 }
 
-// stage makes a copy of the workspace here if files of other steps or builds are put into it.
-func (s *step) stage(ctx context.Context) (err error) {
-	rules := s.run.Step.Cache
-	if s.Cache == nil {
-		rules = nil
-	}
-	if len(s.run.Needed) == 0 && len(rules) == 0 {
-		return nil
-	}
-	s.tree = filepath.Join(s.folder, "repo")
-	if _, err := workspace.Copy(ctx, s.run.Tree, s.tree, workspace.Selection{}); err != nil {
-		return err
-	}
-	if err := attempt.Place(ctx, s.run.Needed, s.tree); err != nil {
-		return err
-	}
-	s.caches, err = attempt.RestoreCaches(ctx, s.Cache, rules, s.tree, s.sink)
-	return err
-}
-
-// keep takes artifacts, test results and caches out of the stopped container.
-func (s *step) keep(ctx context.Context, tests *attempt.Tests, succeeded bool) error {
+// keep takes the files that are kept out of the stopped container, also when ctx has ended.
+func (s *step) keep(ctx context.Context, exit build.Exit) error {
 	kept := filepath.Join(s.folder, "kept")
-	unsaved := attempt.Unsaved(s.caches)
-	if !succeeded {
-		unsaved = nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	if err := s.download(ctx, kept, unsaved); err != nil {
+	if err := s.download(context.WithoutCancel(ctx), kept, s.files.Wanted(ctx, exit)); err != nil {
 		return err
 	}
-	if err := tests.Move(kept, workdir); err != nil {
-		return err
-	}
-	if err := attempt.SaveCaches(ctx, s.Cache, unsaved, kept, s.sink); err != nil {
-		return err
-	}
-	return attempt.Keep(ctx, s.run.Step, tests, succeeded, s.sink)
+	return s.files.KeepCopies(ctx, exit, attempt.Copies{Repo: kept, Caches: kept, Named: workdir}, s.sink)
 }

@@ -102,7 +102,7 @@ func TestAStepThatWaitsSaysForWhat(t *testing.T) {
 	}
 	b.Kill()
 	view := get[server.BuildView](t, s, "/api/build/8")
-	if view.Status != server.Lost || view.StatusID != 3 || view.Steps[2].Waits != "" {
+	if view.Status != build.Lost || view.StatusID != 3 || view.Steps[2].Waits != "" {
 		t.Errorf("after its worker died: %s, %q", view.Status, view.Steps[2].Waits)
 	}
 }

@@ -104,9 +104,6 @@ type BuildState struct {
 	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
 }
 
-// Lost is the status of a build whose worker died without ending it.
-const Lost = build.Status("Lost")
-
 // statusID returns the number that wharf-api has for a status.
 func statusID(s build.Status) int {
 	switch s {
@@ -114,14 +111,14 @@ func statusID(s build.Status) int {
 		return 0
 	case build.Completed, build.Skipped:
 		return 2
-	case build.Failed, build.Canceled, build.TimedOut, Lost:
+	case build.Failed, build.Canceled, build.TimedOut, build.Lost:
 		return 3
 	}
 	return 1
 }
 
 // Ended reports whether nothing more will come.
-func (s BuildSummary) Ended() bool { return s.Status.Ended() || s.Status == Lost }
+func (s BuildSummary) Ended() bool { return s.Status.Ended() }
 
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
 func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
@@ -132,7 +129,7 @@ func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSumma
 		s.FinishedOn = last.Timestamp
 		s.IsInvalid = last.Status == build.Failed && len(b.Plan.Steps) == 0
 	case !alive:
-		s.Status, s.Reason = Lost, "its worker ended before the build did"
+		s.Status, s.Reason = build.Lost, "its worker ended before the build did"
 	}
 	s.StatusID = statusID(s.Status)
 	for _, stage := range b.Plan.Stages {

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -169,17 +170,11 @@ func (f *BuildFolders) OpenBuild(_ context.Context, id string) (BuildReader, err
 }
 
 // Pause waits for a moment: another process writes the files.
-func (f *BuildFolders) Pause(ctx context.Context) error { return pauseFor(ctx, folderPause) }
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+func (f *BuildFolders) Pause(ctx context.Context) error {
+	if !loop.Pause(ctx, folderPause) {
 		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
+	return nil
 }
 
 // folderBuild is one build in a folder. It remembers what does not change any more.

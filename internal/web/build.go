@@ -47,7 +47,7 @@ func (p *Pages) builds(r *http.Request) (content, error) {
 		return content{}, err
 	}
 	page := buildsPage{Query: q, Filtered: q.Status != "" || q.Pipeline != "" || q.Text != "" || q.Deployment != 0,
-		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, server.Lost}}
+		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost}}
 	if page.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
 		return content{}, err
 	}
@@ -298,7 +298,7 @@ func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, firs
 }
 
 // Over reports whether nothing more will be printed.
-func (l stepLog) Over() bool { return l.Status.Ended() || l.Status == server.Lost }
+func (l stepLog) Over() bool { return l.Status.Ended() }
 
 func countLines(n int64) string { return plural(int(n), "line", "lines") }
 
@@ -438,7 +438,7 @@ func buildTone(s build.Status) string {
 	switch s {
 	case build.Completed, build.Reused:
 		return "t-finished"
-	case build.Failed, build.TimedOut, server.Lost:
+	case build.Failed, build.TimedOut, build.Lost:
 		return "t-failed"
 	case build.Canceled, build.Skipped:
 		return "t-ended"

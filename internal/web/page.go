@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -121,8 +122,8 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 			if err := waiter.Wait(ctx, every, store.TopicEntry, store.TopicAction); err != nil {
 				return err
 			}
-			if err := pauseFor(ctx, rest); err != nil {
-				return err
+			if !loop.Pause(ctx, rest) {
+				return context.Cause(ctx)
 			}
 		}
 	})
@@ -151,17 +152,6 @@ func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 
 func (p *Pages) writeNotFound(w http.ResponseWriter, r *http.Request) {
 	p.writeError(w, r, fault.New(fault.NotFound, "page %s not found", r.URL.Path).WithHint("start from the list of pipelines"))
-}
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }
 
 // setPageHeaders restricts a page to content of this server, and keeps other sites from framing it.

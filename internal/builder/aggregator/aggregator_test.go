@@ -50,7 +50,7 @@ func TestConnectionsAreCutAnywhere(t *testing.T) {
 		for range 150 {
 			cuts = append(cuts, 1+random.IntN(300_000))
 		}
-		w.proxy.cutAt(cuts...)
+		w.proxy.CutAt(cuts...)
 		w.aggregate()
 		w.build(5000)
 		w.taken()
@@ -121,7 +121,7 @@ func TestTwoAggregatorsAtOnce(t *testing.T) {
 		for range 60 {
 			cuts = append(cuts, 1000+random.IntN(400_000))
 		}
-		w.proxy.cutAt(cuts...)
+		w.proxy.CutAt(cuts...)
 		for range 3 {
 			w.aggregate()
 		}
@@ -193,12 +193,12 @@ func (a *away) Progress(ctx context.Context, id builds.ID) (builds.Progress, err
 func TestASilentWorkerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
-	w.proxy.stall(2)
+	w.proxy.Stall(2)
 	w.build(100)
 	w.aggregate(func(c *aggregator.Config) { c.Silence = 2 * time.Second })
 	w.taken()
 	w.check()
-	if n := w.proxy.connections(); n < 3 {
+	if n := w.proxy.Connections(); n < 3 {
 		t.Errorf("the worker was asked on %d connections", n)
 	}
 }
@@ -231,7 +231,7 @@ func TestAWrongTokenStoresNothing(t *testing.T) {
 	wrong.Token = "another"
 	workers.set(wrong)
 	stop := w.aggregate(func(c *aggregator.Config) { c.Workers = workers })
-	for w.proxy.connections() < 3 {
+	for w.proxy.Connections() < 3 {
 		<-workers.asked
 	}
 	workers.set()
@@ -310,7 +310,7 @@ func TestLogsThatContradictAreLeftWithTheWorker(t *testing.T) {
 	w.build(10)
 	workers := &list{workers: []aggregator.Worker{w.worker()}, asked: make(chan struct{}, 1)}
 	w.aggregate(func(c *aggregator.Config) { c.Workers = workers })
-	for w.proxy.connections() < 4 {
+	for w.proxy.Connections() < 4 {
 		<-workers.asked
 		if p, err := w.Progress(t.Context(), w.id); err != nil || p.Whole {
 			t.Fatalf("the progress is %+v, %v", p, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/networktest"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/store"
@@ -72,7 +73,7 @@ type world struct {
 	results *results.Store
 	reader  *results.Reader
 	server  *api.Server
-	proxy   *cutter
+	proxy   *networktest.Cutter
 }
 
 // newWorld begins a build of two steps.
@@ -102,7 +103,7 @@ func newWorld(t *testing.T, url string) *world {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	served := make(chan error, 1)
 	go func() { served <- w.server.Serve(ctx, listener) }()
-	w.proxy = newCutter(t, listener.Addr().String())
+	w.proxy = networktest.NewCutter(t, listener.Addr().String())
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {
@@ -122,7 +123,7 @@ func (w *world) must(err error) {
 
 // worker returns what a provisioner lists.
 func (w *world) worker() aggregator.Worker {
-	return aggregator.Worker{Build: w.id, ID: "worker-1", Address: "http://" + w.proxy.listener.Addr().String(), Token: token}
+	return aggregator.Worker{Build: w.id, ID: "worker-1", Address: "http://" + w.proxy.Address(), Token: token}
 }
 
 // list is a list of workers that a test changes.

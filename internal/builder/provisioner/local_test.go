@@ -103,7 +103,7 @@ func localConfig(dir, program string) provisioner.LocalConfig {
 var keys = build.BuilderKeys{{Number: 1, Secret: []byte("0123456789abcdef")}} //nolint:gochecknoglobals // a constant
 
 func newServer(backend provisioner.Backend) *provisioner.Server {
-	return provisioner.New(provisioner.Config{Backend: backend, Name: "local", Keys: keys, Log: slog.New(slog.DiscardHandler),
+	return provisioner.New(provisioner.Config{Backend: backend, Name: "local", Keys: keys, Concurrent: 8, PerProject: 4, Log: slog.New(slog.DiscardHandler),
 		Access: func(_ context.Context, given string) error {
 			if given != token {
 				return fault.New(fault.Unauthorized, "this token is not known")

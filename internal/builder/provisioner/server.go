@@ -32,17 +32,14 @@ type Config struct {
 	// Access returns nil for a token that may use the provisioner, else fault.Unauthorized or fault.Forbidden.
 	Access     func(ctx context.Context, token string) error
 	Keys       build.BuilderKeys // the first one makes the workers' tokens
-	Concurrent int               // workers at a time; 0: 8
-	PerProject int               // of one project; 0: 4
+	Concurrent int               // workers at a time
+	PerProject int               // of one project
 	Log        *slog.Logger
 	Metrics    *obs.Provisioner // may be nil
 }
 
 // Bounds of what callers may take.
 const (
-	defaultConcurrent = 8
-	defaultPerProject = 4
-
 	mostConnections = 64
 	mostHeader      = 16 << 10 // bytes
 	headerTimeout   = 10 * time.Second
@@ -67,7 +64,6 @@ type Server struct {
 
 // New makes a server.
 func New(c Config) *Server {
-	c.Concurrent, c.PerProject = cmp.Or(c.Concurrent, defaultConcurrent), cmp.Or(c.PerProject, defaultPerProject)
 	s := &Server{Config: c, turn: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/worker", s.create)

@@ -24,6 +24,7 @@ const maxSnapshot = 64 << 30
 type receiver struct {
 	Config
 	program string // the file that is copied for the container of the step
+	heard   func() // says that the worker lives
 
 	mutex sync.Mutex // one upload at a time: a cut one may still be writing
 	done  chan struct{}
@@ -32,24 +33,22 @@ type receiver struct {
 // Init receives a workspace on the listener, unpacks it and makes the folder ready for exec and serve. It returns once the worker
 // has said that everything is there, or when ctx ends. The program is the file of this process.
 func Init(ctx context.Context, c Config, program string, listener net.Listener) error {
-	r := &receiver{Config: c, program: program, done: make(chan struct{})}
+	ctx, heard, stop := c.untilSilence(ctx)
+	defer stop()
+	r := &receiver{Config: c, program: program, heard: heard, done: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+shimv1.PathUpload, r.received)
 	mux.HandleFunc("PUT "+shimv1.PathUpload, r.upload)
 	mux.HandleFunc("POST "+shimv1.PathUnpack, r.unpack)
-	return c.listen(ctx, mux, listener, r.done)
+	return listen(ctx, c.authorized(mux, heard), listener, r.done)
 }
 
 // listen serves until done is closed, and lets what is being answered end then. Bodies have no time limit: snapshots and logs take as
-// long as they do. An error is also a worker that is silent for too long.
-func (c Config) listen(ctx context.Context, handler http.Handler, listener net.Listener, done <-chan struct{}) error {
-	heard := make(chan struct{})
-	server := &http.Server{Handler: c.authorized(handler, heard), ReadHeaderTimeout: 30 * time.Second}
-	failed := make(chan error, 2)
+// long as they do.
+func listen(ctx context.Context, handler http.Handler, listener net.Listener, done <-chan struct{}) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 30 * time.Second}
+	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() { failed <- c.awaitSilence(within, heard) }()
 	select {
 	case err := <-failed:
 		return errors.Join(fmt.Errorf("listen on %s: %w", listener.Addr(), err), server.Close())
@@ -97,7 +96,8 @@ func (r *receiver) upload(w http.ResponseWriter, request *http.Request) {
 	answer(w, http.StatusOK, shimv1.Offset{Offset: r.size()})
 }
 
-// unpack makes the workspace. An error is final for this pod: the folder may have a part of the files.
+// unpack makes the workspace, also when the connection is cut meanwhile: the worker asks again. An error is final for this pod: the
+// folder may have a part of the files.
 func (r *receiver) unpack(w http.ResponseWriter, request *http.Request) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -106,7 +106,7 @@ func (r *receiver) unpack(w http.ResponseWriter, request *http.Request) {
 		return // asked twice
 	default:
 	}
-	if err := r.prepare(request.Context(), request.URL.Query().Get("digest")); err != nil {
+	if err := r.prepare(context.WithoutCancel(request.Context()), request.URL.Query().Get("digest")); err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
@@ -122,7 +122,7 @@ func (r *receiver) prepare(ctx context.Context, digest string) error {
 		return err
 	}
 	defer snapshot.Close()
-	if err := workspace.Extract(ctx, snapshot, r.Repo, digest); err != nil {
+	if err := workspace.Extract(ctx, heardBody{snapshot, r.heard}, r.Repo, digest); err != nil {
 		return err
 	}
 	if err := openToAll(r.Repo); err != nil {

@@ -39,6 +39,8 @@ func Serve(ctx context.Context, c Config, listener net.Listener) error {
 	}
 	defer root.Close()
 	s := &results{Config: c, root: root, done: make(chan struct{})}
+	ctx, heard, stop := c.untilSilence(ctx)
+	defer stop()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+shimv1.PathOutput, s.output)
 	mux.HandleFunc("GET "+shimv1.PathFiles, s.files)
@@ -47,7 +49,7 @@ func Serve(ctx context.Context, c Config, listener net.Listener) error {
 	mux.HandleFunc("POST "+shimv1.PathRelease, func(http.ResponseWriter, *http.Request) {
 		s.release.Do(func() { close(s.done) })
 	})
-	return c.listen(ctx, mux, listener, s.done)
+	return listen(ctx, c.authorized(mux, heard), listener, s.done)
 }
 
 // touch returns a handler that writes one of the files that exec looks at.
@@ -145,32 +147,13 @@ func packMatching(ctx context.Context, w io.Writer, repo string, globs []string)
 		if err != nil || !slices.ContainsFunc(globs, func(glob string) bool { return build.MatchGlob(glob, filepath.ToSlash(name)) }) {
 			return err
 		}
-		return packFile(archive, root, name)
+		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
+			return nil // a link that leads nowhere or outside, or a pipe, which must not be opened
+		}
+		return workspace.AddFile(archive, root, filepath.ToSlash(name))
 	})
 	if err != nil {
 		return err // without the archive's end, so that it is not taken for whole
 	}
 	return errors.Join(archive.Close(), compressed.Close())
-}
-
-func packFile(archive *tar.Writer, root *os.Root, name string) error {
-	if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil // a link that leads nowhere or outside, or a pipe, which must not be opened
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Size: info.Size(), Mode: int64(info.Mode().Perm()),
-		ModTime: info.ModTime(), Format: tar.FormatPAX}
-	if err := archive.WriteHeader(header); err != nil {
-		return err
-	}
-	_, err = io.CopyN(archive, f, header.Size)
-	return err
 }

@@ -17,6 +17,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -78,37 +79,43 @@ func or(value, fallback string) string {
 	return value
 }
 
-// authorized answers requests without the token with 401. The comparison takes the same time for all.
-func (c Config) authorized(next http.Handler, heard chan<- struct{}) http.Handler {
+// authorized answers requests without the token with 401, and calls heard for those with it and for what arrives of their bodies. The
+// comparison takes the same time for all.
+func (c Config) authorized(next http.Handler, heard func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if c.Token == "" || subtle.ConstantTimeCompare([]byte(given), []byte(c.Token)) != 1 {
 			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
 			return
 		}
-		select {
-		case heard <- struct{}{}:
-		case <-r.Context().Done():
-			return
-		}
+		heard()
+		r.Body = heardBody{r.Body, heard}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// awaitSilence returns an error when the worker has made no request for the time that is allowed; heard has one value for each. It returns nil when ctx ends.
-func (c Config) awaitSilence(ctx context.Context, heard <-chan struct{}) error {
-	timer := time.NewTimer(c.Silence)
-	defer timer.Stop()
-	for {
-		select {
-		case <-heard:
-			timer.Reset(c.Silence)
-		case <-timer.C:
-			return fmt.Errorf("the worker has been silent for %s", c.Silence)
-		case <-ctx.Done():
-			return nil
-		}
+// heardBody calls heard for every read.
+type heardBody struct {
+	io.ReadCloser
+	heard func()
+}
+
+func (b heardBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.heard()
+	return n, err
+}
+
+// untilSilence returns a context that ends when heard is not called for the time that is allowed, or when stop is.
+func (c Config) untilSilence(ctx context.Context) (_ context.Context, heard, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(c.Silence, func() { cancel(fmt.Errorf("the worker has been silent for %s", c.Silence)) })
+	heard = func() { timer.Reset(c.Silence) }
+	stop = func() {
+		timer.Stop()
+		cancel(nil)
 	}
+	return ctx, heard, stop
 }
 
 func answer(w http.ResponseWriter, status int, value any) {

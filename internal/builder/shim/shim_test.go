@@ -157,6 +157,12 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
+func upload(t *testing.T, client *runner.Client, file *os.File) error {
+	t.Helper()
+	_, err := client.Upload(t.Context(), file)
+	return err
+}
+
 // snapshot packs a folder with a large file that does not compress, a program and a link.
 func snapshot(t *testing.T) (file *os.File, digest string) {
 	t.Helper()
@@ -216,7 +222,7 @@ func TestAStepFromWorkspaceToRelease(t *testing.T) {
 	file, digest := snapshot(t)
 	p.init(t)
 	client := p.client()
-	if err := errors.Join(client.Upload(t.Context(), file), client.Unpack(t.Context(), digest), p.wait(t)); err != nil {
+	if err := errors.Join(upload(t, client, file), client.Unpack(t.Context(), digest), p.wait(t)); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(filepath.Join(p.Folder, shimv1.Program)); err != nil || info.Mode().Perm() != 0o755 {
@@ -240,10 +246,10 @@ func TestAStepFromWorkspaceToRelease(t *testing.T) {
 		t.Errorf("the log is %q", got)
 	}
 	dir := t.TempDir()
-	if err := client.Files(t.Context(), "file", []string{"out/*", "none"}, filepath.Join(dir, "files")); err != nil {
+	if _, err := client.Files(t.Context(), "file", []string{"out/*", "none"}, filepath.Join(dir, "files")); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Files(t.Context(), "part", []string{"out", "sub"}, filepath.Join(dir, "part")); err != nil {
+	if _, err := client.Files(t.Context(), "part", []string{"out", "sub"}, filepath.Join(dir, "part")); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"files/out/a": "made\n", "files/out/b": "made\n", "part/out/a": "made\n", "part/sub/run": "#!/bin/sh\necho ran\n"} {
@@ -278,7 +284,7 @@ func TestACutUploadResumes(t *testing.T) {
 			if tries > 10_000 {
 				t.Fatalf("after %d bytes each, the upload makes no progress: %v", size, err)
 			}
-			err = client.Upload(t.Context(), file)
+			err = upload(t, client, file)
 		}
 		if size < int(info.Size()) && tries < int(info.Size())/size {
 			t.Errorf("%d connections of %d bytes took %d bytes", tries, size, info.Size())
@@ -297,7 +303,7 @@ func TestASnapshotOfOtherFilesIsRefused(t *testing.T) {
 		p := newPod(t)
 		p.init(t)
 		client := p.client()
-		if err := client.Upload(t.Context(), file); err != nil {
+		if err := upload(t, client, file); err != nil {
 			t.Fatal(err)
 		}
 		if err := client.Unpack(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "digest") {
@@ -315,7 +321,7 @@ func TestASnapshotOfOtherFilesIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := p.client()
-	if err := errors.Join(client.Upload(t.Context(), cut)); err != nil {
+	if err := upload(t, client, cut); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Unpack(t.Context(), digest); err == nil {

@@ -16,6 +16,12 @@ import (
 // tailLines is how many lines of a failed step are shown at the end.
 const tailLines = 10
 
+// longestLine is how many bytes of a line are held until its end comes. Then they are shown as a line.
+const longestLine = 1 << 20
+
+// tailColumns is how much is shown of each of a step's last lines.
+const tailColumns = 2000
+
 // buildBoard is what is known of a build while it runs. Its owner holds the lock.
 type buildBoard struct {
 	plan  *build.Plan
@@ -63,13 +69,15 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 	for _, e := range entries {
 		row.entries++
 		row.open[e.Stderr] = append(row.open[e.Stderr], e.Text...)
-		if e.Partial {
+		if e.Partial && len(row.open[e.Stderr]) < longestLine {
 			continue
 		}
 		lines = append(lines, build.VisibleText(row.open[e.Stderr]))
 		row.open[e.Stderr] = row.open[e.Stderr][:0]
 	}
-	row.tail = append(row.tail, lines...)
+	for _, line := range lines[max(0, len(lines)-tailLines):] {
+		row.tail = append(row.tail, cut(line, tailColumns))
+	}
 	if extra := len(row.tail) - tailLines; extra > 0 {
 		row.tail = slices.Delete(row.tail, 0, extra)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/build"
 )
 
 // TestAFrameIsReplacedOnATerminalThatBecameNarrower counts the rows that the last frame takes there.
@@ -40,6 +42,31 @@ func TestLinesAreCutByTheColumnsThatTheyTake(t *testing.T) {
 	} {
 		if got := cut(text, 5); got != want || printedWidth(got) > 5 {
 			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLongLinesAreBounded: a line may have megabytes, or never end, and is cut for each frame of a live view.
+func TestLongLinesAreBounded(t *testing.T) {
+	t.Parallel()
+	if got := cut(strings.Repeat("\x1b[31mx\x1b[0m", 1<<20), 5); printedWidth(got) != 5 {
+		t.Errorf("%d columns are left", printedWidth(got))
+	}
+	board, lines := newBuildBoard(testPlan(), at(0)), 0
+	piece := build.Entry{Text: bytes.Repeat([]byte("x"), 32<<10), Marks: build.Marks{Partial: true}}
+	for range 100 {
+		for _, line := range board.output(1, []build.Entry{piece}) {
+			if lines++; len(line) != longestLine {
+				t.Errorf("a line of %d bytes", len(line))
+			}
+		}
+	}
+	if lines != 3 {
+		t.Errorf("%d lines, want 3 of %d bytes", lines, longestLine)
+	}
+	for _, line := range board.steps[1].tail {
+		if len(line) > 2*tailColumns {
+			t.Errorf("%d bytes of a last line are kept", len(line))
 		}
 	}
 }

@@ -55,11 +55,12 @@ func cut(text string, columns int) string {
 	if printedWidth(text) <= columns || columns < 1 {
 		return text
 	}
-	kept, used, full := make([]byte, 0, len(text)), 0, false
+	var kept []byte
+	painted, used, full := escape.FindAllStringIndex(text, -1), 0, false
 	for i := 0; i < len(text); {
-		if at := escape.FindStringIndex(text[i:]); at != nil && at[0] == 0 {
-			kept = append(kept, text[i:i+at[1]]...)
-			i += at[1]
+		if len(painted) > 0 && painted[0][0] == i {
+			kept = append(kept, text[i:painted[0][1]]...)
+			i, painted = painted[0][1], painted[1:]
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])

@@ -86,27 +86,24 @@ func (c *Client) post(ctx context.Context, path string) error {
 	return err
 }
 
-// Upload sends what the init container does not have yet of a snapshot. After an error it can be called again.
-func (c *Client) Upload(ctx context.Context, snapshot *os.File) error {
+// Upload sends what the init container does not have yet of a snapshot. It returns how many bytes the container has for sure. After an
+// error it can be called again.
+func (c *Client) Upload(ctx context.Context, snapshot *os.File) (has int64, err error) {
 	within, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer within %s", callLimit))
 	defer cancel()
-	has, err := offsetOf(c.call(within, http.MethodGet, shimv1.PathUpload, nil, nil))
-	if err != nil {
-		return err
+	if has, err = offsetOf(c.call(within, http.MethodGet, shimv1.PathUpload, nil, nil)); err != nil {
+		return 0, err
 	}
 	info, err := snapshot.Stat()
-	if err != nil {
-		return err
-	}
-	if has == info.Size() {
-		return nil
+	if err != nil || has == info.Size() {
+		return has, err
 	}
 	rest := io.NewSectionReader(snapshot, has, info.Size()-has)
 	now, err := offsetOf(c.call(ctx, http.MethodPut, shimv1.PathUpload, url.Values{"offset": {strconv.FormatInt(has, 10)}}, rest))
 	if err == nil && now != info.Size() {
 		err = fmt.Errorf("the pod has %d of %d bytes of the workspace", now, info.Size())
 	}
-	return err
+	return max(has, now), err
 }
 
 func offsetOf(text []byte, err error) (int64, error) {
@@ -142,19 +139,31 @@ func (c *Client) Stop(ctx context.Context) error { return c.post(ctx, shimv1.Pat
 // Release has the container of the results end.
 func (c *Client) Release(ctx context.Context) error { return c.post(ctx, shimv1.PathRelease) }
 
-// Files unpacks files of the workspace into dir, which is made: those that match globs, or the parts of caches. After an error what is
-// in dir must not be used.
-func (c *Client) Files(ctx context.Context, kind string, names []string, dir string) (err error) {
+// Files unpacks files of the workspace into dir, which is made: those that match globs, or the parts of caches. It returns how many bytes
+// came. After an error what is in dir must not be used.
+func (c *Client) Files(ctx context.Context, kind string, names []string, dir string) (received int64, err error) {
 	response, err := c.do(ctx, http.MethodGet, shimv1.PathFiles, url.Values{kind: names}, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	if err := workspace.Extract(ctx, response.Body, dir, ""); err != nil {
-		return err
+	content := &countingReader{in: response.Body}
+	err = workspace.Extract(ctx, content, dir, "")
+	if err == nil {
+		_, err = io.Copy(io.Discard, content) // an error if the answer was cut after the archive's end
 	}
-	_, err = io.Copy(io.Discard, response.Body) // an error if the answer was cut after the archive's end
-	return err
+	return content.n, errors.Join(err, response.Body.Close())
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	in io.Reader
+	n  int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.in.Read(p)
+	r.n += int64(n)
+	return n, err
 }
 
 // Kinds of files for Files: queries of shimv1.PathFiles.

@@ -107,13 +107,16 @@ func away(taint string) object {
 	return object{"key": "node.kubernetes.io/" + taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(60)}
 }
 
+// copyTime is what is left for the step's files after the step's own time, on a slow connection.
+const copyTime = time.Hour
+
 // deadline ends the pod when nothing else does.
 func (m manifest) deadline() time.Duration {
 	limit := m.run.Step.Timeout
 	if limit == 0 {
 		limit = m.Timeout
 	}
-	return limit + m.Grace + 5*time.Minute
+	return limit + m.Grace + copyTime
 }
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

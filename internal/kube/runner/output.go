@@ -7,12 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/mask"
 )
-
-// promptPause is the silence after which a begun line is given out: it may be a prompt.
-const promptPause = time.Second
 
 // readSize is the most bytes of one read of a spool.
 const readSize = 64 << 10
@@ -22,35 +20,31 @@ type Log struct {
 	sink build.Sink
 
 	mutex   sync.Mutex // against the timer
-	streams map[build.SpoolKind]*lines
+	streams map[build.SpoolKind]*stream
 	prompt  *time.Timer // gives out begun lines
 	err     error       // of the sink; nothing is written after it
 
 	clock   nodeClock
-	last    *lines // the stream of the last record
-	offset  int64  // bytes read
-	pending []byte // a record that is not whole
+	last    *stream // of the last record
+	offset  int64   // bytes read
+	pending []byte  // a record that is not whole
 	trailer *build.SpoolTrailer
 }
 
-// lines is one of the two streams.
-type lines struct {
-	stderr bool
-	masked mask.Stream
-	framer build.Framer
-	bytes  int64
-	at     time.Time // of the last record, by the clock of this computer
-	frames []build.Frame
-	texts  []byte // the frames' texts, which the framer reuses
+// stream is one of the two streams.
+type stream struct {
+	*attempt.Output
+	bytes int64
 }
 
 // NewLog returns a log that takes secrets out of what it hands to the sink. The caller closes it.
 func NewLog(sink build.Sink, secrets *mask.Set) *Log {
-	l := &Log{sink: sink, streams: map[build.SpoolKind]*lines{
-		build.SpoolStdout: {masked: mask.Stream{Set: secrets}},
-		build.SpoolStderr: {masked: mask.Stream{Set: secrets}, stderr: true},
+	l := &Log{sink: sink, streams: map[build.SpoolKind]*stream{
+		build.SpoolStdout: {Output: attempt.NewOutput(sink, false, secrets)},
+		build.SpoolStderr: {Output: attempt.NewOutput(sink, true, secrets)},
 	}}
-	l.prompt = time.AfterFunc(promptPause, l.flush)
+	l.last = l.streams[build.SpoolStdout]
+	l.prompt = time.AfterFunc(attempt.OutputPause, l.flush)
 	return l
 }
 
@@ -108,64 +102,58 @@ func (l *Log) take(data []byte) error {
 		rest = rest[size:]
 	}
 	l.pending = append(l.pending[:0], rest...)
-	l.put(l.last)
-	l.prompt.Reset(promptPause)
+	l.put()
+	l.prompt.Reset(attempt.OutputPause)
 	return l.err
 }
 
 func (l *Log) record(r build.SpoolRecord) error {
 	switch r.Kind {
 	case build.SpoolNote:
-		l.put(l.last)
+		l.put()
 		return l.sink.Note(string(r.Data))
 	case build.SpoolEnd:
-		var trailer build.SpoolTrailer
-		if err := json.Unmarshal(r.Data, &trailer); err != nil {
-			return fmt.Errorf("%w: its end: %w", build.ErrSpool, err)
-		}
-		for _, kind := range []build.SpoolKind{build.SpoolStdout, build.SpoolStderr} {
-			s := l.turnTo(kind)
-			s.masked.Close(func(b []byte) { s.framer.Write(b, s.emit) })
-			s.framer.Close(s.emit)
-		}
-		if out, errs := l.streams[build.SpoolStdout].bytes, l.streams[build.SpoolStderr].bytes; out != trailer.Stdout || errs != trailer.Stderr {
-			return fmt.Errorf("%w: it has %d and %d bytes of output, want %d and %d", build.ErrSpool, out, errs, trailer.Stdout, trailer.Stderr)
-		}
-		l.trailer = &trailer
-		return nil
+		return l.end(r.Data)
 	}
-	s := l.turnTo(r.Kind)
-	s.at = l.clock.local(r.At, time.Now())
-	s.bytes += int64(len(r.Data))
-	s.masked.Write(r.Data, func(b []byte) { s.framer.Write(b, s.emit) })
+	l.turnTo(r.Kind)
+	l.last.bytes += int64(len(r.Data))
+	l.last.Take(r.Data, l.clock.local(r.At, time.Now()))
 	return l.err
 }
 
-// turnTo returns a stream, after the lines of the other one have been handed over, so that they keep their order.
-func (l *Log) turnTo(kind build.SpoolKind) *lines {
-	s := l.streams[kind]
-	if s != l.last {
-		l.put(l.last)
+// end handles the last record.
+func (l *Log) end(data []byte) error {
+	var trailer build.SpoolTrailer
+	if err := json.Unmarshal(data, &trailer); err != nil {
+		return fmt.Errorf("%w: its end: %w", build.ErrSpool, err)
 	}
-	l.last = s
-	return s
+	for _, kind := range []build.SpoolKind{build.SpoolStdout, build.SpoolStderr} {
+		l.turnTo(kind)
+		l.keep(l.last.Close)
+	}
+	if out, errs := l.streams[build.SpoolStdout].bytes, l.streams[build.SpoolStderr].bytes; out != trailer.Stdout || errs != trailer.Stderr {
+		return fmt.Errorf("%w: it has %d and %d bytes of output, want %d and %d", build.ErrSpool, out, errs, trailer.Stdout, trailer.Stderr)
+	}
+	l.trailer = &trailer
+	return nil
 }
 
-func (s *lines) emit(f build.Frame) {
-	s.texts = append(s.texts, f.Text...)
-	f.Text, f.At = s.texts[len(s.texts)-len(f.Text):], s.at
-	s.frames = append(s.frames, f)
+// turnTo makes a stream the last one, after the lines of the other one have been handed over, so that they keep their order.
+func (l *Log) turnTo(kind build.SpoolKind) {
+	if l.streams[kind] != l.last {
+		l.put()
+	}
+	l.last = l.streams[kind]
 }
 
-// put hands the lines of a stream to the sink.
-func (l *Log) put(s *lines) {
-	if s == nil {
-		return
+// put hands the lines of the last stream to the sink.
+func (l *Log) put() { l.keep(l.last.Put) }
+
+// keep keeps the first error of the sink, after which nothing is handed to it.
+func (l *Log) keep(handOver func() error) {
+	if l.err == nil {
+		l.err = handOver()
 	}
-	if len(s.frames) > 0 && l.err == nil {
-		l.err = l.sink.Output(s.stderr, s.frames)
-	}
-	s.frames, s.texts = s.frames[:0], s.texts[:0]
 }
 
 // flush gives out begun lines.
@@ -176,7 +164,6 @@ func (l *Log) flush() {
 		return
 	}
 	for _, s := range l.streams {
-		s.framer.Flush(s.emit)
-		l.put(s)
+		l.keep(s.Flush)
 	}
 }

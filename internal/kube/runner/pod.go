@@ -19,6 +19,7 @@ import (
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -93,16 +94,24 @@ func (a *podAttempt) use(ctx, podCtx context.Context, cancel context.CancelCause
 	if err := a.sink.Phase(build.Running); err != nil {
 		return build.Exit{}, err
 	}
+	return a.work(ctx, podCtx, client, cancel)
+}
+
+// work follows the step's program to its end, and keeps what it leaves.
+func (a *podAttempt) work(ctx, podCtx context.Context, client *Client, cancel context.CancelCauseFunc) (build.Exit, error) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	besideCtx, done := context.WithCancel(podCtx)
 	defer done()
 	beside.Go(func() { a.signal(besideCtx, client) })
-	late := context.AfterFunc(ctx, func() { a.end(podCtx, client, cancel) })
+	running, ended := context.WithCancel(podCtx)
+	defer ended()
+	late := context.AfterFunc(ctx, func() { a.end(running, client, cancel) })
 	defer late()
 	defer a.followServices(podCtx)()
 
 	trailer, reason, err := a.read(podCtx, client)
+	ended()
 	if err != nil {
 		return build.Exit{}, err
 	}
@@ -127,8 +136,8 @@ func (a *podAttempt) create(ctx context.Context) error {
 			if err := a.noteOnce("Quota: " + err.Error()); err != nil {
 				return &fatalError{err}
 			}
-			if err := pause(ctx, quotaPause); err != nil {
-				return err
+			if !loop.Pause(ctx, quotaPause) {
+				return context.Cause(ctx)
 			}
 			made, err = a.runner.pods.Create(ctx, body, metav1.CreateOptions{})
 		}
@@ -174,14 +183,15 @@ func (a *podAttempt) prepare(ctx context.Context) (*Client, error) {
 		now := a.runner.seen.look(a.uid)
 		return now.pod != nil && now.pod.container(containerInit).Terminated != nil
 	}
-	err := a.persist(ctx, "send the workspace", func(ctx context.Context) error {
+	err := a.transfer(ctx, "send the workspace", func(ctx context.Context) (int64, error) {
 		if received() { // the answer was lost
-			return nil
+			return 0, nil
 		}
-		if err := client.Upload(ctx, a.given.snapshot); err != nil {
-			return err
+		has, err := client.Upload(ctx, a.given.snapshot)
+		if err != nil {
+			return has, err
 		}
-		return client.Unpack(ctx, a.given.digest)
+		return has, client.Unpack(ctx, a.given.digest)
 	})
 	if err != nil {
 		return nil, err
@@ -334,9 +344,19 @@ func (a *podAttempt) noteOnce(text string) error {
 
 // persist tries until it succeeds, until the error is one that trying again does not change, or until the cluster was away for too long.
 func (a *podAttempt) persist(ctx context.Context, what string, try func(context.Context) error) error {
-	began, wait, noted := time.Now(), firstPause, false
+	return a.transfer(ctx, what, func(ctx context.Context) (int64, error) { return 0, try(ctx) })
+}
+
+// transfer persists with a try that moves bytes and returns how far it came. A try that came further shows that the cluster is there, and
+// the time that a try itself takes does not count.
+func (a *podAttempt) transfer(ctx context.Context, what string, try func(context.Context) (int64, error)) error {
+	there, furthest, wait, noted := time.Now(), int64(0), firstPause, false
 	for {
-		err := try(ctx)
+		began := time.Now()
+		at, err := try(ctx)
+		if at > furthest {
+			there, furthest, wait = time.Now(), at, firstPause
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -344,7 +364,7 @@ func (a *podAttempt) persist(ctx context.Context, what string, try func(context.
 			return context.Cause(ctx)
 		case final(err):
 			return fmt.Errorf("%s: %w", what, err)
-		case time.Since(began) > a.runner.Away:
+		case began.Sub(there) > a.runner.Away:
 			return fmt.Errorf("Unknown: %s, for %s: %w", what, a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
 		case wait >= longestPause && !noted:
 			noted = true
@@ -352,21 +372,10 @@ func (a *podAttempt) persist(ctx context.Context, what string, try func(context.
 				return err
 			}
 		}
-		if err := pause(ctx, wait); err != nil {
-			return err
+		if !loop.Pause(ctx, wait) {
+			return context.Cause(ctx)
 		}
 		wait = min(2*wait, longestPause)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -383,16 +392,16 @@ func final(err error) bool {
 
 // signal says that the worker lives.
 func (a *podAttempt) signal(ctx context.Context, client *Client) {
-	for pause(ctx, min(alivePause, a.runner.Silence/4)) == nil {
+	for loop.Pause(ctx, min(alivePause, a.runner.Silence/4)) {
 		_ = client.Alive(ctx) // that the pod does not answer shows elsewhere
 	}
 }
 
-// end has the program be ended, and gives the pod up if it does not end in time.
-func (a *podAttempt) end(ctx context.Context, client *Client, cancel context.CancelCauseFunc) {
-	_ = a.persist(ctx, "end the step", client.Stop) // else the time below
+// end has the program be ended, and gives the pod up if running, which ends with the program, does not end in time.
+func (a *podAttempt) end(running context.Context, client *Client, cancel context.CancelCauseFunc) {
+	_ = a.persist(running, "end the step", client.Stop) // else the time below
 	const answer = 30 * time.Second
-	if pause(ctx, a.runner.Grace+answer) == nil {
+	if loop.Pause(running, a.runner.Grace+answer) {
 		cancel(fmt.Errorf("the step did not end within %s", a.runner.Grace+answer))
 	}
 }
@@ -424,8 +433,8 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.Spool
 		if rest = a.ended(); rest && err == nil {
 			continue
 		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, "", err
+		if !loop.Pause(ctx, wait) {
+			return nil, "", context.Cause(ctx)
 		}
 		wait = min(2*wait, longestPause)
 	}
@@ -493,7 +502,7 @@ func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, s
 // keep copies the files that are kept out of the pod, and keeps them.
 func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit build.Exit) error {
 	wanted := a.given.files.Wanted(ctx, exit)
-	at := attempt.Kept{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
+	at := attempt.Copies{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
 	for _, f := range []struct {
 		kind, dir string
 		names     []string
@@ -501,9 +510,9 @@ func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit buil
 		if len(f.names) == 0 {
 			continue
 		}
-		err := a.persist(podCtx, "copy the step's files", func(ctx context.Context) error {
+		err := a.transfer(podCtx, "copy the step's files", func(ctx context.Context) (int64, error) {
 			if err := workspace.Remove(f.dir); err != nil {
-				return &fatalError{err}
+				return 0, &fatalError{err}
 			}
 			return client.Files(ctx, f.kind, f.names, f.dir)
 		})
@@ -511,7 +520,7 @@ func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit buil
 			return err
 		}
 	}
-	return a.given.files.Keep(ctx, exit, at, a.sink)
+	return a.given.files.KeepCopies(ctx, exit, at, a.sink)
 }
 
 // remove deletes the pod until it is gone, after a time without its node.

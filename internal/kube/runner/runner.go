@@ -249,21 +249,13 @@ func (g *given) close() {
 
 // give makes the step's workspace: the build's snapshot, or one of its own if other steps or earlier builds add files.
 func (r *Runner) give(ctx context.Context, run build.Run, folder string, sink build.Sink) (*given, error) {
-	repo := run.Tree
-	own := len(run.Needed) > 0 || r.Cache != nil && len(run.Step.Cache) > 0
-	if own {
-		repo = filepath.Join(folder, "repo")
-		if _, err := workspace.Copy(ctx, run.Tree, repo, workspace.Selection{}); err != nil {
-			return nil, err
-		}
-	}
-	files, err := attempt.PrepareFiles(ctx, run, r.Cache, repo, sink)
+	files, err := attempt.StageFiles(ctx, run, r.Cache, filepath.Join(folder, "repo"), sink)
 	if err != nil {
 		return nil, err
 	}
-	g := &given{own: own, files: files}
-	if own {
-		g.snapshot, g.digest, err = pack(ctx, repo, filepath.Join(folder, "snapshot"))
+	g := &given{own: files.Repo() != run.Tree, files: files}
+	if g.own {
+		g.snapshot, g.digest, err = pack(ctx, files.Repo(), filepath.Join(folder, "snapshot"))
 	} else {
 		g.snapshot, g.digest, err = r.shared(ctx, run)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/loop"
 )
 
 // lastRead bounds the reading of what services printed last.
@@ -56,7 +57,7 @@ func (s *serviceLog) read(ctx, following context.Context, service build.Service)
 			_ = s.noteOnce(fmt.Sprintf("what the service %s prints is left out: %v (pods/log)", service.Name, err)) // the log fails elsewhere too
 			return
 		}
-		if err == nil && s.hasEnded() || pause(following, wait) != nil {
+		if err == nil && s.hasEnded() || !loop.Pause(following, wait) {
 			break
 		}
 		wait = min(2*wait, longestPause)

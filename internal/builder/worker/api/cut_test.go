@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -15,68 +13,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/networktest"
 )
-
-// cutter passes connections on to a server and cuts those that have brought so many bytes from it.
-type cutter struct {
-	listener net.Listener
-	target   string
-	mu       sync.Mutex
-	cuts     []int // of the next connections; then none is cut
-	running  sync.WaitGroup
-}
-
-func newCutter(t *testing.T, target string) *cutter {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cutter{listener: listener, target: target}
-	c.running.Go(c.accept)
-	t.Cleanup(func() {
-		listener.Close()
-		c.running.Wait()
-	})
-	return c
-}
-
-func (c *cutter) accept() {
-	for {
-		client, err := c.listener.Accept()
-		if err != nil {
-			return
-		}
-		c.running.Go(func() { c.pass(client) })
-	}
-}
-
-func (c *cutter) pass(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", c.target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	limit := int64(1 << 40)
-	c.mu.Lock()
-	if len(c.cuts) > 0 {
-		limit, c.cuts = int64(c.cuts[0]), c.cuts[1:]
-	}
-	c.mu.Unlock()
-	c.running.Go(func() {
-		_, _ = io.Copy(server, client) // one side has gone
-		server.Close()
-	})
-	_, _ = io.CopyN(client, server, limit) // one side has gone
-}
-
-// cutAt has the next connections cut after so many bytes.
-func (c *cutter) cutAt(bytes ...int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cuts = bytes
-}
 
 // resume repeats a call until its stream ends by itself.
 func resume(ctx context.Context, call func(context.Context) error) error {
@@ -96,16 +34,16 @@ func TestStreamsResumeAfterACutAtAnyByte(t *testing.T) {
 	for name, options := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy := newCutter(t, s.addr)
+			proxy := networktest.NewCutter(t, s.addr)
 			whole := newCopy()
-			client, hangUp := dial(proxy.listener.Addr().String(), token, options...)
+			client, hangUp := dial(proxy.Address(), token, options...)
 			if err := whole.takeAll(t.Context(), client); err != nil {
 				t.Fatal(err)
 			}
 			hangUp()
 			for at := 1; at < 6000; at += 7 {
-				proxy.cutAt(at, at+3, at+5) // all three answers together are shorter than the largest number
-				client, hangUp := dial(proxy.listener.Addr().String(), token, options...)
+				proxy.CutAt(at, at+3, at+5) // all three answers together are shorter than the largest number
+				client, hangUp := dial(proxy.Address(), token, options...)
 				got := newCopy()
 				for _, call := range []func(context.Context) error{
 					func(ctx context.Context) error { return got.takeLogs(ctx, client) },
@@ -133,14 +71,14 @@ func TestStreamsResumeWhileTheBuildRuns(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	proxy := newCutter(t, s.addr)
+	proxy := networktest.NewCutter(t, s.addr)
 	var cuts []int
 	for range 200 {
 		cuts = append(cuts, 1+random.IntN(200_000))
 	}
-	proxy.cutAt(cuts...)
+	proxy.CutAt(cuts...)
 	got, ended := newCopy(), make(chan error)
-	client, hangUp := dial(proxy.listener.Addr().String(), token, connect.WithGRPC())
+	client, hangUp := dial(proxy.Address(), token, connect.WithGRPC())
 	t.Cleanup(hangUp)
 	go func() {
 		ended <- errors.Join(resume(t.Context(), func(ctx context.Context) error { return got.takeLogs(ctx, client) }),

@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -66,14 +67,15 @@ func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
 			Error: "the build's process ended before the build did; nothing is known of its end"}, nil
 	}
 	if final.Status == build.Completed || final.Status == build.Skipped {
-		return t.register(ctx, r)
+		done, err := t.register(ctx, r)
+		if !errors.Is(err, errDamaged) {
+			return done, err
+		}
+		return buildAgain(ctx, r, "artifact_damaged", err.Error())
 	}
 	text, err := failure(ctx, r, *final)
 	if err != nil {
 		return action.Outcome{}, err
-	}
-	if err := r.report(ctx); err != nil {
-		return action.Outcome{}, fmt.Errorf("mark the build as reported: %w", err)
 	}
 	code := "build_failed"
 	switch final.Status {
@@ -81,6 +83,17 @@ func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
 		code = "build_timed_out"
 	case build.Lost:
 		code = "build_lost"
+	}
+	return buildAgain(ctx, r, code, text)
+}
+
+// errDamaged says that an artifact has no bytes that are those that the step yielded, which only another build can yield again.
+var errDamaged = errors.New("the artifact is damaged")
+
+// buildAgain returns the outcome of an attempt after which the next one is a new build.
+func buildAgain(ctx context.Context, r built, code, text string) (action.Outcome, error) {
+	if err := r.report(ctx); err != nil {
+		return action.Outcome{}, fmt.Errorf("mark the build as reported: %w", err)
 	}
 	return action.Outcome{Kind: action.Retry, Code: code, Error: text, Ref: ref(r)}, nil
 }
@@ -132,7 +145,7 @@ func (t *task) store(ctx context.Context, r built, label string, a results.Artif
 		return pipeline.RevisionArtifact{}, err
 	}
 	if digest != a.SHA256 || size != a.Size {
-		return pipeline.RevisionArtifact{}, fmt.Errorf("%s has changed since it was built: sha256 %s, was %s", a.Name, digest, a.SHA256)
+		return pipeline.RevisionArtifact{}, fmt.Errorf("%w: %s has changed since it was built: sha256 %s, was %s", errDamaged, a.Name, digest, a.SHA256)
 	}
 	return pipeline.RevisionArtifact{Label: label, Name: a.Name, Digest: digest, Size: size, Blob: key, Build: r.id()}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -41,21 +42,25 @@ func (t *table) report(ctx context.Context) error {
 	return err
 }
 
-// artifacts lists those that are in the blob store. The rows are whole: the build succeeds only with its final marker.
+// artifacts lists all, those without a blob too. The rows are whole: the build succeeds only with its final marker.
 func (t *table) artifacts(ctx context.Context) ([]results.Artifact, error) {
 	stored, err := t.from.Artifacts(ctx, t.ID)
 	var all []results.Artifact
 	for _, a := range stored {
-		if a.State == builds.Stored {
-			all = append(all, results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
-				SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind})
-		}
+		all = append(all, results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
+			SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind})
 	}
 	return all, err
 }
 
 func (t *table) open(ctx context.Context, a results.Artifact) (io.ReadCloser, error) {
+	if a.Path == "" {
+		return nil, fmt.Errorf("%w: the bytes of %s that came from the worker were never those of its digest", errDamaged, a.Name)
+	}
 	content, _, err := t.blobs.Get(ctx, a.Path)
+	if fault.Is(err, fault.NotFound) {
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
 	return content, err
 }
 

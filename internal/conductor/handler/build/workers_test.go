@@ -193,6 +193,43 @@ func TestAWorkersArtifactsAreRegistered(t *testing.T) {
 	}
 }
 
+// TestADamagedArtifactIsBuiltAgain: the bytes are nowhere, however often the same build is asked.
+func TestADamagedArtifactIsBuiltAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		damage func(a *builds.Artifact)
+		want   string
+	}{
+		"never whole": {func(a *builds.Artifact) { a.State, a.BlobKey = builds.Damaged, "" }, "were never those"},
+		"removed":     {func(a *builds.Artifact) { a.BlobKey = "build/1/removed" }, "build/1/removed"},
+		"changed":     {func(a *builds.Artifact) { a.SHA256 = nothing() }, "has changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *setup
+			s, _, y := inWorkers(t, func(ctx context.Context, stored *builds.Builds) error {
+				all, err := stored.List(ctx, builds.Query{Limit: 1})
+				if err != nil {
+					return err
+				}
+				batch := whole(t, s)
+				if all[0].ID == 1 {
+					c.damage(&batch.Artifacts[0])
+				}
+				_, err = stored.Ingest(ctx, all[0].ID, batch)
+				return err
+			})
+			o := s.do(t.Context(), 1)
+			if o.Kind != action.Retry || o.Code != "artifact_damaged" || o.Ref != "build/1" || !strings.Contains(o.Error, c.want) {
+				t.Errorf("%+v, want a retry: %q", o, c.want)
+			}
+			if o := s.do(t.Context(), 2); o.Kind != action.Done || o.Ref != "build/2" || len(y.deleted) != 2 {
+				t.Errorf("%+v, want another build; deleted %v", o, y.deleted)
+			}
+		})
+	}
+}
+
 func TestABuildThatNeverHadStepsIsToldByItsOwnLog(t *testing.T) {
 	t.Parallel()
 	const log = "2026-11-26T05:00:01.000000000Z cannot clone\n"

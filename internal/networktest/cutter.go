@@ -1,4 +1,6 @@
-package aggregator_test
+// Package networktest has networks for tests: a proxy that cuts connections, and connections in memory, which tests with a
+// clock of their own need.
+package networktest
 
 import (
 	"io"
@@ -7,8 +9,8 @@ import (
 	"testing"
 )
 
-// cutter passes connections on to a worker. It cuts those that have brought so many bytes from it, and may bring nothing.
-type cutter struct {
+// Cutter is a proxy on loopback. It cuts connections that have brought so many bytes from its target, and may bring nothing.
+type Cutter struct {
 	listener net.Listener
 	target   string
 	mu       sync.Mutex
@@ -19,23 +21,27 @@ type cutter struct {
 	running  sync.WaitGroup
 }
 
-func newCutter(t *testing.T, target string) *cutter {
+// NewCutter starts a proxy that ends with the test. target is the address of a server.
+func NewCutter(t *testing.T, target string) *Cutter {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{listener: listener, target: target, open: map[net.Conn]bool{}}
+	c := &Cutter{listener: listener, target: target, open: map[net.Conn]bool{}}
 	c.running.Go(c.accept)
 	t.Cleanup(func() {
 		listener.Close()
-		c.cutAll()
+		c.CutAll()
 		c.running.Wait()
 	})
 	return c
 }
 
-func (c *cutter) accept() {
+// Address returns where the proxy listens.
+func (c *Cutter) Address() string { return c.listener.Addr().String() }
+
+func (c *Cutter) accept() {
 	for {
 		client, err := c.listener.Accept()
 		if err != nil {
@@ -45,7 +51,7 @@ func (c *cutter) accept() {
 	}
 }
 
-func (c *cutter) pass(client net.Conn) {
+func (c *Cutter) pass(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", c.target)
 	if err != nil {
@@ -66,7 +72,7 @@ func (c *cutter) pass(client net.Conn) {
 }
 
 // begin returns how many bytes a connection may bring.
-func (c *cutter) begin(client net.Conn) (limit int64) {
+func (c *Cutter) begin(client net.Conn) (limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[client], limit = true, 1<<40
@@ -80,28 +86,28 @@ func (c *cutter) begin(client net.Conn) (limit int64) {
 	return limit
 }
 
-func (c *cutter) end(client net.Conn) {
+func (c *Cutter) end(client net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.open, client)
 }
 
-// cutAt has the next connections cut after so many bytes.
-func (c *cutter) cutAt(bytes ...int) {
+// CutAt has the next connections cut after so many bytes.
+func (c *Cutter) CutAt(bytes ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cuts = bytes
 }
 
-// stall has the next connections bring nothing.
-func (c *cutter) stall(n int) {
+// Stall has the next connections bring nothing.
+func (c *Cutter) Stall(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stalled = n
 }
 
-// cutAll cuts every connection.
-func (c *cutter) cutAll() {
+// CutAll cuts every connection.
+func (c *Cutter) CutAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for conn := range c.open {
@@ -109,8 +115,8 @@ func (c *cutter) cutAll() {
 	}
 }
 
-// connections returns how many were made.
-func (c *cutter) connections() int {
+// Connections returns how many were made.
+func (c *Cutter) Connections() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.made
