@@ -36,8 +36,7 @@ func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
 	case h == nil:
 		e.takeBatch(t, id, at)
 	case h != t && !t.is(n, claimed) && e.seq <= e.archived: // what made it free has left the log
-		e.freeBatch(h, id)
-		e.takeBatch(t, id, at)
+		e.passBatch(t, id, at)
 	case h != t && !t.is(n, claimed):
 		return e.violation("I1", "%s takes %s in batch %s, which %s holds", e.label(t), t.plan.name(n), e.numbers.names[id], e.label(h))
 	}
@@ -49,10 +48,27 @@ func (e *Engine) acquireOne(t *deployment, n, id int32, at time.Time) error {
 func (e *Engine) takeBatch(t *deployment, id int32, at time.Time) {
 	e.holder[id] = holding{t, at}
 	e.countHold(t, id, 1)
-	if !e.numbers.hosts[id] {
-		t.holds[id] = true
-		e.recountFlightAround(id)
-		e.lockOut(t, id)
+	if e.numbers.hosts[id] {
+		e.recountLost(id)
+		return
+	}
+	t.holds[id] = true
+	e.recountFlightAround(id)
+	e.lockOut(t, id)
+}
+
+// passBatch makes t the holder of a batch that another deployment may hold, and be at work in.
+func (e *Engine) passBatch(t *deployment, id int32, at time.Time) {
+	holder := e.holder[id].deployment
+	if holder == t {
+		return
+	}
+	if holder != nil {
+		e.freeBatch(holder, id)
+	}
+	e.takeBatch(t, id, at)
+	if holder != nil && e.numbers.hosts[id] {
+		e.recountHostOf(holder, id)
 	}
 }
 
@@ -183,7 +199,9 @@ func (e *Engine) freeBatch(t *deployment, id int32) {
 	delete(t.holds, id)
 	e.countHold(t, id, -1)
 	e.freed = true
-	if !e.numbers.hosts[id] { // a host's own batch does not decide whether it is in flight
+	if e.numbers.hosts[id] {
+		e.recountLost(id)
+	} else {
 		e.recountFlightAround(id)
 	}
 	e.offer(batchKey(id))
@@ -201,15 +219,9 @@ func (e *Engine) reassign(old, next *Graph, inside []*deployment, at time.Time) 
 	e.ids(next)
 	for _, b := range changedRegions(old, next, e.movesTo(old, next).joined) {
 		id := e.numbers.paths[string(b.id)]
-		holder := e.holder[id].deployment
-		first := e.oldestInside(b.id, inside)
-		if first == nil || first == holder {
-			continue
+		if first := e.oldestInside(b.id, inside); first != nil {
+			e.passBatch(first, id, at)
 		}
-		if holder != nil {
-			e.freeBatch(holder, id)
-		}
-		e.takeBatch(first, id, at)
 	}
 	for _, t := range inside {
 		e.settleAll(t)

@@ -65,7 +65,8 @@
 //	I4°  per resource, at most one live action
 //	I5   per event and deployment, all unelided instances at late pairs run, or none
 //	I6°  pipeline-finished-successfully: every other step of G is resolved
-//	I7   if nothing is live, failed, held or waiting for people or time, every deployment has ended
+//	I7   if nothing is live, failed, held or waiting for people or time, every deployment has ended; no deployments
+//	     wait for each other forever
 //	I8   the fold of any prefix of the log is the engine's state there; same rows and now, same decisions
 //	I9°  no host is started at or over maxParallel in flight; more failures than maxFailed: no further claim in that stage
 //	I10° a fact exists once; notes never change what is complete; an edit never makes a complete step incomplete

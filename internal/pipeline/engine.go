@@ -51,6 +51,9 @@ type Engine struct {
 	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
 	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
 	spare    []*liveStep             // not in use
+	// lost has the deployments that have started a host and do not hold its own batch, by the batch's
+	// number; some do by now, or have nothing left there.
+	lost map[int32][]*deployment
 	// The sizes of the last decision. Passes follow each other with about as many rows, so the next
 	// decision is made with room for as many.
 	rows, works int
@@ -63,6 +66,7 @@ func New(name string) *Engine {
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(), unknown: &Graph{},
 		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*passOrder{}, limits: map[int32][]int{}},
+		lost: map[int32][]*deployment{},
 	}
 }
 

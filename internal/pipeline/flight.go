@@ -5,9 +5,9 @@ import "slices"
 // isInFlight reports whether a host counts against maxParallel: while an action of it is live, and
 // from host-started until it is finished, has a failed step or is elided, unless its deployment has
 // ended, is stopped there or is locked out. It does not matter whether the deployment still holds
-// the host's batch, so a host that a failure interrupted counts again as soon as the deployment may
-// resume there. One that is locked out changes nothing until the holder has left; if it counted,
-// the two would wait for each other.
+// the host's batch if no other one does, so a host that a failure interrupted counts again as soon
+// as the deployment may resume there. One that is locked out, by a batch over stages or by its own,
+// changes nothing until the holder has left; if it counted, the two would wait for each other.
 func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
 	if len(t.live) > 0 && e.isLiveOn(t, h) {
@@ -17,7 +17,7 @@ func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	if t.status != StatusActive || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
 		return false
 	}
-	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && (len(t.failures) == 0 || !slices.ContainsFunc(host.nodes, t.isBroken))
+	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !e.isTaken(t, h) && (len(t.failures) == 0 || !slices.ContainsFunc(host.nodes, t.isBroken))
 }
 
 // isShut reports whether another deployment holds a batch around a stage. An edit may cause that,
@@ -31,6 +31,13 @@ func (e *Engine) isShut(t *deployment, stage int32) bool {
 	return false
 }
 
+// isTaken reports whether another deployment holds a host's own batch. A rollback that takes it over
+// from the deployment that has started the host causes that, or an edit.
+func (e *Engine) isTaken(t *deployment, h int32) bool {
+	holder := e.holder[t.ids.hosts[h]].deployment
+	return holder != nil && holder != t
+}
+
 // recountFlight updates the count of hosts in flight for all hosts of a deployment, after a change
 // of its status, of its walk or of where it is stopped.
 func (e *Engine) recountFlight(t *deployment) {
@@ -40,8 +47,8 @@ func (e *Engine) recountFlight(t *deployment) {
 }
 
 // recountFlightAround recounts the interrupted hosts in a batch over stages, after the batch got
-// another holder or none. It is not for a host's own batch, for which isShut does not ask.
-// Deployments that are not active are left out: their hosts count by live actions only.
+// another holder or none; recountLost is the same for a host's own batch. Deployments that are not
+// active are left out: their hosts count by live actions only.
 func (e *Engine) recountFlightAround(id int32) {
 	for plan, c := range e.crowds { // in any order: who counts on one graph does not depend on another
 		b, ok := plan.batch(batchID(e.numbers.names[id]))
@@ -53,6 +60,40 @@ func (e *Engine) recountFlightAround(id int32) {
 				e.recountStage(t, s)
 			}
 		}
+	}
+}
+
+// recountLost recounts a host in the deployments that have started it and lost its own batch, after
+// the batch got another holder or none. Almost always there are none: a host's batch is taken and
+// freed far too often to look at every deployment in the stage.
+func (e *Engine) recountLost(id int32) {
+	if len(e.lost) == 0 {
+		return
+	}
+	list := e.lost[id]
+	delete(e.lost, id)
+	for _, t := range list { // in any order; those to which it still applies are listed again
+		e.recountHostOf(t, id)
+	}
+}
+
+// recountHostOf updates the count of hosts in flight for a host by the number of its path, which the
+// deployment's graph may lack.
+func (e *Engine) recountHostOf(t *deployment, id int32) {
+	if at, ok := t.plan.targets[e.numbers.names[id]]; ok && at.host >= 0 && t.inFlight != nil {
+		e.recountHost(t, at.host)
+	}
+}
+
+// lose lists a deployment for recountLost if it has started a host, may still finish it and does not
+// hold its batch.
+func (e *Engine) lose(t *deployment, h int32) {
+	host, id := &t.plan.hosts[h], t.ids.hosts[h]
+	if e.holder[id].deployment == t || t.status != StatusActive || !t.is(host.started(), complete) || t.is(host.finished(), resolved) {
+		return
+	}
+	if !slices.Contains(e.lost[id], t) {
+		e.lost[id] = append(e.lost[id], t)
 	}
 }
 
@@ -73,6 +114,9 @@ func (e *Engine) recountStage(t *deployment, stage int32) {
 // harmless.
 func (e *Engine) recountHost(t *deployment, h int32) {
 	is := e.isInFlight(t, h)
+	if is || e.isTaken(t, h) {
+		e.lose(t, h)
+	}
 	if is == t.inFlight[h] {
 		return
 	}

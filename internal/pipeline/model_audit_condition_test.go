@@ -202,14 +202,14 @@ func (u *auditor) inFlight(group string) int {
 }
 
 // mayProceed: a started host is neither finished nor given up, and its deployment is not stopped
-// there nor locked out of a batch over stages.
+// there nor locked out of a batch around it.
 func (u *auditor) mayProceed(t *audited, host string) bool {
 	end := u.numbers[stepName{host, HostFinished}]
 	if t.status != StatusActive || t.facts.has(end) || u.look(t).elided.has(end) || u.isStopped(t, stageOf(host)) {
 		return false
 	}
 	for _, b := range u.of(t).batches {
-		if h := u.holder[b.id]; h != 0 && h != t.number && !b.host && b.region.has(end) {
+		if h := u.holder[b.id]; h != 0 && h != t.number && b.region.has(end) {
 			return false
 		}
 	}

@@ -118,4 +118,8 @@ var returnWorlds = []modelWorld{
 	{name: "a catch-up and a rollback", ships: []int64{1, 2}, versions: []string{labOf + "joining=catch-up ash", labOf + "joining=catch-up ash birch"},
 		has:    []string{KindCatchUp, KindRollback},
 		budget: budget{edits: 1, fails: 1, rollbacks: 1, catchUps: 1}},
+	{name: "a rollback takes a host that an older deployment has begun", ships: []int64{1, 2, 3}, race: true,
+		versions: []string{"stage lab queue=false chain=host-deployed; group all parallel=1 ash birch" + prod},
+		has:      []string{KindRollback, PipelineSuperseded},
+		budget:   budget{rollbacks: 1}},
 }

@@ -232,14 +232,14 @@ func (o *oracle) isLive(t *oracleDeployment, host string) bool {
 }
 
 // isUnderWay: a started host is neither finished nor given up, and its deployment may proceed with it: it is not
-// locked out of a batch over stages, where it would wait for the very deployment that waits for its place.
+// locked out of a batch around it, where it would wait for the very deployment that waits for its place.
 func (o *oracle) isUnderWay(v *view, host string) bool {
 	end := v.g.index[stepName{host, HostFinished}]
 	if v.t.status != StatusActive || v.known[end]&complete != 0 || v.g.elided(v.known, end) || o.stopped(v.t, stageOf(host)) {
 		return false
 	}
 	for _, b := range v.g.batches {
-		if h := o.holder[b.id]; h != nil && h != v.t && !isHostPath(string(b.id)) && b.region[stepName{host, HostStarted}] {
+		if h := o.holder[b.id]; h != nil && h != v.t && b.region[stepName{host, HostStarted}] {
 			return false
 		}
 	}

@@ -236,6 +236,17 @@ func (p *program) checkDrained() {
 	}
 }
 
+// checkRest is I7 wherever a program comes to rest, and not only at its end: no deployment waits forever.
+func (p *program) checkRest() {
+	p.Helper()
+	if len(p.lives()) > 0 {
+		return
+	}
+	if list := p.oracle.waitForever(); len(list) > 0 {
+		p.fatal("nothing is live, and what follows waits forever: %v", list)
+	}
+}
+
 // refold checks that the fold of the log equals the engine's state, and continues with the fresh
 // engine.
 func (p *program) refold() {

@@ -336,6 +336,7 @@ func (p *program) decide(limit int) {
 	}
 	p.compare()
 	p.checkDrained()
+	p.checkRest()
 	p.checkWake(d.Wake)
 	if again, err := p.engine.Decide(p.now, limit); err != nil || !again.Empty() {
 		p.fatal("a second pass decides %+v, %v", again, err)

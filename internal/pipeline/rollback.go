@@ -280,9 +280,9 @@ func (e *Engine) takeOver(t *deployment, at time.Time) {
 		if !t.covered[host.path] {
 			continue
 		}
-		e.takeBatchFrom(t, t.ids.hosts[h], at)
+		e.passBatch(t, t.ids.hosts[h], at)
 		for _, id := range t.ids.around[host.stage] {
-			e.takeBatchFrom(t, id, at)
+			e.passBatch(t, id, at)
 		}
 	}
 	for _, other := range e.order {
@@ -290,16 +290,6 @@ func (e *Engine) takeOver(t *deployment, at time.Time) {
 		e.settleAll(other)
 	}
 	e.wakeAll()
-}
-
-// takeBatchFrom gives a batch to a rollback, and takes it from its holder if there is one.
-func (e *Engine) takeBatchFrom(t *deployment, id int32, at time.Time) {
-	if holder := e.holder[id].deployment; holder != nil && holder != t {
-		e.freeBatch(holder, id)
-	}
-	if e.holder[id].deployment != t {
-		e.takeBatch(t, id, at)
-	}
 }
 
 // holdBehindRollbacks holds a new deployment of a revision that was known when a rollback was made.

@@ -23,7 +23,7 @@ import (
 
 // former is the commit of the other engine: the last one before what outlasts a graph got numbers and an
 // edit was computed stage by stage. What it decides and explains is what every later engine must still
-// decide and explain.
+// decide and explain, but for the rules in changes.
 const former = "4944b67"
 
 func main() {

@@ -47,6 +47,9 @@ func writeOverlay(ctx context.Context, dir, commit string) (string, error) {
 	if err := files.take(ctx, commit, engine); err != nil {
 		return "", err
 	}
+	if err := files.change(changes); err != nil {
+		return "", err
+	}
 	if err := files.adapt(); err != nil {
 		return "", err
 	}

@@ -76,3 +76,18 @@ func TestMissingHistoryIsNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestRulesAreChangedInTheCommitsEngine(t *testing.T) {
+	files := overlay{"internal/former/pipeline/flight.go": []byte("count one, two, two")}
+	if err := files.change([]change{{"one is two", "flight.go", "one", "two"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(files["internal/former/pipeline/flight.go"]), "count two, two, two"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, c := range []change{{"two is one", "flight.go", "two", "one"}, {"three is one", "flight.go", "three", "one"}, {"there is a file", "fold.go", "one", "two"}} {
+		if err := files.change([]change{c}); err == nil || !strings.Contains(err.Error(), c.rule) {
+			t.Errorf("%s: got %v, want an error that names the rule", c.rule, err)
+		}
+	}
+}

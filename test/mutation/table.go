@@ -46,6 +46,8 @@ var mutations = []mutation{
 	{"5: the queue is that of the version in force", "condition.go", "if t.plan != e.plans[e.version] {", "if false {"},
 	{"6: one live action per resource", "condition.go", ".busy; u.deployment != nil {\n\t\treturn block{why: isBusy", ".busy; false {\n\t\treturn block{why: isBusy"},
 	{"7: maxParallel", "condition.go", "in >= limit {", "in > limit {"},
+	{"7: a host whose batch another deployment has taken keeps no place", "flight.go", "&& !e.isTaken(t, h) &&", "&&"},
+	{"7: a host has its place again when its batch is free again", "flight.go", "list := e.lost[id]", "list := e.lost[id][:0]"},
 	{"7: a share of the hosts is rounded up", "condition.go", ".MaxParallel.Of(t.size(group), true)", ".MaxParallel.Of(t.size(group), false)"},
 	{"8: a freeze", "admission.go", "if e.freeze.isInForce(now) {", "if false {"},
 	{"8: a window", "admission.go", "windows.At(now); !o.Open {", "windows.At(now); !o.Open && false {"},
