@@ -186,7 +186,7 @@ type Query struct {
 	Revision    string
 	Environment string
 	Status      build.Status
-	// Open selects builds that have not ended, or whose worker does not know yet that everything is stored.
+	// Open selects builds that have not ended.
 	Open    bool
 	Deleted bool // tombstones, too
 	Before  ID   // smaller ids, which is the cursor of a list; 0: from the newest

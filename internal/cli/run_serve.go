@@ -74,6 +74,9 @@ const (
 	longestToken  = 4 << 10
 )
 
+// unattended reports whether a provisioner has started this process: it quotes what is printed as the reason of an end.
+func (f serveBuildFlags) unattended() bool { return f.given != "" }
+
 // token reads the token, or makes one.
 func (f serveBuildFlags) token(path func(string) string) (string, error) {
 	if f.given != "" {
@@ -129,7 +132,9 @@ func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token
 	if err := store.Announce(place); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	fmt.Fprintf(a.err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
+	if !flags.unattended() {
+		fmt.Fprintf(a.err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
+	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &servedBuild{flags: flags, api: answers, err: a.err, stop: stop, served: make(chan error, 1)}
 	go func() { s.served <- answers.Serve(serving, listener) }()
@@ -179,6 +184,8 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 	case <-s.api.Acknowledged():
 		return true
 	default:
+	}
+	if !s.flags.unattended() {
 		fmt.Fprintf(s.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(wait))
 	}
 	timer := time.NewTimer(wait)

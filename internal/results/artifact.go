@@ -99,10 +99,23 @@ func (s *Store) storeFile(a *Artifact, r io.Reader) (temporary string, err error
 		return "", err
 	}
 	sum := sha256.New()
-	a.Size, err = io.Copy(io.MultiWriter(f, sum), r)
+	a.Size, err = io.Copy(io.MultiWriter(f, sum), untilFull{r, s})
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	a.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return f.Name(), nil
+}
+
+// untilFull reads until the disk is full.
+type untilFull struct {
+	io.Reader
+	store *Store
+}
+
+func (u untilFull) Read(p []byte) (int, error) {
+	if u.store.full.Load() {
+		return 0, ErrDiskFull
+	}
+	return u.Reader.Read(p)
 }

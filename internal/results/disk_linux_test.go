@@ -43,6 +43,16 @@ func TestFullDiskLeavesRoomForTheEnd(t *testing.T) {
 	if !errors.Is(err, results.ErrDiskFull) {
 		t.Fatalf("%v after %d entries, want a full disk", err, written)
 	}
+	other, err := store.Log(2) // does not take what is left for the statuses
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Append(line("x")); !errors.Is(err, results.ErrDiskFull) {
+		t.Errorf("another log: %v", err)
+	}
+	if _, err := store.AddArtifact(1, "a", results.KindFile, false, strings.NewReader(strings.Repeat("x", 200<<10))); !errors.Is(err, results.ErrDiskFull) {
+		t.Errorf("an artifact: %v", err)
+	}
 	if u := update(t, store, 1, build.Failed); u.Trailer.Entries != int64(written) {
 		t.Errorf("%d entries, want %d", u.Trailer.Entries, written)
 	}

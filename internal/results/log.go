@@ -59,6 +59,9 @@ func (s *step) logOf() *Log {
 func (l *Log) Append(entries ...build.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.failed == nil && l.store.full.Load() {
+		l.failed = ErrDiskFull
+	}
 	if l.failed != nil {
 		return l.failed
 	}

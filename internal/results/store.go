@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,8 @@ type Store struct {
 	lock     *os.File
 	written  broadcast // of entries
 	recorded broadcast // of statuses and artifacts
+
+	full atomic.Bool // the reserve was given up, and what is left is for statuses
 
 	mu        sync.Mutex
 	described Build
@@ -201,7 +204,11 @@ func (s *Store) replace(path string, v any, sure bool) error {
 	return nil
 }
 
-func (s *Store) giveUpReserve() { _ = os.Remove(filepath.Join(s.dir, reserveName)) }
+// giveUpReserve makes room for the last statuses, which logs and artifacts do not take.
+func (s *Store) giveUpReserve() {
+	s.full.Store(true)
+	_ = os.Remove(filepath.Join(s.dir, reserveName))
+}
 
 func replaceFile(path string, text []byte, sure bool) error {
 	temporary := path + ".tmp"

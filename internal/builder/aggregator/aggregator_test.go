@@ -363,13 +363,24 @@ type counting struct {
 
 func (c *counting) Progress(ctx context.Context, id builds.ID) (builds.Progress, error) {
 	p, err := c.Store.Progress(ctx, id)
-	if err != nil {
-		select {
-		case c.failed <- struct{}{}:
-		default:
-		}
-	}
+	c.count(err)
 	return p, err
+}
+
+func (c *counting) Ingest(ctx context.Context, id builds.ID, b builds.Batch) (builds.Ingested, error) {
+	done, err := c.Store.Ingest(ctx, id, b)
+	c.count(err)
+	return done, err
+}
+
+func (c *counting) count(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case c.failed <- struct{}{}:
+	default:
+	}
 }
 
 // TestTheBlobStoreIsAwayForAWhile: an artifact that cannot be stored is fetched again, and the build does not end before.

@@ -4,6 +4,7 @@ package aggregator_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/pgtest"
@@ -40,4 +41,20 @@ func TestTheDatabaseIsKilledInTheMiddle(t *testing.T) {
 	w.aggregate()
 	w.taken()
 	w.check()
+}
+
+// TestTheDatabasesClockDiffers: it is three hours ahead of everyone else's.
+func TestTheDatabasesClockDiffers(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Own(t)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.SetClock(3 * time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clocksDiffer(t, server.URL())
 }

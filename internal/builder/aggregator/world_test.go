@@ -74,6 +74,7 @@ type world struct {
 	reader  *results.Reader
 	server  *api.Server
 	proxy   *networktest.Cutter
+	skew    time.Duration // of the worker's clock
 }
 
 // newWorld begins a build of two steps.
@@ -193,7 +194,7 @@ func (w *world) taken() {
 
 func (w *world) update(step int, status build.Status) {
 	w.t.Helper()
-	_, err := w.results.Update(step, results.Update{Status: status, Timestamp: time.Now(), Attempt: min(step, 1)})
+	_, err := w.results.Update(step, results.Update{Status: status, Timestamp: time.Now().Add(w.skew), Attempt: min(step, 1)})
 	w.must(err)
 }
 
@@ -203,7 +204,7 @@ func (w *world) print(step, lines int) {
 	log, err := w.results.Log(step)
 	w.must(err)
 	for i := range lines {
-		w.must(log.Append(build.Entry{At: time.Now(), Text: fmt.Appendf(nil, "line %d \x00\xff %s", i, strings.Repeat("x", i*7%400))}))
+		w.must(log.Append(build.Entry{At: time.Now().Add(w.skew), Text: fmt.Appendf(nil, "line %d \x00\xff %s", i, strings.Repeat("x", i*7%400))}))
 	}
 }
 

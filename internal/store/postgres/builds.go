@@ -107,7 +107,7 @@ func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 	f.when(q.Environment != "", "environment = ?", q.Environment)
 	f.when(q.Status != "", "status = ?", string(q.Status))
 	if q.Open {
-		f.conditions = append(f.conditions, "acknowledged_at IS NULL")
+		f.conditions = append(f.conditions, "acknowledged_at IS NULL AND status IN ('Scheduling', 'Running')") // the first has an index
 	}
 	if !q.Deleted {
 		f.conditions = append(f.conditions, "deleted_at IS NULL")

@@ -105,7 +105,7 @@ func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 	when(q.Revision != "", `revision = ?`, q.Revision)
 	when(q.Environment != "", `environment = ?`, q.Environment)
 	when(q.Status != "", `status = ?`, string(q.Status))
-	when(q.Open, `acknowledged_at IS NULL`)
+	when(q.Open, `acknowledged_at IS NULL AND status IN ('Scheduling', 'Running')`) // the first has an index
 	when(!q.Deleted, `deleted_at IS NULL`)
 	when(q.Before != 0, `build_id < ?`, q.Before)
 	return rows(t, scanBuild, `SELECT `+buildColumns+` FROM build WHERE `+strings.Join(where, ` AND `)+` ORDER BY build_id DESC LIMIT ?`,
