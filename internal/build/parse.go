@@ -28,6 +28,7 @@ type reader struct {
 	variables Variables               // for what fields are by default; nil: nothing was replaced yet
 	noPush    bool                    // images stay where they are built
 
+	steps       int            // how many were read
 	types, keys []document.Key // stepTypes and stepTable, which are made once
 
 	openKeys map[string]bool // scopes of mappings in which a variable is a key
@@ -48,9 +49,15 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 		}
 	}
 	for i := range root.Fields {
-		if f := &root.Fields[i]; f.Key != keyEnvironments && f.Key != keyInputs {
-			file.Stages = append(file.Stages, r.stage(f, file.Environments))
+		f := &root.Fields[i]
+		if f.Key == keyEnvironments || f.Key == keyInputs {
+			continue
 		}
+		if len(file.Stages) == maxStages {
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "too-large", Scope: f.Key, Text: fmt.Sprintf("the file has more than %d stages", maxStages)})
+			break
+		}
+		file.Stages = append(file.Stages, r.stage(f, file.Environments))
 	}
 	if r.stepNames(file) {
 		r.needs(file)
@@ -77,8 +84,11 @@ func (r *reader) missingKey(p fault.Problem, scope, _ string) fault.Problem {
 	return p
 }
 
-// maxSteps is how many steps a file may come to.
-const maxSteps = 2000
+// Bounds of a file.
+const (
+	maxStages = 2000
+	maxSteps  = 2000 // combinations of matrices included
+)
 
 // stepNames reports names that cannot be shown, steps that a matrix gives the name of another one, and a file with too many steps, for which
 // it returns false.
@@ -173,11 +183,13 @@ func (r *reader) stage(f *document.Field, known []Environment) Stage {
 	}
 	for i := range f.Value.Fields {
 		field := &f.Value.Fields[i]
-		if !isStageKey(field) {
+		switch {
+		case isStageKey(field):
+			r.stageKey(field, &stage, known)
+		case r.steps <= maxSteps: // further ones are not worth the memory: stepNames refuses the file
+			r.steps++
 			stage.Steps = append(stage.Steps, r.step(field, f.Key))
-			continue
 		}
-		r.stageKey(field, &stage, known)
 	}
 	return stage
 }
