@@ -21,6 +21,18 @@ func Parse(root *document.Node) (*File, fault.Problems) {
 	return file, problems
 }
 
+// unknownField is the code of a key that its mapping does not have.
+const unknownField = "field-unknown"
+
+// Strict returns the problems with unknown fields of step types as faults, which otherwise are warnings.
+func Strict(problems fault.Problems) fault.Problems {
+	out := slices.Clone(problems)
+	for i, p := range out {
+		out[i].Warning = p.Warning && p.Code != unknownField
+	}
+	return out
+}
+
 // reader reads a file, before substitution or after it.
 type reader struct {
 	document.Reader
@@ -28,6 +40,7 @@ type reader struct {
 	variables Variables               // for what fields are by default; nil: nothing was replaced yet
 	noPush    bool                    // images stay where they are built
 
+	inType      bool           // the fields of a step type are read
 	steps       int            // how many were read
 	types, keys []document.Key // stepTypes and stepTable, which are made once
 
@@ -66,9 +79,11 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	return file, r.Problems
 }
 
-// unknownKey lets a key pass that a variable decides, with a warning; of another one it says where it belongs.
+// unknownKey lets a key pass that a variable decides, and an unknown field of a step type, which older programs ignored, both with a
+// warning. It says where a key belongs.
 func (r *reader) unknownKey(p fault.Problem, scope, key string) fault.Problem {
 	if r.replaced != nil || !strings.Contains(key, "${") {
+		p.Warning = r.inType
 		return r.atItsLevel(p, scope, key)
 	}
 	r.openKeys[scope] = true
@@ -347,7 +362,9 @@ func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scop
 // stepType checks and reads the fields of a step type.
 func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 	path := r.Join(scope, f.Key)
-	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(r.types, f.Key).Keys) {
+	r.inType = true
+	sound := r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(r.types, f.Key).Keys)
+	if r.inType = false; !sound {
 		return
 	}
 	spec := fields{reader: r, node: f.Value, at: f.At, scope: path, step: step}.compile(f.Key)
