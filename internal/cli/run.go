@@ -50,6 +50,7 @@ type runFlags struct {
 	projectID                                         string
 	strict, strictVars                                bool
 	stages, env, inputs                               []string
+	passwords                                         []string // inputs of the build that is resumed, whose values are not kept
 	maxParallel                                       int
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
@@ -228,6 +229,11 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	choice, warnings, err := a.buildChoice(source, flags, facts, id)
 	if err != nil {
 		return job{}, err
+	}
+	if !flags.dryRun {
+		if err := a.passwords(ctx, file, &choice, source, flags.passwords); err != nil {
+			return job{}, err
+		}
 	}
 	plan, problems := build.MakePlan(file, choice)
 	if flags.strict {
