@@ -39,6 +39,7 @@ type reader struct {
 	replaced  map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
 	variables Variables               // for what fields are by default; nil: nothing was replaced yet
 	noPush    bool                    // images stay where they are built
+	tools     Tools
 
 	inType      bool           // the fields of a step type are read
 	steps       int            // how many were read
@@ -49,6 +50,7 @@ type reader struct {
 
 func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	r.types, r.keys, r.openKeys = stepTypes(), stepTable(), map[string]bool{}
+	r.tools = r.tools.withDefaults()
 	r.Separator = "/"
 	r.Accept = r.accept
 	r.Unknown, r.Missing = r.unknownKey, r.missingKey
