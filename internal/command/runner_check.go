@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -50,7 +51,8 @@ func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Proble
 				add("buildkit-missing", "BuildKit does not answer: %s; start buildkitd, and name its address in %s", silent[at], build.BuildKitHost)
 			}
 		}
-		r.checkMounts(spec, add)
+		hasCluster := func(name string) bool { _, ok := r.Clusters[name]; return ok }
+		attempt.CheckMounts(spec, hasCluster, r.Certificates != "", add)
 		if len(spec.Services) > 0 {
 			add("services-unfit", "the step has services, which do not run as processes on this computer; they need containers")
 		}
@@ -75,20 +77,6 @@ func missingTools(spec build.Spec) (missing []string) {
 		}
 	}
 	return missing
-}
-
-// checkMounts reports what a step wants of the cluster and this computer does not have. Credentials for registries are the user's own.
-func (r *Runner) checkMounts(spec build.Spec, add func(code, format string, arguments ...any)) {
-	for _, m := range spec.Mounts {
-		switch {
-		case m.Variable == build.KubeconfigVariable:
-			if _, ok := r.Clusters[m.Object]; !ok {
-				add("cluster-missing", "the step works in the cluster %s, and the current context is never used; name one: --cluster %s=KUBECONFIG#CONTEXT", m.Object, m.Object)
-			}
-		case m.Object == build.CertificatesObject && r.Certificates == "":
-			add("certificates-missing", "the step wants the certificates of the cluster; name a folder that has them: --certificates DIR")
-		}
-	}
 }
 
 // answers is what askBuildKit returns if BuildKit answers.
