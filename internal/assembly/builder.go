@@ -70,6 +70,20 @@ func readBuilderKeys(path string) (build.BuilderKeys, error) {
 	return keys, nil
 }
 
+// program returns the argv of this program, to which a command that runs a build is appended. A build reads what its tools are from the
+// same configuration.
+func (s *Session) program() ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program, to run builds with it: %w", err)
+	}
+	if s.Live.Now().Builder.Tools == (build.Tools{}) {
+		return []string{self}, nil
+	}
+	path, _ := s.place.ConfigPath(s.Home)
+	return []string{self, "--config", path}, nil
+}
+
 // provisioner makes the role that starts workers as processes of this machine, and takes its port.
 func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycle.Role, err error) {
 	c := s.Live.Now().Builder
@@ -81,12 +95,12 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 	if err != nil {
 		return role, err
 	}
-	program, err := os.Executable()
+	program, err := s.program()
 	if err != nil {
-		return role, fmt.Errorf("find this program, to run builds with it: %w", err)
+		return role, err
 	}
 	log := obs.Component(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), RoleProvisioner)
-	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: []string{program}, Blobs: s.blobs,
+	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: program, Blobs: s.blobs,
 		Credentials: c.Provisioner.Credentials, Grace: c.Provisioner.Grace, Linger: c.Provisioner.Linger, Keep: c.Provisioner.Keep, Log: log})
 	if err != nil {
 		return role, err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,24 @@ func TestConfigurationIsReadAndOverridden(t *testing.T) {
 	p.Flags.Config = "bad.yaml"
 	if _, _, err := p.Config(p.HomeOf(dir)); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a file with faults: %v", err)
+	}
+}
+
+// TestBuildsReadTheToolsOfTheirServer: a build is a process of its own, which would read the user's configuration.
+func TestBuildsReadTheToolsOfTheirServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, HomeName, "server.yaml")
+	for text, want := range map[string][]string{"builder: {tools: {kubectl: k}}": {"--config", path}, "builder: {instance: x}": {}} {
+		write(t, path, text)
+		s, err := placeIn(dir, nil).locate(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := s.program()
+		if err != nil || len(program) == 0 || !slices.Equal(program[1:], want) {
+			t.Errorf("%s: %q, %v, want %q behind this program", text, program, err, want)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ type Input struct {
 	At      fault.Position
 	Type    InputType
 	Default Value
+	Given   bool     // the file gives the default
 	Values  []string // of a choice
 }
 
@@ -79,7 +80,7 @@ func (r *reader) input(n *document.Node, scope string) Input {
 		in.Default.Text, in.Default.Kind = "0", document.Int
 	}
 	if given := n.Get("default"); given != nil {
-		in.Default.Text, in.Default.Kind, in.Default.At = given.Text, given.Kind, given.At
+		in.Given, in.Default.Text, in.Default.Kind, in.Default.At = true, given.Text, given.Kind, given.At
 		if known == ChoiceInput && !slices.Contains(in.Values, given.Text) {
 			r.Problems.Add(fault.Problem{Position: given.At, Code: "choice-default", Scope: r.Join(scope, "default"),
 				Text:       fmt.Sprintf("%q is none of %s", given.Text, strings.Join(in.Values, ", ")),

@@ -12,11 +12,11 @@ import (
 func TestAKeyAtTheWrongLevelIsNamedWithItsOwn(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]string{
-		"s: {a: {container: {image: x, cmds: [x], timeout: 3m}}}":     `s/a/container: unknown key "timeout"; it is a key of the step, beside container`,
-		"s: {a: {container: {image: x, cmds: [x], runs-if: fail}}}":   `s/a/container: unknown key "runs-if"; it is a key of the stage, beside its steps`,
+		"s: {a: {container: {image: x, cmds: [x], timeout: 3m}}}":     `warning: s/a/container: unknown key "timeout"; it is a key of the step, beside container`,
+		"s: {a: {container: {image: x, cmds: [x], runs-if: fail}}}":   `warning: s/a/container: unknown key "runs-if"; it is a key of the stage, beside its steps`,
 		"s: {a: {container: {image: x, cmds: [x]}, shell: bash}}":     `s/a: "shell" is neither a step type nor a key of a step; it is a field of container`,
 		"s: {a: {container: {image: x, cmds: [x]}, fail-fast: true}}": `s/a: "fail-fast" is neither a step type nor a key of a step; it is a key of the stage, beside its steps`,
-		"s: {a: {container: {image: x, cmds: [x], imgae: x}}}":        `s/a/container: unknown key "imgae" (did you mean "image"?)`,
+		"s: {a: {container: {image: x, cmds: [x], imgae: x}}}":        `warning: s/a/container: unknown key "imgae" (did you mean "image"?)`,
 	} {
 		root, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
 		if problems.Err() != nil {

@@ -21,13 +21,28 @@ func Parse(root *document.Node) (*File, fault.Problems) {
 	return file, problems
 }
 
+// unknownField is the code of a key that its mapping does not have.
+const unknownField = "field-unknown"
+
+// Strict returns the problems with unknown fields of step types as faults, which otherwise are warnings.
+func Strict(problems fault.Problems) fault.Problems {
+	out := slices.Clone(problems)
+	for i, p := range out {
+		out[i].Warning = p.Warning && p.Code != unknownField
+	}
+	return out
+}
+
 // reader reads a file, before substitution or after it.
 type reader struct {
 	document.Reader
 	replaced  map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
 	variables Variables               // for what fields are by default; nil: nothing was replaced yet
 	noPush    bool                    // images stay where they are built
+	tools     Tools
 
+	inType      bool           // the fields of a step type are read
+	steps       int            // how many were read
 	types, keys []document.Key // stepTypes and stepTable, which are made once
 
 	openKeys map[string]bool // scopes of mappings in which a variable is a key
@@ -35,6 +50,7 @@ type reader struct {
 
 func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	r.types, r.keys, r.openKeys = stepTypes(), stepTable(), map[string]bool{}
+	r.tools = r.tools.withDefaults()
 	r.Separator = "/"
 	r.Accept = r.accept
 	r.Unknown, r.Missing = r.unknownKey, r.missingKey
@@ -48,9 +64,15 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 		}
 	}
 	for i := range root.Fields {
-		if f := &root.Fields[i]; f.Key != keyEnvironments && f.Key != keyInputs {
-			file.Stages = append(file.Stages, r.stage(f, file.Environments))
+		f := &root.Fields[i]
+		if f.Key == keyEnvironments || f.Key == keyInputs {
+			continue
 		}
+		if len(file.Stages) == maxStages {
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "too-large", Scope: f.Key, Text: fmt.Sprintf("the file has more than %d stages", maxStages)})
+			break
+		}
+		file.Stages = append(file.Stages, r.stage(f, file.Environments))
 	}
 	if r.stepNames(file) {
 		r.needs(file)
@@ -59,9 +81,11 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 	return file, r.Problems
 }
 
-// unknownKey lets a key pass that a variable decides, with a warning; of another one it says where it belongs.
+// unknownKey lets a key pass that a variable decides, and an unknown field of a step type, which older programs ignored, both with a
+// warning. It says where a key belongs.
 func (r *reader) unknownKey(p fault.Problem, scope, key string) fault.Problem {
 	if r.replaced != nil || !strings.Contains(key, "${") {
+		p.Warning = r.inType
 		return r.atItsLevel(p, scope, key)
 	}
 	r.openKeys[scope] = true
@@ -77,8 +101,11 @@ func (r *reader) missingKey(p fault.Problem, scope, _ string) fault.Problem {
 	return p
 }
 
-// maxSteps is how many steps a file may come to.
-const maxSteps = 2000
+// Bounds of a file.
+const (
+	maxStages = 2000
+	maxSteps  = 2000 // combinations of matrices included
+)
 
 // stepNames reports names that cannot be shown, steps that a matrix gives the name of another one, and a file with too many steps, for which
 // it returns false.
@@ -173,11 +200,13 @@ func (r *reader) stage(f *document.Field, known []Environment) Stage {
 	}
 	for i := range f.Value.Fields {
 		field := &f.Value.Fields[i]
-		if !isStageKey(field) {
+		switch {
+		case isStageKey(field):
+			r.stageKey(field, &stage, known)
+		case r.steps <= maxSteps: // further ones are not worth the memory: stepNames refuses the file
+			r.steps++
 			stage.Steps = append(stage.Steps, r.step(field, f.Key))
-			continue
 		}
-		r.stageKey(field, &stage, known)
 	}
 	return stage
 }
@@ -335,7 +364,9 @@ func (r *reader) tooManyTypes(types []*document.Field, step *document.Node, scop
 // stepType checks and reads the fields of a step type.
 func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 	path := r.Join(scope, f.Key)
-	if !r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(r.types, f.Key).Keys) {
+	r.inType = true
+	sound := r.Check(f.Value, document.Place{Path: path, At: f.At}, document.Find(r.types, f.Key).Keys)
+	if r.inType = false; !sound {
 		return
 	}
 	spec := fields{reader: r, node: f.Value, at: f.At, scope: path, step: step}.compile(f.Key)

@@ -35,7 +35,7 @@ var faults = map[string]struct {
 }{
 	"sound":                             {"test: {unit: " + ok + "}", "", false},
 	"every key":                         {"environments: {e: {a: 1, b: null}, f: }\ntest:\n  environments: [e]\n  runs-if: always\n  fail-fast: false\n  unit:\n    timeout: 10m\n    artifacts: [a, {path: \"b/**\", name: n, archive: true, when: always}]\n    container: {image: i, cmds: [x], os: linux, shell: bash}", "", false},
-	"several at once":                   {"test:\n  unit:\n    container: {imag: i, cmds: x}\nother: 5\n", "f:3:5: test/unit/container: the field \"image\" is missing\nf:3:17: test/unit/container: unknown key \"imag\" (did you mean \"image\"?)\nf:3:32: test/unit/container/cmds: want a list of strings, found a string\nf:4:8: other: want a mapping of steps, found a number", true},
+	"several at once":                   {"test:\n  unit:\n    container: {imag: i, cmds: x}\nother: 5\n", "f:3:5: test/unit/container: the field \"image\" is missing\nf:3:17: warning: test/unit/container: unknown key \"imag\" (did you mean \"image\"?)\nf:3:32: test/unit/container/cmds: want a list of strings, found a string\nf:4:8: other: want a mapping of steps, found a number", true},
 	"inputs none":                       {"inputs: []" + "\ntest: {unit: " + ok + "}", "", false},
 	"inputs sound":                      {"inputs: [{name: a, type: string}, {name: b, type: password, default: \"\"}, {name: c, type: number, default: 1.50}, {name: d, type: choice, values: [x, \"1.10\"], default: x}, {name: e, type: string, default: \"${a}\"}]" + "\ntest: {unit: " + ok + "}", "", false},
 	"inputs a mapping":                  {"inputs: {a: b}" + "\ntest: {unit: " + ok + "}", "f:1:9: inputs: want a list of inputs, found a mapping", true},
@@ -124,7 +124,7 @@ var faults = map[string]struct {
 	"docker without fields":             {"a: {x: {docker: {}}}", "f:1:9: a/x/docker: the field \"file\" is missing\nf:1:9: a/x/docker: the field \"tag\" is missing", true},
 	"docker no mapping":                 {"a: {x: {docker: f}, y: {docker: }}", "f:1:17: a/x/docker: want a mapping, found a string\nf:1:33: a/y/docker: want a mapping, found nothing", true},
 	"docker kinds":                      {"a: {x: {docker: {file: 1, tag: 1.10, context: [], destination: {}, secret: true, append-cert: \"true\", push: \"no\", args: a, secretName: 1, secretArgs: x}}}", "f:1:24: a/x/docker/file: want a string, found a number; write \"1\" in quotes\nf:1:32: a/x/docker/tag: want a string, found a number; write \"1.10\" in quotes\nf:1:47: a/x/docker/context: want a string, found a list\nf:1:64: a/x/docker/destination: want a string, found a mapping\nf:1:76: a/x/docker/secret: want a string, found a boolean; write \"true\" in quotes\nf:1:95: a/x/docker/append-cert: want a boolean, found a string\nf:1:109: a/x/docker/push: want a boolean, found a string\nf:1:121: a/x/docker/args: want a list of strings, found a string\nf:1:136: a/x/docker/secretName: want a string, found a number; write \"1\" in quotes\nf:1:151: a/x/docker/secretArgs: want a list of strings, found a string", true},
-	"docker field unknown":              {"a: {x: {docker: {file: f, tag: t, dockerfile: g, tags: x}}}", "f:1:35: a/x/docker: unknown key \"dockerfile\"\nf:1:50: a/x/docker: unknown key \"tags\" (did you mean \"tag\"?)", true},
+	"docker field unknown":              {"a: {x: {docker: {file: f, tag: t, dockerfile: g, tags: x}}}", "f:1:35: warning: a/x/docker: unknown key \"dockerfile\"\nf:1:50: warning: a/x/docker: unknown key \"tags\" (did you mean \"tag\"?)", true},
 	"docker tags":                       {"a: {x: {docker: {file: f, tag: \",\"}}, y: {docker: {file: f, tag: \"a,-b,c d\"}}, z: {docker: {file: f, tag: \"\"}}}", "f:1:32: a/x/docker/tag: \",\" has no tag\nf:1:66: a/y/docker/tag: \"-b\" is not a valid tag; want at most 128 letters, digits, dots, dashes and underscores\nf:1:66: a/y/docker/tag: \"c d\" is not a valid tag; want at most 128 letters, digits, dots, dashes and underscores\nf:1:107: a/z/docker/tag: \"tag\" must not be empty", true},
 	"docker paths":                      {"a: {x: {docker: {file: ../Dockerfile, tag: t, context: /root}}, y: {docker: {file: a/../../f, tag: t, context: \"https://h/x\"}}}", "f:1:24: a/x/docker/file: \"../Dockerfile\" leaves the workspace\nf:1:56: a/x/docker/context: \"/root\" leaves the workspace\nf:1:84: a/y/docker/file: \"a/../../f\" leaves the workspace\nf:1:112: a/y/docker/context: \"https://h/x\" leaves the workspace", false},
 	"docker destination":                {"a: {x: {docker: {file: f, tag: t, destination: \"reg/Shop/x\"}}, y: {docker: {file: f, tag: t, destination: shop}}, z: {docker: {file: f, tag: t, destination: \"reg/a b\"}}}", "f:1:107: a/y/docker/destination: the image's name \"shop\" is not valid; want a registry and a path of lower-case letters, digits, dots, dashes and underscores\nf:1:158: a/z/docker/destination: the image's name \"reg/a b\" is not valid; want a registry and a path of lower-case letters, digits, dots, dashes and underscores", false},
@@ -264,7 +264,7 @@ func TestFieldsMayBeNamedByVariables(t *testing.T) {
 	if diff := cmp.Diff(want, problems.Error()); diff != "" {
 		t.Fatal(diff)
 	}
-	for name, want := range map[string]string{"image": "", "imag": "f:1:9: s/a/container: the field \"image\" is missing\nf:1:21: s/a/container: unknown key \"imag\" (did you mean \"image\"?)"} {
+	for name, want := range map[string]string{"image": "", "imag": "f:1:9: s/a/container: the field \"image\" is missing\nf:1:21: warning: s/a/container: unknown key \"imag\" (did you mean \"image\"?)"} {
 		plan, problems := build.MakePlan(file, build.Choice{Variables: build.Variables{build.Texts("test", map[string]string{"f": name, "g": "file"})}})
 		if diff := cmp.Diff(want, problems.Error()); diff != "" {
 			t.Error(diff)
@@ -282,6 +282,25 @@ func TestParseWarnsOfOlderSpelling(t *testing.T) {
 	}
 	if got := file.Stages[0].RunsIf; got != build.Fail {
 		t.Errorf("runs if %s, want fail in any case of letters", got)
+	}
+}
+
+// TestUnknownFieldsOfStepTypesAreWarnings: a file with a field that older programs ignored is still a file.
+func TestUnknownFieldsOfStepTypesAreWarnings(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, "s: {a: {container: {image: i, cmds: [x], imagePull: y}, retry: {attempts: 2}}}"))
+	if problems.Err() != nil || len(problems) != 1 || problems[0].Code != "field-unknown" {
+		t.Fatalf("%v, want one warning", problems)
+	}
+	if build.Strict(problems).Err() == nil || !problems[0].Warning {
+		t.Error("strict lets the field pass, or changes its argument")
+	}
+	plan, problems := build.MakePlan(file, build.Choice{})
+	if problems.Err() != nil || plan.Steps[0].Spec.Image != "i" || plan.Steps[0].Retry == nil {
+		t.Errorf("%+v, %v", plan, problems)
+	}
+	if _, problems := build.Parse(tree(t, "s: {a: {"+ok[1:len(ok)-1]+", retry: {attempts: 2, of: [x]}}}")); problems.Err() == nil {
+		t.Error("an unknown key of what Waybill has added passes")
 	}
 }
 

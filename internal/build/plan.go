@@ -21,6 +21,7 @@ type Choice struct {
 	Variables   Variables         // placed after the inputs and the environment's own
 	Strict      bool              // a variable without a value is an error
 	NoPush      bool              // images stay where they are built
+	Tools       Tools
 	Timeout     time.Duration
 	MaxParallel int // steps at a time; 0: no limit
 }
@@ -113,7 +114,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
 	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}}
 	root := s.stages(f.root)
-	chosen, faults := (&reader{replaced: s.replaced, variables: variables, noPush: choice.NoPush}).read(root)
+	chosen, faults := (&reader{replaced: s.replaced, variables: variables, noPush: choice.NoPush, tools: choice.Tools}).read(root)
 	problems := append(s.problems, faults...)
 	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
 	problems.Sort()

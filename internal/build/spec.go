@@ -69,6 +69,9 @@ type ImageBuild struct {
 	Args       []string    `json:"args,omitempty"`       // build arguments, NAME=value
 	SecretArgs []SecretArg `json:"secretArgs,omitempty"` // build arguments that are secrets
 
+	// Address is that of a BuildKit that runs already and makes the image; "": the step starts its own.
+	Address string `json:"address,omitempty"`
+
 	Insecure     bool `json:"insecure,omitempty"`     // the registry's certificate is not verified
 	Certificates bool `json:"certificates,omitempty"` // CertificatesObject is trusted, and is the build secret ca-certificates
 }
@@ -111,6 +114,9 @@ const (
 	BuildKitCommand = "buildctl-daemonless.sh"
 	BuildKitClient  = "buildctl"
 )
+
+// BuildKitHost is the environment variable with the address of a BuildKit that runs already.
+const BuildKitHost = "BUILDKIT_HOST"
 
 // SecretKeys is environment variables from a Secret of the cluster. Their values are masked.
 type SecretKeys struct {

@@ -64,7 +64,8 @@ func (f fields) docker() Spec {
 		image.Destinations = append(image.Destinations, destination+":"+tag)
 	}
 	image.Certificates = f.flag("append-cert", f.node.Get("destination") == nil && strings.HasPrefix(strings.ToLower(f.group()), "default"))
-	spec := Spec{Image: buildKitImage, OS: "linux", Build: image, ServiceAccount: toolAccount, Tools: []string{BuildKitClient},
+	image.Address = f.tools.BuildKitAt
+	spec := Spec{Image: f.tools.BuildKit, OS: "linux", Build: image, ServiceAccount: f.tools.Account, Tools: []string{BuildKitClient},
 		Environ: []string{"BUILDKITD_FLAGS=--oci-worker-no-process-sandbox"}, // a builder without root cannot make the processes of a build a sandbox of their own
 		Summary: strings.Join(append([]string{destination + ":" + first(tags)}, prefixed(":", tags[min(1, len(tags)):])...), ", ")}
 	image.SecretArgs, spec.Secrets = f.secretArgs()
@@ -80,6 +81,9 @@ func (f fields) docker() Spec {
 	if image.Certificates {
 		spec.Mounts = append(spec.Mounts, Mount{Path: certificatesMount, Kind: MountConfigMap, Object: CertificatesObject, Variable: "SSL_CERT_DIR"})
 		spec.Environ = append(spec.Environ, "SSL_CERT_DIR="+certificatesMount)
+	}
+	if image.Address != "" {
+		spec.Environ = append(spec.Environ, BuildKitHost+"="+image.Address)
 	}
 	spec.Argv = image.argv()
 	return spec
@@ -207,7 +211,11 @@ func (f fields) secretArgs() (arguments []SecretArg, keys []SecretKeys) {
 // argv returns the command that makes the image. Secrets are in the environment of the command's shell, and certificates are put into one
 // file, as BuildKit wants a build secret to be.
 func (b *ImageBuild) argv() []string {
-	argv := []string{BuildKitCommand, "build", "--frontend", "dockerfile.v0",
+	program := BuildKitCommand
+	if b.Address != "" {
+		program = BuildKitClient
+	}
+	argv := []string{program, "build", "--frontend", "dockerfile.v0",
 		"--local", "context=" + b.Context, "--local", "dockerfile=" + path.Dir(b.File), "--opt", "filename=" + path.Base(b.File)}
 	for _, argument := range b.Args {
 		argv = append(argv, "--opt", "build-arg:"+argument)

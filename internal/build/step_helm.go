@@ -60,7 +60,7 @@ func helmPackageTable() []d.Key {
 
 // helm returns the command that installs or upgrades a release.
 func (f fields) helm() Spec {
-	spec := Spec{OS: "linux", Image: helmImage + ":" + f.helmVersion(), ServiceAccount: toolAccount, Token: true}
+	spec := Spec{OS: "linux", Image: f.tools.Helm + ":" + f.helmVersion(), ServiceAccount: f.tools.Account, Token: true}
 	f.matches("name", "name-invalid", releaseName, "the name of a release: at most 53 letters, digits, dashes, dots and underscores")
 	f.matches("namespace", "name-invalid", namespace, "the name of a namespace: at most 63 lower-case letters, digits and dashes")
 	f.matches("chart", "name-invalid", chartName, "the name or the path of a chart")
@@ -243,7 +243,7 @@ func (f fields) helmPackage() Spec {
 		insecure = "true"
 	}
 	chart := f.path("chart-path", ".")
-	spec := Spec{Image: helmImage + ":" + packageVersion, OS: "linux", ServiceAccount: toolAccount, Tools: []string{"helm"}, Summary: chart + " to " + destination,
+	spec := Spec{Image: f.tools.Helm + ":" + packageVersion, OS: "linux", ServiceAccount: f.tools.Account, Tools: []string{"helm"}, Summary: chart + " to " + destination,
 		Argv: []string{"/bin/sh", "-c", helmPackageScript, "helm-package", chart, destination, f.text("version", ""), insecure}}
 	f.registrySecret(&spec)
 	return spec

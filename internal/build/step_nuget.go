@@ -53,7 +53,7 @@ func (f fields) nugetPackage() Spec {
 	if f.flag("skip-duplicate", false) {
 		skip = "true"
 	}
-	spec := Spec{Image: nugetImage, OS: "linux", ServiceAccount: toolAccount, Tools: []string{"dotnet"},
+	spec := Spec{Image: f.tools.DotNet, OS: "linux", ServiceAccount: f.tools.Account, Tools: []string{"dotnet"},
 		Argv:    []string{"/bin/sh", "-c", nugetScript, "nuget-package", f.text("version", ""), project, f.text("repo", ""), skip},
 		Secrets: []SecretKeys{{Object: nugetSecret, Key: "token", Name: nugetVariable, Local: nugetSecret}},
 		Summary: project + " " + f.text("version", "") + " to " + f.text("repo", "")}

@@ -10,18 +10,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Images of the tools that step types run.
+// Versions of Helm.
 const (
-	buildKitImage  = "moby/buildkit:v0.34.2-rootless"
-	helmImage      = "wharfse/helm"
-	kubectlImage   = "wharfse/kubectl:v1.23.5"
-	nugetImage     = "mcr.microsoft.com/dotnet/sdk:10.0"
-	packageVersion = "v3.8.1"  // of Helm, by which helm-package packs
-	helmVersion    = "v2.14.1" // of Helm, unless helm names one
+	packageVersion = "v3.8.1"  // by which helm-package packs
+	helmVersion    = "v2.14.1" // unless helm names one
 )
-
-// toolAccount is the service account of the steps that work in a cluster.
-const toolAccount = "wharf-cmd"
 
 // fields is the mapping of a step type, which may have problems.
 type fields struct {

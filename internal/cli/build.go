@@ -62,7 +62,8 @@ func (a *app) lintFailed(err error) error {
 }
 
 func buildLintCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	strict := false
+	c := &cobra.Command{
 		Use:     "lint [DIR|FILE]",
 		Short:   "Report every fault and warning of a .wharf-ci.yml",
 		Example: examples("waybill build lint", "waybill build lint examples/hello -o json"),
@@ -75,7 +76,7 @@ func buildLintCommand(a *app) *cobra.Command {
 			if info, err := os.Stat(root); err == nil && !info.IsDir() {
 				root, name = filepath.Split(root)
 			}
-			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)))
+			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), strict)
 			if err != nil {
 				return a.lintFailed(err)
 			}
@@ -85,6 +86,8 @@ func buildLintCommand(a *app) *cobra.Command {
 			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
 		},
 	}
+	c.Flags().BoolVar(&strict, "strict", false, "refuse an unknown field of a step type, instead of a warning")
+	return c
 }
 
 func buildSchemaCommand(a *app) *cobra.Command {

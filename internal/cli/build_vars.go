@@ -37,7 +37,7 @@ func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags 
 		return err
 	}
 	defer source.close()
-	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), false)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,9 @@ type runFlags struct {
 	file, environment, resultsDir, buildID, workspace string
 	runner, pull                                      string
 	projectID                                         string
-	strictVars                                        bool
+	strict, strictVars                                bool
 	stages, env, inputs                               []string
+	passwords                                         []string // inputs of the build that is resumed, whose values are not kept
 	maxParallel                                       int
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
@@ -87,6 +88,7 @@ func runCommand(a *app) *cobra.Command {
 	addVariableFlags(a, c, &flags)
 	f := c.Flags()
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
+	f.BoolVar(&flags.strict, "strict", false, "refuse a file with an unknown field of a step type, instead of a warning")
 	f.BoolVar(&flags.strictVars, "strict-vars", false, "refuse a file with a variable that has no value, also in commands")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
 	f.IntVar(&flags.maxParallel, "max-parallel", runtime.NumCPU(), "steps at a time; 20 on Kubernetes")
@@ -210,7 +212,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file))
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
 	if err != nil {
 		return job{}, err
 	}
@@ -228,7 +230,15 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
+	if !flags.dryRun {
+		if err := a.passwords(ctx, file, &choice, source, flags.passwords); err != nil {
+			return job{}, err
+		}
+	}
 	plan, problems := build.MakePlan(file, choice)
+	if flags.strict {
+		problems = build.Strict(problems) // a variable may decide the name of a field
+	}
 	if err := problems.Err(); err != nil {
 		return job{}, err
 	}
@@ -269,8 +279,8 @@ func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) 
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
-// warnings.
-func (a *app) readBuildFile(root, name, shown string) (file *build.File, warnings fault.Problems, err error) {
+// warnings. strict makes unknown fields faults.
+func (a *app) readBuildFile(root, name, shown string, strict bool) (file *build.File, warnings fault.Problems, err error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
@@ -287,6 +297,9 @@ func (a *app) readBuildFile(root, name, shown string) (file *build.File, warning
 		return nil, nil, problems.Err()
 	}
 	file, problems = build.Parse(node)
+	if strict || problems.Err() != nil { // an unknown field may be the one that is missing
+		problems = build.Strict(problems)
+	}
 	if err := problems.Err(); err != nil {
 		return nil, nil, err
 	}

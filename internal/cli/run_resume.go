@@ -61,14 +61,12 @@ func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, err
 	case r.Alive():
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it with Ctrl-C where it runs")
 	}
-	if err := flags.inherit(before); err != nil {
-		return nil, err
-	}
+	flags.inherit(before)
 	return &resumption{Resumed: worker.Resumed{Results: r}, before: before}, nil
 }
 
 // inherit takes over what was asked of an earlier build. Its passwords must be given again.
-func (f *runFlags) inherit(before results.Build) error {
+func (f *runFlags) inherit(before results.Build) {
 	given := before.Given
 	if f.file == build.FileName && given.File != "" {
 		f.file = given.File
@@ -79,17 +77,12 @@ func (f *runFlags) inherit(before results.Build) error {
 	if f.stages == nil {
 		f.stages = given.Stages
 	}
-	for _, name := range given.Passwords {
-		if !slices.ContainsFunc(f.inputs, func(pair string) bool { return strings.HasPrefix(pair, name+"=") }) {
-			return fault.New(fault.Invalid, "build %s was given the password %s, which is not kept", before.ID, name).WithHint("give it again: -i %s=…", name)
-		}
-	}
+	f.passwords = given.Passwords
 	var inputs []string
 	for _, name := range slices.Sorted(maps.Keys(given.Inputs)) {
 		inputs = append(inputs, name+"="+given.Inputs[name])
 	}
 	f.inputs = append(inputs, f.inputs...) // the last of a name counts
-	return nil
 }
 
 // given returns what the flags ask of a build, without the values of passwords.

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/docker"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
 )
 
 // Runners by name. auto is docker if a Docker Engine answers, else process.
@@ -92,14 +96,12 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	grace := j.flags.grace
-	runner := &command.Runner{Supervisor: []string{self, superviseName, grace.String()}, Grace: grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters}
-	if j.flags.certificates != "" {
-		runner.Certificates = a.Path(j.flags.certificates)
-		if info, err := os.Stat(runner.Certificates); err != nil || !info.IsDir() {
-			return chosenRunner{}, fault.New(fault.Invalid, "--certificates: folder %s not found", runner.Certificates)
-		}
+	certificates, err := a.certificates(j.flags)
+	if err != nil {
+		return chosenRunner{}, err
 	}
+	grace := j.flags.grace
+	runner := &command.Runner{Supervisor: []string{self, superviseName, grace.String()}, Grace: grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters, Certificates: certificates}
 	if j.flags.inPlace {
 		if err := j.source.claim(); err != nil {
 			return chosenRunner{}, err
@@ -120,6 +122,9 @@ func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (cho
 		return chosenRunner{}, errors.Join(err, engine.Close())
 	}
 	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: a.buildCache(j), Workers: workers}
+	if err := a.mountable(&config, j.flags); err != nil {
+		return chosenRunner{}, errors.Join(err, engine.Close())
+	}
 	for _, name := range append([]string{"TRACEPARENT"}, j.flags.env...) {
 		if value := a.Environment(name); value != "" {
 			config.Environ = append(config.Environ, name+"="+value)
@@ -141,6 +146,39 @@ func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (cho
 		return errors.Join(err, engine.Close())
 	}
 	return chosenRunner{runner, runnerDocker, fmt.Sprintf("runner docker (Engine %s)", engine.Version), end}, nil
+}
+
+// mountable sets what containers get in place of the objects of a cluster.
+func (a *app) mountable(config *docker.Config, flags runFlags) (err error) {
+	clusters, err := a.clusters(flags.clusters)
+	if err != nil {
+		return err
+	}
+	config.Clusters = map[string][]byte{}
+	for name, c := range clusters {
+		text, server, err := kube.Excerpt(c.Kubeconfig, c.Context)
+		if err != nil {
+			return err
+		}
+		if u, err := url.Parse(server); err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+			fmt.Fprintf(a.err, "waybill: warning: --cluster %s: %s is this computer, which containers do not reach by that address\n", name, build.VisibleText([]byte(server)))
+		}
+		config.Clusters[name] = text
+	}
+	config.Certificates, err = a.certificates(flags)
+	return err
+}
+
+// certificates returns the full path of the folder that --certificates names; "" if it names none.
+func (a *app) certificates(flags runFlags) (string, error) {
+	if flags.certificates == "" {
+		return "", nil
+	}
+	folder := a.Path(flags.certificates)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return "", fault.New(fault.Invalid, "--certificates: folder %s not found", folder)
+	}
+	return folder, nil
 }
 
 // workersDir returns the folder with the locks of this user's workers.

@@ -182,7 +182,7 @@ func TestAServedBuildStaysUntilItIsAcknowledged(t *testing.T) {
 	s := startServed(t, oneStep("echo hello; exit 3"))
 	metrics := s.metrics()
 	got := s.acknowledge()
-	for _, want := range []string{`waybill_worker_step_seconds_count{status="Failed",type="container"} 1`, "waybill_worker_output_bytes_total 5\n"} {
+	for _, want := range []string{`waybill_worker_step_seconds_count{status="Failed",type="container"} 1`, "waybill_worker_output_bytes_total 5\n", "waybill_worker_masked_total 0\n"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("want %s in\n%s", want, metrics)
 		}

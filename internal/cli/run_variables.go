@@ -26,6 +26,9 @@ func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]strin
 	}
 	choice := flags.choice(facts, id, os.Environ(), files)
 	choice.Inputs = inputs
+	if choice.Tools, err = a.buildTools(); err != nil {
+		return build.Choice{}, nil, err
+	}
 	return choice, problems.Warnings(), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -73,5 +75,77 @@ func TestClosingTheTerminalEndsUp(t *testing.T) {
 	}
 	if said, err := os.ReadFile(log.Name()); err != nil || strings.Contains(string(said), "panic") {
 		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// A password that was not given is asked for on a terminal, which does not show it, and again when the build is resumed. Ctrl-C at the
+// question ends the command and leaves the terminal as it was.
+func TestAPasswordIsAskedForOnATerminal(t *testing.T) {
+	t.Parallel()
+	dir, temporary := t.TempDir(), t.TempDir()
+	const file = "inputs: [{name: token, type: password}]\nwork:\n  a: {container: {image: i, cmds: ['test \"${token}\" = hunter22 && echo got \"${token}\"; exit 1']}}\n"
+	if err := os.WriteFile(filepath.Join(dir, ".wharf-ci.yml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		arguments []string
+		typed     string
+		exit      int
+	}{
+		{[]string{"run", "--runner", "process"}, "hunter22\n", 1},
+		{[]string{"run", "--runner", "process", "--resume"}, "hunter22\n", 1},
+		{[]string{"run", "--runner", "process"}, "\x03", 130},
+	} {
+		ours, theirs := openTerminal(t)
+		echo, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := childtest.Command(t, "waybill", test.arguments...)
+		run.Dir, run.Env = dir, append(os.Environ(), "TMPDIR="+temporary, "TERM=dumb")
+		run.Stdin, run.Stdout, run.Stderr = theirs, theirs, theirs
+		run.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		reader := bufio.NewReader(ours)
+		question, err := reader.ReadString(':')
+		if err != nil || question != "Password token:" {
+			t.Errorf("%v: asked %q, %v", test.arguments, question, err)
+		}
+		awaitNoEcho(t, theirs)
+		if _, err := ours.WriteString(test.typed); err != nil {
+			t.Fatal(err)
+		}
+		said := make(chan string, 1)
+		go func() {
+			rest, _ := io.ReadAll(reader) // the end of a terminal is an error
+			said <- string(rest)
+		}()
+		exit, _ := errors.AsType[*exec.ExitError](run.Wait())
+		after, err := unix.IoctlGetTermios(int(theirs.Fd()), unix.TCGETS)
+		if err != nil || after.Lflag != echo.Lflag {
+			t.Errorf("%v: the terminal has the flags %x, and had %x: %v", test.arguments, after.Lflag, echo.Lflag, err)
+		}
+		theirs.Close()
+		printed := <-said
+		if exit == nil || exit.ExitCode() != test.exit || strings.Contains(printed, "hunter22") || test.exit == 1 && !strings.Contains(printed, "got ***") {
+			t.Errorf("%v: %v, and printed:\n%s", test.arguments, exit, printed)
+		}
+	}
+}
+
+// awaitNoEcho waits until a terminal no longer shows what is typed.
+func awaitNoEcho(t *testing.T, terminal *os.File) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		flags, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flags.Lflag&unix.ECHO == 0 {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
 	}
 }

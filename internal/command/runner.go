@@ -145,7 +145,7 @@ func (r *Runner) environment(run build.Run, repo string) []string {
 	names := append(kept(), r.Keep...)
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if slices.Contains(names, name) || strings.HasPrefix(name, "LC_") || run.Step.Spec.Build != nil && name == buildKitHost {
+		if slices.Contains(names, name) || strings.HasPrefix(name, "LC_") || run.Step.Spec.Build != nil && name == build.BuildKitHost {
 			env = append(env, pair)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -21,16 +22,13 @@ type Cluster struct {
 	Context    string // of the file; "": its current one
 }
 
-// buildKitHost is the environment variable with the address of a running BuildKit.
-const buildKitHost = "BUILDKIT_HOST"
-
 // askTimeout bounds the question whether BuildKit answers.
 const askTimeout = 20 * time.Second
 
 // Check lists what this computer cannot run, all at once, and what it ignores as warnings.
 func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Problems {
 	var problems fault.Problems
-	silent := ""
+	silent := map[string]string{} // what askBuildKit has returned, by the configured address
 	for _, step := range steps {
 		add := func(code, format string, arguments ...any) {
 			problems.Add(fault.Problem{Position: step.At, Code: code, Scope: step.Path(), Text: fmt.Sprintf(format, arguments...)})
@@ -45,14 +43,16 @@ func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Proble
 			add("tool-missing", "program %s not found on this computer", tool)
 		}
 		if spec.Build != nil && missing == nil {
-			if silent == "" {
-				silent = askBuildKit(ctx)
+			at := spec.Build.Address
+			if silent[at] == "" {
+				silent[at] = askBuildKit(ctx, at)
 			}
-			if silent != answers {
-				add("buildkit-missing", "BuildKit does not answer: %s; start buildkitd, and name its address in %s", silent, buildKitHost)
+			if silent[at] != answers {
+				add("buildkit-missing", "BuildKit does not answer: %s; start buildkitd, and name its address in %s", silent[at], build.BuildKitHost)
 			}
 		}
-		r.checkMounts(spec, add)
+		hasCluster := func(name string) bool { _, ok := r.Clusters[name]; return ok }
+		attempt.CheckMounts(spec, hasCluster, r.Certificates != "", add)
 		if len(spec.Services) > 0 {
 			add("services-unfit", "the step has services, which do not run as processes on this computer; they need containers")
 		}
@@ -79,28 +79,18 @@ func missingTools(spec build.Spec) (missing []string) {
 	return missing
 }
 
-// checkMounts reports what a step wants of the cluster and this computer does not have. Credentials for registries are the user's own.
-func (r *Runner) checkMounts(spec build.Spec, add func(code, format string, arguments ...any)) {
-	for _, m := range spec.Mounts {
-		switch {
-		case m.Variable == build.KubeconfigVariable:
-			if _, ok := r.Clusters[m.Object]; !ok {
-				add("cluster-missing", "the step works in the cluster %s, and the current context is never used; name one: --cluster %s=KUBECONFIG#CONTEXT", m.Object, m.Object)
-			}
-		case m.Object == build.CertificatesObject && r.Certificates == "":
-			add("certificates-missing", "the step wants the certificates of the cluster; name a folder that has them: --certificates DIR")
-		}
-	}
-}
-
 // answers is what askBuildKit returns if BuildKit answers.
 const answers = "yes"
 
-// askBuildKit returns answers, or why BuildKit does not answer.
-func askBuildKit(ctx context.Context) string {
+// askBuildKit returns answers, or why BuildKit does not answer at an address, by default that of the environment.
+func askBuildKit(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %s", askTimeout))
 	defer cancel()
-	said, err := exec.CommandContext(ctx, build.BuildKitClient, "debug", "workers").CombinedOutput()
+	asked := exec.CommandContext(ctx, build.BuildKitClient, "debug", "workers")
+	if address != "" {
+		asked.Env = append(os.Environ(), build.BuildKitHost+"="+address)
+	}
+	said, err := asked.CombinedOutput()
 	if err == nil {
 		return answers
 	}

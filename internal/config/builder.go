@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
@@ -20,6 +21,7 @@ type Builder struct {
 	Key         string // file of the keys that the workers' tokens are made of; "" (default): builder.key in the home
 	Provisioner Provisioner
 	Watchdog    Watchdog
+	Tools       build.Tools // what steps run that build images, deploy or pack; of an empty field the default
 }
 
 // Provisioner says how workers are started, and where the process that does it is.
@@ -71,6 +73,7 @@ func builderKeys() []document.Key {
 			{Name: "keep", Shape: document.Scalar, Default: "7d", Help: "how long such results are kept after the worker's end"},
 			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
 		}},
+		{Name: "tools", Shape: document.Object, Help: "what steps run that build images, deploy or pack", Keys: toolKeys()},
 		{Name: "watchdog", Shape: document.Object, Help: "what looks for builds without workers and workers without builds", Keys: []document.Key{
 			{Name: "interval", Shape: document.Scalar, Default: "5m", Help: "between two rounds"},
 			{Name: "workerAge", Shape: document.Scalar, Default: "1m", Help: "a worker without a build is deleted when it is older"},
@@ -92,6 +95,7 @@ func (r *reader) builder(n *document.Node, b *Builder) {
 	}
 	b.Key = r.location(n.Get("key"), "file:")
 	r.provisioner(n.Get("provisioner"), &b.Provisioner)
+	r.tools(n.Get("tools"), &b.Tools)
 	watchdog := n.Get("watchdog")
 	for _, span := range []struct {
 		name string

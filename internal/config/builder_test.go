@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/config"
 )
 
@@ -28,6 +29,7 @@ builder:
     linger: 1h
     keep: 2d
     credentials: {github: github.credentials}
+  tools: {buildkit: "moby/buildkit:rootless", helm: registry:5000/helm, kubectl: kubectl@sha256:00, dotnet: sdk, buildkitAddress: "tcp://buildkit:1234", serviceAccount: deployer}
   watchdog: {interval: 30s, workerAge: 2m, buildAge: 3m}
 `))
 	if err != nil {
@@ -38,6 +40,8 @@ builder:
 		Provisioner: config.Provisioner{URL: "https://builds.example.org", TokenFile: "/run/token", Listen: "0.0.0.0:6009", Tokens: []string{digest},
 			Concurrent: 20, PerProject: 2, Grace: time.Minute, Linger: time.Hour, Keep: 48 * time.Hour,
 			Credentials: map[string]string{"github": "/etc/waybill/github.credentials"}},
+		Tools: build.Tools{BuildKit: "moby/buildkit:rootless", Helm: "registry:5000/helm", Kubectl: "kubectl@sha256:00", DotNet: "sdk",
+			BuildKitAt: "tcp://buildkit:1234", Account: "deployer"},
 		Watchdog: config.Watchdog{Interval: 30 * time.Second, WorkerAge: 2 * time.Minute, BuildAge: 3 * time.Minute},
 	}
 	if diff := cmp.Diff(want, c.Builder); diff != "" {
@@ -55,6 +59,11 @@ func TestFaultsOfBuilderAreNamed(t *testing.T) {
 		`provisioner: {concurrent: 0}`:             `builder.provisioner.concurrent: want a whole number from 1 to 10000, found 0`,
 		`provisioner: {grace: 0s}`:                 `builder.provisioner.grace: want at least 1s, found "0s"`,
 		`provisioner: {credentials: {x: ""}}`:      `builder.provisioner.credentials.x: want the path of a file`,
+		`tools: {helm: "r:5/helm:v3"}`:             `builder.tools.helm: want an image without a tag, which is the version, found "r:5/helm:v3"`,
+		`tools: {kubectl: "a b"}`:                  `builder.tools.kubectl: want the name of an image, found "a b"`,
+		`tools: {kubectl: ""}`:                     `builder.tools.kubectl: want the name of an image, found ""`,
+		`tools: {buildkitAddress: "buildkit"}`:     `builder.tools.buildkitAddress: want an address such as tcp://buildkit:1234 or unix:///run/buildkit/buildkitd.sock, found "buildkit"`,
+		`tools: {serviceAccount: A}`:               `builder.tools.serviceAccount: want the name of a service account, found "A"`,
 		`watchdog: {interval: 1s}`:                 `builder.watchdog.interval: want at least 10s, found "1s"`,
 		`watchdog: {intervall: 1m}`:                `unknown key "intervall" in builder.watchdog (did you mean "interval"?)`,
 	} {

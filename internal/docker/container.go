@@ -41,11 +41,14 @@ func (s *step) containerOf() client.ContainerCreateOptions {
 			VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: s.labels()}}},
 		Resources: container.Resources{NanoCPUs: spec.Limits.CPU * 1e6, Memory: spec.Limits.Memory, MemorySwap: spec.Limits.Memory},
 	}
+	if spec.Build != nil && spec.Build.Address == "" { // BuildKit without root makes namespaces of its own
+		host.SecurityOpt = []string{"seccomp=unconfined", "apparmor=unconfined"}
+	}
 	return client.ContainerCreateOptions{
 		Name: s.name("step"),
 		Config: &container.Config{
 			Image: spec.Image, Entrypoint: argv[:1], Cmd: argv[1:], WorkingDir: workdir,
-			Env: slices.Concat(s.Environ, s.run.Step.Spec.Environ, attempt.Environ(s.run, workdir)), Labels: s.labels(),
+			Env: slices.Concat(s.Environ, s.environ(), attempt.Environ(s.run, workdir)), Labels: s.labels(),
 		},
 		HostConfig:       host,
 		NetworkingConfig: s.joined(host),

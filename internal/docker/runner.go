@@ -28,6 +28,10 @@ type Config struct {
 	Environ []string          // NAME=value, further variables that every step gets
 	Cache   *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds
 	Workers string            // folder in which the workers of this user hold their locks
+
+	// Clusters is what steps can reach, as kubeconfigs by the name of the ConfigMap that has it in a cluster.
+	Clusters     map[string][]byte
+	Certificates string // folder with certificates of authorities for steps that trust build.CertificatesObject; "": none
 }
 
 // Runner runs build steps in containers, each with a copy of the workspace of its own. Safe for concurrent use.
@@ -71,9 +75,11 @@ func (r *Runner) Check(_ context.Context, steps []build.PlanStep) fault.Problems
 		if step.Spec.OS != r.engine.OS {
 			add("os-unfit", "the step wants %s, and the containers of this Docker Engine are %s", step.Spec.OS, r.engine.OS)
 		}
-		if len(step.Spec.Mounts) > 0 || step.Spec.Token {
-			add("cluster-only", "the step wants files or a token of a cluster, which it does not get in a Docker Engine; --runner process and kubernetes give them")
+		if step.Spec.Token && step.Type == "container" {
+			add("cluster-only", "the step runs as an account of a cluster, which it does not have in a Docker Engine; leave serviceAccount out, or use --runner kubernetes")
 		}
+		hasCluster := func(name string) bool { return r.Clusters[name] != nil }
+		attempt.CheckMounts(step.Spec, hasCluster, r.Certificates != "", add)
 		images := []string{step.Spec.Image}
 		for _, s := range step.Spec.Services {
 			images = append(images, s.Image)
@@ -121,6 +127,8 @@ type step struct {
 	folder string // this user's alone, removed after the attempt
 	files  *attempt.Files
 
+	mounted mounted
+
 	id       string // of the container; "": there is none
 	began    bool
 	ended    bool   // for sure
@@ -145,7 +153,13 @@ func (s *step) prepare(ctx context.Context) (err error) {
 	if err := s.startServices(ctx); err != nil {
 		return err
 	}
+	if err := s.mount(ctx); err != nil {
+		return err
+	}
 	if s.id, err = s.create(ctx, s.containerOf()); err != nil {
+		return err
+	}
+	if err := s.uploadMounts(ctx); err != nil {
 		return err
 	}
 	return s.upload(ctx, image.user)

@@ -215,3 +215,16 @@ func BenchmarkStream(b *testing.B) {
 		stream.Write(line, func([]byte) {})
 	}
 }
+
+func TestMarksAreCounted(t *testing.T) {
+	t.Parallel()
+	s := NewSet("hunter22")
+	masked(s, "a hunter22 b hunt", 5, 5)
+	masked(s, "hunter22hunter22")
+	if got := s.Marks(); got != 3 {
+		t.Errorf("%d marks, want 3", got)
+	}
+	if got := (*Set)(nil).Marks(); got != 0 {
+		t.Errorf("no secrets have %d marks", got)
+	}
+}

@@ -3,6 +3,7 @@ package mask
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // mostEncoded is the size in bytes of the secrets, the shortest first, that are looked for in their
@@ -17,8 +18,9 @@ const mostForms = 2 << 20
 const mark = "***"
 
 // Set is what a Stream looks for: an Aho-Corasick automaton over the bytes of secrets in all their
-// forms. It never changes, and several streams may use one. A nil Set has no secrets.
+// forms. What it looks for never changes, and several streams may use one. A nil Set has no secrets.
 type Set struct {
+	marks  atomic.Int64 // written so far
 	states []state
 	root   [256]int32 // next state of the root; the root is state 0
 }
@@ -40,6 +42,14 @@ func NewSet(secrets ...string) *Set {
 		return nil
 	}
 	return compile(needles)
+}
+
+// Marks returns in how many places streams and texts have had secrets replaced.
+func (s *Set) Marks() int64 {
+	if s == nil {
+		return 0
+	}
+	return s.marks.Load()
 }
 
 // needlesOf returns the texts to look for: each secret, its lines and its encodings.

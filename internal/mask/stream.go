@@ -66,6 +66,7 @@ func (s *Stream) release(n int, emit func([]byte)) {
 		}
 		if !s.inHit {
 			emit([]byte(mark))
+			s.Set.marks.Add(1)
 		}
 		done = min(h.to, n)
 		if s.inHit = h.to > n; s.inHit {

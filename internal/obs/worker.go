@@ -9,6 +9,7 @@ import (
 
 // Worker is the metrics of a build's worker. A nil one counts nothing.
 type Worker struct {
+	create      promauto.Factory
 	stepSeconds *prometheus.HistogramVec // type, status
 	outputBytes prometheus.Counter
 }
@@ -17,8 +18,17 @@ type Worker struct {
 func NewWorker(to prometheus.Registerer) *Worker {
 	create, at := promauto.With(to), named("worker")
 	return &Worker{
+		create:      create,
 		stepSeconds: create.NewHistogramVec(at.histogram("step_seconds", "How long steps took that ran.", long()), []string{"type", "status"}),
 		outputBytes: create.NewCounter(at.counter("output_bytes_total", "Bytes that steps printed, without the ends of lines.")),
+	}
+}
+
+// CountMasked counts the places at which secrets were replaced, by a function that returns their number so far. Call it once.
+func (w *Worker) CountMasked(marks func() int64) {
+	if w != nil {
+		w.create.NewCounterFunc(named("worker").counter("masked_total", "Places at which a secret was replaced in what steps printed."),
+			func() float64 { return float64(marks()) })
 	}
 }
 

@@ -15,7 +15,8 @@ type converter struct {
 	nodes    int
 	size     int                 // bytes of the texts
 	maxSize  int                 // to which aliases may multiply these
-	open     map[*yaml.Node]bool // the anchors that enclose the current node
+	open     map[*yaml.Node]bool // the nodes that enclose the current node
+	anchored int                 // how many nodes around the current one have an anchor
 	problems fault.Problems
 	full     bool // a limit was met: nothing further is read
 }
@@ -61,8 +62,10 @@ func (c *converter) node(n *yaml.Node, via fault.Position, depth int) *document.
 	case yaml.SequenceNode:
 		out.Kind = document.List
 		c.inside(n, func() {
-			for _, item := range n.Content {
+			out.Items = make([]*document.Node, 0, len(n.Content))
+			for i, item := range n.Content {
 				out.Items = append(out.Items, c.node(item, via, depth+1))
+				c.release(n, i)
 			}
 		})
 	case yaml.MappingNode:
@@ -95,9 +98,21 @@ func (c *converter) admit(n *yaml.Node, depth int) bool {
 	return false
 }
 
+// release gives up a part of n that has been converted, so that both trees of a large file are never in memory as a whole. What an anchor
+// names is converted again for each alias.
+func (c *converter) release(n *yaml.Node, i int) {
+	if c.anchored == 0 {
+		n.Content[i] = nil
+	}
+}
+
 // inside runs f with n marked as being read, so that an alias to it from within is seen.
 func (c *converter) inside(n *yaml.Node, f func()) {
 	c.open[n] = true
+	if n.Anchor != "" {
+		c.anchored++
+		defer func() { c.anchored-- }()
+	}
 	f()
 	delete(c.open, n)
 }
@@ -151,22 +166,19 @@ func (c *converter) tagged(n *yaml.Node, out *document.Node) {
 // merge key brings in takes that key's place; keys written out win at any position.
 func (c *converter) fields(n *yaml.Node, via fault.Position, depth int) []document.Field {
 	written := c.writtenKeys(n)
-	taken := map[string]bool{}
-	for name := range written {
-		taken[name] = true
-	}
-	var out []document.Field
+	out := make([]document.Field, 0, len(written))
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if isMerge(key) {
 			if written["<<"] == key {
-				out = append(out, c.merge(value, via, depth, taken)...)
+				out = append(out, c.merge(value, via, depth, written)...)
 			}
 			continue
 		}
 		if name, ok := c.key(key); ok && written[name] == key {
 			c.nodes, c.size = c.nodes+1, c.size+len(name)
 			out = append(out, document.Field{Key: name, At: c.at(key), Value: c.node(value, via, depth+1)})
+			c.release(n, i+1)
 		}
 	}
 	return out
@@ -228,9 +240,9 @@ func isMerge(n *yaml.Node) bool {
 		(n.Style == 0 || n.Style&yaml.TaggedStyle != 0 && strings.HasSuffix(n.Tag, "merge"))
 }
 
-// merge returns the fields of one mapping, or of a list of mappings, whose names are not taken, and
-// marks these names as taken.
-func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, taken map[string]bool) []document.Field {
+// merge returns the fields of one mapping, or of a list of mappings, whose names are not written out, each once.
+func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, written map[string]*yaml.Node) []document.Field {
+	taken := map[string]bool{}
 	source := c.node(value, via, depth+1)
 	sources := []*document.Node{source}
 	if source.Kind == document.List {
@@ -245,7 +257,7 @@ func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, taken
 			continue
 		}
 		for _, f := range s.Fields {
-			if !taken[f.Key] {
+			if !taken[f.Key] && written[f.Key] == nil {
 				taken[f.Key] = true
 				out = append(out, f)
 			}

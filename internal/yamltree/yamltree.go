@@ -113,7 +113,7 @@ func checkBytes(file string, data []byte) fault.Problems {
 // to be refused for it.
 func checkNodes(file string, data []byte) fault.Problems {
 	count, at := 0, fault.Position{File: file, Line: 1}
-	start := 0
+	start, pair := 0, false
 	for i, b := range data {
 		if b == '\n' {
 			at.Line, start = at.Line+1, i+1
@@ -121,12 +121,25 @@ func checkNodes(file string, data []byte) fault.Problems {
 		if !isIndicator(data, i) {
 			continue
 		}
-		if count++; count > maxNodes {
+		if count += nodesOf(b, pair); count > maxNodes {
 			at.Column = column(data[start:], i-start)
 			return problemAt(at, "too-large", "there are more than %d keys and values", maxNodes)
 		}
+		pair = b == ':'
 	}
 	return nil
+}
+
+// nodesOf returns how many keys and values an indicator introduces at most. pair says that the one before it was a colon, which has
+// counted the key and the value in front of a comma; without a colon that may be a key with no value.
+func nodesOf(indicator byte, pair bool) int {
+	switch {
+	case indicator == ',' && pair:
+		return 0
+	case indicator == ',', indicator == ':', indicator == '?':
+		return 2
+	}
+	return 1
 }
 
 // isIndicator reports whether the byte at i may introduce a key, a value or an item.

@@ -1,6 +1,7 @@
 package yamltree_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -156,7 +157,9 @@ func TestBombsCostLittleMemory(t *testing.T) {
 		"repeated keys":           strings.Repeat("a: 1\n", 90_000),
 		"repeated long keys":      strings.Repeat(strings.Repeat("k", 1000)+": 1\n", 900),
 		"keys that are none":      strings.Repeat("? [a]\n", 45_000),
-		"syntax error at its end": strings.Repeat("a: 1\n", 90_000) + "b: [\n",
+		"keys without values":     "{" + strings.Repeat("a,", 90_000) + "}",
+		"pairs in lists":          "a: [" + strings.Repeat("a: b,", 49_000) + "]",
+		"syntax error at its end": strings.Repeat("a: 1\n", 49_000) + "b: [\n",
 		"error behind comments":   strings.Repeat("# x\n", 200_000) + "b: [\n",
 		"many documents":          strings.Repeat("---\n", 200_000),
 	} {
@@ -187,14 +190,43 @@ func TestASyntaxErrorIsParsedOnce(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, problems := yamltree.Parse("f", []byte(file), yamltree.BuildFile)
 		runtime.ReadMemStats(&after)
-		if want := "f:50001:4: did not find expected node content"; strings.HasSuffix(file, "[\n") && problems.Error() != want {
+		if want := "f:45001:4: did not find expected node content"; strings.HasSuffix(file, "[\n") && problems.Error() != want {
 			t.Errorf("got %v, want %s", problems, want)
 		}
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	sound, broken := allocated(strings.Repeat("a: 1\n", 50_000)+"b: []\n"), allocated(strings.Repeat("a: 1\n", 50_000)+"b: [\n")
+	sound, broken := allocated(strings.Repeat("a: 1\n", 45_000)+"b: []\n"), allocated(strings.Repeat("a: 1\n", 45_000)+"b: [\n")
 	if broken > 2*sound {
 		t.Errorf("%d bytes to find the place of an error, %d to read a sound file", broken, sound)
+	}
+}
+
+// TestAnchorsAreConvertedForEachAlias has anchors at all places where parts of a tree are given up once they are converted.
+func TestAnchorsAreConvertedForEachAlias(t *testing.T) {
+	t.Parallel()
+	const file = "a: &a {b: &b [x, {c: &c d}], e: *b}\nf: [*a, *b, *c]\ng: {<<: *a, e: *c}\n"
+	root, problems := yamltree.Parse("f", []byte(file), 1<<16)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	got, err := json.Marshal(document.Plain(root))
+	want := `{"a":{"b":["x",{"c":"d"}],"e":["x",{"c":"d"}]},"f":[{"b":["x",{"c":"d"}],"e":["x",{"c":"d"}]},["x",{"c":"d"}],"d"],"g":{"b":["x",{"c":"d"}],"e":"d"}}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+}
+
+// TestManyKeysAndValuesAreRead reads files that are as large as they may be.
+func TestManyKeysAndValuesAreRead(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{
+		"items":         "a:\n" + strings.Repeat("- x\n", 99_000),
+		"flow mappings": "a: [" + strings.Repeat("{a: b, c: d},", 19_000) + "]",
+		"nested":        "a:\n" + strings.Repeat("- b: c\n  d: e\n", 19_000),
+	} {
+		if _, problems := yamltree.Parse("f", []byte(file), 1<<20); problems != nil {
+			t.Errorf("%s: %v", name, problems)
+		}
 	}
 }
 

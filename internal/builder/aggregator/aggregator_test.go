@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 func TestABuildIsCopiedWhileItRuns(t *testing.T) {
@@ -32,9 +33,25 @@ func TestABuildIsCopiedAfterItsEnd(t *testing.T) {
 	forEach(t, func(t *testing.T, url string) {
 		w := newWorld(t, url)
 		w.build(20_000)
-		w.aggregate()
+		registry := obs.NewRegistry()
+		stop := w.aggregate(func(c *aggregator.Config) { c.Metrics = obs.NewAggregator(registry) })
 		w.taken()
 		w.check()
+		stop()
+		measured := map[string]float64{}
+		families, err := registry.Gather()
+		w.must(err)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				measured[f.GetName()] = m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		if got, there := measured["waybill_aggregator_lag_bytes"]; got != 0 || !there {
+			t.Errorf("%v bytes are behind after the end", got)
+		}
+		if got := measured["waybill_aggregator_lag_seconds"]; got == 0 {
+			t.Error("no transaction was measured")
+		}
 	})
 }
 

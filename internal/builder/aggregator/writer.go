@@ -1,13 +1,16 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // item is something that was received: an empty one says only that the worker lives.
@@ -23,6 +26,7 @@ type item struct {
 type budget struct {
 	all, own *semaphore.Weighted
 	held     atomic.Int64
+	metrics  *obs.Aggregator
 }
 
 // take waits until there is room for so many bytes.
@@ -34,18 +38,35 @@ func (b *budget) take(ctx context.Context, n int64) error {
 		return context.Cause(ctx)
 	}
 	b.held.Add(n)
+	b.metrics.Behind(n)
 	return nil
 }
 
 // give gives room back.
 func (b *budget) give(n int64) {
 	b.held.Add(-n)
+	b.metrics.Behind(-n)
 	b.own.Release(n)
 	b.all.Release(n)
 }
 
 // close gives back what is still held. The budget is not used any more.
-func (b *budget) close() { b.all.Release(b.held.Swap(0)) }
+func (b *budget) close() {
+	rest := b.held.Swap(0)
+	b.all.Release(rest)
+	b.metrics.Behind(-rest)
+}
+
+// newest returns the time of the newest entry of batches; zero without one that has a time.
+func newest(logs []*builds.LogBatch) (at time.Time) {
+	for _, l := range logs {
+		data := bytes.TrimSuffix(l.Data, []byte("\n"))
+		if entry := build.ParseEntry(data[bytes.LastIndexByte(data, '\n')+1:]); entry.At.After(at) {
+			at = entry.At
+		}
+	}
+	return at
+}
 
 // writer stores what the readers put.
 type writer struct {
@@ -58,7 +79,7 @@ type writer struct {
 }
 
 func newWriter(f *follower) *writer {
-	return &writer{follower: f, items: make(chan item, mostOfOne/builds.BlockSize), budget: &budget{all: f.memory, own: semaphore.NewWeighted(mostOfOne)}}
+	return &writer{follower: f, items: make(chan item, mostOfOne/builds.BlockSize), budget: &budget{all: f.memory, own: semaphore.NewWeighted(mostOfOne), metrics: f.Metrics}}
 }
 
 // put hands something over, which the budget was charged with.
@@ -179,5 +200,8 @@ func (w *writer) store(ctx context.Context, b builds.Batch) error {
 	w.known.Store(len(b.Logs) > 0 && done.Entries == 0)
 	w.moved = w.moved || done != (builds.Ingested{})
 	w.Metrics.Ingested(done.Entries, done.Bytes, done.Refused)
+	if newest := newest(b.Logs); done.Entries > 0 && !newest.IsZero() {
+		w.Metrics.Stored(time.Since(newest))
+	}
 	return nil
 }

@@ -90,7 +90,9 @@ type stepEnd struct {
 
 // New prepares a build.
 func New(c Config) *Worker {
-	return &Worker{Config: c, mask: mask.NewSet(c.Plan.Secrets()...), states: build.States{Steps: map[int]build.StepState{}},
+	secrets := mask.NewSet(c.Plan.Secrets()...)
+	c.Metrics.CountMasked(secrets.Marks)
+	return &Worker{Config: c, mask: secrets, states: build.States{Steps: map[int]build.StepState{}},
 		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd)}
 }
 

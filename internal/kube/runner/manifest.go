@@ -196,6 +196,10 @@ func (m manifest) step() object {
 		"name": containerStep, "image": spec.Image, "imagePullPolicy": m.pull(spec.Image), "command": command, "workingDir": shimv1.Repo,
 		"env": m.environ(), "resources": m.resources(), "volumeMounts": mounts,
 	}
+	if spec.Build != nil && spec.Build.Address == "" { // BuildKit without root makes namespaces of its own
+		unconfined := object{"type": "Unconfined"}
+		container["securityContext"] = object{"seccompProfile": unconfined, "appArmorProfile": unconfined}
+	}
 	var from []any
 	for _, s := range spec.Secrets {
 		if s.Key == "" {

@@ -146,3 +146,20 @@ func TestTheOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestABuilderOfImagesIsNotConfined: BuildKit without root makes namespaces, which seccomp and AppArmor forbid. A client of one that runs
+// elsewhere does not.
+func TestABuilderOfImagesIsNotConfined(t *testing.T) {
+	t.Parallel()
+	m := fullManifest()
+	for address, want := range map[string]bool{"": true, "tcp://buildkit:1234": false} {
+		m.run.Step.Spec.Build = &build.ImageBuild{Address: address}
+		if _, got := m.step()["securityContext"]; got != want {
+			t.Errorf("BuildKit at %q: a security context of its own: %t", address, got)
+		}
+	}
+	m.run.Step.Spec.Build = nil
+	if _, got := m.step()["securityContext"]; got {
+		t.Error("a step that builds no image has a security context")
+	}
+}

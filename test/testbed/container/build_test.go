@@ -3,7 +3,9 @@
 package container_test
 
 import (
+	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,6 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/waybill-dev/waybill/test/testbed"
 	"github.com/waybill-dev/waybill/test/testbed/agreement"
@@ -298,18 +303,32 @@ a:
 	secretsOfAProject(t, engine)
 }
 
-// secretsOfAProject: what is a Secret in a cluster comes from files here; what a cluster mounts is refused before anything starts.
+// secretsOfAProject: what is a Secret in a cluster comes from files here; what a cluster mounts is refused before anything starts, unless
+// flags name files for it, which the step then has where it would have them in a cluster.
 func secretsOfAProject(t *testing.T, engine *testbed.Engine) {
 	p := newProject(t, engine, map[string]string{
 		".wharf-ci.yml": "a:\n  b: {secrets: [TOKEN], container: {image: BUSYBOX, secretName: npm, cmds: [\"echo $TOKEN $NPM_KEY; echo $TOKEN $NPM_KEY | tr s S\"]}}\n",
-		"mounts.yml":    "a:\n  b: {container: {image: BUSYBOX, certificatesMountPath: /certificates, cmds: [\"true\"]}}\n"})
+		"mounts.yml": "a:\n  b: {container: {image: BUSYBOX, certificatesMountPath: /certificates, cmds: [\"true\"]}}\n" +
+			"  c: {kubectl: {file: m.yml}}\n  d: {container: {image: BUSYBOX, serviceAccount: x, cmds: [\"true\"]}}\n",
+		"given.yml": "environments: {e: {where: dev}}\na:\n  b: {container: {image: BUSYBOX, certificatesMountPath: /certs, cmds: [\"cd $WAYBILL_CERTIFICATES; ls; cat *\"]}}\n" +
+			"  c: {kubectl: {file: m.yml}}\n",
+		"server.yaml": "builder: {tools: {kubectl: \"" + programImage(t, engine, "kubectl", "echo \"$@\"; cat $KUBECONFIG m.yml") + "\"}}\n", "m.yml": "m: dev\n", "certificates/one.pem": "an authority\n",
+		"kube.yml": "apiVersion: v1\nkind: Config\ncontexts: [{name: dev, context: {cluster: dev, user: u}}, {name: prod, context: {cluster: prod, user: u}}]\n" +
+			"clusters: [{name: dev, cluster: {server: \"https://127.0.0.1:6443\"}}, {name: prod, cluster: {server: \"https://prod.example.net\"}}]\nusers: [{name: u, user: {token: t}}]\n"})
 	for name, content := range map[string]string{"default.env": "TOKEN=s3cr3t-token\n", "npm.env": "NPM_KEY=s3cr3t-npm\n"} {
 		if err := os.WriteFile(filepath.Join(p.home, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.want(0, "--project-id", "7", "--secrets", p.home).mustHave(t, "a/b | *** ***", "a/b | S3cr3t-token S3cr3t-npm")
-	p.want(2, "--file", "mounts.yml").mustHave(t, "mounts.yml:2:3: a/b: the step wants files or a token of a cluster")
+	p.want(2, "--file", "mounts.yml").mustHave(t, "mounts.yml:2:3: a/b: the step wants the certificates of the cluster", "--certificates DIR",
+		"mounts.yml:3:3: a/c: the step works in the cluster kubectl-config", "mounts.yml:4:3: a/d: the step runs as an account of a cluster")
+	o := p.want(0, "--file", "given.yml", "--certificates", filepath.Join(p.dir, "certificates"), "--cluster", "kubectl-config="+filepath.Join(p.dir, "kube.yml")+"#dev",
+		"--config", filepath.Join(p.dir, "server.yaml"))
+	o.mustHave(t, "a/b | one.pem", "a/b | an authority", "a/c | apply --filename m.yml", "a/c | current-context: dev", "a/c | m: dev", "--cluster kubectl-config: https://127.0.0.1:6443 is this computer")
+	if strings.Contains(o.out, "prod.example.net") {
+		t.Errorf("the step has another context too\n%s", o.out)
+	}
 }
 
 // userWithoutRights: a step whose image has a user other than root can write its workspace.
@@ -320,4 +339,33 @@ func userWithoutRights(t *testing.T, engine *testbed.Engine) {
     container: {image: USER, cmds: [set -e, id -u, echo x > new, echo y > sub/file]}
 `, "USER", testbed.BusyboxUser)})
 	p.want(0).mustHave(t, "a/b | 1000", "artifact new", "artifact sub/file")
+}
+
+// programImage returns an image of busybox that has one program more, a script of the shell.
+func programImage(t *testing.T, engine *testbed.Engine, name, script string) string {
+	t.Helper()
+	var files bytes.Buffer
+	archive := tar.NewWriter(&files)
+	script = "#!/bin/sh\n" + script + "\n"
+	err := errors.Join(archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "bin/" + name, Mode: 0o755, Size: int64(len(script))}))
+	if _, writeErr := archive.Write([]byte(script)); err != nil || writeErr != nil || archive.Close() != nil {
+		t.Fatal(err, writeErr)
+	}
+	made, err := engine.Client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: testbed.Busybox, Cmd: []string{"true"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := engine.Client.ContainerRemove(context.WithoutCancel(t.Context()), made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := engine.Client.CopyToContainer(t.Context(), made.ID, client.CopyToContainerOptions{DestinationPath: "/", Content: &files}); err != nil {
+		t.Fatal(err)
+	}
+	image := "local/" + name + ":1"
+	if _, err := engine.Client.ContainerCommit(t.Context(), made.ID, client.ContainerCommitOptions{Reference: image}); err != nil {
+		t.Fatal(err)
+	}
+	return image
 }

@@ -1,0 +1,55 @@
+package kube
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// Excerpt returns a kubeconfig that has one context of a file alone, as its current one, and in it what the file names in further files;
+// server is the address of the API server. context "" is the file's current one. A file that is not there or wrong is fault.Invalid.
+func Excerpt(file, context string) (text []byte, server string, err error) {
+	c, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return nil, "", fault.New(fault.Invalid, "kubeconfig %s: %w", file, err)
+	}
+	if context != "" {
+		c.CurrentContext = context
+	}
+	if err := flatten(c); err != nil {
+		return nil, "", fault.New(fault.Invalid, "kubeconfig %s: %w", file, err)
+	}
+	for _, cluster := range c.Clusters { // the only one
+		server = cluster.Server
+	}
+	if text, err = clientcmd.Write(*c); err != nil {
+		return nil, "", fmt.Errorf("write an excerpt of %s: %w", file, err)
+	}
+	return text, server, nil
+}
+
+// flatten leaves the current context alone, with what is in further files.
+func flatten(c *api.Config) error {
+	if err := api.MinifyConfig(c); err != nil {
+		return err
+	}
+	if err := clientcmd.ResolveLocalPaths(c); err != nil {
+		return err
+	}
+	for _, user := range c.AuthInfos {
+		if user.TokenFile == "" {
+			continue
+		}
+		token, err := os.ReadFile(user.TokenFile)
+		if err != nil {
+			return err
+		}
+		user.Token, user.TokenFile = strings.TrimSpace(string(token)), ""
+	}
+	return api.FlattenConfig(c)
+}
