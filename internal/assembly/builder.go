@@ -101,7 +101,8 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 	}
 	log := obs.Component(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), RoleProvisioner)
 	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: program, Blobs: s.blobs,
-		Credentials: c.Provisioner.Credentials, Grace: c.Provisioner.Grace, Linger: c.Provisioner.Linger, Keep: c.Provisioner.Keep, Log: log})
+		Credentials: c.Provisioner.Credentials, Host: c.Provisioner.Host, Advertise: c.Provisioner.Advertise,
+		Grace: c.Provisioner.Grace, Linger: c.Provisioner.Linger, Keep: c.Provisioner.Keep, Log: log})
 	if err != nil {
 		return role, err
 	}

@@ -37,6 +37,9 @@ type Provisioner struct {
 	Grace       time.Duration     // how long a worker may take to end; default 10m
 	Linger      time.Duration     // how long a worker stays after its build's end for results that were not taken; default 24h
 	Keep        time.Duration     // how long such results are kept after the worker's end; default 7d
+	Host        string            // address at which local workers listen; default 127.0.0.1
+	Advertise   string            // name or address by which readers reach Host; "" (default): Host
+	Largest     int64             // bytes of a snapshot that is sent to a worker; default 1 GiB
 	Credentials map[string]string // files of git-credential-store, by the name that builds use
 }
 
@@ -51,7 +54,7 @@ func standardBuilder() Builder {
 	return Builder{
 		Instance: "waybill",
 		Provisioner: Provisioner{Listen: "127.0.0.1:5009", Concurrent: 8, PerProject: 4, Grace: 10 * time.Minute, Linger: 24 * time.Hour,
-			Keep: 7 * 24 * time.Hour},
+			Keep: 7 * 24 * time.Hour, Host: "127.0.0.1", Largest: 1 << 30},
 		Watchdog: Watchdog{Interval: 5 * time.Minute, WorkerAge: time.Minute, BuildAge: time.Minute},
 	}
 }
@@ -71,6 +74,11 @@ func builderKeys() []document.Key {
 			{Name: "grace", Shape: document.Scalar, Default: "10m", Help: "how long a worker may take to end before it is killed"},
 			{Name: "linger", Shape: document.Scalar, Default: "24h", Help: "how long a worker stays after its build's end for results that were not taken"},
 			{Name: "keep", Shape: document.Scalar, Default: "7d", Help: "how long such results are kept after the worker's end"},
+			{Name: "workers", Shape: document.Object, Help: "where local workers serve their results", Keys: []document.Key{
+				{Name: "listen", Shape: document.Text, Default: "127.0.0.1", Help: "address, without a port: each worker takes a free one"},
+				{Name: "advertise", Shape: document.Text, Help: "name or address by which aggregators on other machines reach it; default: listen"},
+			}},
+			{Name: "largestSnapshot", Shape: document.Scalar, Default: "1GiB", Help: "files of a revision, packed, that are sent to a worker of Docker or Kubernetes"},
 			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
 		}},
 		{Name: "tools", Shape: document.Object, Help: "what steps run that build images, deploy or pack", Keys: toolKeys()},
@@ -153,7 +161,38 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 			}
 		}
 	}
+	if v := n.Get("largestSnapshot"); fits(v, document.Scalar) {
+		p.Largest = r.size(v, path+"largestSnapshot")
+	}
+	r.localWorkers(n.Get("workers"), p)
 	r.credentials(n.Get("credentials"), p)
+}
+
+// localWorkers reads where local workers listen. What listens everywhere needs a name by which it is reached.
+func (r *reader) localWorkers(n *document.Node, p *Provisioner) {
+	const path = "builder.provisioner.workers."
+	listen, advertise := n.Get("listen"), n.Get("advertise")
+	if fits(advertise, document.Text) {
+		if p.Advertise = advertise.Text; !isHost(p.Advertise) {
+			r.Add(advertise, "value-invalid", path+"advertise", "want a name or an address without a port, such as builds.example.org, found %q", p.Advertise)
+		}
+	}
+	if !fits(listen, document.Text) {
+		return
+	}
+	p.Host = listen.Text
+	switch ip := net.ParseIP(p.Host); {
+	case ip == nil:
+		r.Add(listen, "value-invalid", path+"listen", "want an IP address without a port, such as 10.1.2.3, found %q", p.Host)
+	case ip.IsUnspecified() && p.Advertise == "":
+		r.Add(listen, "value-invalid", path+"listen", "%s is every address of this machine: name one that aggregators reach in %sadvertise", p.Host, path)
+	}
+}
+
+// isHost reports whether a text may be the host of an address.
+func isHost(text string) bool {
+	u, err := url.Parse("http://" + net.JoinHostPort(text, "1") + "/")
+	return err == nil && u.Hostname() == text && text != "" && (net.ParseIP(text) != nil || !strings.ContainsAny(text, ":%"))
 }
 
 // notDigest reports whether a text is anything but a SHA-256 in hex digits.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +37,8 @@ type LocalConfig struct {
 	Program     []string          // argv of this binary, to which run and its flags are appended
 	Blobs       Blobs             // where snapshots are
 	Credentials map[string]string // paths of files of git-credential-store, by name; may be nil
+	Host        string            // address at which workers listen, each at a free port; "": 127.0.0.1
+	Advertise   string            // name or address by which readers reach Host; "": Host
 	Grace       time.Duration     // how long a worker may take to end; 0: 10 min
 	Linger      time.Duration     // how long a worker stays after its build's end; 0: 24 h
 	Keep        time.Duration     // how long what a worker left is kept that no reader acknowledged; 0: 7 days
@@ -48,6 +52,7 @@ type Blobs interface {
 
 // Defaults of local workers.
 const (
+	defaultHost   = "127.0.0.1"
 	defaultGrace  = 10 * time.Minute
 	defaultLinger = 24 * time.Hour
 	defaultKeep   = 7 * 24 * time.Hour
@@ -70,6 +75,7 @@ var _ Backend = (*Local)(nil)
 
 // OpenLocal makes or opens the folder of the workers.
 func OpenLocal(c LocalConfig) (*Local, error) {
+	c.Host = cmp.Or(c.Host, defaultHost)
 	c.Grace, c.Linger, c.Keep = cmp.Or(c.Grace, defaultGrace), cmp.Or(c.Linger, defaultLinger), cmp.Or(c.Keep, defaultKeep)
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fault.New(fault.Unavailable, "make the folder of the workers: %w", err)
@@ -284,7 +290,7 @@ func (l *Local) start(r *record, given provisionerv1.Launch) error {
 	}
 	defer errs.Close()
 	argv := append(slices.Clone(l.Program), "run", "--launch", "-", "--runner", "process", "--results-dir", filepath.Join(folder, resultsDir),
-		"--linger", l.Linger.String(), "--termination-grace", l.Grace.String())
+		"--listen", net.JoinHostPort(l.Host, "0"), "--linger", l.Linger.String(), "--termination-grace", l.Grace.String())
 	c := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives this process
 	c.Dir, c.Env, c.Stderr, c.SysProcAttr = folder, environ(os.Environ()), errs, &syscall.SysProcAttr{Setsid: true}
 	input, err := c.StdinPipe()
@@ -324,6 +330,16 @@ func environ(own []string) []string {
 	return slices.DeleteFunc(own, func(pair string) bool {
 		return strings.HasPrefix(pair, "WAYBILL_") && !strings.HasPrefix(pair, "WAYBILL_SECRET_")
 	})
+}
+
+// reachable returns the address by which readers reach a worker that serves at another one.
+func (l *Local) reachable(address string) string {
+	at, err := url.Parse(address)
+	if l.Advertise == "" || err != nil {
+		return address
+	}
+	at.Host = net.JoinHostPort(l.Advertise, at.Port())
+	return at.String()
 }
 
 // wake has Run look at the workers.

@@ -71,7 +71,7 @@ func (l *Local) worker(r record) provisionerv1.Worker {
 	default:
 		if reader, err := results.Open(filepath.Join(l.folder(r.BuildID), resultsDir)); err == nil {
 			if served, err := reader.Worker(); err == nil && served.PID == r.Process.PID {
-				w.Status, w.Address = string(build.WorkerRunning), served.Address
+				w.Status, w.Address = string(build.WorkerRunning), l.reachable(served.Address)
 			}
 		}
 	}

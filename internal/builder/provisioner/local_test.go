@@ -337,6 +337,27 @@ func TestAWorkerIsStartedReadAndRemoved(t *testing.T) {
 	}
 }
 
+func TestWorkersListenWhereTheyAreReached(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "build: {app: {container: {image: i, cmds: ['true']}}}")
+	if err := s.local.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.open(func(c *provisioner.LocalConfig) { c.Host, c.Advertise = "0.0.0.0", "localhost" })
+	s.create(s.request(41))
+	worker := s.until("Running")
+	if !strings.HasPrefix(worker.Address, "http://localhost:") {
+		t.Error(worker.Address)
+	}
+	if status, _ := s.take(worker); status != workerv1.Status_STATUS_COMPLETED {
+		t.Error(status)
+	}
+	served, err := os.ReadFile(filepath.Join(s.dir, "41", "results", "worker.json"))
+	if err != nil || !strings.Contains(string(served), "[::]:") && !strings.Contains(string(served), "0.0.0.0:") {
+		t.Errorf("it serves %s, %v", served, err)
+	}
+}
+
 // holdsNo fails the test if a file of the workers, or the arguments of a process, have a secret.
 func (s *site) holdsNo(secret string) {
 	s.t.Helper()
