@@ -43,7 +43,7 @@ func (t *table) report(ctx context.Context) error {
 
 // artifacts lists those that are in the blob store. The rows are whole: the build succeeds only with its final marker.
 func (t *table) artifacts(ctx context.Context) ([]results.Artifact, error) {
-	stored, err := t.from.Artifacts(ctx, t.ID)
+	stored, err := t.from.Artifacts(ctx, t.ID, 0)
 	var all []results.Artifact
 	for _, a := range stored {
 		if a.State == builds.Stored {
@@ -99,7 +99,7 @@ func (t *table) tests(ctx context.Context, step int) (counts testresult.Counts, 
 	}
 	var last builds.TestResult
 	for len(all) < counts.Failed {
-		page, err := t.from.TestResults(ctx, t.ID, last, testsAtOnce)
+		page, err := t.from.TestResults(ctx, t.ID, last, true, testsAtOnce)
 		if err != nil || len(page) == 0 {
 			return counts, all, err
 		}
