@@ -52,11 +52,14 @@ func (s *Session) workers() *handler.Workers {
 	}
 	return &handler.Workers{
 		Builds: s.Ledger.Builds, Provisioner: client, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now,
-		Waiter: func() func(ctx context.Context, until time.Time) error {
-			waiter := s.Ledger.NewWaiter()
-			return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
-		},
+		Waiter: s.buildWaiter,
 	}
+}
+
+// buildWaiter returns a function that returns when a build may have changed since its last call, and at a time in any case.
+func (s *Session) buildWaiter() func(ctx context.Context, until time.Time) error {
+	waiter := s.Ledger.NewWaiter()
+	return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
 }
 
 // builderRole makes one of the roles that are for workers of builds.

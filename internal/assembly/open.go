@@ -182,7 +182,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 		built, err := reads.Action(ctx, id)
 		return built.Step, err
 	}
-	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), stepOf), Blobs: store, StepOf: stepOf}
+	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), stepOf), Blobs: store, Waiter: s.buildWaiter}
 	s.service = server.NewService(reads, store, options)
 	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil

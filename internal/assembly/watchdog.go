@@ -37,7 +37,7 @@ type watchedBuilds struct {
 
 // Builds returns every build that has not ended, and all that are known of ids, with the database's time.
 func (w watchedBuilds) Builds(ctx context.Context, ids []int64) (list build.BuildList, now time.Time, err error) {
-	found, err := w.ledger.Builds.List(ctx, builds.Query{Open: true})
+	found, err := w.ledger.Builds.List(ctx, builds.Query{Active: true})
 	if err != nil {
 		return list, now, err
 	}
@@ -61,7 +61,7 @@ func (w watchedBuilds) Builds(ctx context.Context, ids []int64) (list build.Buil
 			continue
 		}
 		seen[found[i].ID] = true
-		observed, err := w.observe(ctx, &found[i])
+		observed, err := w.observe(ctx, &found[i], now)
 		if err != nil {
 			return list, now, err
 		}
@@ -71,9 +71,10 @@ func (w watchedBuilds) Builds(ctx context.Context, ids []int64) (list build.Buil
 	return list, now, nil
 }
 
-// observe returns what counts of a build. One whose action lives and has no worker yet is queued.
-func (w watchedBuilds) observe(ctx context.Context, b *builds.Build) (build.ObservedBuild, error) {
-	observed := build.ObservedBuild{ID: int64(b.ID), Status: b.Status, Engine: b.Engine, CreatedAt: b.CreatedAt, LeaseUntil: b.LeaseUntil,
+// observe returns what counts of a build. One whose action lives and has no worker yet is queued. One that was found unreachable is so until its
+// worker is heard from, which gives it another lease.
+func (w watchedBuilds) observe(ctx context.Context, b *builds.Build, now time.Time) (observed build.ObservedBuild, err error) {
+	observed = build.ObservedBuild{ID: int64(b.ID), Status: b.Status, Engine: b.Engine, CreatedAt: b.CreatedAt, LeaseUntil: b.LeaseUntil,
 		ProgressAt: b.LastProgressAt, CancelRequestedAt: b.CancelRequestedAt, Acknowledged: !b.AcknowledgedAt.IsZero() || !b.DeletedAt.IsZero()}
 	if b.Status.Ended() { // by the database's clock, unlike EndedAt
 		observed.EndedAt = b.LastProgressAt
@@ -89,7 +90,11 @@ func (w watchedBuilds) observe(ctx context.Context, b *builds.Build) (build.Obse
 		}
 		observed.Creating = err == nil && !a.Thread.Status.Ended()
 	}
-	return observed, nil
+	if b.WorkerID != "" && !now.Before(b.LeaseUntil) {
+		key := watchdog.Key(build.Difference{Rule: build.RuleUnreachable, WorkerID: b.WorkerID, LeaseUntil: b.LeaseUntil})
+		observed.Unreachable, err = w.ledger.Builds.HasEvent(ctx, b.ID, builds.Watchdog, key)
+	}
+	return observed, err
 }
 
 // Decide records what was decided as an event of the build, and deletes the worker. When only the first succeeds, a later look finds

@@ -13,6 +13,7 @@ import (
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/watchdog"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -113,5 +114,49 @@ func TestRolesOfWorkersNeedAProvisioner(t *testing.T) {
 	for _, role := range []string{RoleAggregator, RoleWatchdog} {
 		_, err := s.Roles(context.WithoutCancel(t.Context()), RoleOptions{}, role)
 		wantFault(t, err, fault.Invalid, "the role "+role+" needs a provisioner")
+	}
+}
+
+// TestAnUnreachableBuildIsKnownAsOne until its worker is heard from. A build that ended without being acknowledged is not looked at again.
+func TestAnUnreachableBuildIsKnownAsOne(t *testing.T) {
+	t.Parallel()
+	w, _ := watchedIn(t)
+	var ids []builds.ID
+	for range 2 {
+		b, err := w.ledger.Builds.Create(t.Context(), builds.Build{Project: "shop"})
+		if err == nil {
+			err = w.ledger.Builds.Assign(t.Context(), b.ID, "w1", "nonce")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, b.ID)
+	}
+	if _, err := w.ledger.Builds.Record(t.Context(), ids[1], builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost}); err != nil {
+		t.Fatal(err)
+	}
+	unreachable := func() bool {
+		t.Helper()
+		list, _, err := w.Builds(t.Context(), nil)
+		if err != nil || len(list.Builds) != 1 {
+			t.Fatal(list, err)
+		}
+		return list.Builds[0].Unreachable
+	}
+	if unreachable() {
+		t.Error("nothing was decided yet")
+	}
+	d := build.WatchDecision{Difference: build.Difference{Rule: build.RuleUnreachable, BuildID: int64(ids[0]), WorkerID: "w1", BuildAge: time.Hour}, Unreachable: true}
+	if err := w.Decide(t.Context(), d, watchdog.Key(d.Difference)); err != nil {
+		t.Fatal(err)
+	}
+	if !unreachable() {
+		t.Error("the decision is not seen")
+	}
+	if _, err := w.ledger.Builds.Ingest(t.Context(), ids[0], builds.Batch{}); err != nil {
+		t.Fatal(err)
+	}
+	if unreachable() {
+		t.Error("its worker was heard from")
 	}
 }

@@ -17,7 +17,9 @@ type Build struct {
 	Project     string            `json:"project"`
 	Branch      string            `json:"branch,omitempty"`
 	Commit      string            `json:"commit,omitempty"`
-	Revision    string            `json:"revision,omitempty"` // label, of a deployment's build
+	Revision    string            `json:"revision,omitempty"`   // label, of a deployment's build
+	Deployment  int64             `json:"deployment,omitempty"` // of the pipeline Project; 0: of none
+	Target      string            `json:"target,omitempty"`     // of the deployment
 	Environment string            `json:"environment,omitempty"`
 	Stages      []string          `json:"stages,omitempty"` // that were asked for; none: all
 	Inputs      map[string]string `json:"inputs,omitempty"` // without passwords
@@ -40,6 +42,7 @@ type Build struct {
 	LastProgressAt    time.Time `json:"lastProgressAt,omitzero"` // something new was stored
 	AcknowledgedAt    time.Time `json:"acknowledgedAt,omitzero"` // the worker knows that everything is stored
 	DeletedAt         time.Time `json:"deletedAt,omitzero"`      // then this row is all that is left
+	ExpiredAt         time.Time `json:"expiredAt,omitzero"`      // retention took the results; the steps are left
 
 	LastSeq        int64  `json:"lastSeq"`       // number of its last event
 	RefusedEvents  int64  `json:"refusedEvents"` // changes that were not allowed
@@ -180,15 +183,31 @@ type Block struct {
 // Query selects builds. Zero fields select all.
 type Query struct {
 	IDs         []ID
+	ActionID    action.ID
 	Project     string
 	Branch      string
-	Commit      string
+	Commit      string // its beginning
 	Revision    string
 	Environment string
+	Deployment  int64
 	Status      build.Status
-	// Open selects builds that have not ended.
-	Open    bool
-	Deleted bool // tombstones, too
-	Before  ID   // smaller ids, which is the cursor of a list; 0: from the newest
-	Limit   int  // 0: no limit
+	Since       time.Time // created then or later
+	Until       time.Time // created before
+	Active      bool      // has not ended
+	Deleted     bool      // tombstones, too
+	Before      ID        // smaller ids, which is the cursor of a list; 0: from the newest
+	Limit       int       // 0: no limit
 }
+
+// CommitRange returns the texts between which all commits are that begin with Commit: from is the first one, and below comes after all.
+func (q Query) CommitRange() (from, below string) { return q.Commit, q.Commit + "\U0010ffff" }
+
+// Part names what of a build Having searches.
+type Part string
+
+// The parts.
+const (
+	PartStage    Part = "stage"    // whole names of stages
+	PartArtifact Part = "artifact" // names of artifacts
+	PartTest     Part = "test"     // suites and names of tests
+)

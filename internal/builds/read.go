@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -61,10 +62,19 @@ func (b *Builds) HasEvent(ctx context.Context, id ID, source Source, eventID str
 	return has, err
 }
 
-// Artifacts reads the artifacts of a build in the order of their ids.
-func (b *Builds) Artifacts(ctx context.Context, id ID) (found []Artifact, err error) {
+// Having returns those of the builds that have a part with a text, see Rows.BuildsHaving.
+func (b *Builds) Having(ctx context.Context, ids []ID, part Part, text string) (found []ID, err error) {
+	err = b.db.List(ctx, "search builds", func(tx *store.Tx) error {
+		found, err = b.driver.BuildRows(tx.Rows).BuildsHaving(ids, part, text)
+		return err
+	})
+	return found, err
+}
+
+// Artifacts reads the artifacts of a build after one, in the order of their ids. 0 is before the first.
+func (b *Builds) Artifacts(ctx context.Context, id ID, after int) (found []Artifact, err error) {
 	err = b.read(ctx, fmt.Sprintf("read the artifacts of build %d", id), func(t txn) error {
-		found, err = t.BuildArtifacts(id)
+		found, err = t.BuildArtifacts(id, after)
 		return err
 	})
 	return found, err
@@ -79,17 +89,30 @@ func (b *Builds) TestReports(ctx context.Context, id ID) (found []TestReport, er
 	return found, err
 }
 
-// TestResults reads at most limit test results after one, in the order of artifact and ordinal. The zero value is before the first.
-func (b *Builds) TestResults(ctx context.Context, id ID, after TestResult, limit int) (found []TestResult, err error) {
-	err = b.read(ctx, fmt.Sprintf("read the test results of build %d", id), func(t txn) error {
-		found, err = t.TestResults(id, after, limit)
+// TestSummaries reads the summaries of all reports of builds.
+func (b *Builds) TestSummaries(ctx context.Context, ids []ID) (found map[ID][]Summary, err error) {
+	err = b.read(ctx, "sum the tests of builds", func(t txn) error {
+		found, err = t.TestSummaries(ids)
 		return err
 	})
 	return found, err
 }
 
-// blocksAtOnce is how many blocks one transaction of a reader reads: up to 1 MiB.
-const blocksAtOnce = 16
+// TestResults reads at most limit test results after one, in the order of artifact and ordinal; with broken only failed and flaky ones. The
+// zero value is before the first.
+func (b *Builds) TestResults(ctx context.Context, id ID, after TestResult, broken bool, limit int) (found []TestResult, err error) {
+	err = b.read(ctx, fmt.Sprintf("read the test results of build %d", id), func(t txn) error {
+		found, err = t.TestResults(id, after, broken, limit)
+		return err
+	})
+	return found, err
+}
+
+// Bounds of what one transaction of a reader reads.
+const (
+	aheadBytes   = 1 << 20 // unless the caller asks for less
+	blocksAtOnce = 1000
+)
 
 // LogReader reads the bytes of a step's log as they are in the worker's file, as far as they are stored. It holds 1 MiB at
 // most, and no transaction between two reads.
@@ -99,13 +122,30 @@ type LogReader struct {
 	id     ID
 	step   int
 	offset int64
+	ahead  int64 // bytes that one transaction reads
 	blocks []Block
 	rest   []byte
 }
 
 // OpenLog returns a reader of a step's log from a byte on. What is stored later comes with a later read after io.EOF.
 func (b *Builds) OpenLog(ctx context.Context, id ID, step int, offset int64) *LogReader {
-	return &LogReader{ctx: ctx, builds: b, id: id, step: step, offset: offset}
+	return &LogReader{ctx: ctx, builds: b, id: id, step: step, offset: offset, ahead: aheadBytes}
+}
+
+// ReadLog fills a buffer with the bytes of a step's log from an offset on, as far as they are stored, and returns how many there are. It
+// reads no block that the buffer has no room for.
+func (b *Builds) ReadLog(ctx context.Context, id ID, step int, offset int64, buffer []byte) (int, error) {
+	reader, size := b.OpenLog(ctx, id, step, offset), 0
+	for size < len(buffer) {
+		reader.ahead = int64(len(buffer) - size)
+		n, err := reader.Read(buffer[size:])
+		if size += n; errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return size, nil
 }
 
 // Read reads what is stored; io.EOF at its end, after which more may come.
@@ -145,7 +185,7 @@ func (r *LogReader) next() error {
 // fetch reads the blocks from the reader's offset on.
 func (r *LogReader) fetch() error {
 	return r.builds.read(r.ctx, fmt.Sprintf("read a log of build %d", r.id), func(t txn) (err error) {
-		r.blocks, err = t.Blocks(r.id, r.step, r.offset, blocksAtOnce)
+		r.blocks, err = t.Blocks(r.id, r.step, r.offset, r.offset+r.ahead, blocksAtOnce)
 		return err
 	})
 }
@@ -164,13 +204,36 @@ func (b *Builds) Find(ctx context.Context, id ID, step int, after int64) (at Pos
 	if err != nil || block.Size == 0 {
 		return Position{}, err
 	}
-	reader := b.OpenLog(ctx, id, step, block.Offset)
+	return b.within(ctx, id, block, func(logID int64, _ []byte) bool { return logID > after })
+}
+
+// FindSince returns the position before the first entry that is not older than a time; if there is none, the end of what is stored.
+func (b *Builds) FindSince(ctx context.Context, id ID, step int, since time.Time) (Position, error) {
+	var block Block
+	var ok bool
+	err := b.read(ctx, fmt.Sprintf("find a time in a log of build %d", id), func(t txn) (err error) {
+		block, ok, err = t.BlockSince(id, step, since.Add(-time.Microsecond)) // databases store no smaller part of a second
+		return err
+	})
+	switch {
+	case err != nil:
+		return Position{}, err
+	case !ok:
+		return b.End(ctx, id, step)
+	}
+	return b.within(ctx, id, block, func(_ int64, line []byte) bool { return !build.ParseEntry(line).At.Before(since) })
+}
+
+// within returns the position before the first entry of a block that is wanted, or after the block.
+func (b *Builds) within(ctx context.Context, id ID, block Block, wanted func(logID int64, line []byte) bool) (Position, error) {
+	reader := b.OpenLog(ctx, id, block.Step, block.Offset)
+	reader.ahead = 1
 	if err := reader.next(); err != nil {
 		return Position{}, err
 	}
-	at = Position{block.First - 1, block.Offset}
+	at := Position{block.First - 1, block.Offset}
 	for line := range bytes.Lines(reader.rest) {
-		if at.LogID >= after {
+		if wanted(at.LogID+1, line) {
 			break
 		}
 		at = Position{at.LogID + 1, at.Offset + int64(len(line))}

@@ -1,6 +1,10 @@
 package builds
 
-import "github.com/waybill-dev/waybill/internal/store"
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/store"
+)
 
 // Driver is a database that keeps builds.
 type Driver interface {
@@ -16,10 +20,13 @@ type Rows interface {
 	// LockBuild locks and reads a build, also a deleted one. No build has the id if ok is false.
 	LockBuild(id ID) (b Build, ok bool, err error)
 	// UpdateBuild writes what changes in the life of a build: all but what InsertBuild stores for good, which is everything
-	// from Project to Environment, Stages, Inputs, Engine, RerunOf, CreatedBy and CreatedAt.
+	// from Project to Environment, Deployment, Target, Stages, Inputs, Engine, RerunOf, CreatedBy and CreatedAt.
 	UpdateBuild(b Build) error
 	// Builds reads by query, newest first.
 	Builds(q Query) ([]Build, error)
+	// BuildsHaving returns those of the builds that have a part with a text: as its whole name if it is a stage, else in its name, upper and lower
+	// case of ASCII letters alike.
+	BuildsHaving(ids []ID, part Part, text string) ([]ID, error)
 	// DeleteResults deletes all rows of a build but its own.
 	DeleteResults(id ID) error
 
@@ -35,19 +42,23 @@ type Rows interface {
 	BuildEvents(id ID, after int64, limit int) ([]Event, error)
 
 	InsertBlocks(id ID, blocks []Block) error
-	// Blocks reads a step's blocks in their order, from the one that holds the byte at an offset.
-	Blocks(id ID, step int, offset int64, limit int) ([]Block, error)
+	// Blocks reads a step's blocks in their order, from the one that holds the byte at an offset up to the last one that begins before until.
+	Blocks(id ID, step int, offset, until int64, limit int) ([]Block, error)
 	// BlockOf reads the block that holds an entry, without its data.
 	BlockOf(id ID, step int, logID int64) (b Block, ok bool, err error)
+	// BlockSince reads the first block with an entry that is not older than a time, without its data.
+	BlockSince(id ID, step int, at time.Time) (b Block, ok bool, err error)
 
 	InsertBuildArtifacts(id ID, artifacts []Artifact) error
-	// BuildArtifacts reads all artifacts of a build in the order of their ids.
-	BuildArtifacts(id ID) ([]Artifact, error)
+	// BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
+	BuildArtifacts(id ID, after int) ([]Artifact, error)
 
 	// InsertReport stores what a file reports about tests with the results, unless that is stored.
 	InsertReport(id ID, r TestReport) error
 	// TestReports reads the reports of a build in the order of their artifacts, without the results.
 	TestReports(id ID) ([]TestReport, error)
-	// TestResults reads test results after one, in the order of artifact and ordinal.
-	TestResults(id ID, after TestResult, limit int) ([]TestResult, error)
+	// TestSummaries reads the summaries of all reports of builds.
+	TestSummaries(ids []ID) (map[ID][]Summary, error)
+	// TestResults reads test results after one, in the order of artifact and ordinal. With broken only failed and flaky ones.
+	TestResults(id ID, after TestResult, broken bool, limit int) ([]TestResult, error)
 }

@@ -71,8 +71,8 @@ type buildLogOptions struct {
 // buildLogServer reads the logs of builds on a server's machine.
 type buildLogServer interface {
 	FollowBuild(ctx context.Context, id, step string, each func(server.BuildLine) error) error
-	BuildLines(ctx context.Context, id, step string, follow bool, each func(server.BuildLine) error) error
-	BuildLog(ctx context.Context, id, step string, follow bool) (io.ReadCloser, error)
+	BuildLines(ctx context.Context, id string, in server.BuildLogRange, each func(server.BuildLine) error) error
+	BuildEntries(ctx context.Context, id, step string, follow bool, each func(build.Entry) error) error
 }
 
 // runBuildLog prints the log of one step, or of every step in turn.
@@ -115,11 +115,13 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 
 // fromServer prints the log of a build of a server's machine.
 func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter) error {
-	switch {
-	case o.Raw && !(o.Since.IsZero() && o.Before.IsZero()):
-		return fault.New(fault.Invalid, "--raw prints the whole log of a step from a server, without --since and --before")
-	case o.Raw:
-		return copyLog(ctx, o)
+	if o.Raw {
+		return o.Server.BuildEntries(ctx, o.Build, o.Step, o.Follow, func(e build.Entry) error {
+			if !o.covers(e.At) {
+				return nil
+			}
+			return printRaw(o.Bytes, e)
+		})
 	}
 	covered := func(line server.BuildLine) error {
 		if !o.covers(line.At) {
@@ -130,7 +132,7 @@ func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter) error
 	if o.Follow {
 		return o.Server.FollowBuild(ctx, o.Build, o.Step, covered)
 	}
-	return o.Server.BuildLines(ctx, o.Build, o.Step, false, covered)
+	return o.Server.BuildLines(ctx, o.Build, server.BuildLogRange{Step: o.Step, Since: o.Since, Before: o.Before}, covered)
 }
 
 // covers reports whether an entry of a time is printed.
@@ -142,19 +144,6 @@ func (o buildLogOptions) covers(at time.Time) bool {
 func printRaw(w io.Writer, e build.Entry) error {
 	_, err := w.Write(e.AppendPrinted(nil))
 	return err
-}
-
-// copyLog prints the bytes of a step from the machine of a server.
-func copyLog(ctx context.Context, o buildLogOptions) error {
-	body, err := o.Server.BuildLog(ctx, o.Build, o.Step, o.Follow)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if _, err := io.Copy(o.Bytes, body); err != nil {
-		return fault.New(fault.Unavailable, "read the log of build %s: %w", o.Build, err)
-	}
-	return nil
 }
 
 // logPrinter prints entries, and gathers those that are parts of one line. Those of several steps may come mixed.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -133,8 +132,8 @@ func TestBuildLog(t *testing.T) {
 // logServer is a server with the log of one build.
 type logServer struct{ calls []string }
 
-func (l *logServer) BuildLines(_ context.Context, id, step string, _ bool, each func(server.BuildLine) error) error {
-	l.calls = append(l.calls, "lines "+id+" "+step)
+func (l *logServer) BuildLines(_ context.Context, id string, in server.BuildLogRange, each func(server.BuildLine) error) error {
+	l.calls = append(l.calls, "lines "+id+" "+in.Step)
 	for _, line := range []server.BuildLine{{Step: "test/unit", Text: "one, ", Partial: true}, {Step: "test/unit", Text: "two"}, {Step: "test/vet", Text: "three"}} {
 		if err := each(line); err != nil {
 			return err
@@ -153,9 +152,9 @@ func (l *logServer) FollowBuild(_ context.Context, id, step string, each func(se
 	return nil
 }
 
-func (l *logServer) BuildLog(_ context.Context, id, step string, _ bool) (io.ReadCloser, error) {
+func (l *logServer) BuildEntries(_ context.Context, id, step string, _ bool, each func(build.Entry) error) error {
 	l.calls = append(l.calls, "bytes "+id+" "+step)
-	return io.NopCloser(strings.NewReader("\x1b]raw")), nil
+	return each(build.Entry{Text: []byte("\x1b]raw"), Marks: build.Marks{Unended: true}})
 }
 
 func TestBuildLogOfAServer(t *testing.T) {

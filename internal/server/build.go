@@ -20,8 +20,6 @@ type BuildSource interface {
 	Builds(ctx context.Context, q BuildQuery) (BuildList, error)
 	// OpenBuild returns fault.NotFound for a build that it does not have.
 	OpenBuild(ctx context.Context, id string) (BuildReader, error)
-	// Pause returns when a build may have changed, and after a short time in any case.
-	Pause(ctx context.Context) error
 }
 
 // BuildReader reads one build, finished or not.
@@ -34,6 +32,8 @@ type BuildReader interface {
 	// begin at the byte offset, and returns their size in bytes and their number.
 	Locate(ctx context.Context, step int, place LogPlace) (results.Position, error)
 	ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, entries int64, err error)
+	// Follow returns a function that returns when the build may have changed since its last call, and after a short time in any case.
+	Follow() func(ctx context.Context) error
 }
 
 // LogPlace names a place in a step's log: after the entry After, or after as many as there are; or before the first entry that
@@ -49,12 +49,18 @@ type BuildQuery struct {
 	Pipeline    string
 	Deployment  int64
 	Action      string // id of the action whose attempts built
+	Branch      string
 	Commit      string // its beginning
 	Environment string
 	Stage       string
-	Text        string // in the id, commit, source, reason, pipeline, a stage or an input; upper and lower case are alike
-	After       string // cursor: BuildList.Next of the page before
-	Limit       int    // 0: 50
+	Since       time.Time // scheduled then or later
+	Until       time.Time // scheduled before
+	Input       string    // NAME=VALUE, or a part of the value of any input; never of a password
+	Artifact    string    // in the name of an artifact
+	Test        string    // in the suite and name of a test
+	Text        string    // in the id, commit, branch, source, reason, pipeline, a stage, an input, an artifact or a test; upper and lower case are alike
+	After       string    // cursor: BuildList.Next of the page before
+	Limit       int       // 0: 50
 }
 
 // BuildList is a page of a list of builds.
@@ -74,16 +80,21 @@ type BuildSummary struct {
 	Target      string             `json:"target,omitempty"`
 	Action      string             `json:"actionId,omitempty"`
 	Source      string             `json:"source,omitempty"` // the folder that was built
+	Branch      string             `json:"gitBranch,omitempty"`
 	Commit      string             `json:"commit,omitempty"`
 	Environment string             `json:"environment,omitempty"`
+	Engine      string             `json:"engine,omitempty"` // another build engine; "": a worker of Waybill
+	Worker      string             `json:"workerId,omitempty"`
 	Stages      []string           `json:"stages"`
 	Params      []BuildParam       `json:"params"`
 	Runner      string             `json:"runner,omitempty"`
 	RerunOf     string             `json:"rerunOf,omitempty"`
 	Steps       int                `json:"steps"`
+	ScheduledOn time.Time          `json:"scheduledOn,omitzero"`
 	StartedOn   time.Time          `json:"startedOn,omitzero"`
 	FinishedOn  time.Time          `json:"finishedOn,omitzero"`
-	IsInvalid   bool               `json:"isInvalid"` // the file of the build has faults
+	ExpiredOn   time.Time          `json:"expiredOn,omitzero"` // when its logs and artifacts were removed
+	IsInvalid   bool               `json:"isInvalid"`          // the file of the build has faults
 	Tests       *testresult.Counts `json:"testResultListSummary,omitempty"`
 	Results     string             `json:"results,omitempty"` // the folder, on the machine that built
 }
@@ -102,6 +113,7 @@ type BuildState struct {
 	Artifacts []results.Artifact        `json:"-"`       // step by step
 	Counts    map[int]testresult.Counts `json:"-"`       // of the tests of each step that reports any
 	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
+	Logs      map[int]results.Position  `json:"-"`       // ends of the logs of steps; nil: the logs say
 }
 
 // statusID returns the number that wharf-api has for a status.
@@ -123,7 +135,7 @@ func (s BuildSummary) Ended() bool { return s.Status.Ended() }
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
 func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
 	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Environment: b.Plan.Environment,
-		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), StartedOn: b.StartedAt}
+		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
 	switch {
 	case last.Status.Ended():
 		s.FinishedOn = last.Timestamp
@@ -139,13 +151,13 @@ func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSumma
 		s.Params = append(s.Params, BuildParam{name, value})
 	}
 	for _, name := range b.Given.Passwords {
-		s.Params = append(s.Params, BuildParam{name, "***"})
+		s.Params = append(s.Params, BuildParam{name, hiddenValue})
 	}
 	slices.SortFunc(s.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
 	return s
 }
 
-// selects reports whether a build is one that the query asks for.
+// selects reports whether a build is one that the query asks for, as far as a summary says without Stage, Artifact, Test and Text.
 func (q BuildQuery) selects(s BuildSummary) bool {
 	switch {
 	case q.Status != "" && s.Status != q.Status,
@@ -153,21 +165,38 @@ func (q BuildQuery) selects(s BuildSummary) bool {
 		q.Deployment != 0 && s.Deployment != q.Deployment,
 		q.Action != "" && s.Action != q.Action,
 		q.Commit != "" && !strings.HasPrefix(s.Commit, q.Commit),
+		q.Branch != "" && s.Branch != q.Branch,
 		q.Environment != "" && s.Environment != q.Environment,
-		q.Stage != "" && !slices.Contains(s.Stages, q.Stage):
+		!q.Since.IsZero() && s.ScheduledOn.Before(q.Since),
+		!q.Until.IsZero() && !s.ScheduledOn.Before(q.Until):
 		return false
 	}
-	if q.Text == "" {
-		return true
-	}
-	text := strings.ToLower(q.Text)
-	texts := append([]string{s.ID, string(s.Status), s.Commit, s.Source, s.Reason, s.Pipeline, s.Environment}, s.Stages...)
+	name, value, named := strings.Cut(q.Input, "=")
+	return q.Input == "" || slices.ContainsFunc(s.Params, func(p BuildParam) bool {
+		if p.Value == hiddenValue {
+			return false
+		}
+		return named && p.Name == name && p.Value == value || contains(p.Value, q.Input)
+	})
+}
+
+// hiddenValue is shown for the value of a password.
+const hiddenValue = "***"
+
+// contained reports whether the text of a query is in a summary.
+func (q BuildQuery) contained(s BuildSummary) bool {
+	texts := append([]string{s.ID, string(s.Status), s.Branch, s.Commit, s.Source, s.Reason, s.Pipeline, s.Environment}, s.Stages...)
 	for _, p := range s.Params {
-		if p.Value != "***" {
+		if p.Value != hiddenValue {
 			texts = append(texts, p.Value)
 		}
 	}
-	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), text) })
+	return slices.ContainsFunc(texts, func(t string) bool { return contains(t, q.Text) })
+}
+
+// contains reports whether a part is in a text, upper and lower case alike.
+func contains(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
 // Last returns the present status of a step; Pending when it has none.
@@ -205,7 +234,7 @@ type BuildStepView struct {
 	Needs      []int              `json:"needs,omitempty"`
 	StartedOn  time.Time          `json:"startedOn,omitzero"` // of its first attempt
 	FinishedOn time.Time          `json:"finishedOn,omitzero"`
-	LogEntries int64              `json:"logEntries,omitempty"` // once it has ended
+	LogEntries int64              `json:"logEntries,omitempty"` // once it has ended; of a build in the database also before
 	LogBytes   int64              `json:"logBytes,omitempty"`
 	Tests      *testresult.Counts `json:"testResultSummary,omitempty"`
 }
@@ -239,6 +268,8 @@ func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 	}
 	if last.Trailer != nil {
 		v.LogEntries, v.LogBytes = last.Trailer.Entries, last.Trailer.Bytes
+	} else if end, known := s.Logs[step.ID]; known {
+		v.LogEntries, v.LogBytes = end.ID, end.Offset
 	}
 	if counts, ok := s.Counts[step.ID]; ok {
 		v.Tests = &counts

@@ -71,7 +71,7 @@ func (f *BuildFolders) Builds(ctx context.Context, q BuildQuery) (BuildList, err
 		if err := ctx.Err(); err != nil {
 			return list, context.Cause(ctx)
 		}
-		if s, err := f.summary(ctx, l.ID); err == nil && q.selects(s) { // else it was removed just now, or another program wrote it
+		if s, err := f.summary(ctx, l.ID); err == nil && q.selects(s) && f.has(q, s) { // else it was removed just now, or another program wrote it
 			list.Builds = append(list.Builds, s)
 		}
 		if i+1 < len(all) && (len(list.Builds) == limit || i+1 == mostListed) {
@@ -80,6 +80,32 @@ func (f *BuildFolders) Builds(ctx context.Context, q BuildQuery) (BuildList, err
 		}
 	}
 	return list, nil
+}
+
+// has reports whether a build that a query selects has the stage, artifact, test and text that it asks for.
+func (f *BuildFolders) has(q BuildQuery, s BuildSummary) bool {
+	if !q.searches() {
+		return true
+	}
+	if q.Stage != "" && !slices.Contains(s.Stages, q.Stage) {
+		return false
+	}
+	r, err := results.Open(f.root.Dir(s.ID))
+	if err != nil {
+		return false
+	}
+	artifact := func(part string) bool {
+		all, err := r.Artifacts()
+		return err == nil && slices.ContainsFunc(all, func(a results.Artifact) bool { return contains(a.Name, part) })
+	}
+	test := func(part string) bool {
+		all, err := r.Tests()
+		return err == nil && slices.ContainsFunc(all, func(file results.TestFile) bool {
+			return slices.ContainsFunc(file.Results, func(r testresult.Result) bool { return contains(r.Suite+" "+r.Name, part) })
+		})
+	}
+	return (q.Artifact == "" || artifact(q.Artifact)) && (q.Test == "" || test(q.Test)) &&
+		(q.Text == "" || q.contained(s) || artifact(q.Text) || test(q.Text))
 }
 
 // parseListCursor reads the cursor of a list: the time and the id of the last build that was looked at.
@@ -169,9 +195,9 @@ func (f *BuildFolders) OpenBuild(_ context.Context, id string) (BuildReader, err
 	return f.opened[id], nil
 }
 
-// Pause waits for a moment: another process writes the files.
-func (f *BuildFolders) Pause(ctx context.Context) error {
-	if !loop.Pause(ctx, folderPause) {
+// pauseFor waits, unless the context ends.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	if !loop.Pause(ctx, d) {
 		return context.Cause(ctx)
 	}
 	return nil
@@ -288,6 +314,11 @@ func (b *folderBuild) step(id int) *folderStep {
 		b.steps[id] = &folderStep{places: b.reader.Positions(id)}
 	}
 	return b.steps[id]
+}
+
+// Follow returns a function that waits for a moment: another process writes the files.
+func (b *folderBuild) Follow() func(context.Context) error {
+	return func(ctx context.Context) error { return pauseFor(ctx, folderPause) }
 }
 
 func (b *folderBuild) Tests(context.Context) ([]results.TestFile, error) { return b.reader.Tests() }

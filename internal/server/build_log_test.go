@@ -56,10 +56,15 @@ func TestACutLogIsResumed(t *testing.T) {
 	client := server.NewClient(cutting.URL, "", "ana")
 	for _, follow := range []bool{false, true} {
 		var got []string
-		if err := client.BuildLines(t.Context(), "7.1", "", follow, func(l server.BuildLine) error {
+		each := func(l server.BuildLine) error {
 			got = append(got, fmt.Sprintf("%s %d %s", l.Step, l.ID, l.Text))
 			return nil
-		}); err != nil {
+		}
+		read := client.BuildLines(t.Context(), "7.1", server.BuildLogRange{}, each)
+		if follow {
+			read = client.FollowBuild(t.Context(), "7.1", "", each)
+		}
+		if err := read; err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, want) {
@@ -69,7 +74,7 @@ func TestACutLogIsResumed(t *testing.T) {
 	if connections < 10 {
 		t.Errorf("%d connections: the stream was not cut", connections)
 	}
-	if err := client.BuildLines(t.Context(), "7.1", "s/c", false, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
+	if err := client.BuildLines(t.Context(), "7.1", server.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
 		t.Errorf("an unknown step: %v", err)
 	}
 }

@@ -143,6 +143,7 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 	}
 	ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
 		f := buildFollower{reader: b, events: events, wanted: steps, cursor: cursor, places: map[int]results.Position{}}
+		wait := b.Follow()
 		for {
 			state, err := b.State(ctx)
 			if err != nil {
@@ -158,7 +159,7 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 			if more {
 				continue
 			}
-			if err := s.service.builds.Pause(ctx); err != nil {
+			if err := wait(ctx); err != nil {
 				return err
 			}
 		}
@@ -218,10 +219,16 @@ func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (
 		return false, nil
 	}
 	from, located := f.places[id]
+	end, known := state.Logs[id]
 	if after := f.cursor.begun[id]; !located && after > 0 {
 		if from, err = f.reader.Locate(ctx, id, LogPlace{After: after}); err != nil {
 			return false, err
 		}
+	}
+	f.places[id] = from
+	if known && from.Offset >= end.Offset {
+		f.conclude(id, final)
+		return false, nil
 	}
 	size := 0
 	from, err = ScanBuildLog(ctx, f.reader, id, from, func(e BuildEntry) error {
@@ -233,12 +240,17 @@ func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (
 		return f.send("log", logEntryOf(state.ID, e))
 	})
 	f.places[id] = from
-	if err == nil && final && !rest {
+	f.conclude(id, err == nil && final && !rest)
+	return rest, err
+}
+
+// conclude forgets a log that was sent whole.
+func (f *buildFollower) conclude(id int, whole bool) {
+	if whole {
 		f.cursor.done[id] = true
 		delete(f.cursor.begun, id)
 		delete(f.places, id)
 	}
-	return rest, err
 }
 
 func (f *buildFollower) send(kind string, value any) error {

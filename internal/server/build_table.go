@@ -1,92 +1,204 @@
 package server
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
-	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// BuildTables reads builds that ran in workers from the database, and those of results folders from Folders. Every field must be set.
+// BuildTables reads builds that ran in workers or by another build engine from the database, and those of results folders from Folders. Every exported
+// field must be set.
 type BuildTables struct {
 	Rows    *builds.Builds
 	Folders *BuildFolders
 	Blobs   blob.Store
-	StepOf  func(context.Context, action.ID) (*action.StepRef, error) // the action's step, or nil
+	// Waiter returns a function that returns when a build may have changed since its last call, and at a time in any case.
+	Waiter func() func(ctx context.Context, until time.Time) error
+
+	mu     sync.Mutex
+	opened map[builds.ID]*tableBuild
+	order  []builds.ID // ids of opened, the last used one at the end
 }
 
 const (
-	tableCursor  = "worker:" // begins the cursor of a list inside of the database's builds
-	eventsAtOnce = 1000
-	mostEvents   = 100_000 // of a build's state
-	testsAtOnce  = 1000
+	tableCursor = "worker:"       // begins the cursor of a list inside of the database's builds
+	listWindow  = 50              // builds whose parts are searched at a time
+	listTime    = 2 * time.Second // after which a list that searches parts ends
 )
 
-// Builds lists the builds of workers, newest first, then those of folders.
+// Builds lists the builds of the database, newest first, then those of folders.
 func (t *BuildTables) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
 	list := BuildList{Builds: []BuildSummary{}}
-	limit := q.Limit
-	if limit == 0 {
-		limit = listLength
-	}
 	id, ours := strings.CutPrefix(q.After, tableCursor)
 	if q.After != "" && !ours {
 		return t.Folders.Builds(ctx, q)
 	}
-	query := builds.Query{Status: q.Status, Environment: q.Environment, Project: q.Pipeline, Limit: mostListed}
-	if ours {
-		before, err := strconv.ParseInt(id, 10, 64)
-		if err != nil {
-			return list, fault.New(fault.Invalid, "after: want the field next of an earlier page, found %q", q.After)
-		}
-		query.Before = builds.ID(before)
-	}
-	found, err := t.Rows.List(ctx, query)
+	query, err := q.rows()
 	if err != nil {
 		return list, err
 	}
-	for i := range found {
-		s, err := t.summary(ctx, &found[i])
+	if ours {
+		before, err := strconv.ParseInt(id, 10, 64)
 		if err != nil {
-			return list, err
+			return list, fault.New(fault.Invalid, "after: want the field next of an earlier page, found %q", clip(q.After))
 		}
-		if q.selects(s) {
-			list.Builds = append(list.Builds, s)
-		}
-		if len(list.Builds) == limit || i+1 == mostListed {
-			list.Next = tableCursor + s.ID
-			return list, nil
-		}
+		query.Before = builds.ID(before)
+	}
+	over, err := t.page(ctx, q, query, &list)
+	if err == nil {
+		err = t.addCounts(ctx, list.Builds)
+	}
+	if err != nil || !over {
+		return list, err
 	}
 	rest := q
-	rest.After, rest.Limit = "", limit-len(list.Builds)
+	rest.After, rest.Limit = "", cmp.Or(q.Limit, listLength)-len(list.Builds)
 	older, err := t.Folders.Builds(ctx, rest)
 	list.Builds, list.Next = append(list.Builds, older.Builds...), older.Next
 	return list, err
 }
 
-// summary describes a build without its steps' names.
-func (t *BuildTables) summary(ctx context.Context, b *builds.Build) (BuildSummary, error) {
+// page adds the builds that fit to a list, until it is full, 500 were looked at, or a search takes too long. over says that there are no
+// more.
+func (t *BuildTables) page(ctx context.Context, q BuildQuery, query builds.Query, list *BuildList) (over bool, err error) {
+	limit, begun := cmp.Or(q.Limit, listLength), time.Now()
+	query.Limit = max(limit, listWindow)
+	if q.searches() {
+		query.Limit = listWindow
+	}
+	for looked := 0; ; {
+		found, err := t.Rows.List(ctx, query)
+		if err != nil {
+			return false, err
+		}
+		fit, err := t.fitting(ctx, q, found)
+		if err != nil {
+			return false, err
+		}
+		for i := range found {
+			query.Before = found[i].ID
+			if s := tableSummary(&found[i]); fit(s) {
+				list.Builds = append(list.Builds, s)
+			}
+			if looked++; len(list.Builds) == limit || looked == mostListed {
+				break
+			}
+		}
+		switch full := len(list.Builds) == limit || looked >= mostListed; {
+		case !full && len(found) < query.Limit:
+			return true, nil
+		case full || time.Since(begun) > listTime:
+			list.Next = tableCursor + strconv.FormatInt(int64(query.Before), 10)
+			return false, nil
+		}
+	}
+}
+
+// rows returns the conditions of a query that rows of builds have.
+func (q BuildQuery) rows() (builds.Query, error) {
+	query := builds.Query{Status: q.Status, Environment: q.Environment, Project: q.Pipeline, Branch: q.Branch, Commit: q.Commit,
+		Deployment: q.Deployment, Since: q.Since, Until: q.Until}
+	if q.Action == "" {
+		return query, nil
+	}
+	id, err := action.ParseID(q.Action)
+	if err != nil {
+		return query, fault.Wrap(fault.Invalid, err)
+	}
+	query.ActionID = id
+	return query, nil
+}
+
+// searches reports whether parts of builds are searched.
+func (q BuildQuery) searches() bool { return q.Stage+q.Artifact+q.Test+q.Text != "" }
+
+// fitting returns a function that reports whether one of the builds is what the query asks for.
+func (t *BuildTables) fitting(ctx context.Context, q BuildQuery, found []builds.Build) (func(BuildSummary) bool, error) {
+	ids := make([]builds.ID, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	having := func(part builds.Part, text string) (map[string]bool, error) {
+		has := map[string]bool{}
+		if text == "" || len(ids) == 0 {
+			return has, nil
+		}
+		some, err := t.Rows.Having(ctx, ids, part, text)
+		for _, id := range some {
+			has[strconv.FormatInt(int64(id), 10)] = true
+		}
+		return has, err
+	}
+	var has [5]map[string]bool
+	for i, part := range [...]struct {
+		part builds.Part
+		text string
+	}{{builds.PartStage, q.Stage}, {builds.PartArtifact, q.Artifact}, {builds.PartTest, q.Test}, {builds.PartArtifact, q.Text}, {builds.PartTest, q.Text}} {
+		var err error
+		if has[i], err = having(part.part, part.text); err != nil {
+			return nil, err
+		}
+	}
+	return func(s BuildSummary) bool {
+		stage := q.Stage == "" || has[0][s.ID] || slices.Contains(s.Stages, q.Stage)
+		artifact, test := q.Artifact == "" || has[1][s.ID], q.Test == "" || has[2][s.ID]
+		return stage && artifact && test && q.selects(s) && (q.Text == "" || q.contained(s) || has[3][s.ID] || has[4][s.ID])
+	}, nil
+}
+
+// addCounts adds what the tests of builds came to.
+func (t *BuildTables) addCounts(ctx context.Context, list []BuildSummary) error {
+	if len(list) == 0 {
+		return nil
+	}
+	ids, at := make([]builds.ID, len(list)), map[builds.ID]*BuildSummary{}
+	for i := range list {
+		number, err := strconv.ParseInt(list[i].ID, 10, 64)
+		if err != nil {
+			return err
+		}
+		ids[i] = builds.ID(number)
+		at[ids[i]] = &list[i]
+	}
+	sums, err := t.Rows.TestSummaries(ctx, ids)
+	for id, all := range sums {
+		counts := testresult.Counts{}
+		for _, s := range all {
+			counts.Add(s.Counts)
+		}
+		at[id].Tests = &counts
+	}
+	return err
+}
+
+// tableSummary describes a build without its steps' names.
+func tableSummary(b *builds.Build) BuildSummary {
 	s := BuildSummary{ID: strconv.FormatInt(int64(b.ID), 10), Status: b.Status, StatusID: statusID(b.Status), Reason: b.Reason, Pipeline: b.Project,
-		Commit: b.Commit, Environment: b.Environment, Stages: append([]string{}, b.Stages...), Params: []BuildParam{}, Runner: "worker " + b.WorkerID,
-		StartedOn: b.StartedAt, FinishedOn: b.EndedAt}
+		Deployment: b.Deployment, Target: b.Target, Branch: b.Branch, Commit: b.Commit, Environment: b.Environment,
+		Stages: append([]string{}, b.Stages...), Params: []BuildParam{}, Engine: b.Engine, Worker: b.WorkerID,
+		ScheduledOn: b.CreatedAt, StartedOn: b.StartedAt, FinishedOn: b.EndedAt, ExpiredOn: b.ExpiredAt}
+	switch {
+	case b.Engine != "":
+		s.Runner = b.Engine
+	case b.WorkerID != "":
+		s.Runner = "worker " + b.WorkerID
+	}
 	if b.Message != "" {
-		s.Reason += ": " + b.Message
+		s.Reason = strings.TrimPrefix(s.Reason+": ", ": ") + b.Message
+	}
+	if b.RerunOf != 0 {
+		s.RerunOf = strconv.FormatInt(int64(b.RerunOf), 10)
 	}
 	if b.Final != nil {
 		s.Steps = b.Final.Steps
@@ -96,21 +208,13 @@ func (t *BuildTables) summary(ctx context.Context, b *builds.Build) (BuildSummar
 		s.Params = append(s.Params, BuildParam{name, value})
 	}
 	slices.SortFunc(s.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
-	if b.ActionID.IsZero() {
-		return s, nil
+	if !b.ActionID.IsZero() {
+		s.Action = b.ActionID.String()
 	}
-	s.Action = b.ActionID.String()
-	step, err := t.StepOf(ctx, b.ActionID)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return s, err
-	}
-	if step != nil && err == nil {
-		s.Pipeline, s.Deployment, s.Target = step.Pipeline, step.Deployment, step.Target
-	}
-	return s, nil
+	return s
 }
 
-// OpenBuild opens a build of a worker by its number, or one in a folder.
+// OpenBuild opens a build of the database by its number, or one in a folder.
 func (t *BuildTables) OpenBuild(ctx context.Context, id string) (BuildReader, error) {
 	number, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || number < 1 {
@@ -123,219 +227,23 @@ func (t *BuildTables) OpenBuild(ctx context.Context, id string) (BuildReader, er
 	if len(found) == 0 {
 		return t.Folders.OpenBuild(ctx, id)
 	}
-	return &tableBuild{t, found[0].ID}, nil
+	return t.open(found[0].ID), nil
 }
 
-// Pause waits for a moment: other processes store results.
-func (t *BuildTables) Pause(ctx context.Context) error { return t.Folders.Pause(ctx) }
-
-// tableBuild is one build of a worker.
-type tableBuild struct {
-	from *BuildTables
-	id   builds.ID
-}
-
-// State reads the build, its steps and what they left.
-func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
-	rows := b.from.Rows
-	row, err := rows.Build(ctx, b.id) // first, so that an end is not seen before what led to it
-	if err != nil {
-		return BuildState{}, err
+// open returns the reader of a build, which remembers what it has read.
+func (t *BuildTables) open(id builds.ID) *tableBuild {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.opened == nil {
+		t.opened = map[builds.ID]*tableBuild{}
 	}
-	state := BuildState{Artifacts: []results.Artifact{}, Updates: map[int][]results.Update{}, Counts: map[int]testresult.Counts{}}
-	if state.BuildSummary, err = b.from.summary(ctx, &row); err != nil {
-		return state, err
+	t.order = append(slices.DeleteFunc(t.order, func(other builds.ID) bool { return other == id }), id)
+	if t.opened[id] == nil {
+		t.opened[id] = &tableBuild{from: t, id: id}
 	}
-	steps, err := rows.Steps(ctx, b.id)
-	if err != nil {
-		return state, err
+	if len(t.order) > mostOpenKept {
+		delete(t.opened, t.order[0])
+		t.order = t.order[1:]
 	}
-	state.Plan = planOf(&row, steps)
-	state.BuildSummary.Steps = len(state.Plan.Steps)
-	state.Stages = nil
-	for _, stage := range state.Plan.Stages {
-		state.Stages = append(state.Stages, stage.Name)
-	}
-	if state.Updates, err = b.updates(ctx, &row, steps); err != nil {
-		return state, err
-	}
-	artifacts, err := rows.Artifacts(ctx, b.id)
-	if err != nil {
-		return state, err
-	}
-	for _, a := range artifacts {
-		state.Artifacts = append(state.Artifacts, results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
-			SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind})
-	}
-	slices.SortStableFunc(state.Artifacts, func(a, b results.Artifact) int { return a.Step - b.Step })
-	return state, b.addTests(ctx, &state)
-}
-
-// planOf returns what is known of a plan: its stages and steps, and what they wait for.
-func planOf(row *builds.Build, steps []builds.Step) *build.Plan {
-	p := &build.Plan{Environment: row.Environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}}
-	for i := range steps {
-		s := &steps[i]
-		if s.ID == 0 {
-			continue
-		}
-		after := append([]int{}, s.Needs...)
-		p.Steps = append(p.Steps, build.PlanStep{ID: s.ID, Stage: s.Stage, Name: s.Name, Type: s.Type, After: after})
-		at := slices.IndexFunc(p.Stages, func(known build.PlanStage) bool { return known.Name == s.Stage })
-		if at < 0 {
-			p.Stages, at = append(p.Stages, build.PlanStage{Name: s.Stage}), len(p.Stages)
-		}
-		p.Stages[at].Steps = append(p.Stages[at].Steps, s.ID)
-	}
-	return p
-}
-
-// updates reads the statuses of all steps. Statuses and logs are stored independently: while the build runs, those from the end of a
-// step whose log is not yet whole are left out, so that who has seen an end has all of the log.
-func (b *tableBuild) updates(ctx context.Context, row *builds.Build, steps []builds.Step) (map[int][]results.Update, error) {
-	trailers, whole := trailersOf(steps)
-	all, number := map[int][]results.Update{}, int64(0) // streams need numbers without a gap
-	for after := int64(0); after < mostEvents; {
-		events, err := b.from.Rows.Events(ctx, b.id, after, eventsAtOnce)
-		if err != nil || len(events) == 0 {
-			return all, err
-		}
-		for _, e := range events {
-			after = e.Seq
-			if !e.Applied || e.Status == "" {
-				continue
-			}
-			if e.Source == builds.Worker && e.Status.Ended() && !whole[e.Step] && !row.Status.Ended() {
-				return all, nil
-			}
-			number++
-			u := results.Update{ID: number, Timestamp: e.At, Status: e.Status, Attempt: e.Attempt, Reason: e.Reason, ExitCode: e.ExitCode}
-			if e.Status.Ended() {
-				u.Trailer = trailers[e.Step]
-			}
-			all[e.Step] = append(all[e.Step], u)
-		}
-	}
-	return all, nil
-}
-
-// trailersOf returns what the logs of the steps that have ended come to, and whose are whole.
-func trailersOf(steps []builds.Step) (trailers map[int]*results.Trailer, whole map[int]bool) {
-	trailers, whole = map[int]*results.Trailer{}, map[int]bool{}
-	for i := range steps {
-		s := &steps[i]
-		if t := s.Trailer; t != nil && s.LogLines >= t.Entries {
-			whole[s.ID] = true
-			trailers[s.ID] = &results.Trailer{Entries: t.Entries, Bytes: t.Bytes, SHA256: hex.EncodeToString(t.SHA256)}
-		} else if t != nil { // the rest is lost
-			trailers[s.ID] = &results.Trailer{Entries: s.LogLines, Bytes: s.LogBytes}
-		}
-	}
-	return trailers, whole
-}
-
-// addTests adds the counts of tests, and the files with failed and flaky ones.
-func (b *tableBuild) addTests(ctx context.Context, state *BuildState) error {
-	files, err := b.files(ctx, func(r testresult.Result) bool { return r.Outcome == testresult.Failed || r.Outcome == testresult.Flaky })
-	for _, f := range files {
-		counts := state.Counts[f.Step]
-		counts.Add(f.Counts)
-		state.Counts[f.Step] = counts
-		if len(f.Results) > 0 && len(state.Notable) < mostNotable {
-			state.Notable = append(state.Notable, f)
-		}
-	}
-	return err
-}
-
-// Tests lists what the files of all steps report about tests.
-func (b *tableBuild) Tests(ctx context.Context) ([]results.TestFile, error) {
-	return b.files(ctx, func(testresult.Result) bool { return true })
-}
-
-// files reads the files of test results, with the tests that keep wants.
-func (b *tableBuild) files(ctx context.Context, keep func(testresult.Result) bool) ([]results.TestFile, error) {
-	reports, err := b.from.Rows.TestReports(ctx, b.id)
-	if err != nil || len(reports) == 0 {
-		return nil, err
-	}
-	kept := map[int][]testresult.Result{}
-	for last := (builds.TestResult{}); ; {
-		page, err := b.from.Rows.TestResults(ctx, b.id, last, testsAtOnce)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range page {
-			if last = r; keep(r.Result) {
-				kept[r.Artifact] = append(kept[r.Artifact], r.Result)
-			}
-		}
-		if len(page) < testsAtOnce {
-			break
-		}
-	}
-	var files []results.TestFile
-	for _, r := range reports {
-		files = append(files, results.TestFile{Artifact: r.Artifact, Step: r.Step, Name: r.Name, Format: r.Format, Problem: r.Problem,
-			Report: testresult.Report{Counts: r.Counts, Results: kept[r.Artifact], Omitted: r.Omitted}})
-	}
-	slices.SortStableFunc(files, func(a, b results.TestFile) int { return a.Step - b.Step })
-	return files, nil
-}
-
-// OpenArtifact opens the bytes of an artifact. Those of a store without a place to seek in are copied to a temporary file.
-func (b *tableBuild) OpenArtifact(ctx context.Context, a results.Artifact) (io.ReadSeekCloser, error) {
-	if a.Path == "" {
-		return nil, fault.New(fault.NotFound, "artifact %d of build %d is damaged: what its worker had was not what the step yielded", a.ID, b.id)
-	}
-	content, _, err := b.from.Blobs.Get(ctx, a.Path)
-	if err != nil {
-		return nil, err
-	}
-	if seeker, ok := content.(io.ReadSeekCloser); ok {
-		return seeker, nil
-	}
-	defer content.Close()
-	file, err := os.CreateTemp("", "waybill-artifact-*")
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(file, content)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err = errors.Join(err, os.Remove(file.Name())); err != nil { // it stays readable until it is closed
-		return nil, errors.Join(fmt.Errorf("copy artifact %s: %w", a.Name, err), file.Close())
-	}
-	return file, nil
-}
-
-// Locate finds a place in the log of a step.
-func (b *tableBuild) Locate(ctx context.Context, step int, place LogPlace) (results.Position, error) {
-	after := place.After
-	if !place.Since.IsZero() {
-		after = math.MaxInt64
-		err := b.from.Rows.Log(ctx, b.id, step, 0, func(id int64, e build.Entry) error {
-			if e.At.Before(place.Since) {
-				return nil
-			}
-			after = id - 1
-			return errEnough
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return results.Position{}, err
-		}
-	}
-	at, err := b.from.Rows.Find(ctx, b.id, step, after)
-	return results.Position{ID: at.LogID, Offset: at.Offset}, err
-}
-
-// ReadLog reads whole entries of the log of a step.
-func (b *tableBuild) ReadLog(ctx context.Context, step int, offset int64, buffer []byte) (size int, entries int64, err error) {
-	size, err = io.ReadFull(b.from.Rows.OpenLog(ctx, b.id, step, offset), buffer)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return 0, 0, err
-	}
-	size = bytes.LastIndexByte(buffer[:size], '\n') + 1
-	return size, int64(bytes.Count(buffer[:size], []byte("\n"))), nil
+	return t.opened[id]
 }

@@ -45,9 +45,13 @@ func fromWorkers(t *testing.T) *server.BuildTables {
 	stepOf := func(context.Context, action.ID) (*action.StepRef, error) {
 		return &action.StepRef{Pipeline: "shop", Deployment: 7, Target: "shop/build"}, nil
 	}
-	tables := &server.BuildTables{Rows: builds.New(db, driver, builds.Options{}), Folders: server.NewBuildFolders(dir, stepOf), Blobs: blobs, StepOf: stepOf}
+	tables := &server.BuildTables{Rows: builds.New(db, driver, builds.Options{}), Folders: server.NewBuildFolders(dir, stepOf), Blobs: blobs,
+		Waiter: func() func(context.Context, time.Time) error {
+			waiter := db.Signals().Waiter()
+			return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
+		}}
 	for range 2 {
-		if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "shop", Commit: "3f9c2ab", ActionID: action.DerivedID(time.Unix(1, 0), "a")}); err != nil {
+		if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "shop", Commit: "3f9c2ab", Deployment: 7, Target: "shop/build", ActionID: action.DerivedID(time.Unix(1, 0), "a")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,4 +241,100 @@ func TestStatusesOfAWorkerComeInOrderAndAfterTheLog(t *testing.T) {
 	want(build.Scheduling, build.Initializing, build.Running)
 	ingest(builds.Batch{Logs: []*builds.LogBatch{{Step: 1, First: 1, Entries: 2, Data: []byte(workerLog)}}})
 	want(build.Scheduling, build.Initializing, build.Running, build.Completed)
+}
+
+// TestAFollowerReadsOnlyWhatIsNew: it waits to be woken, and a look at a build that has not changed reads its row alone.
+func TestAFollowerReadsOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	b, err := tables.OpenBuild(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := b.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow := b.Follow()
+	if err := follow(t.Context()); err != nil { // what has changed before
+		t.Fatal(err)
+	}
+	if _, err := tables.Rows.Record(t.Context(), 1, builds.Event{Source: builds.API, EventID: "remark", Message: "looked at"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := follow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	again, err := tables.OpenBuild(ended, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := again.State(t.Context())
+	if err != nil || again != b {
+		t.Fatalf("another reader: %v", err)
+	}
+	if diff := cmp.Diff(first.StepViews(), second.StepViews()); diff != "" || &first.Notable[0] != &second.Notable[0] {
+		t.Errorf("tests were read again, or %s", diff)
+	}
+	cancel()
+	if err := b.Follow()(ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestTheBuildsOfAnActionAreFoundAmongMany: the page of a deployment asks for them.
+func TestTheBuildsOfAnActionAreFoundAmongMany(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	for range 600 {
+		if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "blog"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, q := range []server.BuildQuery{{Action: action.DerivedID(time.Unix(1, 0), "a").String()}, {Pipeline: "shop", Deployment: 7}} {
+		list, err := tables.Builds(t.Context(), q)
+		if err != nil || len(list.Builds) != 2 || list.Builds[1].ID != "1" || list.Builds[1].Tests.Failed != 1 {
+			t.Errorf("%+v: %+v, %v", q, list, err)
+		}
+	}
+}
+
+// TestBuildsAreSearched by all that a query can ask for, in the database and in folders.
+func TestBuildsAreSearched(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	if _, err := tables.Rows.Create(t.Context(), builds.Build{Project: "blog", Branch: "next", Commit: "abcd", Inputs: map[string]string{"level": "debug"}}); err != nil {
+		t.Fatal(err)
+	}
+	soon := time.Now().Add(time.Hour)
+	for want, queries := range map[string][]server.BuildQuery{
+		"3":         {{Branch: "next"}, {Commit: "ab"}, {Text: "NEXT"}, {Input: "level=debug", Pipeline: "blog"}},
+		"3 OLD":     {{Input: "level=debug"}, {Input: "ebu"}, {Text: "debug"}},
+		"1":         {{Stage: "test", Artifact: "a.xml"}, {Test: "add", Pipeline: "shop"}, {Text: "a.xml"}},
+		"1 OLD":     {{Test: "Add"}, {Stage: "test"}, {Text: "sum"}, {Status: build.Failed}},
+		"OLD":       {{Artifact: "report"}},
+		"3 2 1":     {{Since: time.Now().Add(-time.Hour), Until: soon}},
+		"":          {{Since: soon}, {Input: "***"}, {Input: "level=deb"}, {Text: "***"}, {Test: "nothing"}, {Stage: "tes"}, {Branch: "nex"}},
+		"3 2 1 OLD": {{}},
+	} {
+		for _, q := range queries {
+			var got []string
+			for {
+				list, err := tables.Builds(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, b := range list.Builds {
+					got = append(got, b.ID)
+				}
+				if q.After = list.Next; q.After == "" {
+					break
+				}
+			}
+			if found := strings.Join(got, " "); found != want {
+				t.Errorf("%+v: found %q, want %q", q, found, want)
+			}
+		}
+	}
 }

@@ -36,6 +36,7 @@ type request struct {
 	once         string // Idempotency-Key
 	root         bool   // the path begins at the root and not below /api/v1
 	lastEvent    string
+	part         string // Range; a part after the end is empty
 }
 
 func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
@@ -85,7 +86,7 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 	}
 	for name, value := range map[string]string{
 		"Content-Type": q.kind, "Accept": q.accept, "If-Match": q.ifMatch, "Last-Event-ID": q.lastEvent, userHeader: c.by,
-		"Prefer": q.prefer, "Idempotency-Key": q.once, "Expect": q.expect,
+		"Prefer": q.prefer, "Idempotency-Key": q.once, "Expect": q.expect, "Range": q.part,
 	} {
 		if value != "" {
 			r.Header.Set(name, value)
@@ -100,6 +101,10 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, fault.New(fault.Unavailable, "ask %s: %w", c.base, errors.Unwrap(err)).WithHint("does waybill up run there?")
+	case q.part != "" && response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		err := response.Body.Close()
+		response.Body = http.NoBody
+		return response, err
 	case response.StatusCode >= http.StatusBadRequest:
 		defer response.Body.Close()
 		return nil, faultOf(response)

@@ -111,7 +111,6 @@ func (s *Server) routes() *http.ServeMux {
 		return mux
 	}
 	registerAPI(mux, s.service, s.options.Version)
-	mux.HandleFunc("GET /api/v1/builds/{build}/log", s.buildLog)
 	s.registerBuilds(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		WriteProblem(w, r, fault.New(fault.NotFound, "operation %s %s not found", r.Method, r.URL.Path).

@@ -148,15 +148,15 @@ func (p *Pages) build(r *http.Request) (content, error) {
 	page.fillFiles()
 	page.cutSteps(r, views, first, opened)
 	for i := range page.Steps {
-		if err := page.Steps[i].fill(r, reader); err != nil {
+		if err := page.Steps[i].fill(r, reader, state.Logs != nil); err != nil {
 			return content{}, err
 		}
 	}
 	every := lookAgain
-	if !state.Ended() {
+	if !state.Ended() && state.Logs == nil { // another process writes the files, and wakes no waiter
 		every = lookAtBuildAgain
 	}
-	return content{Title: "Build " + nameOfBuild(state.BuildSummary), Template: "build", Nav: "builds", Data: page, Every: every}, nil
+	return content{Title: "Build " + nameOfBuild(state.BuildSummary), Template: "build", Nav: "builds", Data: page, Every: every, Builds: !state.Ended()}, nil
 }
 
 // nameOfBuild names a build for people: by its deployment and attempt, else by its id.
@@ -281,7 +281,7 @@ func (p *buildPage) fillFiles() {
 func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, first, opened int) {
 	last := p.Last(0)
 	whole := server.BuildStepView{Status: p.Status, StartedOn: p.StartedOn, FinishedOn: p.FinishedOn}
-	if last.Trailer != nil {
+	if whole.LogEntries = p.Logs[0].ID; last.Trailer != nil {
 		whole.LogEntries = last.Trailer.Entries
 	}
 	p.Steps = append(p.Steps, stepLog{BuildStepView: whole, Open: opened == 0})
@@ -302,11 +302,11 @@ func (l stepLog) Over() bool { return l.Status.Ended() }
 
 func countLines(n int64) string { return plural(int(n), "line", "lines") }
 
-// fill reads how long a log is, and the rows of one that is open.
-func (l *stepLog) fill(r *http.Request, reader server.BuildReader) error {
+// fill reads how long a log is, unless that is known, and the rows of one that is open.
+func (l *stepLog) fill(r *http.Request, reader server.BuildReader, known bool) error {
 	l.Lines = l.LogEntries
 	begun := l.Status != build.Pending && l.Status != build.Skipped
-	if l.Lines == 0 && begun {
+	if l.Lines == 0 && begun && !known {
 		end, err := reader.Locate(r.Context(), l.ID, server.LogPlace{After: math.MaxInt64})
 		if err != nil {
 			return err

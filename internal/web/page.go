@@ -31,6 +31,7 @@ type content struct {
 	Nav      string // the current entry of the navigation
 	Data     any
 	Every    time.Duration // longest time between two looks of a live page; 0: lookAgain
+	Builds   bool          // what is stored of builds changes the page
 }
 
 // loader reads a page's content for a request.
@@ -107,7 +108,7 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
-			body, every, err := p.renderFragment(r.WithContext(ctx), load)
+			body, shown, err := p.renderFragment(r.WithContext(ctx), load)
 			if err != nil {
 				return err
 			}
@@ -119,7 +120,11 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 				seen = id
 			}
 			rest := max(gather, restPerLook*time.Since(begun))
-			if err := waiter.Wait(ctx, every, store.TopicEntry, store.TopicAction); err != nil {
+			topics := []store.Topic{store.TopicEntry, store.TopicAction}
+			if shown.Builds {
+				topics = append(topics, store.TopicBuild)
+			}
+			if err := waiter.Wait(ctx, cmp.Or(shown.Every, lookAgain), topics...); err != nil {
 				return err
 			}
 			if !loop.Pause(ctx, rest) {
@@ -129,16 +134,15 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 	})
 }
 
-// renderFragment returns the content of a live page, and after what time it may have changed.
-func (p *Pages) renderFragment(r *http.Request, load loader) (body string, every time.Duration, err error) {
-	shown, err := load(r)
-	if err != nil {
-		return "", 0, err
+// renderFragment returns the content of a live page.
+func (p *Pages) renderFragment(r *http.Request, load loader) (body string, shown content, err error) {
+	if shown, err = load(r); err != nil {
+		return "", shown, err
 	}
 	v := p.view(r, shown)
 	v.Live = true
 	rendered, err := p.renderContent(v)
-	return string(rendered), cmp.Or(shown.Every, lookAgain), err
+	return string(rendered), shown, err
 }
 
 // writeError shows an error and its hint as a page, with the status that the API has for the error.

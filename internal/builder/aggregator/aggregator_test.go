@@ -291,7 +291,7 @@ func TestADamagedArtifactIsReported(t *testing.T) {
 	}
 	w.aggregate()
 	w.taken()
-	found, err := w.Artifacts(t.Context(), w.id)
+	found, err := w.Artifacts(t.Context(), w.id, 0)
 	w.must(err)
 	damaged := 0
 	for _, a := range found {

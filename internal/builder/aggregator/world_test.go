@@ -265,7 +265,7 @@ func (w *world) check() {
 	}
 	w.checkEvents(b.LastSeq)
 	w.checkArtifacts()
-	results, err := w.TestResults(ctx, w.id, builds.TestResult{}, 100)
+	results, err := w.TestResults(ctx, w.id, builds.TestResult{}, false, 100)
 	w.must(err)
 	reports, err := w.TestReports(ctx, w.id)
 	w.must(err)
@@ -322,7 +322,7 @@ func (w *world) checkArtifacts() {
 	w.t.Helper()
 	want, err := w.reader.Artifacts()
 	w.must(err)
-	got, err := w.Artifacts(w.t.Context(), w.id)
+	got, err := w.Artifacts(w.t.Context(), w.id, 0)
 	w.must(err)
 	if len(got) != len(want) {
 		w.t.Errorf("%d artifacts are stored, of %d", len(got), len(want))

@@ -149,10 +149,14 @@ func (w *Watchdog) read(ctx context.Context) (builds build.BuildList, workers bu
 	return builds, workers, now, err
 }
 
+// Key returns the id of the event that records what was decided about a difference. It is unique in the build while the lease stays.
+func Key(d build.Difference) string {
+	return fmt.Sprintf("%s/%s/%d", d.Rule, d.WorkerID, d.LeaseUntil.Unix())
+}
+
 // decide does what was decided. What fails is found again by later looks.
 func (w *Watchdog) decide(ctx context.Context, d build.WatchDecision) {
-	key := fmt.Sprintf("%s/%s/%d", d.Rule, d.WorkerID, d.LeaseUntil.Unix())
-	if err := w.Store.Decide(ctx, d, key); err != nil {
+	if err := w.Store.Decide(ctx, d, Key(d.Difference)); err != nil {
 		w.Log.Warn("decision cannot be recorded", append(attributes(d.Difference), obs.Error(err))...)
 		return
 	}

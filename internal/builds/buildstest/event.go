@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -258,7 +259,9 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 	for range 5 {
 		ids = append(ids, s.create(t))
 	}
-	other, err := s.Create(s.ctx, builds.Build{Project: "blog", Commit: "abc", RerunOf: ids[0], Engine: "jenkins", Stages: []string{"test"}, CreatedBy: "bo"})
+	of := action.DerivedID(time.Unix(1, 0), "a")
+	other, err := s.Create(s.ctx, builds.Build{Project: "blog", Commit: "abc", RerunOf: ids[0], Engine: "jenkins", Stages: []string{"test"}, CreatedBy: "bo",
+		Deployment: 7, Target: "blog/build", ActionID: of})
 	storetest.Check(t, err)
 	list := func(q builds.Query) (got []builds.ID) {
 		t.Helper()
@@ -271,8 +274,7 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 	}
 	storetest.Check(t, s.RequestCancel(s.ctx, ids[3]))
 	storetest.Check(t, s.Assign(s.ctx, ids[3], "pod-7", "nonce"))
-	storetest.Check(t, s.Acknowledged(s.ctx, ids[2]))
-	_, err = s.Record(s.ctx, ids[1], builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost}) // whose worker never learns anything
+	_, err = s.Record(s.ctx, ids[2], builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost})
 	storetest.Check(t, err)
 	for name, c := range map[string]struct {
 		query builds.Query
@@ -281,8 +283,13 @@ func buildsAreListedInPages(t *testing.T, s setup) {
 		"the newest":   {builds.Query{Project: "shop", Limit: 2}, []builds.ID{ids[4], ids[3]}},
 		"the next":     {builds.Query{Project: "shop", Limit: 2, Before: ids[3]}, []builds.ID{ids[2], ids[1]}},
 		"all":          {builds.Query{}, []builds.ID{other.ID, ids[4], ids[3], ids[2], ids[1], ids[0]}},
-		"open":         {builds.Query{Project: "shop", Open: true}, []builds.ID{ids[4], ids[3], ids[0]}},
-		"of a commit":  {builds.Query{Commit: "abc", Status: build.Scheduling}, []builds.ID{other.ID}},
+		"active":       {builds.Query{Project: "shop", Active: true}, []builds.ID{ids[4], ids[3], ids[1], ids[0]}},
+		"of a commit":  {builds.Query{Commit: "ab", Status: build.Scheduling}, []builds.ID{other.ID}},
+		"commit bc":    {builds.Query{Commit: "bc"}, nil},
+		"of an action": {builds.Query{ActionID: of}, []builds.ID{other.ID}},
+		"deployment":   {builds.Query{Project: "blog", Deployment: 7}, []builds.ID{other.ID}},
+		"since":        {builds.Query{Since: other.CreatedAt}, []builds.ID{other.ID}},
+		"until":        {builds.Query{Until: other.CreatedAt, Limit: 1}, []builds.ID{ids[4]}},
 		"of a branch":  {builds.Query{Branch: "main", Limit: 1}, []builds.ID{ids[4]}},
 		"by id":        {builds.Query{IDs: []builds.ID{ids[1], 999}}, []builds.ID{ids[1]}},
 		"of no status": {builds.Query{Status: build.Failed}, nil},
@@ -315,7 +322,7 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	for range 2 {
 		s.ingest(t, id, batch)
 	}
-	found, err := s.Artifacts(s.ctx, id)
+	found, err := s.Artifacts(s.ctx, id, 0)
 	storetest.Check(t, err)
 	if len(found) != 2 || found[0].BlobKey != "build/1/1" || found[1].State != builds.Damaged || found[0].StoredAt.IsZero() {
 		t.Errorf("the artifacts are %+v", found)
@@ -325,12 +332,35 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	if diff := cmp.Diff([]builds.TestReport{report}, reports); diff != "" {
 		t.Error(diff)
 	}
-	first, err := s.TestResults(s.ctx, id, builds.TestResult{}, 1)
+	first, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 1)
 	storetest.Check(t, err)
 	if len(first) != 1 || first[0].Line != 41 || first[0].Name != "Total�" || first[0].Duration != time.Millisecond || first[0].Ordinal != 1 {
 		t.Fatalf("the first page is %+v", first)
 	}
-	rest, err := s.TestResults(s.ctx, id, first[0], 10)
+	if broken, err := s.TestResults(s.ctx, id, builds.TestResult{}, true, 10); err != nil || !cmp.Equal(broken, first) {
+		t.Errorf("broken: %+v, %v", broken, err)
+	}
+	if sums, err := s.TestSummaries(s.ctx, []builds.ID{id, 999}); err != nil || len(sums) != 1 || sums[id][0].Counts != report.Counts {
+		t.Errorf("summaries: %+v, %v", sums, err)
+	}
+	if after, err := s.Artifacts(s.ctx, id, 1); err != nil || len(after) != 1 || after[0].ID != 2 {
+		t.Errorf("after artifact 1: %+v, %v", after, err)
+	}
+	s.ingest(t, id, builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}})
+	for _, c := range []struct {
+		part builds.Part
+		text string
+		want bool
+	}{{builds.PartStage, "test", true}, {builds.PartStage, "tes", false}, {builds.PartArtifact, "UNIT.x", true}, {builds.PartArtifact, "%", false},
+		{builds.PartTest, "CART tot", true}, {builds.PartTest, "total cart", false}} {
+		if got, err := s.Having(s.ctx, []builds.ID{id, 999}, c.part, c.text); err != nil || (len(got) == 1) != c.want {
+			t.Errorf("%s %q: %v, %v", c.part, c.text, got, err)
+		}
+		if got, err := s.Having(s.ctx, []builds.ID{999}, c.part, c.text); err != nil || len(got) != 0 {
+			t.Errorf("%s %q of another build: %v, %v", c.part, c.text, got, err)
+		}
+	}
+	rest, err := s.TestResults(s.ctx, id, first[0], false, 10)
 	storetest.Check(t, err)
 	if len(rest) != 1 || rest[0].Name != "Empty" || rest[0].Artifact != 1 {
 		t.Errorf("the second page is %+v", rest)

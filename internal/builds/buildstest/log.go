@@ -167,6 +167,22 @@ func logsAreReadFromAnywhere(t *testing.T, s setup) {
 			t.Errorf("after entry %d the last one was %d", after, next)
 		}
 	}
+	for _, n := range []int{0, 1, 49, 50, 51, 399, 400} {
+		since := build.ParseEntry(file.data[file.start(min(n, 399)):]).At.Add(time.Duration(n/400) * time.Hour)
+		at, err := s.FindSince(s.ctx, id, 2, since)
+		storetest.Check(t, err)
+		if want := (builds.Position{LogID: int64(n), Offset: file.start(n)}); at != want {
+			t.Errorf("since entry %d: got %+v, want %+v", n+1, at, want)
+		}
+	}
+	for _, size := range []int{1, 1000, builds.BlockSize, len(file.data) + 7} {
+		buffer := make([]byte, size)
+		n, err := s.ReadLog(s.ctx, id, 2, file.start(40)+3, buffer)
+		want := file.data[file.start(40)+3:]
+		if want = want[:min(size, len(want))]; err != nil || !bytes.Equal(buffer[:n], want) {
+			t.Errorf("%d bytes: got %d, want %d, %v", size, n, len(want), err)
+		}
+	}
 	// a reader at the end sees what is stored later
 	reader := s.OpenLog(s.ctx, id, 3, 0)
 	if n, err := reader.Read(make([]byte, 10)); n != 0 || err == nil {

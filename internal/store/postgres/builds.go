@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -22,9 +23,10 @@ func (t *tx) InsertBuild(b builds.Build) (builds.ID, error) {
 	made, err := query(t, func(row pgx.Row) (id builds.ID, err error) {
 		err = row.Scan(&id)
 		return id, err
-	}, `INSERT INTO build (project, branch, "commit", revision, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
-		status, created_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING build_id`,
-		b.Project, b.Branch, b.Commit, b.Revision, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, int64(b.RerunOf), uuid(b.ActionID),
+	}, `INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
+		rerun_of, action_id, status, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING build_id`,
+		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, int64(b.RerunOf), uuid(b.ActionID),
 		string(b.Status), b.CreatedBy, stamp(b.CreatedAt))
 	if err != nil || len(made) == 0 {
 		return 0, err
@@ -43,18 +45,18 @@ func encodeBuild(b builds.Build) (stages, inputs string, err error) {
 }
 
 // buildColumns are the columns of a build, in the order of scanBuild.
-const buildColumns = `build_id, project, branch, "commit", revision, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
+const buildColumns = `build_id, project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
 	status, reason, message, created_by, created_at, started_at, ended_at, cancel_requested_at, lease_until, last_progress_at,
-	acknowledged_at, deleted_at, last_seq, refused_events, event_cursor, artifact_cursor, final_steps, final_events, final_artifacts`
+	acknowledged_at, deleted_at, expired_at, last_seq, refused_events, event_cursor, artifact_cursor, final_steps, final_events, final_artifacts`
 
 // scanBuild reads buildColumns.
 func scanBuild(row pgx.Row) (b builds.Build, err error) {
 	var stages, inputs string
 	var steps, events, artifacts pgtype.Int8
-	err = row.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Environment, &stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
+	err = row.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Deployment, &b.Target, &b.Environment, &stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
 		&b.RerunOf, idOf{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy, timeOf{&b.CreatedAt}, timeOf{&b.StartedAt},
 		timeOf{&b.EndedAt}, timeOf{&b.CancelRequestedAt}, timeOf{&b.LeaseUntil}, timeOf{&b.LastProgressAt}, timeOf{&b.AcknowledgedAt},
-		timeOf{&b.DeletedAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
+		timeOf{&b.DeletedAt}, timeOf{&b.ExpiredAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
 	if err != nil {
 		return b, err
 	}
@@ -89,25 +91,31 @@ func (t *tx) UpdateBuild(b builds.Build) error {
 	}
 	return t.do(`UPDATE build SET worker_id = $2, nonce = $3, action_id = $4, status = $5, reason = $6, message = $7, started_at = $8, ended_at = $9,
 		cancel_requested_at = $10, lease_until = $11, last_progress_at = $12, acknowledged_at = $13, deleted_at = $14, last_seq = $15,
-		refused_events = $16, event_cursor = $17, artifact_cursor = $18, final_steps = $19, final_events = $20, final_artifacts = $21
+		refused_events = $16, event_cursor = $17, artifact_cursor = $18, final_steps = $19, final_events = $20, final_artifacts = $21, expired_at = $22
 		WHERE build_id = $1`,
 		int64(b.ID), b.WorkerID, b.Nonce, uuid(b.ActionID), string(b.Status), b.Reason, b.Message, stamp(b.StartedAt), stamp(b.EndedAt),
 		stamp(b.CancelRequestedAt), stamp(b.LeaseUntil), stamp(b.LastProgressAt), stamp(b.AcknowledgedAt), stamp(b.DeletedAt), b.LastSeq,
-		b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts)
+		b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, stamp(b.ExpiredAt))
 }
 
 // Builds reads by query, newest first.
 func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 	var f filter
-	f.when(q.IDs != nil, "build_id = ANY (?)", column(q.IDs, func(id builds.ID) int64 { return int64(id) }))
+	f.when(q.IDs != nil, "build_id = ANY (?)", numbers(q.IDs))
 	f.when(q.Project != "", "project = ?", q.Project)
 	f.when(q.Branch != "", "branch = ?", q.Branch)
-	f.when(q.Commit != "", `"commit" = ?`, q.Commit)
+	from, below := q.CommitRange()
+	f.when(q.Commit != "", `"commit" >= ?`, from)
+	f.when(q.Commit != "", `"commit" < ?`, below)
+	f.when(!q.ActionID.IsZero(), "action_id = ?", uuid(q.ActionID))
+	f.when(q.Deployment != 0, "deployment > 0 AND deployment = ?", q.Deployment)
+	f.when(!q.Since.IsZero(), "created_at >= ?", q.Since)
+	f.when(!q.Until.IsZero(), "created_at < ?", q.Until)
 	f.when(q.Revision != "", "revision = ?", q.Revision)
 	f.when(q.Environment != "", "environment = ?", q.Environment)
 	f.when(q.Status != "", "status = ?", string(q.Status))
-	if q.Open {
-		f.conditions = append(f.conditions, "acknowledged_at IS NULL AND status IN ('Scheduling', 'Running')") // the first has an index
+	if q.Active {
+		f.conditions = append(f.conditions, "status IN ('Scheduling', 'Running')")
 	}
 	if !q.Deleted {
 		f.conditions = append(f.conditions, "deleted_at IS NULL")
@@ -115,6 +123,27 @@ func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 	f.when(q.Before != 0, "build_id < ?", int64(q.Before))
 	limited := f.limit(q.Limit)
 	return query(t, scanBuild, "SELECT "+buildColumns+" FROM build"+f.where()+" ORDER BY build_id DESC"+limited, f.arguments...)
+}
+
+// numbers returns ids as the database has them.
+func numbers(ids []builds.ID) []int64 {
+	return column(ids, func(id builds.ID) int64 { return int64(id) })
+}
+
+// BuildsHaving returns those of the builds that have a part with a text.
+func (t *tx) BuildsHaving(ids []builds.ID, part builds.Part, text string) ([]builds.ID, error) {
+	from, ok := map[builds.Part]string{
+		builds.PartStage:    "build_step WHERE stage = $2",
+		builds.PartArtifact: "build_artifact WHERE strpos(lower(name), lower($2)) > 0",
+		builds.PartTest:     "test_result WHERE strpos(lower(suite || ' ' || name), lower($2)) > 0",
+	}[part]
+	if !ok {
+		return nil, fmt.Errorf("builds have no %s", part)
+	}
+	return query(t, func(row pgx.Row) (id builds.ID, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, "SELECT DISTINCT build_id FROM "+from+" AND build_id = ANY ($1)", numbers(ids), text)
 }
 
 // DeleteResults deletes all rows of a build but its own.
@@ -233,11 +262,12 @@ func (t *tx) InsertBlocks(id builds.ID, blocks []builds.Block) error {
 }
 
 // Blocks reads a step's blocks in their order, from the one that holds the byte at an offset.
-func (t *tx) Blocks(id builds.ID, step int, offset int64, n int) ([]builds.Block, error) {
+func (t *tx) Blocks(id builds.ID, step int, offset, until int64, n int) ([]builds.Block, error) {
 	f := filter{}
 	f.and("build_id = ?", int64(id))
 	f.and("step_id = ?", step)
 	f.and("byte_offset > ?", offset-builds.BlockSize)
+	f.and("byte_offset < ?", until)
 	f.and("byte_offset + bytes > ?", offset)
 	limited := f.limit(n)
 	return query(t, scanBlock, "SELECT step_id, log_id, lines, byte_offset, bytes, first_at, last_at, data FROM log_line"+
@@ -248,6 +278,16 @@ func (t *tx) Blocks(id builds.ID, step int, offset int64, n int) ([]builds.Block
 func (t *tx) BlockOf(id builds.ID, step int, logID int64) (builds.Block, bool, error) {
 	found, err := query(t, scanBlock, `SELECT step_id, log_id, lines, byte_offset, bytes, first_at, last_at, NULL::bytea FROM log_line
 		WHERE build_id = $1 AND step_id = $2 AND log_id <= $3 ORDER BY log_id DESC LIMIT 1`, int64(id), step, logID)
+	if err != nil || len(found) == 0 {
+		return builds.Block{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// BlockSince reads the first block with an entry that is not older than a time, without its data.
+func (t *tx) BlockSince(id builds.ID, step int, at time.Time) (builds.Block, bool, error) {
+	found, err := query(t, scanBlock, `SELECT step_id, log_id, lines, byte_offset, bytes, first_at, last_at, NULL::bytea FROM log_line
+		WHERE build_id = $1 AND step_id = $2 AND last_at >= $3 ORDER BY log_id LIMIT 1`, int64(id), step, at)
 	if err != nil || len(found) == 0 {
 		return builds.Block{}, false, err
 	}
@@ -273,13 +313,13 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 	return nil
 }
 
-// BuildArtifacts reads all artifacts of a build in the order of their ids.
-func (t *tx) BuildArtifacts(id builds.ID) ([]builds.Artifact, error) {
+// BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
+func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) {
 	return query(t, func(row pgx.Row) (a builds.Artifact, err error) {
 		err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, timeOf{&a.StoredAt})
 		return a, err
 	}, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at
-		FROM build_artifact WHERE build_id = $1 ORDER BY artifact_id`, int64(id))
+		FROM build_artifact WHERE build_id = $1 AND artifact_id > $2 ORDER BY artifact_id`, int64(id), after)
 }
 
 // InsertReport stores what a file reports about tests, unless that is stored.
@@ -319,11 +359,30 @@ func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
 	}, "SELECT artifact_id, step_id, name, format, report::text FROM test_report WHERE build_id = $1 ORDER BY artifact_id", int64(id))
 }
 
+// TestSummaries reads the summaries of all reports of builds.
+func (t *tx) TestSummaries(ids []builds.ID) (map[builds.ID][]builds.Summary, error) {
+	all := map[builds.ID][]builds.Summary{}
+	_, err := query(t, func(row pgx.Row) (none struct{}, err error) {
+		var of builds.ID
+		var text string
+		var summary builds.Summary
+		if err = row.Scan(&of, &text); err == nil {
+			err = json.Unmarshal([]byte(text), &summary)
+		}
+		all[of] = append(all[of], summary)
+		return none, err
+	}, "SELECT build_id, report::text FROM test_report WHERE build_id = ANY ($1)", numbers(ids))
+	return all, err
+}
+
 // TestResults reads test results after one.
-func (t *tx) TestResults(id builds.ID, after builds.TestResult, n int) ([]builds.TestResult, error) {
+func (t *tx) TestResults(id builds.ID, after builds.TestResult, broken bool, n int) ([]builds.TestResult, error) {
 	f := filter{}
 	f.and("build_id = ?", int64(id))
 	f.conditions = append(f.conditions, "(artifact_id, ordinal) > ("+f.argument(after.Artifact)+", "+f.argument(after.Ordinal)+")")
+	if broken {
+		f.conditions = append(f.conditions, "outcome IN ('failed', 'flaky')")
+	}
 	limited := f.limit(n)
 	return query(t, func(row pgx.Row) (r builds.TestResult, err error) {
 		err = row.Scan(&r.Artifact, &r.Ordinal, &r.Suite, &r.Name, &r.Outcome, &r.Duration, &r.Message, &r.File, &r.Line)

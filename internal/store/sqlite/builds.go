@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/builds"
 )
@@ -20,9 +21,9 @@ func (t *tx) InsertBuild(b builds.Build) (builds.ID, error) {
 	found, _, err := row(t, func(s scanner) (made builds.ID, err error) {
 		err = s.Scan(&made)
 		return made, err
-	}, `INSERT INTO build (project, branch, "commit", revision, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
-		status, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING build_id`,
-		b.Project, b.Branch, b.Commit, b.Revision, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, b.RerunOf, id(b.ActionID),
+	}, `INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
+		rerun_of, action_id, status, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING build_id`,
+		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, b.RerunOf, id(b.ActionID),
 		string(b.Status), b.CreatedBy, micros(b.CreatedAt))
 	return found, err
 }
@@ -37,18 +38,18 @@ func encodeBuild(b builds.Build) (stages, inputs string, err error) {
 }
 
 // buildColumns are the columns of a build, in the order of scanBuild.
-const buildColumns = `build_id, project, branch, "commit", revision, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
+const buildColumns = `build_id, project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
 	status, reason, message, created_by, created_at, started_at, ended_at, cancel_requested_at, lease_until, last_progress_at,
-	acknowledged_at, deleted_at, last_seq, refused_events, event_cursor, artifact_cursor, final_steps, final_events, final_artifacts`
+	acknowledged_at, deleted_at, expired_at, last_seq, refused_events, event_cursor, artifact_cursor, final_steps, final_events, final_artifacts`
 
 // scanBuild reads buildColumns.
 func scanBuild(s scanner) (b builds.Build, err error) {
 	var stages, inputs string
 	var steps, events, artifacts sql.NullInt64
-	err = s.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Environment, &stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
+	err = s.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Deployment, &b.Target, &b.Environment, &stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
 		&b.RerunOf, ident{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy, moment{&b.CreatedAt}, moment{&b.StartedAt},
 		moment{&b.EndedAt}, moment{&b.CancelRequestedAt}, moment{&b.LeaseUntil}, moment{&b.LastProgressAt}, moment{&b.AcknowledgedAt},
-		moment{&b.DeletedAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
+		moment{&b.DeletedAt}, moment{&b.ExpiredAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
 	if err != nil {
 		return b, err
 	}
@@ -76,10 +77,10 @@ func (t *tx) UpdateBuild(b builds.Build) error {
 		steps, events, artifacts = f.Steps, f.Events, f.Artifacts
 	}
 	_, err := t.exec(`UPDATE build SET worker_id = ?, nonce = ?, action_id = ?, status = ?, reason = ?, message = ?, started_at = ?, ended_at = ?,
-		cancel_requested_at = ?, lease_until = ?, last_progress_at = ?, acknowledged_at = ?, deleted_at = ?, last_seq = ?, refused_events = ?,
+		cancel_requested_at = ?, lease_until = ?, last_progress_at = ?, acknowledged_at = ?, deleted_at = ?, expired_at = ?, last_seq = ?, refused_events = ?,
 		event_cursor = ?, artifact_cursor = ?, final_steps = ?, final_events = ?, final_artifacts = ? WHERE build_id = ?`,
 		b.WorkerID, b.Nonce, id(b.ActionID), string(b.Status), b.Reason, b.Message, micros(b.StartedAt), micros(b.EndedAt),
-		micros(b.CancelRequestedAt), micros(b.LeaseUntil), micros(b.LastProgressAt), micros(b.AcknowledgedAt), micros(b.DeletedAt),
+		micros(b.CancelRequestedAt), micros(b.LeaseUntil), micros(b.LastProgressAt), micros(b.AcknowledgedAt), micros(b.DeletedAt), micros(b.ExpiredAt),
 		b.LastSeq, b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, b.ID)
 	return err
 }
@@ -101,15 +102,40 @@ func (t *tx) Builds(q builds.Query) ([]builds.Build, error) {
 	}
 	when(q.Project != "", `project = ?`, q.Project)
 	when(q.Branch != "", `branch = ?`, q.Branch)
-	when(q.Commit != "", `"commit" = ?`, q.Commit)
+	from, below := q.CommitRange()
+	when(q.Commit != "", `"commit" >= ? AND "commit" < ?`, from, below)
+	when(!q.ActionID.IsZero(), `action_id = ?`, id(q.ActionID))
+	when(q.Deployment != 0, `deployment > 0 AND deployment = ?`, q.Deployment)
+	when(!q.Since.IsZero(), `created_at >= ?`, micros(q.Since))
+	when(!q.Until.IsZero(), `created_at < ?`, micros(q.Until))
 	when(q.Revision != "", `revision = ?`, q.Revision)
 	when(q.Environment != "", `environment = ?`, q.Environment)
 	when(q.Status != "", `status = ?`, string(q.Status))
-	when(q.Open, `acknowledged_at IS NULL AND status IN ('Scheduling', 'Running')`) // the first has an index
+	when(q.Active, `status IN ('Scheduling', 'Running')`)
 	when(!q.Deleted, `deleted_at IS NULL`)
 	when(q.Before != 0, `build_id < ?`, q.Before)
 	return rows(t, scanBuild, `SELECT `+buildColumns+` FROM build WHERE `+strings.Join(where, ` AND `)+` ORDER BY build_id DESC LIMIT ?`,
 		append(args, limit(q.Limit))...)
+}
+
+// BuildsHaving returns those of the builds that have a part with a text.
+func (t *tx) BuildsHaving(ids []builds.ID, part builds.Part, text string) ([]builds.ID, error) {
+	from, ok := map[builds.Part]string{
+		builds.PartStage:    `build_step WHERE stage = ?2`,
+		builds.PartArtifact: `build_artifact WHERE instr(lower(name), lower(?2)) > 0`,
+		builds.PartTest:     `test_result WHERE instr(lower(suite || ' ' || name), lower(?2)) > 0`,
+	}[part]
+	if !ok {
+		return nil, fmt.Errorf("builds have no %s", part)
+	}
+	among, err := list(ids)
+	if err != nil {
+		return nil, err
+	}
+	return rows(t, func(s scanner) (found builds.ID, err error) {
+		err = s.Scan(&found)
+		return found, err
+	}, `SELECT DISTINCT build_id FROM `+from+` AND build_id IN (SELECT value FROM json_each(?1))`, among, text)
 }
 
 // DeleteResults deletes all rows of a build but its own.
@@ -223,16 +249,22 @@ func (t *tx) InsertBlocks(id builds.ID, blocks []builds.Block) error {
 }
 
 // Blocks reads a step's blocks in their order, from the one that holds the byte at an offset.
-func (t *tx) Blocks(id builds.ID, step int, offset int64, n int) ([]builds.Block, error) {
+func (t *tx) Blocks(id builds.ID, step int, offset, until int64, n int) ([]builds.Block, error) {
 	return rows(t, scanBlock, `SELECT step_id, log_id, lines, byte_offset, bytes, first_at, last_at, data FROM log_line
-		WHERE build_id = ? AND step_id = ? AND byte_offset > ? AND byte_offset + bytes > ? ORDER BY byte_offset LIMIT ?`,
-		id, step, offset-builds.BlockSize, offset, limit(n))
+		WHERE build_id = ? AND step_id = ? AND byte_offset > ? AND byte_offset < ? AND byte_offset + bytes > ? ORDER BY byte_offset LIMIT ?`,
+		id, step, offset-builds.BlockSize, until, offset, limit(n))
 }
 
 // BlockOf reads the last block that begins at or before an entry, without its data.
 func (t *tx) BlockOf(id builds.ID, step int, logID int64) (builds.Block, bool, error) {
 	return row(t, scanBlock, `SELECT step_id, log_id, lines, byte_offset, bytes, first_at, last_at, NULL FROM log_line
 		WHERE build_id = ? AND step_id = ? AND log_id <= ? ORDER BY log_id DESC LIMIT 1`, id, step, logID)
+}
+
+// BlockSince reads the first block with an entry that is not older than a time, without its data.
+func (t *tx) BlockSince(id builds.ID, step int, at time.Time) (builds.Block, bool, error) {
+	return row(t, scanBlock, `SELECT step_id, log_id, lines, byte_offset, bytes, first_at, last_at, NULL FROM log_line
+		WHERE build_id = ? AND step_id = ? AND last_at >= ? ORDER BY log_id LIMIT 1`, id, step, micros(at))
 }
 
 // scanBlock reads the columns of Blocks.
@@ -254,14 +286,14 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 	return t.insert(artifactTable, all)
 }
 
-// BuildArtifacts reads all artifacts of a build in the order of their ids.
-func (t *tx) BuildArtifacts(id builds.ID) ([]builds.Artifact, error) {
+// BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
+func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) {
 	scan := func(s scanner) (a builds.Artifact, err error) {
 		err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, moment{&a.StoredAt})
 		return a, err
 	}
 	return rows(t, scan, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at
-		FROM build_artifact WHERE build_id = ? ORDER BY artifact_id`, id)
+		FROM build_artifact WHERE build_id = ? AND artifact_id > ? ORDER BY artifact_id`, id, after)
 }
 
 // resultTable is the table of test results.
@@ -297,12 +329,33 @@ func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
 	return rows(t, scan, `SELECT artifact_id, step_id, name, format, report FROM test_report WHERE build_id = ? ORDER BY artifact_id`, id)
 }
 
+// TestSummaries reads the summaries of all reports of builds.
+func (t *tx) TestSummaries(ids []builds.ID) (map[builds.ID][]builds.Summary, error) {
+	among, err := list(ids)
+	if err != nil {
+		return nil, err
+	}
+	all := map[builds.ID][]builds.Summary{}
+	_, err = rows(t, func(s scanner) (none struct{}, err error) {
+		var of builds.ID
+		var text string
+		var summary builds.Summary
+		if err = s.Scan(&of, &text); err == nil {
+			err = json.Unmarshal([]byte(text), &summary)
+		}
+		all[of] = append(all[of], summary)
+		return none, err
+	}, `SELECT build_id, report FROM test_report WHERE build_id IN (SELECT value FROM json_each(?))`, among)
+	return all, err
+}
+
 // TestResults reads test results after one.
-func (t *tx) TestResults(id builds.ID, after builds.TestResult, n int) ([]builds.TestResult, error) {
+func (t *tx) TestResults(id builds.ID, after builds.TestResult, broken bool, n int) ([]builds.TestResult, error) {
 	scan := func(s scanner) (r builds.TestResult, err error) {
 		err = s.Scan(&r.Artifact, &r.Ordinal, &r.Suite, &r.Name, &r.Outcome, &r.Duration, &r.Message, &r.File, &r.Line)
 		return r, err
 	}
 	return rows(t, scan, `SELECT artifact_id, ordinal, suite, name, outcome, duration, message, file, line FROM test_result
-		WHERE build_id = ? AND (artifact_id, ordinal) > (?, ?) ORDER BY artifact_id, ordinal LIMIT ?`, id, after.Artifact, after.Ordinal, limit(n))
+		WHERE build_id = ? AND (artifact_id, ordinal) > (?, ?) AND (NOT ? OR outcome IN ('failed', 'flaky')) ORDER BY artifact_id, ordinal LIMIT ?`,
+		id, after.Artifact, after.Ordinal, broken, limit(n))
 }

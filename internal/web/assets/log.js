@@ -9,6 +9,7 @@ const tallest = 15e6; // CSS pixels: browsers lose precision beyond, so that a l
 const chunkSize = 500; // rows of one request
 const mostChunks = 40; // chunks that a log keeps
 const mostRequests = 2; // at a time for one log
+const mostTries = 5; // for rows that the log is said to have and that do not come
 const ahead = 250; // rows that are fetched beyond what is drawn
 const around = 12; // rows that are drawn beyond each edge
 
@@ -229,28 +230,39 @@ class Viewer {
         this.chunks.set(chunk, has);
       }
       if ((has && has.length >= wanted) || this.asked.has(chunk) || this.asked.size >= mostRequests) continue;
-      this.ask(chunk);
+      if (has && has.wanted === wanted && has.tries >= mostTries) continue; // the log is shorter than it was said to be
+      this.ask(chunk, wanted, has && has.wanted === wanted ? has.tries + 1 : 1);
     }
     while (this.chunks.size > mostChunks) this.chunks.delete(this.chunks.keys().next().value);
   }
 
-  async ask(chunk) {
+  async ask(chunk, wanted, tries) {
     this.asked.set(chunk, true);
     try {
       const answer = await fetch(`${buildPath}/rows?step=${this.step}&after=${chunk * chunkSize}&limit=${chunkSize}`);
       if (!answer.ok) throw new Error(answer.statusText);
       const parsed = document.createElement("template");
       parsed.innerHTML = await answer.text();
-      this.chunks.set(chunk, [...parsed.content.children]);
+      const rows = [...parsed.content.children];
+      rows.wanted = wanted;
+      rows.tries = tries;
+      this.chunks.set(chunk, rows);
       this.drawn = "";
+      if (rows.length < wanted) return this.again(chunk);
       this.asked.delete(chunk);
       this.draw();
     } catch {
-      setTimeout(() => {
-        this.asked.delete(chunk);
-        this.draw();
-      }, 2000);
+      this.again(chunk);
     }
+  }
+
+  // again lets a chunk be asked for after a while, and shows what there is of it.
+  again(chunk) {
+    this.draw();
+    setTimeout(() => {
+      this.asked.delete(chunk);
+      this.draw();
+    }, 2000);
   }
 
   // clicked makes the number of a row a permalink, and with the shift key a range.

@@ -44,7 +44,7 @@ func (t *table) report(ctx context.Context) error {
 
 // artifacts lists all, those without a blob too. The rows are whole: the build succeeds only with its final marker.
 func (t *table) artifacts(ctx context.Context) ([]results.Artifact, error) {
-	stored, err := t.from.Artifacts(ctx, t.ID)
+	stored, err := t.from.Artifacts(ctx, t.ID, 0)
 	var all []results.Artifact
 	for _, a := range stored {
 		all = append(all, results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
@@ -104,7 +104,7 @@ func (t *table) tests(ctx context.Context, step int) (counts testresult.Counts, 
 	}
 	var last builds.TestResult
 	for len(all) < counts.Failed {
-		page, err := t.from.TestResults(ctx, t.ID, last, testsAtOnce)
+		page, err := t.from.TestResults(ctx, t.ID, last, true, testsAtOnce)
 		if err != nil || len(page) == 0 {
 			return counts, all, err
 		}

@@ -62,22 +62,19 @@ func (t *task) inWorker(ctx context.Context) (*table, error) {
 // row returns the row of the attempt: the action's last one, unless its outcome was reported.
 func (t *task) row(ctx context.Context) (builds.Build, error) {
 	id := t.attempt.Action.ID
-	found, err := t.Workers.Builds.List(ctx, builds.Query{Project: t.revision.Pipeline, Revision: t.revision.Label})
+	newest, err := t.Workers.Builds.List(ctx, builds.Query{ActionID: id, Limit: 1})
 	if err != nil {
 		return builds.Build{}, err
 	}
-	for i := range found { // the newest one first
-		if found[i].ActionID != id {
-			continue
-		}
-		reported, err := t.Workers.Builds.HasEvent(ctx, found[i].ID, builds.Conductor, reportedEvent)
+	if len(newest) > 0 {
+		reported, err := t.Workers.Builds.HasEvent(ctx, newest[0].ID, builds.Conductor, reportedEvent)
 		if err != nil || !reported {
-			return found[i], err
+			return newest[0], err
 		}
-		break
 	}
+	step := t.attempt.Action.Step
 	return t.Workers.Builds.Create(ctx, builds.Build{Project: t.revision.Pipeline, Commit: t.revision.Commit, Revision: t.revision.Label,
-		Stages: t.stages(), ActionID: id, Nonce: rand.Text(), CreatedBy: t.attempt.Action.CreatedBy})
+		Deployment: step.Deployment, Target: step.Target, Stages: t.stages(), ActionID: id, Nonce: rand.Text(), CreatedBy: t.attempt.Action.CreatedBy})
 }
 
 // stages returns the stages of the build's file that are built; nil: all.
