@@ -300,7 +300,7 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 	s := fresh(t)
 	file := `s:
   a:
-    artifacts: ["out/**", {path: "*.txt", archive: true, name: texts.tgz}, {path: "none*"}, {path: x, when: fail}]
+    artifacts: ["out/**", {path: "*.txt", archive: true, name: texts.tgz}, {path: "none*"}, {path: "out/deep/*"}, {path: x, when: fail}]
     container: {image: i, cmds: ["mkdir -p out/deep; echo 1 > out/one; echo 2 > out/deep/two; ln -s /etc/passwd out/link; ln -s one out/inner; echo x > x"]}
   b:
     artifacts: [{path: x, when: fail}, {path: "*.txt"}]
@@ -320,7 +320,7 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"artifacts: none* matches no file"}, notes(t, r, 1)); diff != "" {
+	if diff := cmp.Diff([]string{"artifacts: none* matches no file", "artifacts: an earlier rule keeps all files that match out/deep/*"}, notes(t, r, 1)); diff != "" {
 		t.Error(diff)
 	}
 }
