@@ -15,9 +15,9 @@ import (
 func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.SpoolTrailer, reason string, err error) {
 	log := NewLog(a.sink, a.run.Mask)
 	defer log.Close()
-	progress, at, wait := time.Now(), int64(0), firstPause
+	there, at, wait := time.Now(), int64(0), firstPause
 	for rest := false; ; {
-		err := a.readOnce(ctx, client, log, !rest)
+		answered, err := a.readOnce(ctx, client, log, !rest)
 		switch {
 		case log.Trailer() != nil:
 			return log.Trailer(), a.explain(ctx, log.Trailer()), nil
@@ -29,9 +29,12 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.Spool
 			return a.withoutTrailer(ctx)
 		}
 		if log.Offset() > at {
-			progress, at, wait = time.Now(), log.Offset(), firstPause
+			at, wait = log.Offset(), firstPause
 		}
-		if time.Since(progress) > a.runner.Away {
+		if answered {
+			there = time.Now()
+		}
+		if time.Since(there) > a.runner.Away {
 			return nil, "", fmt.Errorf("Unknown: the step's output cannot be read, for %s: %w", a.runner.Away, err) //nolint:staticcheck // a reason, as Kubernetes writes them
 		}
 		if rest = a.ended(); rest && err == nil {
@@ -50,8 +53,8 @@ func (a *podAttempt) ended() bool {
 	return now.pod != nil && now.pod.container(containerStep).Terminated != nil
 }
 
-// readOnce reads what one connection gives. Following ends when the container has ended, since a killed one leaves a spool without an end.
-func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, follow bool) error {
+// readOnce reads what one connection gives, and reports whether the pod answered: a step may print nothing for long. Following ends when the container has ended, since a killed one leaves a spool without an end.
+func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, follow bool) (answered bool, err error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if follow {
@@ -62,14 +65,14 @@ func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, fol
 		}()
 	}
 	spool, err := client.Output(within, log.Offset(), follow)
-	if err == nil {
+	if answered = err == nil; answered {
 		_, err = log.ReadFrom(spool)
 		_ = spool.Close() // only read
 	}
 	if within.Err() != nil && ctx.Err() == nil && !final(err) {
-		return nil
+		return answered, nil
 	}
-	return err
+	return answered, err
 }
 
 // explain returns why a program was killed; "" if nothing is known.
