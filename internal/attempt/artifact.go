@@ -104,6 +104,8 @@ func placeOne(ctx context.Context, n build.Needed, repo string) error {
 func keepRule(root *os.Root, step build.PlanStep, kept build.Kept, sink build.Sink) error {
 	name := kept.Rule.Name
 	switch {
+	case len(kept.Files) == 0 && kept.Taken:
+		return sink.Note(fmt.Sprintf("artifacts: an earlier rule keeps all files that match %s", kept.Rule.Path))
 	case len(kept.Files) == 0:
 		return sink.Note(fmt.Sprintf("artifacts: %s matches no file", kept.Rule.Path))
 	case kept.Rule.Archive:

@@ -69,7 +69,8 @@ type Sink interface {
 // Kept is the files that one artifact rule selects.
 type Kept struct {
 	Rule  ArtifactRule
-	Files []string // sorted; none: nothing matches
+	Files []string // sorted
+	Taken bool     // files match that an earlier rule keeps
 }
 
 // Collect decides which of a workspace's files (slash-separated, relative) are
@@ -84,7 +85,11 @@ func Collect(rules []ArtifactRule, succeeded bool, files []string) []Kept {
 		}
 		kept := Kept{Rule: rule}
 		for _, f := range files {
-			if !taken[f] && MatchGlob(rule.Path, f) {
+			switch {
+			case !MatchGlob(rule.Path, f):
+			case taken[f]:
+				kept.Taken = true
+			default:
 				taken[f] = true
 				kept.Files = append(kept.Files, f)
 			}

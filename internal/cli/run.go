@@ -76,7 +76,7 @@ func runCommand(a *app) *cobra.Command {
 		Example: examples("waybill run", "waybill run --stage test", "waybill run --environment stage --dry-run"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			ctx, stop := lifecycle.UntilHangup(c.Context())
+			ctx, stop := lifecycle.UntilUnread(c.Context())
 			defer stop()
 			a.chooseRunner(&flags)
 			if flags.runner == runnerKubernetes && !c.Flags().Changed("max-parallel") {

@@ -16,7 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // openTerminal returns the two ends of a terminal. Closing ours hangs up on theirs.
@@ -147,5 +149,40 @@ func awaitNoEcho(t *testing.T, terminal *os.File) {
 			return
 		}
 		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// TestARunThatNothingReadsIsCanceled: behind head(1) a build has an end, as after Ctrl-C.
+func TestARunThatNothingReadsIsCanceled(t *testing.T) {
+	t.Parallel()
+	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "results")
+	const file = `{s: {talker: {container: {image: x, cmds: ["while :; do echo line; done"]}}}}`
+	if err := os.WriteFile(filepath.Join(dir, ".wharf-ci.yml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	run := childtest.Command(t, "waybill", "run", "--runner", "process", "--results-dir", kept, dir)
+	run.Stdout = theirs
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	for lines := bufio.NewScanner(ours); lines.Scan() && !strings.HasSuffix(lines.Text(), "| line"); {
+	}
+	ours.Close()
+	exit, ok := errors.AsType[*exec.ExitError](run.Wait())
+	if !ok || exit.ExitCode() != 130 {
+		t.Errorf("ended with %v, want exit status 130", exit)
+	}
+	r, err := results.Open(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if final, err := r.Final(); err != nil || final == nil || final.Status != build.Canceled {
+		t.Errorf("the build's end is %+v, %v, want Canceled", final, err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -35,7 +37,7 @@ const repeated = time.Second
 // stop ends the watching, and so restores what signals do by default.
 func Signals(ctx context.Context) (signaled context.Context, stop func()) {
 	return signals(ctx, func(status int) {
-		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process before it handed back what ran; actions of a log are taken over by the next start, or another process")
+		fmt.Fprintln(os.Stderr, "waybill: a second signal ended this process at once: the steps of a build are killed, and actions of a log are taken over by the next start, or another process")
 		os.Exit(status)
 	})
 }
@@ -83,6 +85,39 @@ func Hangups() (asked <-chan os.Signal, stop func()) {
 	return caught, func() { signal.Stop(caught) }
 }
 
+// UntilUnread returns a context that ends, as after UntilHangup, also when what this process prints is not read any more, as behind
+// head(1), which else would end the process at once. stop ends the watching.
+func UntilUnread(ctx context.Context) (watched context.Context, stop func()) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGPIPE)
+	ctx, unwatch := UntilHangup(ctx)
+	watched, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for {
+			select {
+			case s := <-caught:
+				if outputIsUnread() { // else it is about another connection
+					cancel(causeOf(s))
+				}
+			case <-watched.Done():
+				return
+			}
+		}
+	}()
+	return watched, func() {
+		cancel(context.Canceled)
+		unwatch()
+		signal.Stop(caught)
+	}
+}
+
+// outputIsUnread reports whether standard output or standard error is a pipe without a reader.
+func outputIsUnread() bool {
+	outputs := []unix.PollFd{{Fd: 1}, {Fd: 2}}
+	n, err := unix.Poll(outputs, 0)
+	return err == nil && n > 0
+}
+
 // UntilHangup returns a context that ends at SIGHUP too, with a fault.Interrupted cause: the
 // terminal has been closed. stop ends the watching. A caller that started the process to outlive its
 // terminal (nohup) keeps it.
@@ -112,6 +147,8 @@ func causeOf(s os.Signal) error {
 		return fault.Wrap(fault.Interrupted, ErrTerminated)
 	case syscall.SIGHUP:
 		return fault.New(fault.Interrupted, "the terminal was closed")
+	case syscall.SIGPIPE:
+		return fault.New(fault.Interrupted, "nothing reads the output any more")
 	}
 	return fault.New(fault.Interrupted, "interrupted")
 }

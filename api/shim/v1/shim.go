@@ -7,8 +7,13 @@
 // Every request carries the pod's token, as "Authorization: Bearer TOKEN".
 package shimv1
 
+import "time"
+
 // Port is the port on which the init container and later the container of the results listen.
 const Port = 5011
+
+// Silence is how long the worker may be away, unless EnvSilence says otherwise: a computer that was closed does not come back to a build.
+const Silence = 10 * time.Minute
 
 // Paths of the init container.
 const (

@@ -29,10 +29,7 @@ func (f *follower) run(ctx context.Context) {
 	away := loop.Backoff{First: f.delay, Most: f.most}
 	for ctx.Err() == nil {
 		moved, err := f.once(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			return
 		}
 		if moved {

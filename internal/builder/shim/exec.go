@@ -184,7 +184,7 @@ func awaitPort(ctx context.Context, port int) error {
 
 // watch ends the program when the worker asks for it or is silent for too long.
 func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
-	silence := duration(e.settings[shimv1.EnvSilence], defaultSilence)
+	silence := duration(e.settings[shimv1.EnvSilence], shimv1.Silence)
 	began := time.Now() // the image may have been pulled for long before
 	again := time.NewTicker(pollPause)
 	defer again.Stop()

@@ -13,6 +13,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -35,9 +36,6 @@ const (
 	fileStop     = "stop"
 )
 
-// defaultSilence is how long the worker may be away: a computer that was closed does not come back to a build.
-const defaultSilence = 10 * time.Minute
-
 // pollPause is how often exec and serve look for what the other one wrote.
 const pollPause = 50 * time.Millisecond
 
@@ -54,12 +52,12 @@ type Config struct {
 // FromEnvironment reads the configuration.
 func FromEnvironment(get func(string) string) Config {
 	return Config{
-		Listen: or(get(shimv1.EnvListen), fmt.Sprintf(":%d", shimv1.Port)),
+		Listen: cmp.Or(get(shimv1.EnvListen), fmt.Sprintf(":%d", shimv1.Port)),
 		Token:  get(shimv1.EnvToken),
-		Folder: or(get(shimv1.EnvFolder), shimv1.Folder),
-		Repo:   or(get(shimv1.EnvRepo), shimv1.Repo),
+		Folder: cmp.Or(get(shimv1.EnvFolder), shimv1.Folder),
+		Repo:   cmp.Or(get(shimv1.EnvRepo), shimv1.Repo),
 
-		Silence: duration(get(shimv1.EnvSilence), defaultSilence),
+		Silence: duration(get(shimv1.EnvSilence), shimv1.Silence),
 	}
 }
 
@@ -70,13 +68,6 @@ func duration(value string, fallback time.Duration) time.Duration {
 		return fallback
 	}
 	return d
-}
-
-func or(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }
 
 // authorized answers requests without the token with 401, and calls heard for those with it and for what arrives of their bodies. The

@@ -6,7 +6,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
@@ -28,8 +27,7 @@ while :; do wait; sleep 0.05; done`
 
 // workToBeKilled runs in the process that is killed.
 func workToBeKilled(dir string) {
-	plan := &build.Plan{Timeout: time.Hour, Stages: []build.PlanStage{{Name: "s", RunsIf: build.Success, Steps: []int{1}}},
-		Steps: []build.PlanStep{{ID: 1, Stage: "s", Name: "a", Spec: build.Spec{Argv: []string{"/bin/sh", "-c", stubborn}}}}}
+	plan := planOf(build.PlanStep{Spec: build.Spec{Argv: []string{"/bin/sh", "-c", stubborn}}})
 	store, err := results.Create(filepath.Join(dir, "results"), 0)
 	if err == nil {
 		err = store.Describe(results.Build{ID: "1", Plan: plan})

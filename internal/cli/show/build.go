@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -74,7 +75,7 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 		if artifact.OfTests() {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("   artifact %s  %s", artifact.Name, artifactText(artifact.Size, artifact.SHA256)))
+		lines = append(lines, fmt.Sprintf("   artifact %s  %s", artifactName(artifact), artifactText(artifact.Size, artifact.SHA256)))
 	}
 	return append(lines, fmt.Sprintf("logs: waybill build log %s [STAGE/STEP]", name))
 }
@@ -87,9 +88,14 @@ func BuildArtifacts(p *build.Plan, all []results.Artifact) []string {
 	var t table
 	t.add("ID", "STEP", "SIZE", "SHA-256", "NAME")
 	for _, artifact := range all {
-		t.add(strconv.Itoa(artifact.ID), p.Step(artifact.Step).Path(), server.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifact.Name)
+		t.add(strconv.Itoa(artifact.ID), p.Step(artifact.Step).Path(), server.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
 	}
 	return t.lines()
+}
+
+// artifactName returns a name without what would break its line.
+func artifactName(a results.Artifact) string {
+	return strings.ReplaceAll(build.Printable(a.Name, nil), "\n", " ")
 }
 
 // ArtifactText returns the size and the beginning of the digest of an artifact.

@@ -39,7 +39,7 @@ func (v *buildStory) Artifact(step int, a results.Artifact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p := v.head.Plan.Step(step); p != nil && !a.OfTests() {
-		fmt.Fprintf(v.Out, "%s   artifact %s  %s\n", p.Path(), a.Name, artifactText(a.Size, a.SHA256))
+		fmt.Fprintf(v.Out, "%s   artifact %s  %s\n", p.Path(), artifactName(a), artifactText(a.Size, a.SHA256))
 	}
 }
 

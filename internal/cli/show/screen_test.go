@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // TestAFrameIsReplacedOnATerminalThatBecameNarrower counts the rows that the last frame takes there.
@@ -80,6 +81,16 @@ func TestStepsThatAreWaitedForArePrintedAsRanges(t *testing.T) {
 	for want, ids := range map[string][]int{"nothing": nil, "3": {3}, "1 2": {1, 2}, "1-3 5 7 8": {1, 2, 3, 5, 7, 8}, "1-1999": many} {
 		if got := waitsFor(ids); got != want {
 			t.Errorf("%v became %q, want %q", ids, got, want)
+		}
+	}
+}
+
+// TestAnArtifactsNameIsOneLine: a step chooses it, and could else print lines of other steps.
+func TestAnArtifactsNameIsOneLine(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"dist/shop": "dist/shop", "a\n ✓ test/unit": "a  ✓ test/unit", "\x1b[2Ja\rb\u202e": "ab"} {
+		if got := artifactName(results.Artifact{Name: name}); got != want {
+			t.Errorf("%q became %q, want %q", name, got, want)
 		}
 	}
 }

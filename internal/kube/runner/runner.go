@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
@@ -92,7 +93,7 @@ func New(cluster *kube.Cluster, config Config) *Runner {
 	set(&config.Grace, command.DefaultGrace)
 	set(&config.Timeout, build.DefaultTimeout)
 	set(&config.PullDeadline, defaultPullDeadline)
-	set(&config.Silence, 10*time.Minute)
+	set(&config.Silence, shimv1.Silence)
 	set(&config.Away, 10*time.Minute)
 	r := &Runner{Config: config, cluster: cluster, run: strings.ToLower(rand.Text()[:16]), dial: cluster.Dialer(), stopped: make(chan struct{})}
 	r.pods = cluster.Resource(podsResource()).Namespace(cluster.Namespace)

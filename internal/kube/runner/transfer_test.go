@@ -75,6 +75,7 @@ type fakeShim struct {
 	repo    string
 	stopped chan struct{}
 	once    sync.Once
+	cuts    int // connections to the output that are cut, each after a quarter of an hour
 }
 
 func (f *fakeShim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -82,6 +83,12 @@ func (f *fakeShim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case shimv1.PathStop:
 		f.once.Do(func() { close(f.stopped) })
 	case shimv1.PathOutput:
+		if f.cuts > 0 {
+			f.cuts--
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(15 * time.Minute)
+			panic(http.ErrAbortHandler) // the way to cut the connection
+		}
 		<-f.stopped
 		end, _ := json.Marshal(build.SpoolTrailer{Code: 143}) // never fails
 		_, _ = w.Write(build.AppendSpool(nil, build.SpoolRecord{Kind: build.SpoolEnd, At: time.Now(), Data: end}))
@@ -95,6 +102,34 @@ func (f *fakeShim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serve returns a client of a pod.
+func (f *fakeShim) serve(t *testing.T) *Client {
+	t.Helper()
+	network := networktest.NewMemory(0)
+	server := &http.Server{Handler: f}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(network) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return NewClient("", network.Dial)
+}
+
+// TestAStepMayPrintNothingForLong: connections that are cut meanwhile do not mean that the cluster is away.
+func TestAStepMayPrintNothingForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pod := &fakeShim{stopped: make(chan struct{}), cuts: 5}
+		close(pod.stopped)
+		a := &podAttempt{runner: &Runner{Config: Config{Away: 10 * time.Minute}, seen: newPods(nil, nil, "")}, sink: &keeper{}, watched: map[string]bool{}}
+		end, _, err := a.read(t.Context(), pod.serve(t))
+		if err != nil || end.Code != 143 {
+			t.Errorf("%+v, %v", end, err)
+		}
+	})
+}
+
 // TestFilesOfACanceledStepAreKept however long it takes to copy them.
 func TestFilesOfACanceledStepAreKept(t *testing.T) {
 	t.Parallel()
@@ -104,14 +139,7 @@ func TestFilesOfACanceledStepAreKept(t *testing.T) {
 	}
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		network := networktest.NewMemory(0)
-		server := &http.Server{Handler: &fakeShim{repo: repo, stopped: make(chan struct{})}}
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(network) }()
-		defer func() {
-			_ = server.Close()
-			<-served
-		}()
+		client := (&fakeShim{repo: repo, stopped: make(chan struct{})}).serve(t)
 		step := build.PlanStep{ID: 1, Name: "dump", Artifacts: []build.ArtifactRule{{Path: "core", When: build.Always}}}
 		sink := &keeper{kept: map[string]string{}}
 		files, err := attempt.PrepareFiles(t.Context(), build.Run{Step: step}, nil, t.TempDir(), sink)
@@ -124,7 +152,7 @@ func TestFilesOfACanceledStepAreKept(t *testing.T) {
 		podCtx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		stop(errors.New("the build was canceled"))
-		exit, err := a.work(ctx, podCtx, NewClient("", network.Dial), cancel)
+		exit, err := a.work(ctx, podCtx, client, cancel)
 		if err != nil || exit.Code != 143 || !strings.Contains(sink.kept["core"], "dumped") {
 			t.Errorf("%+v, %v, kept %v", exit, err, sink.kept)
 		}
