@@ -43,18 +43,25 @@ func playProgram(t *rapid.T) {
 	if !ok {
 		t.Fatal("not a pipeline")
 	}
-	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), now: noon, asked: map[StepKey]bool{}}
-	p.oracle.now = noon
-	p.edit(plan)
-	p.create()
+	p := newProgram(t, plan)
 	for range rapid.IntRange(1, 60).Draw(t, "moves") {
-		p.move()
+		p.move("decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "alarm", "edit", "edit", "undo", "artifact", "crash", "clock", "approve", "approve", "freeze", "judge", "rollback", "rollback", "run", "set back", "catch up", "catch up")
 	}
 	p.finish()
 }
 
-func (p *program) move() {
-	switch rapid.SampledFrom([]string{"decide", "decide", "decide", "end", "end", "end", "end", "fail", "fail", "cancel", "create", "command", "command", "retry", "skip or hold", "alarm", "edit", "edit", "undo", "artifact", "crash", "clock", "approve", "approve", "freeze", "judge", "rollback", "rollback", "run", "set back", "catch up", "catch up"}).Draw(p.T, "move") {
+// newProgram returns a program with one deployment of a pipeline.
+func newProgram(t *rapid.T, plan *Graph) *program {
+	p := &program{T: t, engine: New("shop"), oracle: newOracle("shop"), now: noon, asked: map[StepKey]bool{}}
+	p.oracle.now = noon
+	p.edit(plan)
+	p.create()
+	return p
+}
+
+// move makes one of some moves; those listed twice are drawn twice as often.
+func (p *program) move(moves ...string) {
+	switch rapid.SampledFrom(moves).Draw(p.T, "move") {
 	case "decide":
 		p.decide(rapid.SampledFrom([]int{1, 5, 1000}).Draw(p.T, "limit"))
 	case "end":
@@ -86,6 +93,8 @@ func (p *program) move() {
 		p.run()
 	case "set back":
 		p.setBack()
+	case "work":
+		p.work()
 	case "catch up":
 		p.catchUp()
 	case "retry":

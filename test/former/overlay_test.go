@@ -78,11 +78,11 @@ func TestMissingHistoryIsNamed(t *testing.T) {
 }
 
 func TestRulesAreChangedInTheCommitsEngine(t *testing.T) {
-	files := overlay{"internal/former/pipeline/flight.go": []byte("count one, two, two")}
+	files := overlay{"internal/former/pipeline/flight.go": []byte("one, two and two")}
 	if err := files.change([]change{{"one is two", "flight.go", "one", "two"}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(files["internal/former/pipeline/flight.go"]), "count two, two, two"; got != want {
+	if got, want := string(files["internal/former/pipeline/flight.go"]), "two, two and two"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, c := range []change{{"two is one", "flight.go", "two", "one"}, {"three is one", "flight.go", "three", "one"}, {"there is a file", "fold.go", "one", "two"}} {
