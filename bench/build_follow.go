@@ -74,7 +74,7 @@ func followRound(ctx context.Context, o Options, binary, folder string) (round R
 		return round, err
 	}
 	for path, text := range map[string]string{
-		filepath.Join(home, "server.yaml"):     fmt.Sprintf("builder: {provisioner: {url: \"http://127.0.0.1:%[1]d\", listen: \"127.0.0.1:%[1]d\"}}\n", port),
+		filepath.Join(home, "server.yaml"):      fmt.Sprintf("builder: {provisioner: {url: \"http://127.0.0.1:%[1]d\", listen: \"127.0.0.1:%[1]d\"}}\n", port),
 		filepath.Join(project, "waybill.yaml"):  "pipeline: bench\nstages:\n- {name: build, build: .wharf-ci.yml}\n",
 		filepath.Join(project, ".wharf-ci.yml"): fmt.Sprintf("test: {unit: {container: {image: none, cmds: [exec %s %s %.0f %.0f]}}}\n", self, printName, o.Rate, o.For.Seconds()),
 	} {
