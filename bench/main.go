@@ -71,6 +71,12 @@ func benches() map[string]bench {
 		"ask":            {"ms of each question to a log of many entries", askFlags, ask},
 		"append":         {"entries/s through Ledger.Append, batch 1, 100, 1000, beside a bare insert", appendFlags, appendEntries},
 		"caboose-faults": {"what a caboose gets wrong whose archive and whose cluster fail again and again", cabooseFaultsFlags, cabooseFaults},
+		"build-follow":   {"ms from the write of a step's process to a follower of the server", followFlags, followBuild},
+		"build-idle":     {"CPU of an aggregator and the idle workers that it follows", idleBuildsFlags, idleBuilds},
+		"build-line":     {"CPU µs of a step's line in its worker, beside bufio.Scanner", counted(1_000_000), lineCPU},
+		"build-memory":   {"MiB of a worker whose log is long and whose readers are slow", workerMemoryFlags, workerMemory},
+		"build-recovery": {"seconds until a build is stored whose aggregator is killed half-way", counted(2_000_000), recovery},
+		"build-plan":     {"CPU ms of parsing and planning a .wharf-ci.yml of 300 lines, beside YAML decoding", counted(300), planBuild},
 		"build-logs":     {"lines/s of a build from its child process into the database, beside COPY", buildLogsFlags, buildLogs},
 		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":          {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
@@ -196,6 +202,12 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || args[0] == "help" {
 		help(os.Stdout)
 		return nil
+	}
+	switch args[0] {
+	case aggregateName:
+		return aggregateBuild(ctx, args[1:])
+	case printName:
+		return printLines(args[1:])
 	}
 	b, ok := benches()[args[0]]
 	if !ok {

@@ -27,14 +27,20 @@ func (s *Stream) Write(data []byte, emit func([]byte)) {
 		}
 		return
 	}
-	end := len(s.held)
+	before := len(s.held)
 	s.held = append(s.held, data...)
-	for _, b := range data {
-		end++
-		if s.at = s.Set.next(s.at, b); s.at == 0 {
-			continue
+	for i := 0; i < len(data); i++ {
+		if s.at == 0 { // most bytes begin no secret
+			for i < len(data) && s.Set.root[data[i]] == 0 {
+				i++
+			}
+			if i == len(data) {
+				break
+			}
 		}
+		s.at = s.Set.next(s.at, data[i])
 		if n := s.Set.states[s.at].match; n > 0 {
+			end := before + i + 1
 			s.found(end-int(n), end)
 		}
 	}

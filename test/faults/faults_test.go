@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,18 +104,22 @@ func (w *world) endure(random *rand.Rand) {
 	w.t.Logf("%d builds, by status %v; faults %v", w.builds, w.ends, w.faults)
 }
 
-// fault makes one fault. What was killed is started again, some time later.
+// fault makes one fault. What was killed is started again, some time later. Each kind occurs once before any occurs again.
 func (w *world) fault(random *rand.Rand) {
 	w.t.Helper()
-	kinds := []string{"worker", "workers' connections"}
-	if w.server != nil {
-		kinds = append(kinds, "database", "database's connections")
+	if len(w.kinds) == 0 {
+		w.kinds = append(slices.Clone(w.names), "worker", "workers' connections")
+		if w.server != nil {
+			w.kinds = append(w.kinds, "database", "database's connections")
+		}
+		random.Shuffle(len(w.kinds), func(i, j int) { w.kinds[i], w.kinds[j] = w.kinds[j], w.kinds[i] })
 	}
-	kinds = append(kinds, w.names...)
-	kind, away := kinds[random.IntN(len(kinds))], time.Duration(random.IntN(1500))*time.Millisecond
+	kind, away := w.kinds[0], time.Duration(random.IntN(1500))*time.Millisecond
+	w.kinds = w.kinds[1:]
 	switch kind {
 	case "worker":
 		if !w.killWorker(random) {
+			w.kinds = append(w.kinds, kind) // when there is one
 			return
 		}
 	case "workers' connections":

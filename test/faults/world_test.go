@@ -41,6 +41,7 @@ type world struct {
 	roles     map[string][]string
 	processes map[string]*process
 
+	kinds    []string           // of faults that are still to occur, in this order
 	revision int                // number of the last one that was shipped
 	killed   map[builds.ID]bool // builds whose worker was killed
 	judged   map[builds.ID]bool
