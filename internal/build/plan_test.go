@@ -182,7 +182,7 @@ func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 		t.Fatal(problems)
 	}
 	_, problems = build.MakePlan(file, build.Choice{})
-	if want := `f:2:40: warning: test/unit/container/image: the variable "x" has no value, so ${x} stays as it is`; problems.Error() != want {
+	if want := `f:2:34: warning: test/unit/container/image: the variable "x" has no value, so ${x} stays as it is`; problems.Error() != want {
 		t.Errorf("%v, want %s", problems, want)
 	}
 	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(), `deploy/apply/kubectl/namespace: the variable "ns" has no value`) {
