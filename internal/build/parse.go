@@ -191,12 +191,17 @@ func scalarText(n *document.Node) string {
 
 func (r *reader) stage(f *document.Field, known []Environment) Stage {
 	stage := Stage{Name: f.Key, At: f.At, RunsIf: Success, FailFast: true}
-	if f.Value.Kind != document.Map {
-		r.Add(f.Value, "wrong-kind", f.Key, "want a mapping of steps, found %s%s", f.Value.Kind, stageHint(f.Key))
-		return stage
-	}
-	if len(f.Value.Fields) == 0 {
+	before := len(r.Problems)
+	defer func() {
+		if hint := stageHint(f.Key); len(r.Problems) > before && hint != "" {
+			r.Problems[before].Text += hint
+		}
+	}()
+	switch {
+	case f.Value.Kind == document.Null, f.Value.Kind == document.Map && len(f.Value.Fields) == 0:
 		r.Add(f.Value, "stage-empty", f.Key, "the stage has no steps")
+	case f.Value.Kind != document.Map:
+		r.Add(f.Value, "wrong-kind", f.Key, "want a mapping of steps, found %s", f.Value.Kind)
 	}
 	for i := range f.Value.Fields {
 		field := &f.Value.Fields[i]
@@ -217,7 +222,7 @@ func stageHint(name string) string {
 		if near == "" {
 			near = keyEnvironments
 		}
-		return fmt.Sprintf(` (did you mean "%s"?)`, near)
+		return fmt.Sprintf(`; %q is a stage, did you mean %q?`, name, near)
 	}
 	return ""
 }
@@ -306,7 +311,7 @@ func (r *reader) stageEnvironments(f *document.Field, scope string, known []Envi
 func (r *reader) step(f *document.Field, stage string) Step {
 	step := Step{Name: f.Key, Key: f.Key, At: f.At}
 	scope := r.Join(stage, f.Key)
-	if f.Value.Kind != document.Map {
+	if f.Value.Kind != document.Map && f.Value.Kind != document.Null {
 		r.Add(f.Value, "wrong-kind", scope, "want a step, a mapping with a step type such as container, found %s", f.Value.Kind)
 		return step
 	}

@@ -138,7 +138,20 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 			}
 		}
 	}
-	return plan, distinct(append(problems, plan.connect(chosen, ids)...))
+	return plan, distinct(append(plan.relevant(problems, chosen), plan.connect(chosen, ids)...))
+}
+
+// relevant returns the problems without warnings about stages that are not selected.
+func (p *Plan) relevant(problems fault.Problems, file *File) fault.Problems {
+	selected := map[string]bool{}
+	for _, stage := range p.Stages {
+		selected[stage.Name] = true
+	}
+	return slices.DeleteFunc(problems, func(problem fault.Problem) bool {
+		return problem.Warning && slices.ContainsFunc(file.Stages, func(stage Stage) bool {
+			return !selected[stage.Name] && strings.HasPrefix(problem.Scope, stage.Name+"/")
+		})
+	})
 }
 
 // distinct sorts problems and drops repeated ones, which the combinations of a matrix have in common.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,5 +170,25 @@ func TestADigestDoesNotDependOnPasswords(t *testing.T) {
 	}
 	if len(digests) != 1 {
 		t.Error("the stored digest would be a means to try passwords")
+	}
+}
+
+// TestStagesThatDoNotRunAreNotWarnedOf: what a stage of another environment lacks is no business of a build without it. Faults are.
+func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, "environments: {prod: {ns: shop}}\ntest: {unit: {container: {image: \"${x}\", cmds: [a]}}}\n"+
+		"deploy: {environments: [prod], apply: {kubectl: {file: a.yml, namespace: \"${ns}\", nmae: b}}}\n"))
+	if problems.Err() != nil {
+		t.Fatal(problems)
+	}
+	_, problems = build.MakePlan(file, build.Choice{})
+	if want := `f:2:34: warning: test/unit/container/image: the variable "x" has no value, so ${x} stays as it is`; problems.Error() != want {
+		t.Errorf("%v, want %s", problems, want)
+	}
+	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(), `deploy/apply/kubectl/namespace: the variable "ns" has no value`) {
+		t.Errorf("strict: %v", problems)
+	}
+	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(), `deploy/apply/kubectl: unknown key "nmae"`) {
+		t.Errorf("prod: %v", problems)
 	}
 }

@@ -255,28 +255,33 @@ func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 }
 
 func buildShowCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	verbose := false
+	c := &cobra.Command{
 		Use:               "show BUILD",
 		Short:             "Show a build's steps, failed tests and artifacts",
 		Example:           examples("waybill build show 3", "waybill build show 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		Args:              arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			o := showBuildOptions{Builds: a.builds(), Name: given[0], Out: a.printer(), Now: time.Now}
+			o := showBuildOptions{Builds: a.builds(), Name: given[0], Verbose: verbose, Out: a.printer(), Now: time.Now}
 			if address := a.Flags.Server; address != "" {
 				o.Server = a.buildServer(address)
 			}
 			return runShowBuild(c.Context(), o)
 		},
 	}
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print every status with its time and reason, and what steps wait for")
+	return c
 }
 
 type showBuildOptions struct {
 	Server buildServer // nil: the build is on this computer
 	Builds buildShelf
 	Name   string
-	Out    show.Printer
-	Now    func() time.Time
+	// Verbose prints every status too. JSON always has them.
+	Verbose bool
+	Out     show.Printer
+	Now     func() time.Time
 }
 
 // runShowBuild prints one build.
@@ -293,7 +298,11 @@ func runShowBuild(ctx context.Context, o showBuildOptions) error {
 	for _, f := range tests {
 		document.Tests[f.Step] = append(document.Tests[f.Step], f)
 	}
-	return o.Out.Answer(document, show.Build(document, o.Name, o.Out.Style, o.Now())...)
+	lines := show.Build(document, o.Name, o.Out.Style, o.Now())
+	if o.Verbose {
+		lines = append(lines, show.BuildHistory(document, o.Now())...)
+	}
+	return o.Out.Answer(document, lines...)
 }
 
 // readHere reads a build of this computer.

@@ -28,7 +28,7 @@ where it comes from. Of several with one name the one that wins is listed. Of a 
 
 // listBuildVariables prints the variables of a build that does not run.
 func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags runFlags) error {
-	flags.runner, flags.maxParallel, flags.timeout, flags.dryRun = runnerAuto, 1, 1, true
+	flags.runner, flags.maxParallel, flags.timeout, flags.dryRun = runnerAuto, 1, 1, dryClient
 	if err := flags.check(); err != nil {
 		return err
 	}

@@ -54,7 +54,8 @@ type runFlags struct {
 	maxParallel                                       int
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
-	dryRun, inPlace                                   bool
+	dryRun                                            dryRun
+	inPlace                                           bool
 	trackedOnly, noIgnored, keepWorkspace             bool
 	resume                                            string // a build, or resumeLast
 	secretsDir, certificates                          string
@@ -105,7 +106,7 @@ func runCommand(a *app) *cobra.Command {
 	f.BoolVar(&flags.trackedOnly, "tracked-only", false, "give the steps .git and the files that git tracks, changed ones as they are")
 	f.BoolVar(&flags.noIgnored, "no-ignored", false, "give the steps all files but those that git ignores")
 	f.BoolVar(&flags.keepWorkspace, "keep-workspace", false, "keep the files that the steps get as workspace.tar.zst of the results, for --workspace")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "print what would run; run nothing")
+	addDryRunOf(c, &flags.dryRun)
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
 	f.StringVar(&flags.certificates, "certificates", "", "folder with certificates of authorities for steps that want those of the cluster")
 	f.StringArrayVar(&flags.clusters, "cluster", nil, "let helm and kubectl reach a cluster by its name in the file, as NAME=KUBECONFIG#CONTEXT (repeatable)")
@@ -147,7 +148,9 @@ func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
 // check returns an error for values that mean nothing.
 func (f runFlags) check() error {
 	switch {
-	case f.resume != "" && f.dryRun:
+	case f.dryRun != "" && f.dryRun != dryClient && f.dryRun != dryServer:
+		return fault.New(fault.Invalid, "--dry-run=%s: want client, which is the default, or server", f.dryRun)
+	case f.resume != "" && f.dryRun.on():
 		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
 	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
 		return fault.New(fault.Invalid, "--env wants the name of a variable of this environment, without a value").WithHint("NAME=value waybill run --env NAME")
@@ -198,12 +201,12 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 	defer func() { err = errors.Join(err, in.close()) }()
 	j, err := a.planBuild(ctx, source, flags, in)
 	switch {
-	case err != nil && flags.serve.on && !flags.dryRun:
+	case err != nil && flags.serve.on && !flags.dryRun.on():
 		return a.workUnplanned(ctx, source, flags, in, err)
 	case err != nil:
 		return err
-	case flags.dryRun:
-		return a.printer().Answer(j.plan, show.BuildPlan(j.plan)...)
+	case flags.dryRun.on():
+		return a.printPlan(ctx, j)
 	}
 	j.inbox = in
 	return a.work(ctx, j)
@@ -236,7 +239,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	if !flags.dryRun {
+	if !flags.dryRun.on() {
 		if err := a.passwords(ctx, file, &choice, source, flags.passwords); err != nil {
 			return job{}, err
 		}
@@ -252,8 +255,8 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err := replaceInFiles(ctx, plan, source); err != nil {
 		return job{}, err
 	}
-	if flags.dryRun {
-		return job{plan: plan}, nil
+	if flags.dryRun.on() {
+		return job{plan: plan, source: source, flags: flags}, nil
 	}
 	if err := a.giveSecrets(plan, flags); err != nil {
 		return job{}, err
@@ -360,7 +363,7 @@ func (a *app) buildPlace(flags runFlags) (id string, at resultsPlace, err error)
 	}
 	id = flags.buildID
 	switch {
-	case flags.dryRun && id == "":
+	case flags.dryRun.on() && id == "":
 		id = "0"
 	case id == "":
 		if id, err = at.root.NextID(); err != nil {

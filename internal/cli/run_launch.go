@@ -73,7 +73,7 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 
 // contradictLaunch reports whether flags say something else than a provisioner does.
 func (f *runFlags) contradictLaunch() bool {
-	return f.workspace != "" || f.inPlace || f.dryRun || f.resume != "" || f.resultsDir == "" || f.serve.tokenFile != ""
+	return f.workspace != "" || f.inPlace || f.dryRun.on() || f.resume != "" || f.resultsDir == "" || f.serve.tokenFile != ""
 }
 
 // decodeLaunch reads and checks what a provisioner wants built.

@@ -117,18 +117,9 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 }
 
 func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
-	workers, err := workersDir()
+	config, err := a.containerConfig(j)
 	if err != nil {
 		return chosenRunner{}, errors.Join(err, engine.Close())
-	}
-	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: a.buildCache(j), Workers: workers}
-	if err := a.mountable(&config, j.flags); err != nil {
-		return chosenRunner{}, errors.Join(err, engine.Close())
-	}
-	for _, name := range append([]string{"TRACEPARENT"}, j.flags.env...) {
-		if value := a.Environment(name); value != "" {
-			config.Environ = append(config.Environ, name+"="+value)
-		}
 	}
 	runner, remarks, err := docker.NewRunner(ctx, engine, config)
 	if err != nil {
@@ -145,7 +136,25 @@ func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (cho
 		warn(remarks)
 		return errors.Join(err, engine.Close())
 	}
-	return chosenRunner{runner, runnerDocker, fmt.Sprintf("runner docker (Engine %s)", engine.Version), end}, nil
+	return chosenRunner{runner, runnerDocker, dockerWord(engine), end}, nil
+}
+
+// dockerWord says which Engine runs the steps.
+func dockerWord(engine *docker.Engine) string {
+	return fmt.Sprintf("runner docker (Engine %s)", engine.Version)
+}
+
+// containerConfig returns how the steps of a build run in containers.
+func (a *app) containerConfig(j job) (docker.Config, error) {
+	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: a.buildCache(j)}
+	for _, name := range append([]string{"TRACEPARENT"}, j.flags.env...) {
+		if value := a.Environment(name); value != "" {
+			config.Environ = append(config.Environ, name+"="+value)
+		}
+	}
+	var err error
+	config.Workers, err = workersDir()
+	return config, errors.Join(err, a.mountable(&config, j.flags))
 }
 
 // mountable sets what containers get in place of the objects of a cluster.

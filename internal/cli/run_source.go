@@ -130,7 +130,7 @@ func (s *buildSource) choose(ctx context.Context, flags runFlags) error {
 			return fault.New(fault.Invalid, "--no-ignored: %w", err)
 		}
 		s.selected.Leave = setOf(paths)
-	case !s.inPlace && !flags.dryRun:
+	case !s.inPlace && !flags.dryRun.on():
 		paths, err := folder.IgnoredPaths(ctx)
 		if err == nil && largerThan(s.root, paths, manyIgnored) {
 			s.advice = "files that git ignores come to more than 50 MiB, and each step copies them; to leave them out: --no-ignored"

@@ -35,7 +35,7 @@ func rename(t *testing.T, f *folder, from, to string) {
 
 // aDryRun returns the flags of `waybill run --dry-run` with their defaults.
 func aDryRun() runFlags {
-	return runFlags{file: build.FileName, runner: runnerAuto, maxParallel: 2, timeout: time.Hour, grace: time.Second, maxStepLog: 1 << 20, dryRun: true}
+	return runFlags{file: build.FileName, runner: runnerAuto, maxParallel: 2, timeout: time.Hour, grace: time.Second, maxStepLog: 1 << 20, dryRun: dryClient}
 }
 
 const twoStages = `lint:

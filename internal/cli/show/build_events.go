@@ -20,6 +20,7 @@ type buildEvent struct {
 	Reason   string            `json:"reason,omitempty"`
 	ExitCode *int              `json:"exitCode,omitempty"`
 	Text     string            `json:"text,omitempty"`
+	Stream   string            `json:"stream,omitempty"` // of output: stdout, stderr, or waybill
 	Artifact *results.Artifact `json:"artifact,omitempty"`
 	Tests    *results.TestFile `json:"tests,omitempty"` // without the results of tests that passed or were skipped
 }
@@ -51,12 +52,25 @@ func (v *buildEvents) Status(step int, u results.Update) {
 }
 
 func (v *buildEvents) Output(step int, entries []build.Entry) {
-	v.mu.Lock()
-	lines := v.board.output(step, entries)
-	v.mu.Unlock()
-	for _, line := range lines {
-		v.print(step, buildEvent{Event: "output", Text: line})
+	for i, entry := range entries {
+		v.mu.Lock()
+		lines := v.board.output(step, entries[i:i+1])
+		v.mu.Unlock()
+		for _, line := range lines {
+			v.print(step, buildEvent{Event: "output", At: entry.At, Text: line, Stream: streamOf(entry.Marks)})
+		}
 	}
+}
+
+// streamOf returns the name of the stream of an entry.
+func streamOf(m build.Marks) string {
+	switch {
+	case m.Waybill:
+		return "waybill"
+	case m.Stderr:
+		return "stderr"
+	}
+	return "stdout"
 }
 
 func (v *buildEvents) Artifact(step int, a results.Artifact) {

@@ -330,6 +330,9 @@ func (v *buildScene) opening() []string {
 
 // nothing says why no stage is left.
 func (v *buildScene) nothing() string {
+	if len(v.head.Plan.Stages) > 0 {
+		return "nothing to run: the stages have no steps"
+	}
 	if v.head.Plan.Environment == "" {
 		return "nothing to run: every stage wants an environment, and none is selected (--environment)"
 	}

@@ -180,20 +180,36 @@ func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Proble
 	var problems fault.Problems
 	for _, step := range steps {
 		if step.Spec.OS == "windows" {
-			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(), Text: "steps on windows are not supported on Kubernetes"})
+			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(), Text: "pods with os: windows are not supported: what runs beside a step needs linux"})
 		}
 	}
 	if len(problems) == 0 && len(steps) > 0 {
-		first := steps[0]
-		m := manifest{Config: r.Config, run: build.Run{Build: "check", Step: first, Attempt: 1}, name: podName(first, r.run, "check"), namespace: r.cluster.Namespace, runs: r.run}
-		_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: m.pod()}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil && !overQuota(err) {
-			problems = append(problems, fault.Problem{Position: first.At, Code: "cluster-refuses", Scope: first.Path(),
-				Text: fmt.Sprintf("Kubernetes, namespace %s: %v", r.cluster.Namespace, err)})
-		}
+		problems.Add(r.tryPod(ctx, steps[0])...)
 	}
 	problems.Sort()
 	return problems
+}
+
+// Preview reports what Check does, and asks the cluster about the pod of every step. It changes nothing there.
+func (r *Runner) Preview(ctx context.Context, steps []build.PlanStep) (remarks []string, problems fault.Problems) {
+	problems = r.Check(ctx, steps)
+	if problems.Err() != nil || len(steps) == 0 {
+		return nil, problems
+	}
+	for _, step := range steps[1:] {
+		problems.Add(r.tryPod(ctx, step)...)
+	}
+	return []string{fmt.Sprintf("the cluster accepts the pods of all %d steps", len(steps))}, problems
+}
+
+// tryPod asks the cluster whether it would accept the pod of a step. A full quota is no reason against it: the step would wait.
+func (r *Runner) tryPod(ctx context.Context, step build.PlanStep) fault.Problems {
+	m := manifest{Config: r.Config, run: build.Run{Build: "check", Step: step, Attempt: 1}, name: podName(step, r.run, "check"), namespace: r.cluster.Namespace, runs: r.run}
+	_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: m.pod()}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err == nil || overQuota(err) {
+		return nil
+	}
+	return fault.Problems{{Position: step.At, Code: "cluster-refuses", Scope: step.Path(), Text: fmt.Sprintf("Kubernetes, namespace %s: %v", r.cluster.Namespace, err)}}
 }
 
 // overQuota reports whether the cluster refuses a pod because the namespace has too many.

@@ -324,6 +324,11 @@ func testRights(t *testing.T, w *world) {
 	namespace := w.cluster.Namespace(t)
 	r := w.startAs(t, w.account(t, namespace, "waybill-user"), namespace, map[string]string{".wharf-ci.yml": sixSteps, "junit.xml": junit})
 	r.wantSixSteps()
+	dry := w.startAs(t, w.account(t, namespace, "waybill-user"), namespace, map[string]string{".wharf-ci.yml": sixSteps}, "--dry-run=server")
+	dry.end(0)
+	if got := dry.out.String(); !strings.Contains(got, "the cluster accepts the pods of all 6 steps") {
+		t.Errorf("a dry run printed %s", got)
+	}
 	none := w.startAs(t, w.account(t, namespace, "waybill-aggregator"), namespace, oneStep("golang", "true", ""))
 	<-none.ended
 	if got := none.out.String(); !strings.Contains(got, "cannot create resource \"pods\"") || none.command.ProcessState.ExitCode() != 2 {

@@ -246,6 +246,9 @@ func images(t *testing.T, engine *testbed.Engine) {
 	p.want(1, "--file", "shell.yml").mustHave(t, "/bin/fish")
 
 	p.want(1, "--file", "pull.yml", "--pull", "never")
+	p.want(2, "--file", "pull.yml", "--pull", "never", "--dry-run=server").mustHave(t, "pull.yml:2:3: a/b: image "+pulled+" is not in the Docker Engine")
+	p.want(0, "--file", "pull.yml", "--dry-run=server").mustHave(t, "runner docker (Engine ", "  image "+pulled+" would be pulled")
+	p.want(0, "--file", "shell.yml", "--dry-run=server").mustHave(t, "  image "+testbed.Busybox+" is in the Engine")
 	p.want(0, "--file", "pull.yml").mustHave(t, "a/b | done", "pull "+pulled, "pulled "+pulled+" in ")
 	if o := p.want(0, "--file", "pull.yml"); strings.Contains(o.out, "pulled") {
 		t.Errorf("an image that is there was pulled\n%s", o.out)
@@ -323,6 +326,7 @@ func secretsOfAProject(t *testing.T, engine *testbed.Engine) {
 	p.want(0, "--project-id", "7", "--secrets", p.home).mustHave(t, "a/b | *** ***", "a/b | S3cr3t-token S3cr3t-npm")
 	p.want(2, "--file", "mounts.yml").mustHave(t, "mounts.yml:2:3: a/b: the step wants the certificates of the cluster", "--certificates DIR",
 		"mounts.yml:3:3: a/c: the step works in the cluster kubectl-config", "mounts.yml:4:3: a/d: the step runs as an account of a cluster")
+	p.want(2, "--file", "mounts.yml", "--dry-run=server").mustHave(t, "mounts.yml:3:3: a/c: the step works in the cluster kubectl-config")
 	o := p.want(0, "--file", "given.yml", "--certificates", filepath.Join(p.dir, "certificates"), "--cluster", "kubectl-config="+filepath.Join(p.dir, "kube.yml")+"#dev",
 		"--config", filepath.Join(p.dir, "server.yaml"))
 	o.mustHave(t, "a/b | one.pem", "a/b | an authority", "a/c | apply --filename m.yml", "a/c | current-context: dev", "a/c | m: dev", "--cluster kubectl-config: https://127.0.0.1:6443 is this computer")
