@@ -177,7 +177,7 @@ func (f runFlags) checkSelection() error {
 }
 
 // runBuild plans, then shows the plan or runs it.
-func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) error {
+func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) (err error) {
 	if err := a.readLaunch(arguments, &flags); err != nil {
 		return err
 	}
@@ -189,21 +189,27 @@ func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) 
 		return err
 	}
 	defer source.close()
-	j, err := a.planBuild(ctx, source, flags)
+	in, err := a.openInbox(ctx, source, flags)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	j, err := a.planBuild(ctx, source, flags, in)
 	switch {
 	case err != nil && flags.serve.on && !flags.dryRun:
-		return a.workUnplanned(ctx, source, flags, err)
+		return a.workUnplanned(ctx, source, flags, in, err)
 	case err != nil:
 		return err
 	case flags.dryRun:
 		return a.printer().Answer(j.plan, show.BuildPlan(j.plan)...)
 	}
+	j.inbox = in
 	return a.work(ctx, j)
 }
 
 // planBuild reads the file and makes the plan.
-func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags) (planned job, err error) {
-	if err := source.receive(ctx, flags.launch); err != nil {
+func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags, in *inbox) (planned job, err error) {
+	if err := source.receive(ctx, flags.launch, in); err != nil {
 		return job{}, err
 	}
 	resumes, err := a.resumption(&flags, source)
@@ -371,6 +377,7 @@ type job struct {
 	flags  runFlags
 	given  results.Given
 	runner string // its name; "": none could be made
+	inbox  *inbox // through which the files came; nil: not through the worker API
 
 	resumes *resumption // nil: no build
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 )
@@ -24,6 +26,7 @@ import (
 const (
 	mostLaunch   = provisionerv1.MostBody + 64<<10 // bytes
 	cloneTimeout = 30 * time.Minute
+	filesTimeout = time.Hour
 )
 
 // standardInput is the name of the standard input where a file is wanted.
@@ -110,8 +113,52 @@ func (a *app) launchText(name string) ([]byte, error) {
 	return text, err
 }
 
-// receive gets the files that a provisioner wants built: it unpacks the snapshot, or clones the repository.
-func (s *buildSource) receive(ctx context.Context, launch launchFlags) error {
+// inboxFile is the name of the snapshot that is sent to this process, in the worker's own folder.
+const inboxFile = "snapshot.tar.zst"
+
+// openInbox begins to serve the worker API before there is a plan, if a provisioner sends the files. Without one it returns nil.
+func (a *app) openInbox(ctx context.Context, source *buildSource, flags runFlags) (*inbox, error) {
+	push := flags.launch.Push
+	if push == nil {
+		return nil, nil
+	}
+	path := filepath.Join(source.scratch, inboxFile)
+	answers, err := api.NewInbox(api.InboxConfig{Path: path, Push: *push, Token: flags.serve.given, Log: a.errorLog()})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := flags.serve.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(a.err, "files are awaited on http://%s\n", listener.Addr())
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	in := &inbox{Inbox: answers, listener: listener, stop: stop, served: make(chan error, 1)}
+	go func() { in.served <- answers.Serve(serving, listener) }()
+	return in, nil
+}
+
+// inbox is the worker API of this process while it waits for its files.
+type inbox struct {
+	*api.Inbox
+	listener net.Listener
+	stop     context.CancelFunc
+	served   chan error // has the result of Serve
+}
+
+// close ends the API. A nil one does nothing.
+func (in *inbox) close() error {
+	if in == nil {
+		return nil
+	}
+	in.stop()
+	err := <-in.served
+	in.served <- nil
+	return err
+}
+
+// receive gets the files that a provisioner wants built: it unpacks the snapshot, once that has come, or clones the repository.
+func (s *buildSource) receive(ctx context.Context, launch launchFlags, in *inbox) error {
 	if !launch.on() {
 		return nil
 	}
@@ -123,8 +170,11 @@ func (s *buildSource) receive(ctx context.Context, launch launchFlags) error {
 		if launch.Revision != "" {
 			s.name = launch.Revision
 		}
-		_, err := worker.Snapshot{Path: launch.SnapshotFile}.Take(ctx, tree)
-		return err
+		if in == nil {
+			_, err := worker.Snapshot{Path: launch.SnapshotFile}.Take(ctx, tree)
+			return err
+		}
+		return s.unpack(ctx, in, tree)
 	}
 	s.name, s.root, s.taken = r.URL, tree, r.Subdirectory == ""
 	if !s.taken {
@@ -145,4 +195,16 @@ func (s *buildSource) receive(ctx context.Context, launch launchFlags) error {
 	}
 	s.root = root
 	return nil
+}
+
+// unpack unpacks the snapshot that a provisioner sends.
+func (s *buildSource) unpack(ctx context.Context, in *inbox, tree string) error {
+	wait, cancel := context.WithTimeoutCause(ctx, filesTimeout, fmt.Errorf("the files have not come within %s", filesTimeout))
+	defer cancel()
+	if err := in.Wait(wait); err != nil {
+		return fault.New(fault.Unavailable, "wait for the files of the build: %w", err)
+	}
+	path := filepath.Join(s.scratch, inboxFile)
+	_, err := worker.Snapshot{Path: path}.Take(ctx, tree)
+	return errors.Join(err, os.Remove(path))
 }

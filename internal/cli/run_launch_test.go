@@ -1,8 +1,14 @@
 package cli_test
 
 import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +17,7 @@ import (
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // launched runs `waybill run --launch -` with an input, and returns what it printed and its exit status.
@@ -46,12 +53,15 @@ func TestAWorkerThatIsNotGivenEverythingDoesNothing(t *testing.T) {
 	unchecked.BuildID = 0
 	short := aLaunch()
 	short.Token = "short"
+	unfit := aLaunch()
+	unfit.Push = &provisionerv1.Push{Size: 1, SHA256: "x"}
 	for name, c := range map[string]struct{ input, want string }{
 		"nothing":             {"", "want one whole object of JSON"},
 		"a part":              {string(whole[:len(whole)/2]), "want one whole object of JSON"},
 		"another version's":   {strings.Replace(string(whole), `"buildId"`, `"swordfishId"`, 1), "want one whole object of JSON"},
 		"a request of no one": {text(t, unchecked), "want a number above zero"},
 		"a short token":       {text(t, short), "want a token of at least 16 bytes"},
+		"files twice":         {text(t, unfit), "want it with a snapshot, and without snapshotFile"},
 		"too much":            {strings.Repeat(" ", 2<<20), "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,5 +102,65 @@ func TestAFileOfALaunchIsPrivate(t *testing.T) {
 	out, err := childtest.Command(t, "waybill", "run", "--launch", file, "--results-dir", t.TempDir()).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "chmod 600 "+file) {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAWorkerIsSentItsFiles: it serves a port before it knows anything of the build, and the results at the same one.
+func TestAWorkerIsSentItsFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, ".wharf-ci.yml"), []byte("build: {app: {container: {image: i, cmds: [echo it was sent]}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	if _, _, err := workspace.Pack(t.Context(), &packed, folder, []string{".wharf-ci.yml"}); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(packed.Bytes())
+	launch := aLaunch()
+	launch.Repository, launch.Inputs, launch.Snapshot = nil, nil, "sha256/x"
+	launch.Push = &provisionerv1.Push{Size: int64(packed.Len()), SHA256: hex.EncodeToString(sum[:])}
+	results := filepath.Join(t.TempDir(), "results")
+	c := childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", results, "--runner", "process", "--linger", "0s")
+	c.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "HOME="+t.TempDir())
+	c.Stdin = strings.NewReader(text(t, launch))
+	printed, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(printed)
+	lines.Scan()
+	address, found := strings.CutPrefix(lines.Text(), "files are awaited on ")
+	if !found {
+		t.Fatalf("printed %q", lines.Text())
+	}
+	for _, part := range []struct{ from, to, status int }{{0, 20, 200}, {0, 20, 409}, {20, packed.Len(), 200}} {
+		r, err := http.NewRequestWithContext(childtest.Context(t), http.MethodPut, fmt.Sprintf("%s/api/workspace?offset=%d", address, part.from), bytes.NewReader(packed.Bytes()[part.from:part.to]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+launch.Token)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != part.status {
+			t.Errorf("bytes %d to %d: %s", part.from, part.to, answer.Status)
+		}
+	}
+	rest := ""
+	for lines.Scan() {
+		rest += lines.Text() + "\n"
+	}
+	if err := c.Wait(); err != nil || !strings.Contains(rest, "results served on "+address) {
+		t.Errorf("%v\n%s", err, rest)
+	}
+	log, err := childtest.Command(t, "waybill", "build", "log", results).Output()
+	if err != nil || !strings.Contains(string(log), "it was sent") {
+		t.Errorf("%v\n%s", err, log)
 	}
 }

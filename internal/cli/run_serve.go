@@ -113,27 +113,56 @@ func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token
 	if !flags.on {
 		return nil, nil
 	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelError}))
-	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: log, Metrics: metrics})
+	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: a.errorLog(), Metrics: metrics})
 	if err != nil {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", flags.listen)
+	s := &servedBuild{flags: flags, api: answers, err: a.err, served: make(chan error, 1)}
+	listener, err := s.begin(ctx, j.inbox)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "serve the build: %w", err).WithHint("choose another address with --listen")
+		return nil, err
 	}
 	place := results.Worker{Address: "http://" + listener.Addr().String(), PID: os.Getpid()}
 	if flags.tokenFile == "" {
 		place.Token = token
 	}
 	if err := store.Announce(place); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		s.stop()
+		return nil, errors.Join(err, <-s.served)
 	}
 	fmt.Fprintf(a.err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &servedBuild{flags: flags, api: answers, err: a.err, stop: stop, served: make(chan error, 1)}
-	go func() { s.served <- answers.Serve(serving, listener) }()
 	return s, nil
+}
+
+// begin serves at the port at which the files were awaited, else at one of its own.
+func (s *servedBuild) begin(ctx context.Context, in *inbox) (net.Listener, error) {
+	if in != nil {
+		in.Pass(s.api)
+		s.stop, s.served = in.stop, in.served
+		return in.listener, nil
+	}
+	listener, err := s.flags.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	go func() { s.served <- s.api.Serve(serving, listener) }()
+	return listener, nil
+}
+
+// open takes the port.
+func (f serveBuildFlags) open(ctx context.Context) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "serve the build: %w", err).WithHint("choose another address with --listen")
+	}
+	return listener, nil
+}
+
+// errorLog prints errors of the worker API.
+func (a *app) errorLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 // tokenPlace returns the path of the file that has the token.
@@ -165,7 +194,9 @@ func (s *servedBuild) stay(ctx context.Context, broken error) error {
 		fmt.Fprintf(s.err, "results that no reader acknowledged: %s\n", left)
 	}
 	s.stop()
-	return <-s.served
+	err := <-s.served
+	s.served <- nil
+	return err
 }
 
 // acknowledged waits. A signal during the build, or SIGTERM after its end, leaves the termination grace; Ctrl-C after the end
@@ -203,13 +234,13 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 }
 
 // workUnplanned runs a build that has no plan: a program that reads the results learns the same as a person here.
-func (a *app) workUnplanned(ctx context.Context, source *buildSource, flags runFlags, cause error) error {
+func (a *app) workUnplanned(ctx context.Context, source *buildSource, flags runFlags, in *inbox, cause error) error {
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
 	plan := &build.Plan{File: flags.file, Environment: flags.environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}, Timeout: flags.timeout}
-	return a.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags}, cause)
+	return a.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags, inbox: in}, cause)
 }
 
 // failServed records and serves a build none of whose steps can run, and returns the cause.

@@ -35,6 +35,7 @@ type Provisioner struct {
 	Grace       time.Duration     // how long a worker may take to end; default 10m
 	Linger      time.Duration     // how long a worker stays after its build's end for results that were not taken; default 24h
 	Keep        time.Duration     // how long such results are kept after the worker's end; default 7d
+	Largest     int64             // bytes of a snapshot that is sent to a worker; default 1 GiB
 	Credentials map[string]string // files of git-credential-store, by the name that builds use
 }
 
@@ -49,7 +50,7 @@ func standardBuilder() Builder {
 	return Builder{
 		Instance: "waybill",
 		Provisioner: Provisioner{Listen: "127.0.0.1:5009", Concurrent: 8, PerProject: 4, Grace: 10 * time.Minute, Linger: 24 * time.Hour,
-			Keep: 7 * 24 * time.Hour},
+			Keep: 7 * 24 * time.Hour, Largest: 1 << 30},
 		Watchdog: Watchdog{Interval: 5 * time.Minute, WorkerAge: time.Minute, BuildAge: time.Minute},
 	}
 }
@@ -69,6 +70,7 @@ func builderKeys() []document.Key {
 			{Name: "grace", Shape: document.Scalar, Default: "10m", Help: "how long a worker may take to end before it is killed"},
 			{Name: "linger", Shape: document.Scalar, Default: "24h", Help: "how long a worker stays after its build's end for results that were not taken"},
 			{Name: "keep", Shape: document.Scalar, Default: "7d", Help: "how long such results are kept after the worker's end"},
+			{Name: "largestSnapshot", Shape: document.Scalar, Default: "1GiB", Help: "files of a revision, packed, that are sent to a worker of Docker or Kubernetes"},
 			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
 		}},
 		{Name: "watchdog", Shape: document.Object, Help: "what looks for builds without workers and workers without builds", Keys: []document.Key{
@@ -148,6 +150,9 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 				r.Add(v, "value-invalid", path+span.name, "want at least 1s, found %q", v.Text)
 			}
 		}
+	}
+	if v := n.Get("largestSnapshot"); fits(v, document.Scalar) {
+		p.Largest = r.size(v, path+"largestSnapshot")
 	}
 	r.credentials(n.Get("credentials"), p)
 }

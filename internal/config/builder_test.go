@@ -27,6 +27,7 @@ builder:
     grace: 1m
     linger: 1h
     keep: 2d
+    largestSnapshot: 512MiB
     credentials: {github: github.credentials}
   watchdog: {interval: 30s, workerAge: 2m, buildAge: 3m}
 `))
@@ -36,7 +37,7 @@ builder:
 	want := config.Builder{
 		Instance: "shop-1", Key: "/etc/waybill/builder.key",
 		Provisioner: config.Provisioner{URL: "https://builds.example.org", TokenFile: "/run/token", Listen: "0.0.0.0:6009", Tokens: []string{digest},
-			Concurrent: 20, PerProject: 2, Grace: time.Minute, Linger: time.Hour, Keep: 48 * time.Hour,
+			Concurrent: 20, PerProject: 2, Grace: time.Minute, Linger: time.Hour, Keep: 48 * time.Hour, Largest: 512 << 20,
 			Credentials: map[string]string{"github": "/etc/waybill/github.credentials"}},
 		Watchdog: config.Watchdog{Interval: 30 * time.Second, WorkerAge: 2 * time.Minute, BuildAge: 3 * time.Minute},
 	}
@@ -54,6 +55,7 @@ func TestFaultsOfBuilderAreNamed(t *testing.T) {
 		`provisioner: {tokens: [secret]}`:          `builder.provisioner.tokens: want at most 100 digests of 64 hex digits: printf %s TOKEN | sha256sum`,
 		`provisioner: {concurrent: 0}`:             `builder.provisioner.concurrent: want a whole number from 1 to 10000, found 0`,
 		`provisioner: {grace: 0s}`:                 `builder.provisioner.grace: want at least 1s, found "0s"`,
+		`provisioner: {largestSnapshot: much}`:     `builder.provisioner.largestSnapshot`,
 		`provisioner: {credentials: {x: ""}}`:      `builder.provisioner.credentials.x: want the path of a file`,
 		`watchdog: {interval: 1s}`:                 `builder.watchdog.interval: want at least 10s, found "1s"`,
 		`watchdog: {intervall: 1m}`:                `unknown key "intervall" in builder.watchdog (did you mean "interval"?)`,

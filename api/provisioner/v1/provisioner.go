@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -86,7 +87,44 @@ type Launch struct {
 	CreateWorker
 	Token        string `json:"token"`                  // that readers of the results need
 	SnapshotFile string `json:"snapshotFile,omitempty"` // path of the snapshot
+	Push         *Push  `json:"push,omitempty"`         // the snapshot is sent to the worker API
 	Credentials  string `json:"credentials,omitempty"`  // path of a file of git-credential-store
+}
+
+// PathWorkspace is where a worker receives its snapshot:
+//
+//	PUT /api/workspace?offset=N  bytes from N on → 200 WorkspaceState
+//	GET /api/workspace           → 200 WorkspaceState
+//
+// An offset that is not Received, or a part after the last one, is 409; more than Size is 413; another digest is 422, and the snapshot
+// begins again. Every error is a line of text.
+const PathWorkspace = "/api/workspace"
+
+// Push describes a snapshot that is sent to a worker, as it is in the blob store.
+type Push struct {
+	Size   int64  `json:"size"`   // bytes
+	SHA256 string `json:"sha256"` // 64 hex digits
+}
+
+// WorkspaceState says how much of a snapshot a worker has.
+type WorkspaceState struct {
+	Received int64 `json:"received"` // bytes
+	Size     int64 `json:"size"`     // bytes
+	Done     bool  `json:"done"`     // all are there, and have the right digest
+}
+
+// hexDigest matches a SHA-256.
+var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Check returns every fault of a launch at once (fault.Problems).
+func (l Launch) Check() error {
+	var to checker
+	if p := l.Push; p != nil {
+		to.want(l.Snapshot != "" && l.SnapshotFile == "", "push", "want it with a snapshot, and without snapshotFile")
+		to.want(p.Size > 0, "push.size", "want more than zero bytes")
+		to.want(hexDigest.MatchString(p.SHA256), "push.sha256", "want 64 hex digits")
+	}
+	return errors.Join(l.CreateWorker.Check(), to.faults.Err())
 }
 
 // Bounds of a request.

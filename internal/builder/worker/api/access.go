@@ -15,21 +15,28 @@ import (
 
 // guard lets a request pass that carries the token, once its body has arrived.
 func (s *Server) guard(next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(s.Token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, r, connect.CodeUnauthenticated, "this worker's token is needed")
-			return
-		}
+	return withToken(s.Token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := takeBody(w, r); err != nil {
 			code := connect.CodeInvalidArgument
 			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge != nil {
 				code = connect.CodeResourceExhausted
 			}
 			refuse(w, r, code, "read the request: "+err.Error())
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+}
+
+// withToken lets a request pass that carries the token.
+func withToken(token string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, r, connect.CodeUnauthenticated, "this worker's token is needed")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -58,6 +58,7 @@ type Server struct {
 	handler   http.Handler
 	taken     taken
 	closing   chan struct{} // closed when streams must end
+	ending    sync.Once
 
 	mu     sync.Mutex
 	broken error // why the build has no final marker and never will
@@ -102,13 +103,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // Serve answers requests until ctx ends; then streams end, and other requests have a few seconds.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	return serve(ctx, listener, s, s.Log, s.endStreams)
+}
+
+// endStreams has the streams end with what they have sent.
+func (s *Server) endStreams() { s.ending.Do(func() { close(s.closing) }) }
+
+// serve answers requests until ctx ends; then it calls ending, and requests have a few seconds.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, ending func()) error {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC
 	server := &http.Server{
-		Handler: s, Protocols: protocols, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: handler, Protocols: protocols, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostRequests, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout},
-		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(listener, mostConnections)) }()
@@ -117,7 +126,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve the worker API: %w", err)
 	case <-ctx.Done():
 	}
-	close(s.closing)
+	ending()
 	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
 	defer cancel()
 	err := server.Shutdown(drain)
