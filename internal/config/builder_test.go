@@ -29,6 +29,8 @@ builder:
     keep: 2d
     largestSnapshot: 512MiB
     credentials: {github: github.credentials}
+    startLimit: 3m
+    kubernetes: {kubeconfig: builds.kubeconfig, context: dev, namespace: builds, image: "registry.example.org/waybill:1", imagePullPolicy: Never, serviceAccount: w}
   watchdog: {interval: 30s, workerAge: 2m, buildAge: 3m}
 `))
 	if err != nil {
@@ -38,7 +40,9 @@ builder:
 		Instance: "shop-1", Key: "/etc/waybill/builder.key",
 		Provisioner: config.Provisioner{URL: "https://builds.example.org", TokenFile: "/run/token", Listen: "0.0.0.0:6009", Tokens: []string{digest},
 			Concurrent: 20, PerProject: 2, Grace: time.Minute, Linger: time.Hour, Keep: 48 * time.Hour, Largest: 512 << 20,
-			Credentials: map[string]string{"github": "/etc/waybill/github.credentials"}},
+			Credentials: map[string]string{"github": "/etc/waybill/github.credentials"}, StartLimit: 3 * time.Minute,
+			Kubernetes: &config.Kubernetes{Kubeconfig: "/etc/waybill/builds.kubeconfig", Context: "dev", Namespace: "builds", Image: "registry.example.org/waybill:1",
+				PullPolicy: "Never", ServiceAccount: "w"}},
 		Watchdog: config.Watchdog{Interval: 30 * time.Second, WorkerAge: 2 * time.Minute, BuildAge: 3 * time.Minute},
 	}
 	if diff := cmp.Diff(want, c.Builder); diff != "" {
@@ -50,15 +54,20 @@ func TestFaultsOfBuilderAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`instance: Shop`: `builder.instance: want at most 40 lower-case letters, digits and inner hyphens, found "Shop"`,
-		`provisioner: {url: "builds.example.org"}`: `builder.provisioner.url: want an address such as http://127.0.0.1:5009, found "builds.example.org"`,
-		`provisioner: {listen: "5009"}`:            `builder.provisioner.listen: want host:port such as 127.0.0.1:5009, found "5009"`,
-		`provisioner: {tokens: [secret]}`:          `builder.provisioner.tokens: want at most 100 digests of 64 hex digits: printf %s TOKEN | sha256sum`,
-		`provisioner: {concurrent: 0}`:             `builder.provisioner.concurrent: want a whole number from 1 to 10000, found 0`,
-		`provisioner: {grace: 0s}`:                 `builder.provisioner.grace: want at least 1s, found "0s"`,
-		`provisioner: {largestSnapshot: much}`:     `builder.provisioner.largestSnapshot`,
-		`provisioner: {credentials: {x: ""}}`:      `builder.provisioner.credentials.x: want the path of a file`,
-		`watchdog: {interval: 1s}`:                 `builder.watchdog.interval: want at least 10s, found "1s"`,
-		`watchdog: {intervall: 1m}`:                `unknown key "intervall" in builder.watchdog (did you mean "interval"?)`,
+		`provisioner: {url: "builds.example.org"}`:        `builder.provisioner.url: want an address such as http://127.0.0.1:5009, found "builds.example.org"`,
+		`provisioner: {listen: "5009"}`:                   `builder.provisioner.listen: want host:port such as 127.0.0.1:5009, found "5009"`,
+		`provisioner: {tokens: [secret]}`:                 `builder.provisioner.tokens: want at most 100 digests of 64 hex digits: printf %s TOKEN | sha256sum`,
+		`provisioner: {concurrent: 0}`:                    `builder.provisioner.concurrent: want a whole number from 1 to 10000, found 0`,
+		`provisioner: {grace: 0s}`:                        `builder.provisioner.grace: want at least 1s, found "0s"`,
+		`provisioner: {largestSnapshot: much}`:            `builder.provisioner.largestSnapshot`,
+		`provisioner: {credentials: {x: ""}}`:             `builder.provisioner.credentials.x: want the path of a file`,
+		`provisioner: {startLimit: 0s}`:                   `builder.provisioner.startLimit: want at least 1s, found "0s"`,
+		`provisioner: {kubernetes: {image: "a b"}}`:       `builder.provisioner.kubernetes.image: want the name of an image such as registry.example.org/waybill:1, found "a b"`,
+		`provisioner: {kubernetes: {namespace: "B"}}`:     `builder.provisioner.kubernetes.namespace: want a name of Kubernetes, of lower-case letters, digits, hyphens and dots, found "B"`,
+		`provisioner: {kubernetes: {imagePullPolicy: x}}`: `builder.provisioner.kubernetes.imagePullPolicy: want Always, IfNotPresent or Never, found "x"`,
+		`provisioner: {kubernetes: {images: x}}`:          `unknown key "images" in builder.provisioner.kubernetes (did you mean "image"?)`,
+		`watchdog: {interval: 1s}`:                        `builder.watchdog.interval: want at least 10s, found "1s"`,
+		`watchdog: {intervall: 1m}`:                       `unknown key "intervall" in builder.watchdog (did you mean "interval"?)`,
 	} {
 		_, err := config.Read("server.yaml", []byte("builder: {"+text+"}"))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
