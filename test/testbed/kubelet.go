@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/client-go/util/retry"
@@ -40,10 +42,12 @@ import (
 //	missing…   cannot be pulled
 //	Bad…       is not a valid name
 //
-// Paths below /mnt in commands and variables lead to the pod's folders. A pod has an address of its own in 127.0.0.0/8, where its
-// shims listen.
+// Paths below /mnt in commands, variables and Secrets lead to the pod's folders. A pod has an address of its own in 127.0.0.0/8, where its
+// shims listen, and a container that is to listen on all addresses at a port. One that mounts the pod's account finds it and the API
+// server as in a cluster, which takes root. In place of a controller it deletes what a pod owned that is gone.
 type Kubelet struct {
 	client  kubernetes.Interface
+	api     *rest.Config
 	program string // runs in place of waybill
 	folder  string
 	server  *httptest.Server
@@ -81,7 +85,7 @@ func (c *Cluster) Kubelet(t testing.TB, program string) *Kubelet {
 	if err != nil {
 		t.Fatalf("testbed: kubelet: %v", err)
 	}
-	k := &Kubelet{client: client, program: program, folder: t.TempDir(), pods: map[types.UID]*podRun{}}
+	k := &Kubelet{client: client, api: c.Config, program: program, folder: t.TempDir(), pods: map[types.UID]*podRun{}}
 	k.server = httptest.NewUnstartedServer(http.HandlerFunc(k.portForward))
 	k.server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}} //nolint:gosec // of a test
 	k.server.StartTLS()
@@ -157,6 +161,7 @@ func (k *Kubelet) handle(ctx context.Context, kind watch.EventType, pod *corev1.
 			p.end()
 			delete(k.pods, pod.UID)
 		}
+		k.work.Go(func() { k.collect(ctx, pod) })
 	case p == nil && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		k.work.Go(func() {
 			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
@@ -172,6 +177,25 @@ func (k *Kubelet) handle(ctx context.Context, kind watch.EventType, pod *corev1.
 	if p != nil && pod.DeletionTimestamp != nil && kind != watch.Deleted {
 		grace := time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
 		k.work.Go(func() { p.remove(grace) })
+	}
+}
+
+// collect deletes what a pod owned that is gone.
+func (k *Kubelet) collect(ctx context.Context, gone *corev1.Pod) {
+	owned := func(o metav1.Object) bool {
+		return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == gone.UID })
+	}
+	pods, err := k.client.CoreV1().Pods(gone.Namespace).List(ctx, metav1.ListOptions{})
+	for i := 0; err == nil && i < len(pods.Items); i++ {
+		if owned(&pods.Items[i]) {
+			_ = k.client.CoreV1().Pods(gone.Namespace).Delete(ctx, pods.Items[i].Name, metav1.DeleteOptions{}) // it may be gone
+		}
+	}
+	secrets, err := k.client.CoreV1().Secrets(gone.Namespace).List(ctx, metav1.ListOptions{})
+	for i := 0; err == nil && i < len(secrets.Items); i++ {
+		if owned(&secrets.Items[i]) {
+			_ = k.client.CoreV1().Secrets(gone.Namespace).Delete(ctx, secrets.Items[i].Name, metav1.DeleteOptions{}) // it may be gone
+		}
 	}
 }
 
@@ -290,13 +314,21 @@ func (p *podRun) container(c corev1.Container, init bool) int {
 	argv := make([]string, len(c.Command))
 	for i, a := range c.Command {
 		argv[i] = p.local(strings.ReplaceAll(a, "$$(", "$("))
+		if port, ok := strings.CutPrefix(a, ":"); ok && strings.Trim(port, "0123456789") == "" {
+			argv[i] = net.JoinHostPort(p.ip, port)
+		}
 	}
 	if argv[0] == "waybill" {
 		argv[0] = p.k.program
 	}
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder }) {
+		argv = append([]string{"sh", "-c", mountAccount, p.local("/mnt/" + accountVolume)}, argv...)
+		attributes.Unshareflags = syscall.CLONE_NEWNS // the mount ends with the process
+	}
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Dir, command.Env = p.local(c.WorkingDir), env
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = attributes
 	log, err := os.Create(filepath.Join(p.folder, c.Name+".log"))
 	if err != nil {
 		return 1
@@ -336,10 +368,34 @@ func (p *podRun) container(c corev1.Container, init bool) int {
 
 // local returns a text with the pod's folders for those of its containers.
 func (p *podRun) local(text string) string {
-	for _, volume := range p.pod.Spec.Volumes {
+	for _, volume := range append(slices.Clone(p.pod.Spec.Volumes), corev1.Volume{Name: accountVolume}) {
 		text = strings.ReplaceAll(text, "/mnt/"+volume.Name, filepath.Join(p.folder, "mnt", volume.Name))
 	}
 	return text
+}
+
+// accountFolder is where a container finds the account of its pod.
+const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// accountVolume is the folder of a pod's account among its volumes.
+const accountVolume = "identity-of-the-pod"
+
+// mountAccount runs a program that sees the folder $0 as accountFolder.
+const mountAccount = `mount -t tmpfs tmpfs /run && mkdir -p /var/run/secrets/kubernetes.io && cp -r "$0" ` + accountFolder + ` && exec "$@"`
+
+// account writes the files of the pod's account, and returns the variables by which its cluster is found.
+func (p *podRun) account() ([]string, error) {
+	token, err := p.k.client.CoreV1().ServiceAccounts(p.pod.Namespace).CreateToken(p.ctx, p.pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	authority, err := os.ReadFile(p.k.api.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	host, port := splitAddress(strings.TrimPrefix(p.k.api.Host, "https://"))
+	return []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}, p.writeFiles(p.local("/mnt/"+accountVolume),
+		map[string][]byte{"token": []byte(token.Status.Token), "ca.crt": authority, "namespace": []byte(p.pod.Namespace)})
 }
 
 func (p *podRun) environment(c corev1.Container) ([]string, error) {
@@ -355,9 +411,20 @@ func (p *podRun) environment(c corev1.Container) ([]string, error) {
 			env = append(env, key+"="+string(value))
 		}
 	}
+	for _, m := range c.VolumeMounts {
+		if m.MountPath == accountFolder {
+			more, err := p.account()
+			if err != nil {
+				return nil, err
+			}
+			env = append(env, more...)
+		}
+	}
 	for _, e := range c.Env {
 		value := p.local(strings.ReplaceAll(e.Value, "$$(", "$("))
-		if e.ValueFrom != nil {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			value = map[string]string{"metadata.name": p.pod.Name, "metadata.uid": string(p.pod.UID)}[e.ValueFrom.FieldRef.FieldPath]
+		} else if e.ValueFrom != nil {
 			ref := e.ValueFrom.SecretKeyRef
 			secret, err := secrets.Get(p.ctx, ref.Name, metav1.GetOptions{})
 			if err != nil {
@@ -380,12 +447,12 @@ func (p *podRun) mountSecrets() error {
 		if err != nil {
 			return err
 		}
-		for _, c := range p.pod.Spec.Containers {
+		for _, c := range append(slices.Clone(p.pod.Spec.InitContainers), p.pod.Spec.Containers...) {
 			for _, mount := range c.VolumeMounts {
 				if mount.Name != volume.Name {
 					continue
 				}
-				if err := writeFiles(p.local(mount.MountPath), secret.Data); err != nil {
+				if err := p.writeFiles(p.local(mount.MountPath), secret.Data); err != nil {
 					return err
 				}
 			}
@@ -394,12 +461,12 @@ func (p *podRun) mountSecrets() error {
 	return nil
 }
 
-func writeFiles(dir string, files map[string][]byte) error {
+func (p *podRun) writeFiles(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(p.local(string(content))), 0o600); err != nil {
 			return err
 		}
 	}
@@ -468,6 +535,19 @@ func (k *Kubelet) OutOfMemory(t testing.TB, pod string) {
 		t.Fatalf("testbed: the step of pod %s does not run", pod)
 	}
 	_ = syscall.Kill(-step.Process.Pid, syscall.SIGKILL)
+}
+
+// KillContainer kills a container of a pod as the kernel does.
+func (k *Kubelet) KillContainer(t testing.TB, pod, container string) {
+	t.Helper()
+	p := k.find(t, pod)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	running := p.running[container]
+	if running == nil {
+		t.Fatalf("testbed: the container %s of pod %s does not run", container, pod)
+	}
+	_ = syscall.Kill(-running.Process.Pid, syscall.SIGKILL)
 }
 
 // Lose has the node be gone: its processes end, nothing is reported any more, and the cluster takes its pods away.
@@ -614,6 +694,12 @@ func (k *Kubelet) containerLog(w http.ResponseWriter, r *http.Request, namespace
 		return
 	}
 	defer log.Close()
+	if last, err := strconv.Atoi(r.URL.Query().Get("tailLines")); err == nil {
+		content, _ := io.ReadAll(log) // what there is
+		lines := slices.Collect(strings.Lines(string(content)))
+		_, _ = io.WriteString(w, strings.Join(lines[max(0, len(lines)-last):], "")) // the client sees the end
+		return
+	}
 	for r.Context().Err() == nil {
 		of.mutex.Lock()
 		running := of.running[container] != nil
