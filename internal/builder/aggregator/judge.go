@@ -90,10 +90,11 @@ func (a *Aggregator) verdict(b builds.Build, w Worker, now time.Time) (e builds.
 	switch {
 	case w.Status == build.WorkerEnded && !heard:
 		return builds.Event{EventID: "worker-ended", Status: build.Lost, Reason: "WorkerLost", Message: cmp.Or(w.Reason, "the worker ended before the build did")}, true
-	case w.Status == build.WorkerPending && w.Age > limit && !heard:
+	case w.Status != build.WorkerPending || b.Status != build.Scheduling: // what has run has started
+	case w.Age > limit && !heard:
 		return builds.Event{EventID: "worker-not-started", Status: build.Failed, Reason: cmp.Or(w.Reason, "WorkerNotStarted"),
 			Message: fmt.Sprintf("the worker has not started within %s", limit)}, true
-	case w.Status == build.WorkerPending && w.Reason != "" && b.Status == build.Scheduling && b.Reason != w.Reason:
+	case w.Reason != "" && b.Reason != w.Reason:
 		sum := sha256.Sum256([]byte(w.Reason))
 		return builds.Event{EventID: "worker-waits-" + hex.EncodeToString(sum[:8]), Status: build.Scheduling, Reason: w.Reason}, true
 	}

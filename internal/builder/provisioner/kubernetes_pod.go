@@ -207,7 +207,8 @@ func (m workerManifest) worker() object {
 	env := []any{variable("WHARF_KUBERNETES_OWNER_ENABLE", "true"), ofPod("WHARF_KUBERNETES_OWNER_NAME", "metadata.name"), ofPod("WHARF_KUBERNETES_OWNER_UID", "metadata.uid")}
 	c := m.container(WorkerContainer, command, env, readOnly(volumeLaunch, launchFolder), readOnly(volumeAccount, accountFolder))
 	c["ports"] = []any{object{"name": "results", "containerPort": int64(workerPort)}}
-	c["readinessProbe"] = object{"tcpSocket": object{"port": int64(workerPort)}, "periodSeconds": int64(2)}
+	// Once this probe has succeeded the container is ready until it ends: a node that is slow does not make it pending again.
+	c["startupProbe"] = object{"tcpSocket": object{"port": int64(workerPort)}, "periodSeconds": int64(1), "failureThreshold": int64(600)}
 	return c
 }
 
