@@ -149,11 +149,7 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 	}
 	p.TokenFile = r.location(n.Get("tokenFile"), "file:")
 	if v := n.Get("listen"); fits(v, document.Text) {
-		p.Listen = v.Text
-		_, port, err := net.SplitHostPort(v.Text)
-		if number, portErr := strconv.Atoi(port); err != nil || portErr != nil || number < 0 || number > 65535 {
-			r.Add(v, "value-invalid", path+"listen", "want host:port such as 127.0.0.1:5009, found %q", v.Text)
-		}
+		p.Listen = r.hostPort(v, path+"listen")
 	}
 	if v := n.Get("tokens"); fits(v, document.Texts) {
 		if p.Tokens = n.Strs("tokens"); len(p.Tokens) > mostTokens || slices.ContainsFunc(p.Tokens, notDigest) {
@@ -180,9 +176,16 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 		p.Largest = r.size(v, path+"largestSnapshot")
 	}
 	r.credentials(n.Get("credentials"), p)
-	if v := n.Get("kubernetes"); fits(v, document.Object) {
-		p.Kubernetes = r.kubernetes(v)
+	p.Kubernetes = r.kubernetes(n.Get("kubernetes"))
+}
+
+// hostPort reads an address to listen on.
+func (r *reader) hostPort(n *document.Node, path string) string {
+	_, port, err := net.SplitHostPort(n.Text)
+	if number, portErr := strconv.Atoi(port); err != nil || portErr != nil || number < 0 || number > 65535 {
+		r.Add(n, "value-invalid", path, "want host:port such as 127.0.0.1:5009, found %q", n.Text)
 	}
+	return n.Text
 }
 
 // objectName matches names of Kubernetes' objects.
@@ -191,7 +194,11 @@ var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 // longestImage bounds the name of an image, in bytes.
 const longestImage = 500
 
+// kubernetes reads where workers run as pods; nil if the file does not say so.
 func (r *reader) kubernetes(n *document.Node) *Kubernetes {
+	if !fits(n, document.Object) {
+		return nil
+	}
 	const path = "builder.provisioner.kubernetes."
 	k := &Kubernetes{Kubeconfig: r.location(n.Get("kubeconfig"), "file:"), Context: n.Str("context"), ServiceAccount: "waybill-worker"}
 	for _, name := range []struct {
