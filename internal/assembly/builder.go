@@ -19,7 +19,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -60,7 +62,7 @@ func readBuilderKeys(path string) (build.BuilderKeys, error) {
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "read the builder's key: %w", err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(path); err != nil || OthersMayUse(info) {
 		return nil, fault.New(fault.Invalid, "other users may read %s, with which tokens of workers can be made", path).WithHint("chmod 600 %s", path)
 	}
 	keys, err := build.ParseBuilderKeys(string(text))
@@ -84,7 +86,7 @@ func (s *Session) program() ([]string, error) {
 	return []string{self, "--config", path}, nil
 }
 
-// provisioner makes the role that starts workers as processes of this machine, and takes its port.
+// provisioner makes the role that starts workers, and takes its port.
 func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycle.Role, err error) {
 	c := s.Live.Now().Builder
 	keys, err := s.Home.BuilderKeys(c.Key)
@@ -95,34 +97,80 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 	if err != nil {
 		return role, err
 	}
-	program, err := s.program()
-	if err != nil {
-		return role, err
-	}
 	log := obs.Component(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), RoleProvisioner)
-	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: program, Blobs: s.blobs,
-		Credentials: c.Provisioner.Credentials, Host: c.Provisioner.Host, Advertise: c.Provisioner.Advertise,
-		Grace: c.Provisioner.Grace, Linger: c.Provisioner.Linger, Keep: c.Provisioner.Keep, Log: log})
+	backend, err := s.backend(log)
 	if err != nil {
 		return role, err
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Provisioner.Listen)
 	if err != nil {
 		return role, errors.Join(fault.New(fault.Unavailable, "listen for requests for workers: %w", err).
-			WithHint("builder: {provisioner: {listen: \"127.0.0.1:0\"}}"), local.Close())
+			WithHint("builder: {provisioner: {listen: \"127.0.0.1:0\"}}"), backend.close())
 	}
-	served := provisioner.New(provisioner.Config{Backend: local, Name: "local", Access: access, Keys: keys, Concurrent: c.Provisioner.Concurrent,
+	served := provisioner.New(provisioner.Config{Backend: backend, Name: backend.name, Access: access, Keys: keys, Concurrent: c.Provisioner.Concurrent,
 		PerProject: c.Provisioner.PerProject, Log: log, Metrics: obs.NewProvisioner(o.registerer())})
 	log.Info("requests for workers are served", obs.KeyURL, "http://"+listener.Addr().String())
 	return lifecycle.Role{Name: RoleProvisioner, Run: func(ctx context.Context) error {
 		own, cancel := context.WithCancel(ctx)
-		var tidying sync.WaitGroup
-		tidying.Go(func() { _ = local.Run(own) }) // it returns nil
+		var beside sync.WaitGroup
+		beside.Go(func() { _ = backend.run(own) }) // it returns nil
 		err := served.Serve(ctx, listener)
 		cancel()
-		tidying.Wait()
-		return errors.Join(err, local.Close())
+		beside.Wait()
+		return errors.Join(err, backend.close())
 	}}, nil
+}
+
+// backend is where a provisioner runs workers, and what it does beside requests.
+type backend struct {
+	provisioner.Backend
+	name  string // for metrics
+	run   func(ctx context.Context) error
+	close func() error
+}
+
+// backend makes the back end that server.yaml names.
+func (s *Session) backend(log *slog.Logger) (b backend, err error) {
+	c := s.Live.Now().Builder.Provisioner
+	if c.Kubernetes != nil {
+		return s.pods(c, log)
+	}
+	program, err := s.program()
+	if err != nil {
+		return b, err
+	}
+	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: program, Blobs: s.blobs,
+		Credentials: c.Credentials, Host: c.Host, Advertise: c.Advertise, Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log})
+	if err != nil {
+		return b, err
+	}
+	return backend{local, "local", local.Run, local.Close}, nil
+}
+
+// pods makes the back end whose workers are pods.
+func (s *Session) pods(c config.Provisioner, log *slog.Logger) (b backend, err error) {
+	if c.Kubernetes.Image == "" {
+		return b, fault.New(fault.Invalid, "the workers' image is not named").
+			WithHint("builder: {provisioner: {kubernetes: {image: \"REGISTRY/waybill:VERSION\"}}}   # with waybill and git in its PATH")
+	}
+	cluster, err := builderCluster(c.Kubernetes)
+	if err != nil {
+		return b, err
+	}
+	pods := provisioner.NewKubernetes(provisioner.KubernetesConfig{Cluster: cluster, Image: c.Kubernetes.Image, PullPolicy: c.Kubernetes.PullPolicy,
+		ServiceAccount: c.Kubernetes.ServiceAccount, Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Log: log,
+		Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
+	log.Info("workers are pods", obs.KeyURL, cluster.Host())
+	return backend{pods, "kubernetes", pods.Run, func() error { return nil }}, nil
+}
+
+// builderCluster opens the cluster of the workers; k may be nil for that of this process.
+func builderCluster(k *config.Kubernetes) (*kube.Cluster, error) {
+	if k == nil {
+		k = &config.Kubernetes{}
+	}
+	return kube.Open(kube.Config{Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace,
+		Hint: "builder: {provisioner: {kubernetes: {kubeconfig: FILE}}}"})
 }
 
 // workerAccess returns the check of tokens that may use a provisioner: that of the home, those that server.yaml names by their

@@ -3,15 +3,20 @@ package assembly
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"time"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
+	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/builds"
 	handler "github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -79,13 +84,17 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	if err != nil {
 		return role, err
 	}
-	keys, err := s.Home.BuilderKeys(s.Live.Now().Builder.Key)
+	c := s.Live.Now().Builder
+	keys, err := s.Home.BuilderKeys(c.Key)
 	if err != nil {
 		return role, err
 	}
 	wake := make(chan struct{}, 1)
 	a := aggregator.New(aggregator.Config{
-		Workers: running{client, keys, s.Live.Now().Builder.Instance, s.Ledger.Builds}, Store: s.Ledger.Builds, Blobs: s.blobs, Wake: wake,
+		Workers: listedWorkers{client, keys, c.Instance, s.Ledger.Builds, sync.OnceValues(func() (*kube.Cluster, error) {
+			return builderCluster(c.Provisioner.Kubernetes)
+		})},
+		Store: s.Ledger.Builds, Ends: judgedBuilds{s.Ledger.Builds, s.Ledger.Now}, StartLimit: c.Provisioner.StartLimit, Blobs: s.blobs, Wake: wake,
 		Log: o.Log, Metrics: obs.NewAggregator(o.registerer()),
 	})
 	changes := s.Ledger.NewWaiter()
@@ -108,17 +117,18 @@ func wakeUp(ctx context.Context, wait func(context.Context, store.Topic, time.Ti
 	}
 }
 
-// running lists the workers that serve results.
-type running struct {
+// listedWorkers lists the workers of this instance's builds.
+type listedWorkers struct {
 	client   *provisionerv1.Client
 	keys     build.BuilderKeys
 	instance string
 	builds   *builds.Builds
+	cluster  func() (*kube.Cluster, error) // of workers that are pods
 }
 
 // Workers lists the workers of this instance's builds, with the tokens that they ask for.
-func (r running) Workers(ctx context.Context) ([]aggregator.Worker, error) {
-	list, err := r.client.List(ctx, provisionerv1.Filter{Statuses: []string{string(build.WorkerRunning)}, Instance: r.instance})
+func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error) {
+	list, err := l.client.List(ctx, provisionerv1.Filter{Instance: l.instance})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +142,7 @@ func (r running) Workers(ctx context.Context) ([]aggregator.Worker, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	found, err := r.builds.List(ctx, builds.Query{IDs: ids})
+	found, err := l.builds.List(ctx, builds.Query{IDs: ids})
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +152,52 @@ func (r running) Workers(ctx context.Context) ([]aggregator.Worker, error) {
 	}
 	var workers []aggregator.Worker
 	for _, w := range list.Workers {
-		key, known := r.keys.Numbered(w.Key)
+		key, known := l.keys.Numbered(w.Key)
 		nonce := nonces[w.BuildID]
-		if !known || nonce == "" || w.Address == "" { // of a build that was deleted, or of a key that was withdrawn
+		if !known || nonce == "" { // of a build that was deleted, or of a key that was withdrawn
 			continue
 		}
-		workers = append(workers, aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address,
-			Token: key.WorkerToken(w.Instance, w.BuildID, nonce)})
+		one := aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address, Token: key.WorkerToken(w.Instance, w.BuildID, nonce),
+			Status: build.WorkerStatus(w.Status), Reason: w.Reason, Age: list.Now.Sub(w.CreatedAt), Began: !w.StartedAt.IsZero()}
+		if strings.HasPrefix(w.Address, kube.PodScheme+"://") {
+			if err := l.reach(&one); err != nil {
+				return nil, err
+			}
+		}
+		workers = append(workers, one)
 	}
 	return workers, nil
 }
+
+// What is read of the log of a pod that has ended.
+const (
+	lastLines = 100
+	lastBytes = 7 << 10 // an event has room for some more
+)
+
+// reach has a worker that is a pod be reached through its cluster.
+func (l listedWorkers) reach(w *aggregator.Worker) error {
+	pod, err := kube.ParsePodAddress(w.Address)
+	if err != nil {
+		return fmt.Errorf("reach worker %s: %w", w.ID, err)
+	}
+	cluster, err := l.cluster()
+	if err != nil {
+		return fmt.Errorf("reach worker %s: %w", w.ID, err)
+	}
+	w.Address = "http://" + pod.UID // another pod of the same name is another worker
+	w.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return cluster.DialPod(ctx, pod) }
+	w.LastLines = func(ctx context.Context) (string, error) {
+		return cluster.In(pod.Namespace).LastLines(ctx, pod.Pod, provisioner.WorkerContainer, lastLines, lastBytes)
+	}
+	return nil
+}
+
+// judgedBuilds is the builds as an aggregator sees them that judges their workers.
+type judgedBuilds struct {
+	*builds.Builds
+	now func(context.Context) (time.Time, error)
+}
+
+// Now returns the database's time.
+func (b judgedBuilds) Now(ctx context.Context) (time.Time, error) { return b.now(ctx) }

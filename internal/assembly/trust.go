@@ -69,6 +69,16 @@ func ReadRegular(path string, limit int64) ([]byte, error) {
 	return readRegular(path, limit, func(fs.FileInfo) error { return nil })
 }
 
+// OthersMayUse reports whether users other than this process's may read or change a file. A file of another user that this process reads
+// by its group is what Kubernetes mounts of a Secret.
+func OthersMayUse(info fs.FileInfo) bool {
+	others := fs.FileMode(0o077)
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		others = 0o037
+	}
+	return info.Mode().Perm()&others != 0
+}
+
 func readRegular(path string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would make it wait for a writer
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 	"time"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -102,7 +105,7 @@ func (a *app) launchText(name string) ([]byte, error) {
 		}
 		defer opened.Close()
 		file = opened
-		if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
+		if info, err := file.Stat(); err != nil || assembly.OthersMayUse(info) {
 			return nil, errors.Join(err, fmt.Errorf("other users may use %s, which has secrets: chmod 600 %s", name, name))
 		}
 	}
@@ -181,9 +184,7 @@ func (s *buildSource) receive(ctx context.Context, launch launchFlags, in *inbox
 		tree = filepath.Join(s.scratch, "clone")
 		s.root = filepath.Join(tree, filepath.FromSlash(r.Subdirectory))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cloneTimeout, fmt.Errorf("the clone took longer than %s", cloneTimeout))
-	defer cancel()
-	if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch, Credentials: launch.Credentials}).Into(ctx, tree); err != nil {
+	if err := getClone(ctx, launch.Launch, tree); err != nil {
 		return fault.Wrap(fault.Unavailable, err)
 	}
 	root, err := filepath.EvalSymlinks(s.root)
@@ -207,4 +208,25 @@ func (s *buildSource) unpack(ctx context.Context, in *inbox, tree string) error 
 	path := filepath.Join(s.scratch, inboxFile)
 	_, err := worker.Snapshot{Path: path}.Take(ctx, tree)
 	return errors.Join(err, os.Remove(path))
+}
+
+// maxCloneError bounds the reason for a clone that failed, in bytes.
+const maxCloneError = 16 << 10
+
+// getClone clones the repository into a folder, or moves a clone there that was made before.
+func getClone(ctx context.Context, launch provisionerv1.Launch, to string) error {
+	if launch.Clone == "" {
+		ctx, cancel := context.WithTimeoutCause(ctx, cloneTimeout, fmt.Errorf("the clone took longer than %s", cloneTimeout))
+		defer cancel()
+		r := launch.Repository
+		return git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch, Credentials: launch.Credentials}.Into(ctx, to)
+	}
+	reason, err := assembly.ReadRegular(launch.Clone+shimv1.CloneError, maxCloneError)
+	if err == nil {
+		return errors.New(build.VisibleText(reason))
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(launch.Clone, to)
 }

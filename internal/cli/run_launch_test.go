@@ -164,3 +164,38 @@ func TestAWorkerIsSentItsFiles(t *testing.T) {
 		t.Errorf("%v\n%s", err, log)
 	}
 }
+
+// TestAWorkerTakesACloneThatWasMade by another container, or the reason why it was not.
+func TestAWorkerTakesACloneThatWasMade(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	clone := filepath.Join(work, "clone")
+	launch := aLaunch()
+	launch.Clone, launch.Inputs = clone, nil
+	if err := errors.Join(os.Mkdir(clone, 0o700),
+		os.WriteFile(filepath.Join(clone, ".wharf-ci.yml"), []byte("build: {app: {container: {image: i, cmds: [echo it was cloned]}}}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	results := filepath.Join(work, "results")
+	run := func(into string) string {
+		c := childtest.Command(t, "waybill", "run", "--launch", "-", "--results-dir", into, "--runner", "process", "--linger", "0s", "--cache-size", "0")
+		c.Env = append(os.Environ(), "TMPDIR="+work, "HOME="+work)
+		c.Stdin = strings.NewReader(text(t, launch))
+		out, _ := c.CombinedOutput() // the results say it
+		return string(out)
+	}
+	out := run(results)
+	if log, err := os.ReadFile(filepath.Join(results, "steps", "1", "output.log")); err != nil || !strings.Contains(string(log), "it was cloned") {
+		t.Errorf("%s, %v\n%s", log, err, out)
+	}
+	if _, err := os.Stat(clone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the clone is still there: %v", err)
+	}
+	if err := os.WriteFile(clone+".error", []byte("fetch commit aaaa: not \x1b[31mfound"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out = run(filepath.Join(work, "failed"))
+	if !strings.Contains(out, "fetch commit aaaa: not found") {
+		t.Error(out)
+	}
+}

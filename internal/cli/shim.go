@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
-// shimName is the word by which the shims in a step's pod are started: waybill shim init|serve, and waybill shim exec -- ARGV….
+// shimName is the word by which the shims in a step's pod are started: waybill shim init|serve, and waybill shim exec -- ARGV…; in a
+// worker's pod, waybill shim clone.
 // People do not run them, and nothing of the command line is set up for them.
 const shimName = "shim"
 
@@ -30,6 +31,8 @@ func runShim(arguments []string) (status int, ok bool) {
 		err = listenAs(ctx, config, initShim)
 	case arguments[1] == "serve" && len(rest) == 0:
 		err = listenAs(ctx, config, shim.Serve)
+	case arguments[1] == "clone" && len(rest) == 0:
+		err = shim.Clone(ctx, os.Getenv)
 	case arguments[1] == "exec" && len(rest) > 1 && rest[0] == "--":
 		status, err = shim.Exec(ctx, config, rest[1:], os.Environ())
 	default:

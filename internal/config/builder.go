@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,21 @@ type Provisioner struct {
 	Advertise   string            // name or address by which readers reach Host; "" (default): Host
 	Largest     int64             // bytes of a snapshot that is sent to a worker; default 1 GiB
 	Credentials map[string]string // files of git-credential-store, by the name that builds use
+
+	// Kubernetes has the workers be pods, and says how the provisioner and aggregators reach their cluster; nil (default): they are
+	// processes.
+	Kubernetes *Kubernetes
+	StartLimit time.Duration // after which an aggregator ends a build whose worker has not started; default 10m
+}
+
+// Kubernetes says where workers run as pods, and how.
+type Kubernetes struct {
+	Kubeconfig     string // a file; "" (default): the cluster that this process runs in
+	Context        string // in the file; "" (default): its current one
+	Namespace      string // of the workers and their steps; "" (default): the context's, or that of this process
+	Image          string // has waybill and git in its PATH; needed by the role provisioner
+	PullPolicy     string // of the images of workers and steps: Always, IfNotPresent or Never; "" (default): Kubernetes' own
+	ServiceAccount string // of the workers; default waybill-worker
 }
 
 // Watchdog says when builds without workers and workers without builds are looked for.
@@ -54,7 +70,7 @@ func standardBuilder() Builder {
 	return Builder{
 		Instance: "waybill",
 		Provisioner: Provisioner{Listen: "127.0.0.1:5009", Concurrent: 8, PerProject: 4, Grace: 10 * time.Minute, Linger: 24 * time.Hour,
-			Keep: 7 * 24 * time.Hour, Host: "127.0.0.1", Largest: 1 << 30},
+			Keep: 7 * 24 * time.Hour, Host: "127.0.0.1", Largest: 1 << 30, StartLimit: 10 * time.Minute},
 		Watchdog: Watchdog{Interval: 5 * time.Minute, WorkerAge: time.Minute, BuildAge: time.Minute},
 	}
 }
@@ -80,6 +96,15 @@ func builderKeys() []document.Key {
 			}},
 			{Name: "largestSnapshot", Shape: document.Scalar, Default: "1GiB", Help: "files of a revision, packed, that are sent to a worker of Docker or Kubernetes"},
 			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
+			{Name: "startLimit", Shape: document.Scalar, Default: "10m", Help: "after this long aggregators end a build whose worker has not started"},
+			{Name: "kubernetes", Shape: document.Object, Help: "workers are pods of this cluster", Keys: []document.Key{
+				{Name: "kubeconfig", Shape: document.Text, Help: "file that names the cluster; default: the cluster that this process runs in"},
+				{Name: "context", Shape: document.Text, Help: "context of the kubeconfig; default: its current one"},
+				{Name: "namespace", Shape: document.Text, Help: "namespace of the workers and their steps; default: the context's"},
+				{Name: "image", Shape: document.Text, Help: "image of the workers, with waybill and git in its PATH"},
+				{Name: "imagePullPolicy", Shape: document.Text, Help: "of the images of workers and steps: Always, IfNotPresent or Never"},
+				{Name: "serviceAccount", Shape: document.Text, Default: "waybill-worker", Help: "account of the workers, which runs the steps"},
+			}},
 		}},
 		{Name: "tools", Shape: document.Object, Help: "what steps run that build images, deploy or pack", Keys: toolKeys()},
 		{Name: "watchdog", Shape: document.Object, Help: "what looks for builds without workers and workers without builds", Keys: []document.Key{
@@ -134,11 +159,7 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 	}
 	p.TokenFile = r.location(n.Get("tokenFile"), "file:")
 	if v := n.Get("listen"); fits(v, document.Text) {
-		p.Listen = v.Text
-		_, port, err := net.SplitHostPort(v.Text)
-		if number, portErr := strconv.Atoi(port); err != nil || portErr != nil || number < 0 || number > 65535 {
-			r.Add(v, "value-invalid", path+"listen", "want host:port such as 127.0.0.1:5009, found %q", v.Text)
-		}
+		p.Listen = r.hostPort(v, path+"listen")
 	}
 	if v := n.Get("tokens"); fits(v, document.Texts) {
 		if p.Tokens = n.Strs("tokens"); len(p.Tokens) > mostTokens || slices.ContainsFunc(p.Tokens, notDigest) {
@@ -154,7 +175,7 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 	for _, span := range []struct {
 		name string
 		into *time.Duration
-	}{{"grace", &p.Grace}, {"linger", &p.Linger}, {"keep", &p.Keep}} {
+	}{{"grace", &p.Grace}, {"linger", &p.Linger}, {"keep", &p.Keep}, {"startLimit", &p.StartLimit}} {
 		if v := n.Get(span.name); fits(v, document.Scalar) {
 			if *span.into = r.span(v, path+span.name); *span.into < time.Second {
 				r.Add(v, "value-invalid", path+span.name, "want at least 1s, found %q", v.Text)
@@ -166,6 +187,52 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 	}
 	r.localWorkers(n.Get("workers"), p)
 	r.credentials(n.Get("credentials"), p)
+	p.Kubernetes = r.kubernetes(n.Get("kubernetes"))
+}
+
+// hostPort reads an address to listen on.
+func (r *reader) hostPort(n *document.Node, path string) string {
+	_, port, err := net.SplitHostPort(n.Text)
+	if number, portErr := strconv.Atoi(port); err != nil || portErr != nil || number < 0 || number > 65535 {
+		r.Add(n, "value-invalid", path, "want host:port such as 127.0.0.1:5009, found %q", n.Text)
+	}
+	return n.Text
+}
+
+// objectName matches names of Kubernetes' objects.
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// longestImage bounds the name of an image, in bytes.
+const longestImage = 500
+
+// kubernetes reads where workers run as pods; nil if the file does not say so.
+func (r *reader) kubernetes(n *document.Node) *Kubernetes {
+	if !fits(n, document.Object) {
+		return nil
+	}
+	const path = "builder.provisioner.kubernetes."
+	k := &Kubernetes{Kubeconfig: r.location(n.Get("kubeconfig"), "file:"), Context: n.Str("context"), ServiceAccount: "waybill-worker"}
+	for _, name := range []struct {
+		key  string
+		into *string
+	}{{"namespace", &k.Namespace}, {"serviceAccount", &k.ServiceAccount}} {
+		if v := n.Get(name.key); fits(v, document.Text) {
+			if *name.into = v.Text; !objectName.MatchString(v.Text) {
+				r.Add(v, "value-invalid", path+name.key, "want a name of Kubernetes, of lower-case letters, digits, hyphens and dots, found %q", v.Text)
+			}
+		}
+	}
+	if v := n.Get("image"); fits(v, document.Text) {
+		if k.Image = v.Text; v.Text == "" || len(v.Text) > longestImage || strings.ContainsAny(v.Text, " \t\n$") {
+			r.Add(v, "value-invalid", path+"image", "want the name of an image such as registry.example.org/waybill:1, found %q", v.Text)
+		}
+	}
+	if v := n.Get("imagePullPolicy"); fits(v, document.Text) {
+		if k.PullPolicy = v.Text; !slices.Contains([]string{"Always", "IfNotPresent", "Never"}, v.Text) {
+			r.Add(v, "value-invalid", path+"imagePullPolicy", "want Always, IfNotPresent or Never, found %q", v.Text)
+		}
+	}
+	return k
 }
 
 // localWorkers reads where local workers listen. What listens everywhere needs a name by which it is reached.

@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +30,7 @@ type Config struct {
 	Context    string // in the file; "": its current one
 	Namespace  string // ""; the context's, else default
 
+	Hint string // what to do without a Kubeconfig outside of a cluster; "": name one for Argo
 	// Search has an empty Kubeconfig mean what kubectl would use: the files of KUBECONFIG, else ~/.kube/config, else the cluster that this process runs in.
 	Search bool
 }
@@ -59,6 +61,19 @@ func Open(c Config) (*Cluster, error) {
 	return &Cluster{Interface: client, Namespace: namespace, config: config, inside: inside}, nil
 }
 
+// Pods returns the pods of the cluster's namespace.
+func (c *Cluster) Pods() dynamic.ResourceInterface { return c.core("pods") }
+
+// Secrets returns the Secrets of the cluster's namespace.
+func (c *Cluster) Secrets() dynamic.ResourceInterface { return c.core("secrets") }
+
+// Events returns the events of the cluster's namespace.
+func (c *Cluster) Events() dynamic.ResourceInterface { return c.core("events") }
+
+func (c *Cluster) core(resource string) dynamic.ResourceInterface {
+	return c.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(c.Namespace)
+}
+
 // Host returns the address of the API server.
 func (c *Cluster) Host() string { return c.config.Host }
 
@@ -71,7 +86,7 @@ func restConfig(c Config) (config *rest.Config, namespace string, inside bool, e
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
 	overrides.Context.Namespace = c.Namespace
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	named, hint := c.Kubeconfig != "", "name a file: argoConf.k8sOptions.kubeconfig"
+	named, hint := c.Kubeconfig != "", cmp.Or(c.Hint, "name a file: argoConf.k8sOptions.kubeconfig")
 	if c.Search && !named {
 		hint = "name a file: --kubeconfig"
 		found, err := loader.RawConfig()

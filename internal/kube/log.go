@@ -17,6 +17,32 @@ var ErrLogForbidden = errors.New("this account may not read the logs of pods")
 
 // Log opens what a container of a pod has printed so far; with follow, until the container ends. The caller closes it.
 func (c *Cluster) Log(ctx context.Context, pod, container string, follow bool) (io.ReadCloser, error) {
+	return c.log(ctx, pod, url.Values{"container": {container}, "follow": {strconv.FormatBool(follow)}})
+}
+
+// LastLines returns the last lines that a container of a pod has printed: at most so many lines, and bytes.
+func (c *Cluster) LastLines(ctx context.Context, pod, container string, lines int, bytes int64) (string, error) {
+	log, err := c.log(ctx, pod, url.Values{"container": {container}, "tailLines": {strconv.Itoa(lines)}})
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	var last []byte
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := log.Read(buffer)
+		last = append(last, buffer[:n]...)
+		last = last[max(0, int64(len(last))-bytes):]
+		if errors.Is(err, io.EOF) {
+			return string(last), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the log of pod %s: %w", pod, err)
+		}
+	}
+}
+
+func (c *Cluster) log(ctx context.Context, pod string, query url.Values) (io.ReadCloser, error) {
 	client, err := rest.HTTPClientFor(c.config)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
@@ -26,7 +52,7 @@ func (c *Cluster) Log(ctx context.Context, pod, container string, follow bool) (
 		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
 	}
 	address = address.JoinPath("api/v1/namespaces", c.Namespace, "pods", pod, "log")
-	address.RawQuery = url.Values{"container": {container}, "follow": {strconv.FormatBool(follow)}}.Encode()
+	address.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)

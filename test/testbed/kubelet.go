@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 )
@@ -32,10 +33,12 @@ import (
 //	missing…   cannot be pulled
 //	Bad…       is not a valid name
 //
-// Paths below /mnt in commands and variables lead to the pod's folders. A pod has an address of its own in 127.0.0.0/8, where its
-// shims listen.
+// Paths below /mnt in commands, variables and Secrets lead to the pod's folders. A pod has an address of its own in 127.0.0.0/8, where its
+// shims listen, and a container that is to listen on all addresses at a port. One that mounts the pod's account finds it and the API
+// server as in a cluster, which takes root. In place of a controller it deletes what a pod owned that is gone.
 type Kubelet struct {
 	client  kubernetes.Interface
+	api     *rest.Config
 	program string // runs in place of waybill
 	folder  string
 	server  *httptest.Server
@@ -55,7 +58,7 @@ func (c *Cluster) Kubelet(t testing.TB, program string) *Kubelet {
 	if err != nil {
 		t.Fatalf("testbed: kubelet: %v", err)
 	}
-	k := &Kubelet{client: client, program: program, folder: t.TempDir(), pods: map[types.UID]*podRun{}}
+	k := &Kubelet{client: client, api: c.Config, program: program, folder: t.TempDir(), pods: map[types.UID]*podRun{}}
 	k.server = httptest.NewUnstartedServer(http.HandlerFunc(k.portForward))
 	k.server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}} //nolint:gosec // of a test
 	k.server.StartTLS()
@@ -131,6 +134,7 @@ func (k *Kubelet) handle(ctx context.Context, kind watch.EventType, pod *corev1.
 			p.end()
 			delete(k.pods, pod.UID)
 		}
+		k.work.Go(func() { k.collect(ctx, pod) })
 	case p == nil && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		k.work.Go(func() {
 			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}

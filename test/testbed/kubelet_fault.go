@@ -40,6 +40,19 @@ func (k *Kubelet) OutOfMemory(t testing.TB, pod string) {
 	_ = syscall.Kill(-step.Process.Pid, syscall.SIGKILL)
 }
 
+// KillContainer kills a container of a pod as the kernel does.
+func (k *Kubelet) KillContainer(t testing.TB, pod, container string) {
+	t.Helper()
+	p := k.find(t, pod)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	running := p.running[container]
+	if running == nil {
+		t.Fatalf("testbed: the container %s of pod %s does not run", container, pod)
+	}
+	_ = syscall.Kill(-running.Process.Pid, syscall.SIGKILL)
+}
+
 // Lose has the node be gone: its processes end, nothing is reported any more, and the cluster takes its pods away.
 func (k *Kubelet) Lose(t testing.TB) {
 	t.Helper()

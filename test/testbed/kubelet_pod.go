@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -33,6 +34,25 @@ type podRun struct {
 	frozen  bool // the status is what a test has set
 	memory  bool // its step was ended because it used too much memory
 	running map[string]*exec.Cmd
+}
+
+// collect deletes what a pod owned that is gone.
+func (k *Kubelet) collect(ctx context.Context, gone *corev1.Pod) {
+	owned := func(o metav1.Object) bool {
+		return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == gone.UID })
+	}
+	pods, err := k.client.CoreV1().Pods(gone.Namespace).List(ctx, metav1.ListOptions{})
+	for i := 0; err == nil && i < len(pods.Items); i++ {
+		if owned(&pods.Items[i]) {
+			_ = k.client.CoreV1().Pods(gone.Namespace).Delete(ctx, pods.Items[i].Name, metav1.DeleteOptions{}) // it may be gone
+		}
+	}
+	secrets, err := k.client.CoreV1().Secrets(gone.Namespace).List(ctx, metav1.ListOptions{})
+	for i := 0; err == nil && i < len(secrets.Items); i++ {
+		if owned(&secrets.Items[i]) {
+			_ = k.client.CoreV1().Secrets(gone.Namespace).Delete(ctx, secrets.Items[i].Name, metav1.DeleteOptions{}) // it may be gone
+		}
+	}
 }
 
 // run lives the life of a pod.
@@ -150,13 +170,21 @@ func (p *podRun) container(c corev1.Container, init bool) int {
 	argv := make([]string, len(c.Command))
 	for i, a := range c.Command {
 		argv[i] = p.local(strings.ReplaceAll(a, "$$(", "$("))
+		if port, ok := strings.CutPrefix(a, ":"); ok && strings.Trim(port, "0123456789") == "" {
+			argv[i] = net.JoinHostPort(p.ip, port)
+		}
 	}
 	if argv[0] == "waybill" {
 		argv[0] = p.k.program
 	}
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder }) {
+		argv = append([]string{"sh", "-c", mountAccount, p.local("/mnt/" + accountVolume)}, argv...)
+		attributes.Unshareflags = syscall.CLONE_NEWNS // the mount ends with the process
+	}
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Dir, command.Env = p.local(c.WorkingDir), env
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = attributes
 	log, err := os.Create(filepath.Join(p.folder, c.Name+".log"))
 	if err != nil {
 		return 1
@@ -196,10 +224,34 @@ func (p *podRun) container(c corev1.Container, init bool) int {
 
 // local returns a text with the pod's folders for those of its containers.
 func (p *podRun) local(text string) string {
-	for _, volume := range p.pod.Spec.Volumes {
+	for _, volume := range append(slices.Clone(p.pod.Spec.Volumes), corev1.Volume{Name: accountVolume}) {
 		text = strings.ReplaceAll(text, "/mnt/"+volume.Name, filepath.Join(p.folder, "mnt", volume.Name))
 	}
 	return text
+}
+
+// accountFolder is where a container finds the account of its pod.
+const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// accountVolume is the folder of a pod's account among its volumes.
+const accountVolume = "identity-of-the-pod"
+
+// mountAccount runs a program that sees the folder $0 as accountFolder.
+const mountAccount = `mount -t tmpfs tmpfs /run && mkdir -p /var/run/secrets/kubernetes.io && cp -r "$0" ` + accountFolder + ` && exec "$@"`
+
+// account writes the files of the pod's account, and returns the variables by which its cluster is found.
+func (p *podRun) account() ([]string, error) {
+	token, err := p.k.client.CoreV1().ServiceAccounts(p.pod.Namespace).CreateToken(p.ctx, p.pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	authority, err := os.ReadFile(p.k.api.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	host, port := splitAddress(strings.TrimPrefix(p.k.api.Host, "https://"))
+	return []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}, p.writeFiles(p.local("/mnt/"+accountVolume),
+		map[string][]byte{"token": []byte(token.Status.Token), "ca.crt": authority, "namespace": []byte(p.pod.Namespace)})
 }
 
 func (p *podRun) environment(c corev1.Container) ([]string, error) {
@@ -215,9 +267,20 @@ func (p *podRun) environment(c corev1.Container) ([]string, error) {
 			env = append(env, key+"="+string(value))
 		}
 	}
+	for _, m := range c.VolumeMounts {
+		if m.MountPath == accountFolder {
+			more, err := p.account()
+			if err != nil {
+				return nil, err
+			}
+			env = append(env, more...)
+		}
+	}
 	for _, e := range c.Env {
 		value := p.local(strings.ReplaceAll(e.Value, "$$(", "$("))
-		if e.ValueFrom != nil {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			value = map[string]string{"metadata.name": p.pod.Name, "metadata.uid": string(p.pod.UID)}[e.ValueFrom.FieldRef.FieldPath]
+		} else if e.ValueFrom != nil {
 			ref := e.ValueFrom.SecretKeyRef
 			secret, err := secrets.Get(p.ctx, ref.Name, metav1.GetOptions{})
 			if err != nil {
@@ -240,12 +303,12 @@ func (p *podRun) mountSecrets() error {
 		if err != nil {
 			return err
 		}
-		for _, c := range p.pod.Spec.Containers {
+		for _, c := range append(slices.Clone(p.pod.Spec.InitContainers), p.pod.Spec.Containers...) {
 			for _, mount := range c.VolumeMounts {
 				if mount.Name != volume.Name {
 					continue
 				}
-				if err := writeFiles(p.local(mount.MountPath), secret.Data); err != nil {
+				if err := p.writeFiles(p.local(mount.MountPath), secret.Data); err != nil {
 					return err
 				}
 			}
@@ -254,12 +317,12 @@ func (p *podRun) mountSecrets() error {
 	return nil
 }
 
-func writeFiles(dir string, files map[string][]byte) error {
+func (p *podRun) writeFiles(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(p.local(string(content))), 0o600); err != nil {
 			return err
 		}
 	}

@@ -93,6 +93,12 @@ func (k *Kubelet) containerLog(w http.ResponseWriter, r *http.Request, namespace
 		return
 	}
 	defer log.Close()
+	if last, err := strconv.Atoi(r.URL.Query().Get("tailLines")); err == nil {
+		content, _ := io.ReadAll(log) // what there is
+		lines := slices.Collect(strings.Lines(string(content)))
+		_, _ = io.WriteString(w, strings.Join(lines[max(0, len(lines)-last):], "")) // the client sees the end
+		return
+	}
 	for r.Context().Err() == nil {
 		of.mutex.Lock()
 		running := of.running[container] != nil

@@ -89,6 +89,7 @@ type Launch struct {
 	SnapshotFile string `json:"snapshotFile,omitempty"` // path of the snapshot
 	Push         *Push  `json:"push,omitempty"`         // the snapshot is sent to the worker API
 	Credentials  string `json:"credentials,omitempty"`  // path of a file of git-credential-store
+	Clone        string `json:"clone,omitempty"`        // path of the repository, if it was cloned before; the worker takes the folder
 }
 
 // PathWorkspace is where a worker receives its snapshot:

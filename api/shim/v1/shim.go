@@ -50,6 +50,18 @@ const (
 	EnvServices = "WAYBILL_SHIM_SERVICES" // JSON, a list of Service
 )
 
+// Environment variables of "waybill shim clone", the init container of a worker's pod.
+const (
+	EnvCloneURL         = "WAYBILL_CLONE_URL"
+	EnvCloneCommit      = "WAYBILL_CLONE_COMMIT"
+	EnvCloneBranch      = "WAYBILL_CLONE_BRANCH"
+	EnvCloneCredentials = "WAYBILL_CLONE_CREDENTIALS" //nolint:gosec // path of a file of git-credential-store
+	EnvCloneFolder      = "WAYBILL_CLONE_FOLDER"
+)
+
+// CloneError is appended to the clone's folder: a file that says why the clone is missing.
+const CloneError = ".error"
+
 // Places in the containers.
 const (
 	Folder  = "/mnt/waybill"

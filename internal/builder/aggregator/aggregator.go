@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -24,11 +25,18 @@ type Worker struct {
 	Token   string // that the worker asks for
 	// Dial connects to the worker, such as through a forwarded port. nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	Status build.WorkerStatus // "": Running
+	Reason string             // why it is not running
+	Age    time.Duration      // since it was asked for
+	Began  bool               // something of it has run
+	// LastLines returns the last lines that its process printed. nil: they cannot be read.
+	LastLines func(ctx context.Context) (string, error)
 }
 
 // Workers lists the workers.
 type Workers interface {
-	// Workers lists every worker that exists and has an address, until it is deleted. On an error the list before is kept.
+	// Workers lists every worker that exists, until it is deleted. On an error the list before is kept.
 	Workers(ctx context.Context) ([]Worker, error)
 }
 
@@ -44,17 +52,21 @@ type Store interface {
 type Config struct {
 	Workers Workers
 	Store   Store
+	Ends    Ends // nil: workers that do not start, or end too early, are not judged
 	Blobs   blob.Store
 	Wake    <-chan struct{} // has the workers listed at once; nil: only time does
 	Every   time.Duration   // between lists; 0: 5 s
 	Silence time.Duration   // of a stream after which its connection is dead; 0: 30 s
-	Log     *slog.Logger    // nil: none
-	Metrics *obs.Aggregator // nil: unregistered
+	// StartLimit is after which a build ends whose worker has not started; 0: 10 min.
+	StartLimit time.Duration
+	Log        *slog.Logger    // nil: none
+	Metrics    *obs.Aggregator // nil: unregistered
 }
 
 const (
 	listEvery   = 5 * time.Second
 	silence     = 30 * time.Second
+	startLimit  = 10 * time.Minute
 	ackAgain    = 30 * time.Second // after which a worker that is still listed gets the final acknowledgement again
 	mostOfAll   = 64 << 20         // bytes that are not stored yet, of all workers
 	mostOfOne   = 4 << 20          // of one worker
@@ -73,6 +85,7 @@ type Aggregator struct {
 	delay  time.Duration       // after the first failure with a worker; it doubles
 	most   time.Duration       // that it doubles to
 
+	judging  chan struct{}            // holds one token: what was listed is judged once at a time
 	followed map[builds.ID]*following // by the goroutine of Run alone
 	ended    chan *following
 	running  sync.WaitGroup
@@ -87,12 +100,12 @@ type following struct {
 
 // New makes an aggregator.
 func New(c Config) *Aggregator {
-	c.Every, c.Silence = cmp.Or(c.Every, listEvery), cmp.Or(c.Silence, silence)
+	c.Every, c.Silence, c.StartLimit = cmp.Or(c.Every, listEvery), cmp.Or(c.Silence, silence), cmp.Or(c.StartLimit, startLimit)
 	c.Log = obs.Component(c.Log, "aggregator")
 	if c.Metrics == nil {
 		c.Metrics = obs.NewAggregator(nil)
 	}
-	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, followed: map[builds.ID]*following{}, ended: make(chan *following)}
+	return &Aggregator{Config: c, memory: semaphore.NewWeighted(mostOfAll), delay: firstDelay, most: longDelay, judging: make(chan struct{}, 1), followed: map[builds.ID]*following{}, ended: make(chan *following)}
 }
 
 // Run follows the listed workers until ctx ends, then returns nil. It needs no drain: what was not stored is still the
@@ -108,7 +121,9 @@ func (a *Aggregator) Run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			away.Reset()
-			a.follow(ctx, workers)
+			serving, rest := divide(workers)
+			a.follow(ctx, serving)
+			a.judge(ctx, rest)
 		case ctx.Err() == nil:
 			pause = away.Next()
 			a.Log.Warn("listing workers failed", obs.Error(err), obs.KeyRetryIn, pause.String())
@@ -164,6 +179,23 @@ func (a *Aggregator) follow(ctx context.Context, workers []Worker) {
 		}
 	}
 	a.Metrics.Unacknowledged(unacknowledged)
+}
+
+// serves reports whether a worker serves its results.
+func (w Worker) serves() bool {
+	return (w.Status == "" || w.Status == build.WorkerRunning) && w.Address != ""
+}
+
+// divide returns the workers that serve their results, and the rest.
+func divide(workers []Worker) (serving, rest []Worker) {
+	for _, w := range workers {
+		if w.serves() {
+			serving = append(serving, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return serving, rest
 }
 
 // same reports whether both are the same worker at the same place.

@@ -243,8 +243,7 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 	if r := launch.Repository; r != nil {
 		path, known := l.Credentials[r.Credential]
 		if r.Credential != "" && !known {
-			return given, fault.New(fault.Invalid, "credentials %q not found", r.Credential).
-				WithHint("name them in builder.provisioner.credentials of the provisioner's server.yaml")
+			return given, unknownCredentials(r.Credential)
 		}
 		given.Credentials = path
 		if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch}).Check(); err != nil {
@@ -267,6 +266,11 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 		return given, fault.New(fault.Unavailable, "copy the snapshot: %w", errors.Join(err, os.Remove(file.Name())))
 	}
 	return given, nil
+}
+
+func unknownCredentials(name string) error {
+	return fault.New(fault.Invalid, "credentials %q not found", name).
+		WithHint("name them in builder.provisioner.credentials of the provisioner's server.yaml")
 }
 
 // removeFile removes a file that may have no name.

@@ -43,7 +43,7 @@ func TestTheRightsOfBuilds(t *testing.T) {
 			}
 		case "RoleBinding":
 			bound[object.RoleRef.Name] = object.Subjects[0].Name
-		case "ServiceAccount":
+		case "ServiceAccount", "NetworkPolicy":
 		default:
 			t.Errorf("unexpected: %s %s", object.Kind, object.Metadata.Name)
 		}
@@ -53,7 +53,7 @@ func TestTheRightsOfBuilds(t *testing.T) {
 		"waybill-worker":      {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}},
 		"waybill-user":        {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}, "pods/portforward": {"create"}},
 		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "list", "delete"}, "pods/portforward": {"create"}},
-		"waybill-aggregator":  {"pods": {"get", "list", "watch"}, "pods/portforward": {"create"}},
+		"waybill-aggregator":  {"pods": {"get", "list", "watch"}, "pods/log": {"get"}, "pods/portforward": {"create"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -96,9 +96,9 @@ func New(cluster *kube.Cluster, config Config) *Runner {
 	set(&config.Silence, shimv1.Silence)
 	set(&config.Away, 10*time.Minute)
 	r := &Runner{Config: config, cluster: cluster, run: strings.ToLower(rand.Text()[:16]), dial: cluster.Dialer(), stopped: make(chan struct{})}
-	r.pods = cluster.Resource(podsResource()).Namespace(cluster.Namespace)
-	r.secrets = cluster.Resource(secretsResource()).Namespace(cluster.Namespace)
-	r.seen = newPods(r.pods, cluster.Resource(eventsResource()).Namespace(cluster.Namespace), labelRun+"="+r.run)
+	r.pods = cluster.Pods()
+	r.secrets = cluster.Secrets()
+	r.seen = newPods(r.pods, cluster.Events(), labelRun+"="+r.run)
 	return r
 }
 

@@ -45,13 +45,14 @@ type podCondition struct {
 
 type containerStatus struct {
 	Name  string         `json:"name"`
+	Ready bool           `json:"ready"`
 	State containerState `json:"state"`
 }
 
 // containerState has one field that is not nil, or none.
 type containerState struct {
 	Waiting    *waiting    `json:"waiting"`
-	Running    *struct{}   `json:"running"`
+	Running    *running    `json:"running"`
 	Terminated *terminated `json:"terminated"`
 }
 
@@ -60,10 +61,15 @@ type waiting struct {
 	Message string `json:"message"`
 }
 
+type running struct {
+	StartedAt string `json:"startedAt"`
+}
+
 type terminated struct {
-	ExitCode int    `json:"exitCode"`
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
+	StartedAt string `json:"startedAt"`
+	ExitCode  int    `json:"exitCode"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
 }
 
 // container returns the state of a container by name; an empty one if it has none.
@@ -133,6 +139,20 @@ const nodeLost = "NodeLost: "
 
 // judgeLoss looks for what takes the whole pod away.
 func judgeLoss(p *pod) verdict {
+	if v := judgeDisruption(p); v.Outcome != fine {
+		return v
+	}
+	switch {
+	case p.Metadata.DeletionTimestamp != nil:
+		return verdict{Outcome: lost, Text: "Deleted: another client has deleted the pod"}
+	case p.Status.Phase == "Failed" && len(p.Status.ContainerStatuses) == 0:
+		return verdict{Outcome: lost, Text: p.Status.Reason + ": " + p.Status.Message} // refused by the node, as when it has no room any more
+	}
+	return verdict{}
+}
+
+// judgeDisruption looks for what takes a pod away, other than its deletion.
+func judgeDisruption(p *pod) verdict {
 	s := p.Status
 	switch {
 	case s.Reason == "Evicted":
@@ -156,12 +176,6 @@ func judgeLoss(p *pod) verdict {
 			kind = nodeLost
 		}
 		return verdict{Outcome: lost, Text: kind + c.Message}
-	}
-	switch {
-	case p.Metadata.DeletionTimestamp != nil:
-		return verdict{Outcome: lost, Text: "Deleted: another client has deleted the pod"}
-	case s.Phase == "Failed" && len(s.ContainerStatuses) == 0:
-		return verdict{Outcome: lost, Text: s.Reason + ": " + s.Message} // refused by the node, as when it has no room any more
 	}
 	return verdict{}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // TestWhatPodsReport has a row for each that the design's table of failures has.
@@ -122,6 +124,45 @@ func TestWarningsSayWhatStatesDoNot(t *testing.T) {
 	for _, got := range []verdict{judgeWarnings(running, mount), judgeWarnings(pending, mount[:1])} {
 		if got != (verdict{}) {
 			t.Errorf("got %+v", got)
+		}
+	}
+}
+
+// TestWorkersAreReported has a row for each state of a pod that does not run a step.
+func TestWorkersAreReported(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		pod  string
+		want Report
+	}{
+		"new": {`{"status": {"phase": "Pending"}}`, Report{}},
+		"image not found": {`{"status": {"phase": "Pending", "containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "ErrImagePull", "message": "x: not found"}}}]}}`,
+			Report{Trouble: "ImagePull: x: not found"}},
+		"does not fit": {`{"status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}}`,
+			Report{Trouble: "Unschedulable: 0/3 nodes"}},
+		"clones": {`{"status": {"phase": "Pending", "podIP": "10.1.2.3", "initContainerStatuses": [{"name": "clone", "state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}}],
+			"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "PodInitializing"}}}]}}`, Report{IP: "10.1.2.3", StartedAt: at}},
+		"ready": {`{"status": {"phase": "Running", "initContainerStatuses": [{"name": "clone", "state": {"terminated": {"exitCode": 0, "startedAt": "2026-01-02T03:04:05Z"}}}],
+			"containerStatuses": [{"name": "worker", "ready": true, "state": {"running": {"startedAt": "2026-01-02T03:04:06Z"}}}]}}`, Report{StartedAt: at, Running: true, Ready: true}},
+		"being deleted": {`{"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}, "status": {"phase": "Running",
+			"containerStatuses": [{"name": "worker", "state": {"running": {}}}]}}`, Report{Running: true}},
+		"node lost": {`{"status": {"phase": "Running", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "NoExecute"}]}}`,
+			Report{NodeLost: true, Trouble: "NodeLost: NoExecute"}},
+		"evicted": {`{"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}}`, Report{Ended: true, Trouble: "Evicted: low on memory"}},
+		"out of memory": {`{"status": {"phase": "Failed", "containerStatuses": [{"name": "worker", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}}`,
+			Report{Ended: true, Trouble: "the container worker ended: OOMKilled, exit status 137"}},
+		"clone failed": {`{"status": {"phase": "Failed", "initContainerStatuses": [{"name": "clone", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}]}}`,
+			Report{Ended: true, Trouble: "the container clone ended: exit status 3"}},
+		"refused by the node":     {`{"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no room"}}`, Report{Ended: true, Trouble: "the pod ended: OutOfcpu: no room"}},
+		"node gone after its end": {`{"status": {"phase": "Failed", "reason": "NodeLost", "message": "gone"}}`, Report{Ended: true, Trouble: "NodeLost: gone"}},
+	} {
+		var object unstructured.Unstructured
+		if err := json.Unmarshal([]byte(c.pod), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReportOf(&object, "worker"); err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
 		}
 	}
 }

@@ -9,23 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 )
-
-func podsResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-}
-
-func secretsResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-}
-
-func eventsResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "events"}
-}
 
 // pods follows the pods of one run of a build, each kind of object by one list and watch. The latest object of a pod counts, not what
 // happened before; of warnings about it, those that its state does not show.

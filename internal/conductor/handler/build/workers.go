@@ -149,7 +149,7 @@ func (t *task) lookAt(ctx context.Context, row builds.Build) error {
 		t.Log.Warn("the worker of a build cannot be looked at", obs.KeyBuildID, int64(row.ID), obs.Error(err))
 		return context.Cause(ctx)
 	}
-	reason := "the worker is gone"
+	reason, patience := "the worker is gone", time.Duration(0)
 	for _, w := range list.Workers {
 		if w.WorkerID != row.WorkerID {
 			continue
@@ -158,9 +158,10 @@ func (t *task) lookAt(ctx context.Context, row builds.Build) error {
 			return nil
 		}
 		reason = cmp.Or(w.Reason, "the worker ended before the build did")
+		patience = builds.LeaseTime // an aggregator that runs is quicker, and knows what the worker printed
 	}
 	now, err := t.Workers.Now(ctx)
-	if err != nil || now.Before(row.LeaseUntil) || now.Sub(row.CreatedAt) < builds.LeaseTime { // an aggregator may be storing the end
+	if err != nil || now.Before(row.LeaseUntil.Add(patience)) || now.Sub(row.CreatedAt) < builds.LeaseTime+patience { // an aggregator may be storing the end
 		return err
 	}
 	_, err = t.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "lost", Status: build.Lost, Reason: "WorkerLost", Message: reason, At: now})
