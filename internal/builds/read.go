@@ -28,7 +28,7 @@ func (b *Builds) Build(ctx context.Context, id ID) (one Build, err error) {
 // List reads builds, newest first. The id of the last one is the cursor of the next page (Query.Before).
 func (b *Builds) List(ctx context.Context, q Query) (found []Build, err error) {
 	err = b.db.List(ctx, "list builds", func(tx *store.Tx) error {
-		found, err = b.driver.BuildRows(tx.Rows).Builds(q)
+		found, err = b.in(tx).Builds(q)
 		return err
 	})
 	return found, err

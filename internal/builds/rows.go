@@ -5,7 +5,7 @@ import "github.com/waybill-dev/waybill/internal/store"
 // Driver is a database that keeps builds.
 type Driver interface {
 	// BuildRows returns the rows of builds in a transaction of the driver.
-	BuildRows(store.Rows) Rows
+	BuildRows(store.Rows) (Rows, PasswordRows)
 }
 
 // Rows is builds and what belongs to them, in one transaction. Methods that write what belongs to a build need its row
@@ -20,6 +20,8 @@ type Rows interface {
 	UpdateBuild(b Build) error
 	// Builds reads by query, newest first.
 	Builds(q Query) ([]Build, error)
+	// ResolveBuild stores what a build without a deployment builds.
+	ResolveBuild(id ID, branch, commit string) error
 	// DeleteResults deletes all rows of a build but its own.
 	DeleteResults(id ID) error
 
@@ -50,4 +52,13 @@ type Rows interface {
 	TestReports(id ID) ([]TestReport, error)
 	// TestResults reads test results after one, in the order of artifact and ordinal.
 	TestResults(id ID, after TestResult, limit int) ([]TestResult, error)
+}
+
+// PasswordRows is the passwords of builds, in one transaction.
+type PasswordRows interface {
+	InsertPasswords(id ID, p Passwords) error
+	// ForgetPasswords deletes the values of a build's passwords. Their names stay.
+	ForgetPasswords(id ID) error
+	// BuildPasswords reads the passwords of those of the builds that have any.
+	BuildPasswords(ids []ID) (map[ID]Passwords, error)
 }

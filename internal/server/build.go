@@ -74,6 +74,7 @@ type BuildSummary struct {
 	Target      string             `json:"target,omitempty"`
 	Action      string             `json:"actionId,omitempty"`
 	Source      string             `json:"source,omitempty"` // the folder that was built
+	Branch      string             `json:"branch,omitempty"`
 	Commit      string             `json:"commit,omitempty"`
 	Environment string             `json:"environment,omitempty"`
 	Stages      []string           `json:"stages"`

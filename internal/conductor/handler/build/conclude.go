@@ -25,7 +25,7 @@ const errorLines = 20
 type output struct {
 	Text      string                      `json:"text,omitempty"` // for people
 	Build     string                      `json:"build"`
-	Artifacts []pipeline.RevisionArtifact `json:"artifacts"`
+	Artifacts []pipeline.RevisionArtifact `json:"artifacts,omitempty"`
 }
 
 // built is what a build has left: a folder of results, or rows of the database.
@@ -75,14 +75,18 @@ func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
 	if err := r.report(ctx); err != nil {
 		return action.Outcome{}, fmt.Errorf("mark the build as reported: %w", err)
 	}
-	code := "build_failed"
-	switch final.Status {
+	return action.Outcome{Kind: action.Retry, Code: failureCode(final.Status), Error: text, Ref: ref(r)}, nil
+}
+
+// failureCode returns the code of the outcome of a build that did not succeed.
+func failureCode(s build.Status) string {
+	switch s { //nolint:exhaustive // the rest failed
 	case build.TimedOut:
-		code = "build_timed_out"
+		return "build_timed_out"
 	case build.Lost:
-		code = "build_lost"
+		return "build_lost"
 	}
-	return action.Outcome{Kind: action.Retry, Code: code, Error: text, Ref: ref(r)}, nil
+	return "build_failed"
 }
 
 // ref returns the place of the evidence: the build's id, which `waybill build show` takes.
