@@ -293,11 +293,14 @@ func (s *Service) DeleteBuild(ctx context.Context, id string) error {
 
 // addPlaces adds what only the whole queue and other tables say of builds: the place of each that waits for a worker, and its passwords.
 func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
-	var ids []builds.ID
+	var ids, active []builds.ID
 	waits := false
 	for _, b := range all {
 		if number, err := strconv.ParseInt(b.ID, 10, 64); err == nil {
 			ids = append(ids, builds.ID(number))
+			if !b.Ended() {
+				active = append(active, builds.ID(number))
+			}
 		}
 		waits = waits || b.Status == build.Scheduling
 	}
@@ -307,6 +310,16 @@ func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
 	passwords, err := s.ledger.Builds.Passwords(ctx, ids...)
 	if err != nil {
 		return err
+	}
+	canceled := map[builds.ID]bool{}
+	if len(active) > 0 {
+		rows, err := s.ledger.Builds.List(ctx, builds.Query{IDs: active})
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			canceled[rows[i].ID] = !rows[i].CancelRequestedAt.IsZero()
+		}
 	}
 	var queue []builds.Queued
 	if waits {
@@ -318,11 +331,14 @@ func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
 		number, _ := strconv.ParseInt(b.ID, 10, 64) // 0 of a folder, which no row has
 		id := builds.ID(number)
 		for _, name := range passwords[id].Names {
-			b.Params = append(b.Params, BuildParam{name, hiddenValue})
+			b.Params = append(b.Params, BuildParam{name, hiddenValue, true})
 		}
 		slices.SortFunc(b.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
 		if at := slices.IndexFunc(queue, func(q builds.Queued) bool { return q.ID == id }); at >= 0 && b.Status == build.Scheduling {
 			b.Reason = fmt.Sprintf("queued, %s of %d", ordinal(at+1), len(queue))
+		}
+		if canceled[id] {
+			b.Reason = "is being canceled"
 		}
 	}
 	return nil
