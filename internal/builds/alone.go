@@ -64,7 +64,7 @@ func (b *Builds) Cancel(ctx context.Context, id ID, by string) (canceled Build, 
 			t.Touch(store.TopicBuild)
 			return t.UpdateBuild(found)
 		}
-		_, err = t.record(found, Event{Source: API, EventID: canceledEvent, Status: build.Canceled, Reason: "Canceled", Message: "by " + by}, b.options)
+		_, err = t.record(found, Event{Source: API, EventID: canceledEvent, Status: build.Canceled, Message: "by " + by}, b.options)
 		canceled.Status = build.Canceled
 		return err
 	})

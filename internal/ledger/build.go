@@ -77,7 +77,7 @@ func endOfBuild(e action.EndedAction) builds.Event {
 	end := builds.Event{Source: builds.Conductor, EventID: "action-ended", Status: build.Failed, Reason: "NotStarted"}
 	switch e.Thread.Status { //nolint:exhaustive // the rest has failed
 	case action.Canceled:
-		end.Status, end.Reason = build.Canceled, "Canceled"
+		end.Status, end.Reason = build.Canceled, ""
 	case action.TimedOut:
 		end.Status, end.Reason = build.TimedOut, "DeadlineExceeded"
 	}

@@ -74,7 +74,7 @@ type BuildSummary struct {
 	Target      string             `json:"target,omitempty"`
 	Action      string             `json:"actionId,omitempty"`
 	Source      string             `json:"source,omitempty"` // the folder that was built
-	Branch      string             `json:"branch,omitempty"`
+	Branch      string             `json:"gitBranch,omitempty"`
 	Commit      string             `json:"commit,omitempty"`
 	Environment string             `json:"environment,omitempty"`
 	Stages      []string           `json:"stages"`
@@ -82,6 +82,7 @@ type BuildSummary struct {
 	Runner      string             `json:"runner,omitempty"`
 	RerunOf     string             `json:"rerunOf,omitempty"`
 	Steps       int                `json:"steps"`
+	ScheduledOn time.Time          `json:"scheduledOn,omitzero"`
 	StartedOn   time.Time          `json:"startedOn,omitzero"`
 	FinishedOn  time.Time          `json:"finishedOn,omitzero"`
 	IsInvalid   bool               `json:"isInvalid"` // the file of the build has faults
@@ -106,6 +107,9 @@ type BuildState struct {
 	Notable   []results.TestFile        `json:"-"`       // files with failed or flaky tests, and only these; at most mostNotable
 }
 
+// hiddenValue is shown for the value of a password.
+const hiddenValue = "***"
+
 // Lost is the status of a build whose worker died without ending it.
 const Lost = build.Status("Lost")
 
@@ -128,7 +132,7 @@ func (s BuildSummary) Ended() bool { return s.Status.Ended() || s.Status == Lost
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
 func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
 	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Environment: b.Plan.Environment,
-		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), StartedOn: b.StartedAt}
+		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
 	switch {
 	case last.Status.Ended():
 		s.FinishedOn = last.Timestamp
@@ -144,7 +148,7 @@ func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSumma
 		s.Params = append(s.Params, BuildParam{Name: name, Value: value})
 	}
 	for _, name := range b.Given.Passwords {
-		s.Params = append(s.Params, BuildParam{Name: name, Value: "***"})
+		s.Params = append(s.Params, BuildParam{Name: name, Value: hiddenValue})
 	}
 	slices.SortFunc(s.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
 	return s

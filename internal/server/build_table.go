@@ -84,7 +84,7 @@ func (t *BuildTables) Builds(ctx context.Context, q BuildQuery) (BuildList, erro
 func (t *BuildTables) summary(ctx context.Context, b *builds.Build) (BuildSummary, error) {
 	s := BuildSummary{ID: strconv.FormatInt(int64(b.ID), 10), Status: b.Status, StatusID: statusID(b.Status), Reason: b.Reason, Pipeline: b.Project,
 		Commit: b.Commit, Environment: b.Environment, Stages: append([]string{}, b.Stages...), Params: []BuildParam{}, Runner: "worker " + b.WorkerID,
-		Branch: b.Branch, StartedOn: b.StartedAt, FinishedOn: b.EndedAt}
+		Branch: b.Branch, ScheduledOn: b.CreatedAt, StartedOn: b.StartedAt, FinishedOn: b.EndedAt}
 	if b.WorkerID == "" {
 		s.Runner = ""
 	}

@@ -344,9 +344,6 @@ func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
 	return nil
 }
 
-// hiddenValue stands for a password.
-const hiddenValue = "***"
-
 // ordinal returns 1st, 2nd, 3rd and so on.
 func ordinal(n int) string {
 	ending := "th"
