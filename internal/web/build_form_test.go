@@ -51,7 +51,7 @@ func TestBuildsAreStartedCanceledRepeatedAndDeletedByForms(t *testing.T) {
 		t.Error("without the scope execute there is a form")
 	}
 	if page := s.page(t, "/builds", executor); !strings.Contains(page, `<option id="run-project-shop" value="shop">`) {
-		t.Error("there is no form")
+		t.Error("the form is missing")
 	}
 	fields := url.Values{"project": {"shop"}, "branch": {"topic"}, "stages": {"test image"}, "inputs": {"level=debug\r\n\r\n"}, "newest": {""}}
 	if got := s.post(t, "/builds", operator, "", fields); got != http.StatusForbidden {
