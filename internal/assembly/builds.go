@@ -15,11 +15,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/builds"
 	handler "github.com/waybill-dev/waybill/internal/conductor/handler/build"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -50,14 +52,47 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 }
 
 // workers returns how the handler of builds has them run in workers; nil without a provisioner.
-func (s *Session) workers() *handler.Workers {
+func (s *Session) workers() (*handler.Workers, error) {
 	client := s.provisionerClient()
 	if client == nil {
-		return nil
+		return nil, nil //nolint:nilnil // builds are children of the conductor then
+	}
+	keys, err := s.Home.BuilderKeys(s.Live.Now().Builder.Key)
+	if err != nil {
+		return nil, err
 	}
 	return &handler.Workers{
-		Builds: s.Ledger.Builds, Provisioner: client, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now,
+		Builds: s.Ledger.Builds, Provisioner: client, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Keys: keys, Project: s.project,
 		Waiter: s.buildWaiter,
+	}, nil
+}
+
+// project returns a project of the configuration in force, as a conductor needs it.
+func (s *Session) project(name string) (handler.Project, error) {
+	now := s.Live.Now()
+	p, ok := now.Builds.Projects[name]
+	if !ok {
+		return handler.Project{}, fault.New(fault.NotFound, "the conductor's server.yaml has no project %q", name)
+	}
+	credentials := now.Builder.Provisioner.Credentials[p.Credential]
+	if p.Credential != "" && credentials == "" {
+		return handler.Project{}, fault.New(fault.NotFound, "the conductor's server.yaml has no builder.provisioner.credentials %q, which project %s needs", p.Credential, name)
+	}
+	return handler.Project{URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
+}
+
+// projects returns what can be built without a deployment.
+func (s *Session) projects() server.Projects {
+	return server.Projects{
+		All: func() map[string]config.Project { return s.Live.Now().Builds.Projects },
+		Ready: func() error {
+			if s.Live.Now().Builder.Provisioner.URL == "" {
+				return fault.New(fault.Refused, "builds without a deployment need a provisioner, and server.yaml names none").
+					WithHint("builder: {provisioner: {url: \"http://127.0.0.1:5009\"}}")
+			}
+			return nil
+		},
+		Keys: func() (build.BuilderKeys, error) { return s.Home.BuilderKeys(s.Live.Now().Builder.Key) },
 	}
 }
 

@@ -225,7 +225,11 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: program, Ledger: s.Ledger, Blobs: s.blobs, Workers: s.workers(), Log: log})
+	workers, err := s.workers()
+	if err != nil {
+		return nil, err
+	}
+	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: program, Ledger: s.Ledger, Blobs: s.blobs, Workers: workers, Log: log})
 	steps := step.New(config)
 	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself

@@ -22,7 +22,7 @@ type ObservedBuild struct {
 	LeaseUntil time.Time // until when its worker's messages count as recent; zero: none has come
 	ProgressAt time.Time // when new events or bytes came last; zero: none have
 
-	Creating          bool      // its worker.create is pending, queued or in back-off
+	Creating          bool      // its action lives, and has no worker yet
 	CancelRequestedAt time.Time // zero: no cancel was requested
 	EndedAt           time.Time // zero: it is active
 	Acknowledged      bool      // the worker knows that everything was stored

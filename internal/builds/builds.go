@@ -2,6 +2,7 @@ package builds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,14 +43,20 @@ func (b *Builds) ForReaders() *Builds {
 type txn struct {
 	*store.Tx
 	Rows
+	PasswordRows
+}
+
+func (b *Builds) in(tx *store.Tx) txn {
+	rows, passwords := b.driver.BuildRows(tx.Rows)
+	return txn{tx, rows, passwords}
 }
 
 func (b *Builds) write(ctx context.Context, what string, fn func(txn) error) error {
-	return b.db.Write(ctx, what, func(tx *store.Tx) error { return fn(txn{tx, b.driver.BuildRows(tx.Rows)}) })
+	return b.db.Write(ctx, what, func(tx *store.Tx) error { return fn(b.in(tx)) })
 }
 
 func (b *Builds) read(ctx context.Context, what string, fn func(txn) error) error {
-	return b.db.Read(ctx, what, func(tx *store.Tx) error { return fn(txn{tx, b.driver.BuildRows(tx.Rows)}) })
+	return b.db.Read(ctx, what, func(tx *store.Tx) error { return fn(b.in(tx)) })
 }
 
 // lock locks a build that is not deleted.
@@ -84,7 +91,7 @@ func (b *Builds) Create(ctx context.Context, new Build) (created Build, err erro
 
 // CreateIn does what Create does, in a transaction of the caller.
 func (b *Builds) CreateIn(tx *store.Tx, new Build) (Build, error) {
-	t := txn{tx, b.driver.BuildRows(tx.Rows)}
+	t := b.in(tx)
 	new.Status, new.CreatedAt = build.Scheduling, t.Now()
 	id, err := t.InsertBuild(new)
 	new.ID = id
@@ -113,18 +120,28 @@ func (b *Builds) Define(ctx context.Context, id ID, planned []Step) error {
 	})
 }
 
-// Assign stores which worker runs a build, and the nonce of its token.
+// Assign stores which worker runs a build, and the nonce of its token. The worker has the passwords now, so they are forgotten here.
 func (b *Builds) Assign(ctx context.Context, id ID, worker, nonce string) error {
-	return b.change(ctx, "assign a worker to", id, func(_ txn, b *Build) { b.WorkerID, b.Nonce = worker, nonce })
+	return b.write(ctx, fmt.Sprintf("assign a worker to build %d", id), func(t txn) error {
+		found, err := t.lock(id)
+		if err != nil {
+			return err
+		}
+		found.WorkerID, found.Nonce = worker, nonce
+		t.Touch(store.TopicBuild)
+		return errors.Join(t.UpdateBuild(found), t.ForgetPasswords(id))
+	})
 }
 
 // RequestCancel stores that a build is to be canceled. The time of an earlier request is kept.
 func (b *Builds) RequestCancel(ctx context.Context, id ID) error {
-	return b.change(ctx, "request the cancel of", id, func(t txn, b *Build) {
-		if b.CancelRequestedAt.IsZero() {
-			b.CancelRequestedAt = t.Now()
-		}
-	})
+	return b.change(ctx, "request the cancel of", id, func(t txn, b *Build) { b.cancel(t) })
+}
+
+func (b *Build) cancel(t txn) {
+	if b.CancelRequestedAt.IsZero() {
+		b.CancelRequestedAt = t.Now()
+	}
 }
 
 // Acknowledged stores that the worker knows that everything is stored.

@@ -23,31 +23,36 @@ func (b *Builds) Record(ctx context.Context, id ID, e Event) (stored Event, err 
 		return e, err
 	}
 	err = b.write(ctx, fmt.Sprintf("record an event of build %d", id), func(t txn) error {
-		stored = e
 		found, err := t.lock(id)
 		if err != nil {
 			return err
 		}
-		if twice, err := t.HasBuildEvent(id, e.Source, e.EventID); err != nil || twice {
-			return err
-		}
-		in := &ingestion{txn: t, build: &found}
-		if in.steps, err = t.steps(id, []int{e.Step}); err != nil {
-			return err
-		}
-		if err := in.apply(&stored); err != nil {
-			return err
-		}
-		if err := in.InsertBuildEvents(id, []Event{stored}); err != nil {
-			return err
-		}
-		if err := in.steps.store(t, id); err != nil {
-			return err
-		}
-		in.Touch(store.TopicBuild)
-		return in.save(b.options)
+		stored, err = t.record(found, e, b.options)
+		return err
 	})
 	return stored, err
+}
+
+// record does what Record does to a build that is locked.
+func (t txn) record(found Build, e Event, o Options) (stored Event, err error) {
+	if twice, err := t.HasBuildEvent(found.ID, e.Source, e.EventID); err != nil || twice {
+		return e, err
+	}
+	in := &ingestion{txn: t, build: &found}
+	if in.steps, err = t.steps(found.ID, []int{e.Step}); err != nil {
+		return e, err
+	}
+	if err := in.apply(&e); err != nil {
+		return e, err
+	}
+	if err := in.InsertBuildEvents(found.ID, []Event{e}); err != nil {
+		return e, err
+	}
+	if err := in.steps.store(t, found.ID); err != nil {
+		return e, err
+	}
+	in.Touch(store.TopicBuild)
+	return e, in.save(o)
 }
 
 // apply numbers an event and makes its change, unless that is not allowed.
@@ -82,8 +87,10 @@ func (in *ingestion) apply(e *Event) error {
 	in.steps.change(e.Step)
 	step.apply(*e)
 	if e.Step == 0 {
-		in.ended = e.Status.Ended()
 		in.build.apply(*e)
+		if in.ended = e.Status.Ended(); in.ended {
+			return in.ForgetPasswords(in.build.ID)
+		}
 	}
 	return nil
 }

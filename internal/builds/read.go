@@ -29,7 +29,7 @@ func (b *Builds) Build(ctx context.Context, id ID) (one Build, err error) {
 // List reads builds, newest first. The id of the last one is the cursor of the next page (Query.Before).
 func (b *Builds) List(ctx context.Context, q Query) (found []Build, err error) {
 	err = b.db.List(ctx, "list builds", func(tx *store.Tx) error {
-		found, err = b.driver.BuildRows(tx.Rows).Builds(q)
+		found, err = b.in(tx).Builds(q)
 		return err
 	})
 	return found, err
@@ -65,7 +65,7 @@ func (b *Builds) HasEvent(ctx context.Context, id ID, source Source, eventID str
 // Having returns those of the builds that have a part with a text, see Rows.BuildsHaving.
 func (b *Builds) Having(ctx context.Context, ids []ID, part Part, text string) (found []ID, err error) {
 	err = b.db.List(ctx, "search builds", func(tx *store.Tx) error {
-		found, err = b.driver.BuildRows(tx.Rows).BuildsHaving(ids, part, text)
+		found, err = b.in(tx).BuildsHaving(ids, part, text)
 		return err
 	})
 	return found, err

@@ -9,7 +9,7 @@ import (
 // Driver is a database that keeps builds.
 type Driver interface {
 	// BuildRows returns the rows of builds in a transaction of the driver.
-	BuildRows(store.Rows) Rows
+	BuildRows(store.Rows) (Rows, PasswordRows)
 }
 
 // Rows is builds and what belongs to them, in one transaction. Methods that write what belongs to a build need its row
@@ -27,6 +27,8 @@ type Rows interface {
 	// BuildsHaving returns those of the builds that have a part with a text: as its whole name if it is a stage, else in its name, upper and lower
 	// case of ASCII letters alike.
 	BuildsHaving(ids []ID, part Part, text string) ([]ID, error)
+	// ResolveBuild stores what a build without a deployment builds.
+	ResolveBuild(id ID, branch, commit string) error
 	// DeleteResults deletes all rows of a build but its own.
 	DeleteResults(id ID) error
 
@@ -61,4 +63,13 @@ type Rows interface {
 	TestSummaries(ids []ID) (map[ID][]Summary, error)
 	// TestResults reads test results after one, in the order of artifact and ordinal. With broken only failed and flaky ones.
 	TestResults(id ID, after TestResult, broken bool, limit int) ([]TestResult, error)
+}
+
+// PasswordRows is the passwords of builds, in one transaction.
+type PasswordRows interface {
+	InsertPasswords(id ID, p Passwords) error
+	// ForgetPasswords deletes the values of a build's passwords. Their names stay.
+	ForgetPasswords(id ID) error
+	// BuildPasswords reads the passwords of those of the builds that have any.
+	BuildPasswords(ids []ID) (map[ID]Passwords, error)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,12 @@ results are on the machine that built, or in the database for builds in workers;
 --server reads what the server has.`
 
 func buildCommand(a *app) *cobra.Command {
-	c := group("build", "Check a build's file; read what builds printed and made", buildHelp,
-		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildArtifactCommand(a))
+	c := group("build", "Check a build's file; run builds on a server; read what they printed and made", buildHelp,
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildArtifactCommand(a),
+		buildRunCommand(a), buildRerunCommand(a), buildCancelCommand(a), buildDeleteCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
-			served := map[string]bool{"list": true, "show": true, "log": true}
+			served := map[string]bool{"list": true, "show": true, "log": true, "run": true, "rerun": true, "cancel": true, "delete": true}
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", served[sub.Name()])
 		}
 	}
@@ -223,7 +225,7 @@ func (a *app) buildServer(address string) *server.Client {
 
 // summaryFrom returns a server's summary in the form that is printed.
 func summaryFrom(s server.BuildSummary) show.BuildSummary {
-	return show.BuildSummary{ID: s.ID, Status: s.Status, Reason: s.Reason, Source: s.Source, Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
+	return show.BuildSummary{ID: s.ID, Status: s.Status, Reason: s.Reason, Source: cmp.Or(s.Source, s.Pipeline), Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
 }
 
 type listBuildsOptions struct {

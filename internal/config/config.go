@@ -31,6 +31,7 @@ type Config struct {
 	Schedules   map[string]Schedule  // what is done again and again, by name
 	Caboose     Caboose
 	Builder     Builder
+	Builds      Builds
 }
 
 // Ledger says where the log is.
@@ -158,6 +159,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
 	}
 	r.builder(root.Get("builder"), &c.Builder)
+	r.projects(root.Get("builds").Get("projects"), &c.Builds)
 	r.groups(root.Get("groups"), c)
 	r.handlers(root.Get("handlers"), c)
 	r.conductors(root.Get("conductors"), c)

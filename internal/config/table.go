@@ -36,6 +36,7 @@ func keys() []document.Key {
 			{Name: "resync", Shape: document.Scalar, Default: "10m", Help: "between looks at all workflows"},
 		}},
 		{Name: "builder", Shape: document.Object, Help: "how builds run in workers", Keys: builderKeys()},
+		{Name: "builds", Shape: document.Object, Help: "what can be built without a deployment", Keys: buildsKeys()},
 	}
 }
 

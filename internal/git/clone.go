@@ -31,6 +31,17 @@ const (
 
 // Check returns an error for a clone that git would take for something else.
 func (c Clone) Check() error {
+	if err := c.CheckPlace(); err != nil {
+		return err
+	}
+	if len(c.Commit) != hashLength && len(c.Commit) != hash256 || !isHash(c.Commit) {
+		return fmt.Errorf("the commit %.100q: want all %d hex digits of its hash", c.Commit, hashLength)
+	}
+	return nil
+}
+
+// CheckPlace checks what Check does, but for the commit.
+func (c Clone) CheckPlace() error {
 	switch {
 	case c.URL == "" || len(c.URL) > longestURL || strings.HasPrefix(c.URL, "-") || hasControl(c.URL):
 		return fmt.Errorf("the repository's URL %.100q: want an address of at most %d bytes", c.URL, longestURL)
@@ -38,8 +49,6 @@ func (c Clone) Check() error {
 		return fmt.Errorf("the repository's URL %.100q: want one of https, http, ssh, git or file", c.URL)
 	case hasPassword(c.URL):
 		return errors.New("the repository's URL has a password, which others would see: name credentials instead")
-	case len(c.Commit) != hashLength && len(c.Commit) != hash256 || !isHash(c.Commit):
-		return fmt.Errorf("the commit %.100q: want all %d hex digits of its hash", c.Commit, hashLength)
 	case c.Branch != "" && !isBranch(c.Branch):
 		return fmt.Errorf("the branch %.100q: want a name that git accepts, of at most %d bytes", c.Branch, longestName)
 	}

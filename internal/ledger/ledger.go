@@ -1,7 +1,8 @@
 // Package ledger joins the parts of the log on one database: the queue, which keeps actions, and the journal, which keeps
 // deployments. Neither knows the other. They meet in two functions and one question: a pass of the journal gives its steps
 // to the queue, the end of a step's action appends its entry to the journal, and the journal asks whether the instance that
-// holds a pipeline lives. It also stores the ticks of schedules.
+// holds a pipeline lives. The queue and the builds meet likewise: a build without a deployment is stored with its action, and ends
+// with it at the latest. It also stores the ticks of schedules.
 package ledger
 
 import (
@@ -54,7 +55,7 @@ func New(driver Driver, o Options) *Ledger {
 		Builds: builds.New(db, driver, builds.Options{})}
 	l.Queue = queue.New(db, driver, queue.Options{Successors: o.Successors, PriorityStep: o.PriorityStep, Reporter: l.Reporter,
 		OnEnd: func(tx *store.Tx, actions []*action.Action) (func([]action.EndedAction) error, error) {
-			return l.Journal.OnEnd(tx, actions)
+			return l.onEnd(tx, actions)
 		}})
 	l.Journal = journal.New(db, driver, journal.Options{Steps: l.Queue.Steps, Alive: l.Queue.Alive})
 	l.Homes, l.Stream, l.Uploads = queue.NewHomes(l.Queue), queue.NewStream(l.Queue), journal.NewUploads(l.Journal)

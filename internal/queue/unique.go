@@ -30,6 +30,9 @@ func OnConflicts() []string {
 type EnqueueOptions struct {
 	OnConflict  OnConflict   // "": ReturnExisting
 	Idempotency *Idempotency // the request that asks for the action, so that a repeat gets the first answer; nil: none
+	// Before is called in the transaction before the action is stored, unless the request is a repeat. It may complete the action, and
+	// store what belongs to it. nil: nothing does.
+	Before func(tx *store.Tx, a *action.Action) error
 }
 
 // EnqueueWith stores one action, in one transaction with what happens to the live one that has its key. The repeat of
@@ -39,7 +42,7 @@ type EnqueueOptions struct {
 //
 // An enqueue that cannot conflict shares a transaction with others (Enqueue). The rest go alone, since they lock what they find.
 func (q *Queue) EnqueueWith(ctx context.Context, a action.Action, o EnqueueOptions) (made Enqueued, err error) {
-	if o.Idempotency == nil && !o.contests(a) {
+	if o.Idempotency == nil && o.Before == nil && !o.contests(a) {
 		some, err := q.Enqueue(ctx, a)
 		if err != nil {
 			return Enqueued{}, err
@@ -110,7 +113,7 @@ func replaced(t *txn, found []live) (moves []move, err error) {
 // stored, because pointing locks the key: a repeat at the same time waits here and then finds the answer.
 func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 	if o.Idempotency == nil {
-		return t.enqueueUnique(a, o)
+		return t.enqueueFirst(a, o)
 	}
 	if a.ID.IsZero() {
 		a.ID = action.RandomID(t.Now())
@@ -119,11 +122,21 @@ func (t *txn) enqueueWith(a action.Action, o EnqueueOptions) (Enqueued, error) {
 	if repeated || err != nil {
 		return first, err
 	}
-	made, err := t.enqueueUnique(a, o)
+	made, err := t.enqueueFirst(a, o)
 	if err != nil || made.Created {
 		return made, err
 	}
 	return made, t.answerRequest(*o.Idempotency, made.ID)
+}
+
+// enqueueFirst stores an action of a request that is not a repeat.
+func (t *txn) enqueueFirst(a action.Action, o EnqueueOptions) (Enqueued, error) {
+	if o.Before != nil {
+		if err := o.Before(t.Tx, &a); err != nil {
+			return Enqueued{}, err
+		}
+	}
+	return t.enqueueUnique(a, o)
 }
 
 // enqueueUnique stores an action unless a live one has its key and keeps it. store.ErrRace, by which the database runs the

@@ -87,6 +87,7 @@ func (a *api) registerBuilds() {
 		return state.artifactsOf(in.Step)
 	})
 	a.registerBuildTests()
+	a.registerBuildChanges()
 }
 
 func (a *api) registerBuildTests() {

@@ -101,8 +101,9 @@ type BuildSummary struct {
 
 // BuildParam is an input of a build. Passwords have the value ***.
 type BuildParam struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Hidden bool   `json:"-"` // it is a password
 }
 
 // BuildState is a build with its steps, at one time.
@@ -148,10 +149,10 @@ func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSumma
 		s.Stages = append(s.Stages, stage.Name)
 	}
 	for name, value := range b.Given.Inputs {
-		s.Params = append(s.Params, BuildParam{name, value})
+		s.Params = append(s.Params, BuildParam{Name: name, Value: value})
 	}
 	for _, name := range b.Given.Passwords {
-		s.Params = append(s.Params, BuildParam{name, hiddenValue})
+		s.Params = append(s.Params, BuildParam{Name: name, Value: hiddenValue})
 	}
 	slices.SortFunc(s.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
 	return s

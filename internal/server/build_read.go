@@ -28,7 +28,15 @@ func (s *Service) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
 	if s.builds == nil {
 		return BuildList{Builds: []BuildSummary{}}, nil
 	}
-	return s.builds.Builds(ctx, q)
+	list, err := s.builds.Builds(ctx, q)
+	if err != nil {
+		return list, err
+	}
+	all := make([]*BuildSummary, len(list.Builds))
+	for i := range list.Builds {
+		all[i] = &list.Builds[i]
+	}
+	return list, s.addPlaces(ctx, all...)
 }
 
 // Build opens a build for reading; fault.NotFound if it is not on this server.
@@ -46,6 +54,9 @@ func (s *Service) BuildState(ctx context.Context, id string) (BuildReader, Build
 		return nil, BuildState{}, err
 	}
 	state, err := r.State(ctx)
+	if err == nil {
+		err = s.addPlaces(ctx, &state.BuildSummary)
+	}
 	return r, state, err
 }
 

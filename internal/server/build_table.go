@@ -205,7 +205,7 @@ func tableSummary(b *builds.Build) BuildSummary {
 		s.IsInvalid = b.Status == build.Failed && s.Steps == 0
 	}
 	for name, value := range b.Inputs {
-		s.Params = append(s.Params, BuildParam{name, value})
+		s.Params = append(s.Params, BuildParam{Name: name, Value: value})
 	}
 	slices.SortFunc(s.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
 	if !b.ActionID.IsZero() {

@@ -24,7 +24,8 @@ type Service struct {
 
 	observed observations
 
-	builds BuildSource // nil: this instance knows of none
+	builds   BuildSource // nil: this instance knows of none
+	projects Projects
 
 	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
 
@@ -63,6 +64,7 @@ type ServiceOptions struct {
 	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
 	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	Builds        BuildSource // nil: none
+	Projects      Projects    // what can be built without a deployment
 	// Idle reports that no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
 	Idle func() bool
 }
@@ -79,7 +81,7 @@ func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle, builds: o.Builds,
+	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle, builds: o.Builds, projects: o.Projects,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
 		observed: observations{all: map[string]observation{}},
 		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},

@@ -76,6 +76,22 @@ func StartShared(t testing.TB) *World {
 	return On(t, l, t.TempDir())
 }
 
+// BuildWaiter returns what waits for changes of builds.
+func BuildWaiter(l *ledger.Ledger) func() func(context.Context, time.Time) error {
+	return func() func(context.Context, time.Time) error {
+		waiter := l.NewWaiter()
+		return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
+	}
+}
+
+// StepOf returns a function that returns the step of an action.
+func StepOf(l *ledger.Ledger) func(context.Context, action.ID) (*action.StepRef, error) {
+	return func(ctx context.Context, id action.ID) (*action.StepRef, error) {
+		found, err := l.Action(ctx, id)
+		return found.Step, err
+	}
+}
+
 // On runs a world on a ledger, which is closed when the test ends.
 func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 	t.Helper()
@@ -84,10 +100,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 		t.Fatal(err)
 	}
 	w := &World{Ledger: l, Blobs: blobs, Script: newScript(l), Builds: filepath.Join(dir, "builds")}
-	w.Service = server.NewService(l, blobs, server.ServiceOptions{Builds: server.NewBuildFolders(w.Builds, func(ctx context.Context, id action.ID) (*action.StepRef, error) {
-		built, err := l.Action(ctx, id)
-		return built.Step, err
-	})})
+	w.Service = server.NewService(l, blobs, server.ServiceOptions{Builds: server.NewBuildFolders(w.Builds, StepOf(l))})
 	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script, "gate": w.Script}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup
@@ -198,8 +211,13 @@ func (s *Script) look(step string) (outcome action.Outcome, held bool, changed <
 	return s.ends[step], s.held[step], s.changed
 }
 
-// Do waits while the step is held and returns the outcome that the test set. A successful build registers its artifact.
+// Do waits while the step is held and returns the outcome that the test set. A successful build registers its artifact. A build without
+// a deployment runs until it is canceled.
 func (s *Script) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	if a.Action.Step == nil {
+		<-ctx.Done()
+		return action.Outcome{Kind: action.Stopped, Error: "canceled"}
+	}
 	_, target, _ := strings.Cut(a.Action.Step.Target, "/")
 	for {
 		outcome, held, changed := s.look(target + " " + a.Action.Step.Event)

@@ -37,6 +37,7 @@ type buildsPage struct {
 	Older    string // address of the next page; "": none
 	Newest   string // address of the first page; "": this page
 	Filtered bool
+	Form     buildForm
 }
 
 // builds returns the list of builds.
@@ -49,6 +50,10 @@ func (p *Pages) builds(r *http.Request) (content, error) {
 	page := buildsPage{Query: q, Filtered: q.Status != "" || q.Pipeline != "" || q.Text != "" || q.Deployment != 0,
 		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost}}
 	if page.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
+		return content{}, err
+	}
+	page.Form.Projects = p.service.Projects()
+	if page.Form.Newest, err = p.newestBuild(r); err != nil {
 		return content{}, err
 	}
 	if page.Next != "" {
@@ -71,6 +76,7 @@ type buildPage struct {
 	MoreFiles int
 	Earlier   string // address of the page with the logs of the steps before; "": none
 	Later     string
+	Newest    string // id of the newest build
 	Time      string // how times are shown without script: "", clock, since
 }
 
@@ -143,6 +149,9 @@ func (p *Pages) build(r *http.Request) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	if page.Newest, err = p.newestBuild(r); err != nil {
+		return content{}, err
+	}
 	page.fillStages(views)
 	page.fillTests()
 	page.fillFiles()
@@ -161,8 +170,11 @@ func (p *Pages) build(r *http.Request) (content, error) {
 
 // nameOfBuild names a build for people: by its deployment and attempt, else by its id.
 func nameOfBuild(s server.BuildSummary) string {
-	if s.Pipeline == "" {
+	switch {
+	case s.Pipeline == "":
 		return s.ID
+	case s.Deployment == 0:
+		return s.ID + " of " + s.Pipeline
 	}
 	name := fmt.Sprintf("%s#%d", s.Pipeline, s.Deployment)
 	if _, attempt, ok := strings.Cut(s.ID, "."); ok && attempt != "1" {

@@ -52,7 +52,7 @@ const (
 	largestPage = 1000
 	longestID   = 250
 	// busyRetry is when a worker that has to wait is worth another request.
-	busyRetry = 15 * time.Second
+	busyRetry = 5 * time.Second
 )
 
 // Server answers requests for workers.

@@ -68,7 +68,7 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d: %+v %s", i+10, *created.Waiting, created.Retry))
 		}
 	}
-	want := []string{"14: {Running:4 Limit:4 Project:a} 15s", "19: {Running:8 Limit:8 Project:} 15s"}
+	want := []string{"14: {Running:4 Limit:4 Project:a} 5s", "19: {Running:8 Limit:8 Project:} 5s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

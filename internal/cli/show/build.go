@@ -39,11 +39,14 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 	var t table
 	t.add("BUILD", "STATUS", "STEPS", "STARTED", "TOOK", "OF")
 	for _, s := range all {
-		duration := "-"
-		if !s.EndedAt.IsZero() {
-			duration = server.Took(s.EndedAt.Sub(s.StartedAt))
+		started, duration := "-", "-"
+		if !s.StartedAt.IsZero() { // else it had no worker
+			started = Ago(now, s.StartedAt)
+			if !s.EndedAt.IsZero() {
+				duration = server.Took(s.EndedAt.Sub(s.StartedAt))
+			}
 		}
-		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), Ago(now, s.StartedAt), duration, shorten(s.Source))
+		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), started, duration, shorten(s.Source))
 	}
 	return t.lines()
 }
@@ -64,7 +67,10 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	if d.Reason != "" {
 		head += ": " + OneLine(d.Reason)
 	}
-	lines := []string{head + "   results: " + d.Results}
+	if d.Results != "" {
+		head += "   results: " + d.Results
+	}
+	lines := []string{head}
 	for id, files := range d.Tests {
 		board.steps[id].tests = files
 	}

@@ -284,7 +284,9 @@ func (*Driver) QueueRows(r store.Rows) (queue.Rows, queue.CacheRows, queue.HostR
 }
 
 // BuildRows returns the rows of package builds in a transaction of this driver.
-func (*Driver) BuildRows(r store.Rows) builds.Rows { return r.(*tx) }
+func (*Driver) BuildRows(r store.Rows) (builds.Rows, builds.PasswordRows) {
+	return r.(*tx), r.(*tx)
+}
 
 // JournalRows returns the rows of package journal in a transaction of this driver.
 func (*Driver) JournalRows(r store.Rows) journal.Rows { return r.(*tx) }

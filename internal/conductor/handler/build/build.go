@@ -1,5 +1,5 @@
 // Package build is the handler of actions of kind build: one attempt at
-// building a revision from its registered snapshot.
+// building a revision from its registered snapshot, or at a build without a deployment.
 //
 // It decides nothing: a build that failed is a Retry, and the action's policy says whether there is one. An
 // attempt whose result was never recorded is not built again when its results have their final marker. What an
@@ -16,6 +16,11 @@
 // token, asks the provisioner for the worker, and waits until an aggregator has stored the build's end. All that the request
 // says is in the row, the revision and the definition, so asking again after a crash gets the same worker. The worker
 // outlives this process: an attempt that is given back, or whose conductor died, is continued.
+//
+// # Without a deployment
+//
+// Such a build always has a worker. Its row was stored with the action, and it is the only build of its action: whatever its end, that is
+// the action's. The first attempt stores the commit that the branch is at.
 package build
 
 import (
@@ -28,6 +33,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -75,6 +82,13 @@ type Parameters struct {
 
 // Do makes one attempt: build, unless an earlier attempt has, then register the artifacts.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
+	if id, ok := builds.OfAction(&a.Action); ok {
+		done, err := h.alone(ctx, id)
+		if err != nil {
+			return outcome(ctx, err)
+		}
+		return done
+	}
 	t, err := h.task(ctx, a)
 	if err != nil {
 		return outcome(ctx, err)
@@ -107,6 +121,10 @@ func (t *task) asWorker(ctx context.Context) (action.Outcome, error) {
 	found, err := t.inWorker(ctx)
 	if err != nil {
 		return action.Outcome{}, err
+	}
+	if found.Status == build.Canceled && !found.CancelRequestedAt.IsZero() { // by a person, who can have the step retried
+		t.release(ctx, found.Build)
+		return action.Outcome{Kind: action.Fatal, Code: "build_canceled", Error: "the build was canceled", Ref: ref(found)}, found.report(ctx)
 	}
 	done, err := t.conclude(ctx, found)
 	if err == nil {

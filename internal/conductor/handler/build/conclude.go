@@ -26,7 +26,7 @@ const errorLines = 20
 type output struct {
 	Text      string                      `json:"text,omitempty"` // for people
 	Build     string                      `json:"build"`
-	Artifacts []pipeline.RevisionArtifact `json:"artifacts"`
+	Artifacts []pipeline.RevisionArtifact `json:"artifacts,omitempty"`
 }
 
 // built is what a build has left: a folder of results, or rows of the database.
@@ -77,14 +77,18 @@ func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
 	if err != nil {
 		return action.Outcome{}, err
 	}
-	code := "build_failed"
-	switch final.Status {
+	return buildAgain(ctx, r, failureCode(final.Status), text)
+}
+
+// failureCode returns the code of the outcome of a build that did not succeed.
+func failureCode(s build.Status) string {
+	switch s { //nolint:exhaustive // the rest failed
 	case build.TimedOut:
-		code = "build_timed_out"
+		return "build_timed_out"
 	case build.Lost:
-		code = "build_lost"
+		return "build_lost"
 	}
-	return buildAgain(ctx, r, code, text)
+	return "build_failed"
 }
 
 // errDamaged says that an artifact has no bytes that are those that the step yielded, which only another build can yield again.

@@ -30,12 +30,14 @@ type Workers struct {
 	Instance    string                                       // label of the workers
 	Now         func(ctx context.Context) (time.Time, error) // the database's time
 	// Waiter returns a function that returns when a build may have changed, and at a time in any case.
-	Waiter func() func(ctx context.Context, until time.Time) error
+	Waiter  func() func(ctx context.Context, until time.Time) error
+	Project func(name string) (Project, error) // by its name, as it is now
+	Keys    build.BuilderKeys                  // that passwords of builds are sealed with
 }
 
 // Times of an attempt in a worker.
 const (
-	fullPause = 15 * time.Second // until there may be room, unless the provisioner says otherwise
+	fullPause = 5 * time.Second // until there may be room, unless the provisioner says otherwise
 	awayPause = 10 * time.Second
 	lookEvery = 5 * time.Second  // at the worker
 	endLimit  = 30 * time.Second // of a question to the provisioner beside Create
@@ -47,16 +49,31 @@ func (t *task) inWorker(ctx context.Context) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !row.Status.Ended() {
-		if row.WorkerID, err = t.start(ctx, row); err == nil {
-			row, err = t.await(ctx, row)
-		}
+	row, err = t.inWorkerOf(ctx, row, t.request)
+	return t.table(row), err
+}
+
+// table returns what the worker of a build has left.
+func (h *Handler) table(row builds.Build) *table {
+	return &table{Build: row, from: h.Workers.Builds, blobs: h.Blobs}
+}
+
+// request returns what the worker of a build is asked for, the same each time.
+type request func(ctx context.Context, row builds.Build) (provisionerv1.CreateWorker, error)
+
+// inWorkerOf has a worker run a build, or continues to watch it, and returns its row once it has ended.
+func (h *Handler) inWorkerOf(ctx context.Context, row builds.Build, request request) (builds.Build, error) {
+	if row.Status.Ended() {
+		return row, nil
+	}
+	worker, err := h.start(ctx, row, request)
+	if row.WorkerID = worker; err == nil {
+		row, err = h.await(ctx, row)
 	}
 	if err != nil {
-		t.abandon(ctx, row)
-		return nil, err
+		h.abandon(ctx, row)
 	}
-	return &table{Build: row, from: t.Workers.Builds, blobs: t.Blobs}, nil
+	return row, err
 }
 
 // row returns the row of the attempt: the action's last one, unless its outcome was reported.
@@ -85,15 +102,24 @@ func (t *task) stages() []string {
 	return []string{t.stage.Build.Stage}
 }
 
+// request returns what the worker of a row is asked for.
+func (t *task) request(_ context.Context, row builds.Build) (provisionerv1.CreateWorker, error) {
+	return provisionerv1.CreateWorker{
+		BuildID: int64(row.ID), Project: row.Project, Instance: t.Workers.Instance, Nonce: row.Nonce, Revision: t.revision.Label,
+		Snapshot: t.revision.Snapshot, File: t.stage.Build.File, Stages: t.stages(), Variables: t.variables(),
+	}, nil
+}
+
 // start has the provisioner start the worker of a row, unless it has, and returns the worker's id.
-func (t *task) start(ctx context.Context, row builds.Build) (string, error) {
+func (h *Handler) start(ctx context.Context, row builds.Build, request request) (string, error) {
 	if row.WorkerID != "" {
 		return row.WorkerID, nil
 	}
-	created, err := t.Workers.Provisioner.Create(ctx, provisionerv1.CreateWorker{
-		BuildID: int64(row.ID), Project: row.Project, Instance: t.Workers.Instance, Nonce: row.Nonce, Revision: t.revision.Label,
-		Snapshot: t.revision.Snapshot, File: t.stage.Build.File, Stages: t.stages(), Variables: t.variables(),
-	})
+	want, err := request(ctx, row)
+	if err != nil {
+		return "", err
+	}
+	created, err := h.Workers.Provisioner.Create(ctx, want)
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Unauthorized, fault.Forbidden: // a token can be put right while builds wait
 		if ctx.Err() == nil {
@@ -108,23 +134,30 @@ func (t *task) start(ctx context.Context, row builds.Build) (string, error) {
 		if w.Project != "" {
 			of = " of project " + w.Project
 		}
-		return "", end{action.Outcome{Kind: action.RetryAfter, Code: "waiting", At: time.Now().Add(cmp.Or(created.Retry, fullPause)),
-			Error: fmt.Sprintf("queued: %d workers%s run, and %d may at a time", w.Running, of, w.Limit)}}
+		return "", end{waiting(fmt.Sprintf("queued: %d workers%s run, and %d may at a time", w.Running, of, w.Limit), created.Retry)}
 	}
-	return created.Worker.WorkerID, t.Workers.Builds.Assign(ctx, row.ID, created.Worker.WorkerID, row.Nonce)
+	return created.Worker.WorkerID, h.Workers.Builds.Assign(ctx, row.ID, created.Worker.WorkerID, row.Nonce)
 }
 
-// await returns the row of a build once it has ended.
-func (t *task) await(ctx context.Context, row builds.Build) (builds.Build, error) {
-	wait := t.Workers.Waiter()
-	look := time.Now().Add(lookEvery)
+// waiting returns the outcome of an attempt that has to wait for a worker.
+func waiting(text string, pause time.Duration) action.Outcome {
+	return action.Outcome{Kind: action.RetryAfter, Code: "waiting", Error: text, At: time.Now().Add(cmp.Or(pause, fullPause))}
+}
+
+// await returns the row of a build once it has ended. A build that is to be canceled loses its worker meanwhile.
+func (h *Handler) await(ctx context.Context, row builds.Build) (builds.Build, error) {
+	wait := h.Workers.Waiter()
+	look, released := time.Now().Add(lookEvery), false
 	for {
-		now, err := t.Workers.Builds.Build(ctx, row.ID)
+		now, err := h.Workers.Builds.Build(ctx, row.ID)
 		if err != nil {
 			return row, err
 		}
 		if row = now; row.Status.Ended() {
 			return row, nil
+		}
+		if !row.CancelRequestedAt.IsZero() && !released {
+			released = h.release(ctx, row) // the worker cancels its build, and stays until its results are taken
 		}
 		if err := wait(ctx, look); err != nil {
 			return row, err
@@ -132,7 +165,7 @@ func (t *task) await(ctx context.Context, row builds.Build) (builds.Build, error
 		if time.Now().Before(look) {
 			continue
 		}
-		if err := t.lookAt(ctx, row); err != nil {
+		if err := h.lookAt(ctx, row); err != nil {
 			return row, err
 		}
 		look = time.Now().Add(lookEvery)
@@ -141,12 +174,12 @@ func (t *task) await(ctx context.Context, row builds.Build) (builds.Build, error
 
 // lookAt ends a build as Lost whose worker has gone and of which nothing more can come. A provisioner that does not answer says
 // nothing about the worker.
-func (t *task) lookAt(ctx context.Context, row builds.Build) error {
+func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 	asking, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	list, err := t.Workers.Provisioner.List(asking, provisionerv1.Filter{BuildID: int64(row.ID)})
+	list, err := h.Workers.Provisioner.List(asking, provisionerv1.Filter{BuildID: int64(row.ID)})
 	if err != nil || !list.Complete {
-		t.Log.Warn("the worker of a build cannot be looked at", obs.KeyBuildID, int64(row.ID), obs.Error(err))
+		h.Log.Warn("the worker of a build cannot be looked at", obs.KeyBuildID, int64(row.ID), obs.Error(err))
 		return context.Cause(ctx)
 	}
 	reason, patience := "the worker is gone", time.Duration(0)
@@ -160,39 +193,53 @@ func (t *task) lookAt(ctx context.Context, row builds.Build) error {
 		reason = cmp.Or(w.Reason, "the worker ended before the build did")
 		patience = builds.LeaseTime // an aggregator that runs is quicker, and knows what the worker printed
 	}
-	now, err := t.Workers.Now(ctx)
+	now, err := h.Workers.Now(ctx)
 	if err != nil || now.Before(row.LeaseUntil.Add(patience)) || now.Sub(row.CreatedAt) < builds.LeaseTime+patience { // an aggregator may be storing the end
 		return err
 	}
-	_, err = t.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "lost", Status: build.Lost, Reason: "WorkerLost", Message: reason, At: now})
+	_, err = h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "lost", Status: build.Lost, Reason: "WorkerLost", Message: reason, At: now})
 	return err
 }
 
 // abandon ends the worker of an attempt that ended before its build did. One that another process will continue runs on.
-func (t *task) abandon(ctx context.Context, row builds.Build) {
+func (h *Handler) abandon(ctx context.Context, row builds.Build) {
 	cause := context.Cause(ctx)
 	if row.ID == 0 || cause != conductor.ErrCanceled && cause != conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 	defer cancel()
-	b := &table{Build: row, from: t.Workers.Builds}
-	for _, err := range []error{t.Workers.Builds.RequestCancel(ctx, row.ID), b.report(ctx)} {
+	b := &table{Build: row, from: h.Workers.Builds}
+	for _, err := range []error{h.Workers.Builds.RequestCancel(ctx, row.ID), b.report(ctx)} {
 		if err != nil {
-			t.Log.Warn("the cancel of a build cannot be stored", obs.KeyBuildID, int64(row.ID), obs.Error(err))
+			h.Log.Warn("the cancel of a build cannot be stored", obs.KeyBuildID, int64(row.ID), obs.Error(err))
 		}
 	}
-	t.release(ctx, row)
+	h.release(ctx, row)
 }
 
-// release has the provisioner end a worker. One that this does not reach ends by the watchdog, or after its time to linger.
-func (t *task) release(ctx context.Context, row builds.Build) {
-	if row.WorkerID == "" {
-		return
-	}
+// release has the provisioner end a worker, and reports whether it has. One that this does not reach ends by the watchdog, or after its
+// time to linger.
+func (h *Handler) release(ctx context.Context, row builds.Build) bool {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	if err := t.Workers.Provisioner.Delete(ctx, row.WorkerID, false); err != nil {
-		t.Log.Warn("worker cannot be deleted", obs.KeyBuildID, int64(row.ID), obs.KeyWorkerID, row.WorkerID, obs.Error(err))
+	workers := []string{row.WorkerID}
+	if row.WorkerID == "" { // it may have been started without that this was stored
+		list, err := h.Workers.Provisioner.List(ctx, provisionerv1.Filter{BuildID: int64(row.ID), Instance: h.Workers.Instance})
+		if err != nil {
+			h.Log.Warn("the worker of a build cannot be looked for", obs.KeyBuildID, int64(row.ID), obs.Error(err))
+			return false
+		}
+		workers = nil
+		for _, w := range list.Workers {
+			workers = append(workers, w.WorkerID)
+		}
 	}
+	for _, worker := range workers {
+		if err := h.Workers.Provisioner.Delete(ctx, worker, false); err != nil {
+			h.Log.Warn("worker cannot be deleted", obs.KeyBuildID, int64(row.ID), obs.KeyWorkerID, worker, obs.Error(err))
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// changesOf returns the server that --server names. Without one the error says how the same is done on this computer.
+func (a *app) changesOf(here string) (*server.Client, error) {
+	if address := a.Flags.Server; address != "" {
+		return a.buildServer(address), nil
+	}
+	return nil, fault.New(fault.Invalid, "want --server: the command changes builds of a server").WithHint("%s", here)
+}
+
+// passwordFlag declares the flag that gives a build its passwords.
+func passwordFlag(c *cobra.Command, into *[]string) {
+	c.Flags().StringArrayVarP(into, "password", "p", nil, "give an input of type password its value, as NAME=VALUE; NAME alone takes the next line of the standard input (repeatable)")
+}
+
+// longestPassword bounds a password that is read from the standard input, in bytes.
+const longestPassword = 64 << 10
+
+// readPasswords reads NAME=VALUE pairs. The values of names alone are lines of in. An error does not repeat the text.
+func readPasswords(pairs []string, in io.Reader) (map[string]string, error) {
+	values := map[string]string{}
+	lines := bufio.NewReader(io.LimitReader(in, longestPassword))
+	for _, pair := range pairs {
+		name, value, given := strings.Cut(pair, "=")
+		if name == "" {
+			return nil, fault.New(fault.Invalid, "--password wants a name").WithHint("--password NAME=VALUE, or --password NAME with the value on the standard input")
+		}
+		if !given {
+			line, err := lines.ReadString('\n')
+			if err != nil && !errors.Is(err, io.EOF) || line == "" {
+				return nil, fault.New(fault.Invalid, "the standard input has no line for the password %s", name)
+			}
+			value = strings.TrimRight(line, "\r\n")
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+func buildRunCommand(a *app) *cobra.Command {
+	var o server.NewBuild
+	var inputs, passwords []string
+	var follow bool
+	c := &cobra.Command{
+		Use:   "run PROJECT",
+		Short: "Have a server build a project of its configuration",
+		Long: `Has the server build a commit of a project's repository, without a deployment: the one that the
+branch is at when the build begins, or --commit. A value of --input is stored and shown as it is;
+a password is kept encrypted until the build's worker has it.`,
+		Example: examples("waybill build run shop --server https://waybill.example.org --follow",
+			"waybill build run shop --branch topic --stage test -i log-level=debug --server https://waybill.example.org"),
+		Args: arguments(1, 1, "PROJECT"),
+		ValidArgsFunction: func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completeProjects(a, c, given), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, given []string) error {
+			changes, err := a.changesOf("waybill run   # builds this folder on this computer")
+			if err != nil {
+				return err
+			}
+			o.Project, o.IdempotencyKey = given[0], rand.Text()
+			if o.Inputs, err = inputValues(inputs); err != nil {
+				return err
+			}
+			if o.Passwords, err = readPasswords(passwords, a.in); err != nil {
+				return err
+			}
+			made, err := changes.RunBuild(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			return a.begun(c.Context(), changes, made, follow)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Branch, "branch", "", "build this branch (default: the project's, else the repository's own)")
+	f.StringVar(&o.Commit, "commit", "", "build this commit, given as all of its hex digits")
+	f.StringVar(&o.Environment, "environment", "", "select an environment of the file")
+	f.StringArrayVar(&o.Stages, "stage", nil, "run only this stage (repeatable)")
+	f.StringArrayVarP(&inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
+	passwordFlag(c, &passwords)
+	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
+	return c
+}
+
+// completeProjects offers the projects of the server that --server names.
+func completeProjects(a *app, c *cobra.Command, given []string) (words []string) {
+	if a.Flags.Server == "" || len(given) > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completionPatience)
+	defer cancel()
+	projects, _ := a.buildServer(a.Flags.Server).Projects(ctx) // a shell has no place for an error
+	for _, p := range projects {
+		words = append(words, p.Name+"\t"+p.Repository)
+	}
+	return words
+}
+
+// begun answers with a new build, or follows it to its end.
+func (a *app) begun(ctx context.Context, from *server.Client, made server.BuildSummary, follow bool) error {
+	out := a.printer()
+	if !follow {
+		return out.Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made)))
+	}
+	out.Note("build %s of %s", made.ID, made.Pipeline)
+	lines := logPrinter{out: out, bytes: show.Ungated(a.out), visible: show.LogText(onTerminal(a.out)), named: true}
+	if err := from.FollowBuild(ctx, made.ID, "", lines.print); err != nil {
+		return err
+	}
+	ended, err := from.Build(ctx, made.ID)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("build %s: %s", made.ID, statusLine(ended.BuildSummary))
+	switch ended.Status {
+	case build.Completed, build.Skipped:
+		out.Note("%s", text)
+		return nil
+	case build.Canceled:
+		return fault.New(fault.Canceled, "%s", text)
+	}
+	return fault.New(fault.Failed, "%s", text).WithHint("waybill build show %s --server %s", made.ID, a.Flags.Server)
+}
+
+// statusLine returns a status with its reason.
+func statusLine(s server.BuildSummary) string {
+	if s.Reason == "" {
+		return string(s.Status)
+	}
+	return string(s.Status) + ", " + s.Reason
+}
+
+func buildRerunCommand(a *app) *cobra.Command {
+	var passwords []string
+	var follow bool
+	c := &cobra.Command{
+		Use:   "rerun BUILD",
+		Short: "Have a server build the commit of an ended build again",
+		Long: `Has the server build the same commit again, with the same stages, environment and inputs. Passwords
+are not kept, so they are given again. A step of a deployment is retried by its deployment.`,
+		Example:           examples("waybill build rerun 41 --server https://waybill.example.org"),
+		Args:              arguments(1, 1, "BUILD"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, given []string) error {
+			changes, err := a.changesOf("waybill run --resume " + given[0] + "   # runs a build of this computer again")
+			if err != nil {
+				return err
+			}
+			o := server.BuildRerun{ID: given[0], IdempotencyKey: rand.Text()}
+			if o.Passwords, err = readPasswords(passwords, a.in); err != nil {
+				return err
+			}
+			made, err := changes.RerunBuild(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			return a.begun(c.Context(), changes, made, follow)
+		},
+	}
+	passwordFlag(c, &passwords)
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
+	return c
+}
+
+func buildCancelCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel BUILD",
+		Short: "Cancel a build of a server",
+		Long: `Cancels a build: at once if it has no worker, else once its worker has stopped what runs. What it has
+printed and made by then stays.`,
+		Example:           examples("waybill build cancel 41 --server https://waybill.example.org"),
+		Args:              arguments(1, 1, "BUILD"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, given []string) error {
+			changes, err := a.changesOf("a build of this computer is canceled by Ctrl-C where it runs")
+			if err != nil {
+				return err
+			}
+			now, err := changes.CancelBuild(c.Context(), given[0])
+			if err != nil {
+				return err
+			}
+			done := "asked to stop"
+			if now.Ended() {
+				done = "canceled"
+			}
+			return a.printer().Answer(now, fmt.Sprintf("build %s: %s", given[0], done))
+		},
+	}
+}
+
+func buildDeleteCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete BUILD",
+		Short: "Delete what a server has stored of an ended build",
+		Long: `Deletes the logs, artifacts and test results of a build that has ended, for good. Its number is not
+used again. Artifacts that a deployment has registered stay.`,
+		Example:           examples("waybill build delete 41 --server https://waybill.example.org"),
+		Args:              arguments(1, 1, "BUILD"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, given []string) error {
+			changes, err := a.changesOf("results of builds of this computer go by themselves, or with their folder")
+			if err != nil {
+				return err
+			}
+			if err := changes.DeleteBuild(c.Context(), given[0]); err != nil {
+				return err
+			}
+			return a.printer().Answer(map[string]string{"buildId": given[0]}, "build "+given[0]+": deleted")
+		},
+	}
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"path"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/git"
+)
+
+// Builds says what can be built without a deployment.
+type Builds struct {
+	Projects map[string]Project // by name
+}
+
+// Project is a repository whose file .wharf-ci.yml can be built.
+type Project struct {
+	Repository   string // its URL, without a password
+	Branch       string // what is built unless a build names another one; "" (default): the repository's own
+	Subdirectory string // with the build's file; "" (default): the root
+	Credential   string // name of an entry of builder.provisioner.credentials; "" (default): none
+}
+
+// buildsKeys returns the keys of builds.
+func buildsKeys() []document.Key {
+	return []document.Key{
+		{Name: "projects", Shape: document.Object, Help: "repositories that can be built without a deployment, by the name of the project"},
+	}
+}
+
+// projectKeys returns the keys of one project.
+func projectKeys() []document.Key {
+	return []document.Key{
+		{Name: "repository", Shape: document.Text, Required: true, Help: "its URL, without a password"},
+		{Name: "branch", Shape: document.Text, Help: "what is built unless a build names another one; default: the repository's own"},
+		{Name: "subdirectory", Shape: document.Text, Help: "with the build's file; default: the root"},
+		{Name: "credential", Shape: document.Text, Help: "name of an entry of builder.provisioner.credentials"},
+	}
+}
+
+// projects reads every project of the file.
+func (r *reader) projects(n *document.Node, b *Builds) {
+	if !fits(n, document.Object) {
+		return
+	}
+	b.Projects = map[string]Project{}
+	for _, f := range n.Fields {
+		if !handlerName.MatchString(f.Key) {
+			r.Add(&document.Node{At: f.At}, "value-invalid", "", "project %q: want a name of letters, digits, -, _ and . with at most 63 characters", f.Key)
+			continue
+		}
+		at := r.Join("builds.projects", f.Key)
+		if r.Check(f.Value, document.Place{Path: at, At: f.At}, projectKeys()) {
+			b.Projects[f.Key] = r.project(f.Value, at)
+		}
+	}
+}
+
+func (r *reader) project(n *document.Node, at string) Project {
+	p := Project{Repository: n.Str("repository"), Branch: n.Str("branch"), Subdirectory: n.Str("subdirectory"), Credential: n.Str("credential")}
+	if err := (git.Clone{URL: p.Repository, Branch: p.Branch}).CheckPlace(); err != nil && fits(n.Get("repository"), document.Text) {
+		r.Add(n.Get("repository"), "value-invalid", at, "%s", err)
+	}
+	clean := path.Clean(p.Subdirectory)
+	if path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
+		r.Add(n.Get("subdirectory"), "value-invalid", at+".subdirectory", "want a path inside the repository, found %q", p.Subdirectory)
+	}
+	return p
+}

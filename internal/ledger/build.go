@@ -1,0 +1,88 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
+)
+
+// AddBuild stores a build without a deployment and the action that has it run, in one transaction. The action must have an id; its
+// parameters are made here. The repeat of a request returns the first build.
+func (l *Ledger) AddBuild(ctx context.Context, b builds.Build, p builds.Passwords, a action.Action, once *queue.Idempotency) (id builds.ID, created bool, err error) {
+	o := queue.EnqueueOptions{Idempotency: once, Before: func(tx *store.Tx, a *action.Action) error {
+		b.ActionID = a.ID
+		stored, err := l.Builds.CreateIn(tx, b)
+		if err != nil {
+			return err
+		}
+		id = stored.ID
+		if err := l.Builds.AddPasswordsIn(tx, id, p); err != nil {
+			return err
+		}
+		return builds.Describe(a, stored)
+	}}
+	made, err := l.EnqueueWith(ctx, a, o)
+	if err != nil || made.ID == a.ID {
+		return id, true, err
+	}
+	first, err := l.Action(ctx, made.ID)
+	if err != nil {
+		return 0, false, err
+	}
+	id, _ = builds.OfAction(&first.Action)
+	return id, false, nil
+}
+
+// onEnd has the ends of actions recorded by the journal, if they are steps, and by the builds.
+func (l *Ledger) onEnd(tx *store.Tx, actions []*action.Action) (record func([]action.EndedAction) error, err error) {
+	steps, err := l.Journal.OnEnd(tx, actions)
+	if err != nil {
+		return nil, err
+	}
+	var ids []builds.ID
+	for _, a := range actions {
+		if id, ok := builds.OfAction(a); ok {
+			ids = append(ids, id)
+		}
+	}
+	if ids == nil {
+		return steps, nil
+	}
+	slices.Sort(ids) // every transaction locks them in this order
+	open, err := l.Builds.LockIn(tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return func(ended []action.EndedAction) error {
+		for _, e := range ended {
+			id, _ := builds.OfAction(e.Action)
+			if b, ok := open[id]; ok {
+				if err := l.Builds.EndIn(tx, b, endOfBuild(e)); err != nil {
+					return err
+				}
+			}
+		}
+		return steps(ended)
+	}, nil
+}
+
+// endOfBuild returns how a build ends that no worker has.
+func endOfBuild(e action.EndedAction) builds.Event {
+	end := builds.Event{Source: builds.Conductor, EventID: "action-ended", Status: build.Failed, Reason: "NotStarted"}
+	switch e.Thread.Status { //nolint:exhaustive // the rest has failed
+	case action.Canceled:
+		end.Status, end.Reason = build.Canceled, ""
+	case action.TimedOut:
+		end.Status, end.Reason = build.TimedOut, "DeadlineExceeded"
+	}
+	if e.Event != nil {
+		end.Message, end.At = cmp.Or(e.Event.Error, e.Event.Code), e.Event.At
+	}
+	return end
+}

@@ -1,0 +1,361 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/obs"
+)
+
+// Projects are what can be built without a deployment. The zero value is none.
+type Projects struct {
+	All   func() map[string]config.Project // of the configuration in force
+	Ready func() error                     // why no build can be started; nil: one can
+	Keys  func() (build.BuilderKeys, error)
+}
+
+// ProjectView is a project.
+type ProjectView struct {
+	Name         string `json:"projectId"`
+	Repository   string `json:"repository"`
+	Branch       string `json:"branch,omitempty"` // that is built unless a build names one; "": the repository's own
+	Subdirectory string `json:"subdirectory,omitempty"`
+}
+
+// NewBuild is a request for a build without a deployment.
+type NewBuild struct {
+	Project     string            `json:"project"`
+	Branch      string            `json:"branch,omitempty"`
+	Commit      string            `json:"commit,omitempty"` // "": what the branch is at when the build begins
+	Environment string            `json:"environment,omitempty"`
+	Stages      []string          `json:"stages,omitempty"` // none, or ALL: every stage
+	Inputs      map[string]string `json:"inputs,omitempty"`
+	Passwords   map[string]string `json:"-"` // inputs that are passwords
+	RerunOf     builds.ID         `json:"rerunOf,omitempty"`
+
+	By             string `json:"-"`
+	IdempotencyKey string `json:"-"`
+}
+
+// allStages is the name that selects every stage.
+const allStages = "ALL"
+
+// Of the action of a build.
+const (
+	buildTimeout = 24 * time.Hour // of an attempt, which is the whole build once it has a worker
+	buildRetries = 20             // of what keeps a build from getting a worker, besides waiting for one
+)
+
+// Projects lists what can be built without a deployment, by name.
+func (s *Service) Projects() []ProjectView {
+	views := []ProjectView{}
+	if s.projects.All == nil {
+		return views
+	}
+	all := s.projects.All()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
+		views = append(views, ProjectView{name, p.Repository, p.Branch, p.Subdirectory})
+	}
+	return views
+}
+
+// RunBuild stores a build of a project and the action that has it run. created is false for the repeat of a request.
+func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, created bool, err error) {
+	if err := s.checkBuild(&o); err != nil {
+		return made, false, err
+	}
+	a, err := s.buildAction(ctx, o)
+	if err != nil {
+		return made, false, err
+	}
+	passwords := builds.Passwords{Names: slices.Sorted(maps.Keys(o.Passwords))}
+	if len(o.Passwords) > 0 {
+		keys, err := s.projects.Keys()
+		if err != nil {
+			return made, false, fault.New(fault.Refused, "a build with passwords needs a builder key: %w", err)
+		}
+		if passwords.Sealed, err = builds.Seal(keys, a.ID, o.Passwords); err != nil {
+			return made, false, err
+		}
+	}
+	text, err := json.Marshal(struct {
+		NewBuild
+		Passwords []string // not their values, of which nothing is kept
+	}{o, passwords.Names})
+	if err != nil {
+		return made, false, err
+	}
+	once, err := IdempotencyOf(o.IdempotencyKey, o.By, sha256.Sum256(append([]byte("run-build\n"), text...)))
+	if err != nil {
+		return made, false, err
+	}
+	row := builds.Build{Project: o.Project, Branch: o.Branch, Commit: o.Commit, Environment: o.Environment, Stages: o.Stages, Inputs: o.Inputs,
+		RerunOf: o.RerunOf, Nonce: rand.Text(), CreatedBy: o.By}
+	id, created, err := s.ledger.AddBuild(ctx, row, passwords, a, once)
+	if err != nil {
+		return made, false, err
+	}
+	_, state, err := s.BuildState(ctx, nameOf(id))
+	return state.BuildSummary, created, err
+}
+
+// buildAction returns the action of a build, but for what AddBuild completes.
+func (s *Service) buildAction(ctx context.Context, o NewBuild) (action.Action, error) {
+	now, err := s.ledger.Now(ctx)
+	if err != nil {
+		return action.Action{}, err
+	}
+	policy := action.DefaultPolicy()
+	policy.AttemptTimeout, policy.Retries = action.Duration(buildTimeout), buildRetries
+	return action.Action{ID: action.RandomID(now), Kind: builds.ActionKind, Handler: builds.ActionKind, Lane: builds.ActionKind + "/" + o.Project,
+		Policy: policy, Delivery: action.AtLeastOnce, CreatedBy: o.By, Trace: obs.Traceparent(ctx)}, nil
+}
+
+// checkBuild completes a request and returns all that is wrong with it.
+func (s *Service) checkBuild(o *NewBuild) error {
+	projects := map[string]config.Project{}
+	if s.projects.All != nil {
+		projects = s.projects.All()
+	}
+	p, ok := projects[o.Project]
+	if !ok {
+		return fault.New(fault.NotFound, "project %q not found", clip(o.Project)).
+			WithHint("projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}").
+			WithNearest(o.Project, slices.Sorted(maps.Keys(projects)))
+	}
+	if err := s.projects.Ready(); err != nil {
+		return err
+	}
+	if slices.Contains(o.Stages, allStages) {
+		o.Stages = nil
+	}
+	var faults fault.Problems
+	add := func(field, format string, arguments ...any) {
+		faults.Add(fault.Problem{Code: "value-invalid", Scope: field, Text: fmt.Sprintf(format, arguments...)})
+	}
+	place := git.Clone{URL: p.Repository, Branch: o.Branch, Commit: o.Commit}
+	if err := place.CheckPlace(); err != nil {
+		add("branch", "%v", err)
+	} else if err := place.Check(); o.Commit != "" && err != nil {
+		add("commit", "%v", err)
+	}
+	inputs := maps.Clone(o.Inputs)
+	for name, value := range o.Passwords {
+		if _, twice := inputs[name]; twice {
+			add("passwords", "%q is an input already", clip(name))
+		}
+		if inputs == nil {
+			inputs = map[string]string{}
+		}
+		inputs[name] = value
+	}
+	// What the provisioner would refuse, is refused here.
+	asked := provisionerv1.CreateWorker{BuildID: 1, Project: o.Project, Instance: "waybill", Nonce: strings.Repeat("x", 26),
+		Repository: &provisionerv1.Repository{URL: p.Repository, Subdirectory: p.Subdirectory, Credential: p.Credential},
+		Stages:     o.Stages, Environment: o.Environment, Inputs: inputs}
+	if err := asked.Check(); err != nil {
+		return err
+	}
+	return faults.Err()
+}
+
+// nameOf returns the id of a build as the API has it.
+func nameOf(id builds.ID) string { return strconv.FormatInt(int64(id), 10) }
+
+// rowOf returns the build of the database that an id names; ok is false for one of a folder.
+func (s *Service) rowOf(ctx context.Context, id string) (row builds.Build, ok bool, err error) {
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || number < 1 {
+		return row, false, nil //nolint:nilerr // folders have other names
+	}
+	row, err = s.ledger.Builds.Build(ctx, builds.ID(number))
+	return row, err == nil, err
+}
+
+// notInDatabase refuses what can only be done to builds in the database.
+func (s *Service) notInDatabase(ctx context.Context, id, verb string) error {
+	if _, err := s.Build(ctx, id); err != nil {
+		return err
+	}
+	return fault.New(fault.Refused, "build %s ran as a child of its conductor, and cannot be %s", clip(id), verb)
+}
+
+// CancelBuild stores that a build is to be canceled. One without a worker ends at once, any other soon. A build that ran as a child of a
+// conductor is canceled with its action.
+func (s *Service) CancelBuild(ctx context.Context, id, by string) (BuildSummary, error) {
+	row, ok, err := s.rowOf(ctx, id)
+	if err != nil {
+		return BuildSummary{}, err
+	}
+	if !ok {
+		return s.cancelFolder(ctx, id)
+	}
+	if _, err := s.ledger.Builds.Cancel(ctx, row.ID, by); err != nil {
+		return BuildSummary{}, err
+	}
+	_, state, err := s.BuildState(ctx, id)
+	return state.BuildSummary, err
+}
+
+func (s *Service) cancelFolder(ctx context.Context, id string) (BuildSummary, error) {
+	_, state, err := s.BuildState(ctx, id)
+	if err != nil {
+		return BuildSummary{}, err
+	}
+	if state.Ended() {
+		return BuildSummary{}, fault.New(fault.Terminal, "build %s has ended: %s", clip(id), state.Status)
+	}
+	of, err := action.ParseID(state.Action)
+	if err != nil {
+		return BuildSummary{}, s.notInDatabase(ctx, id, "canceled from here")
+	}
+	_, err = s.CancelAction(ctx, of)
+	return state.BuildSummary, err
+}
+
+// BuildRerun is a request to run a build again, as another one.
+type BuildRerun struct {
+	ID             string
+	Passwords      map[string]string // those that the build had: they are not kept
+	By             string
+	IdempotencyKey string
+}
+
+// RerunBuild stores a build of the same commit, stages, environment and inputs as one that has ended.
+func (s *Service) RerunBuild(ctx context.Context, o BuildRerun) (made BuildSummary, created bool, err error) {
+	row, ok, err := s.rowOf(ctx, o.ID)
+	switch {
+	case err != nil:
+		return made, false, err
+	case !ok:
+		return made, false, s.notInDatabase(ctx, o.ID, "run again; its deployment can retry the step")
+	case row.Revision != "":
+		return made, false, fault.New(fault.Refused, "build %d belongs to revision %s of %s", row.ID, row.Revision, row.Project).
+			WithHint("its deployment can retry the step: waybill deployment retry")
+	case !row.Status.Ended():
+		return made, false, fault.New(fault.Refused, "build %d is %s; cancel it first, or wait for its end", row.ID, row.Status)
+	}
+	had, err := s.ledger.Builds.Passwords(ctx, row.ID)
+	if err != nil {
+		return made, false, err
+	}
+	if err := samePasswords(row.ID, had[row.ID].Names, o.Passwords); err != nil {
+		return made, false, err
+	}
+	return s.RunBuild(ctx, NewBuild{Project: row.Project, Branch: row.Branch, Commit: row.Commit, Environment: row.Environment, Stages: row.Stages,
+		Inputs: row.Inputs, Passwords: o.Passwords, RerunOf: row.ID, By: o.By, IdempotencyKey: o.IdempotencyKey})
+}
+
+// samePasswords returns an error unless exactly the passwords are given that a build had.
+func samePasswords(id builds.ID, had []string, given map[string]string) error {
+	var faults fault.Problems
+	for _, name := range had {
+		if _, ok := given[name]; !ok {
+			faults.Add(fault.Problem{Code: "password-missing", Scope: "passwords." + name, Text: fmt.Sprintf("build %d had it, and passwords are not kept: give it again", id)})
+		}
+	}
+	for name := range given {
+		if !slices.Contains(had, name) {
+			faults.Add(fault.Problem{Code: "password-unknown", Scope: "passwords." + clip(name), Text: fmt.Sprintf("build %d had no such password", id)})
+		}
+	}
+	faults.Sort()
+	return faults.Err()
+}
+
+// DeleteBuild deletes what is stored of a build that has ended. What its worker may still send is refused.
+func (s *Service) DeleteBuild(ctx context.Context, id string) error {
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || number < 1 {
+		return s.notInDatabase(ctx, id, "deleted; it goes after a week")
+	}
+	if err := s.ledger.Builds.Delete(ctx, builds.ID(number)); err != nil {
+		return err
+	}
+	return s.blobs.Clear(ctx, builds.Folder(builds.ID(number)))
+}
+
+// addPlaces adds what only the whole queue and other tables say of builds: the place of each that waits for a worker, and its passwords.
+func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
+	var ids, active []builds.ID
+	waits := false
+	for _, b := range all {
+		if number, err := strconv.ParseInt(b.ID, 10, 64); err == nil {
+			ids = append(ids, builds.ID(number))
+			if !b.Ended() {
+				active = append(active, builds.ID(number))
+			}
+		}
+		waits = waits || b.Status == build.Scheduling
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	passwords, err := s.ledger.Builds.Passwords(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	canceled := map[builds.ID]bool{}
+	if len(active) > 0 {
+		rows, err := s.ledger.Builds.List(ctx, builds.Query{IDs: active})
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			canceled[rows[i].ID] = !rows[i].CancelRequestedAt.IsZero()
+		}
+	}
+	var queue []builds.Queued
+	if waits {
+		if queue, err = s.ledger.Builds.Queue(ctx); err != nil {
+			return err
+		}
+	}
+	for _, b := range all {
+		number, _ := strconv.ParseInt(b.ID, 10, 64) // 0 of a folder, which no row has
+		id := builds.ID(number)
+		for _, name := range passwords[id].Names {
+			b.Params = append(b.Params, BuildParam{name, hiddenValue, true})
+		}
+		slices.SortFunc(b.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
+		if at := slices.IndexFunc(queue, func(q builds.Queued) bool { return q.ID == id }); at >= 0 && b.Status == build.Scheduling {
+			b.Reason = fmt.Sprintf("queued, %s of %d", ordinal(at+1), len(queue))
+		}
+		if canceled[id] {
+			b.Reason = "is being canceled"
+		}
+	}
+	return nil
+}
+
+// ordinal returns 1st, 2nd, 3rd and so on.
+func ordinal(n int) string {
+	ending := "th"
+	if tens := n / 10 % 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return strconv.Itoa(n) + ending
+}

@@ -1,0 +1,292 @@
+package server_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+)
+
+// builderKeys are keys of passwords.
+var builderKeys = build.BuilderKeys{{Number: 3, Secret: []byte(strings.Repeat("k", 32))}}
+
+// onEachStore runs a test with the project shop, whose builds never get a worker, on each database.
+func onEachStore(t *testing.T, test func(t *testing.T, s *testServer)) {
+	t.Helper()
+	t.Parallel()
+	stores := map[string]func(testing.TB) *servertest.World{"sqlite": servertest.Start}
+	maps.Copy(stores, sharedStores)
+	for name, start := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, serveProjects(t, start(t), server.Projects{
+				All: func() map[string]config.Project {
+					return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+				},
+				Ready: func() error { return nil },
+				Keys:  func() (build.BuilderKeys, error) { return builderKeys, nil },
+			}))
+		})
+	}
+}
+
+func serveProjects(t *testing.T, w *servertest.World, projects server.Projects) *testServer {
+	t.Helper()
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{Projects: projects, Builds: &server.BuildTables{Rows: w.Ledger.Builds,
+		Folders: server.NewBuildFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)}})
+	api := server.New(w.Service, server.Options{Listen: "127.0.0.1:7070", Token: homeToken, Version: "1.2.3"})
+	s := httptest.NewServer(api.Handler())
+	t.Cleanup(s.Close)
+	return &testServer{World: w, Server: s, api: api}
+}
+
+// post sends a request with the home's token and a body of JSON.
+func (s *testServer) post(t *testing.T, path, body string, headers ...string) (status int, answer string) {
+	t.Helper()
+	status, answer, _ = s.ask(t, "POST", path, body, append(headers, "Authorization", bearer, "Content-Type", "application/json")...)
+	return status, answer
+}
+
+// start starts a build of shop.
+func (s *testServer) start(t *testing.T, query, body string) server.BuildSummary {
+	t.Helper()
+	status, answer := s.post(t, "/api/project/shop/build"+query, body)
+	var made server.BuildSummary
+	if err := json.Unmarshal([]byte(answer), &made); status != http.StatusCreated || err != nil {
+		t.Fatalf("%d %s, %v", status, answer, err)
+	}
+	return made
+}
+
+const commit = "3f9c2ab0123456789012345678901234567890ab"
+
+func TestABuildOfAProjectIsStoredWithItsAction(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *testServer) {
+		made := s.start(t, "?stage=test&stage=image&branch=topic/a&environment=stage", `{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
+		row, err := s.Ledger.Builds.Build(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := builds.Build{ID: 1, Project: "shop", Branch: "topic/a", Environment: "stage", Stages: []string{"test", "image"}, Inputs: map[string]string{"level": "debug"},
+			Status: build.Scheduling, CreatedBy: row.CreatedBy, CreatedAt: row.CreatedAt, ActionID: row.ActionID, Nonce: row.Nonce}
+		if diff := cmp.Diff(want, row); diff != "" || row.Nonce == "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]server.BuildParam{{Name: "key", Value: "***"}, {Name: "level", Value: "debug"}}, made.Params); diff != "" || made.Reason != "queued, 1st of 1" || made.Branch != "topic/a" {
+			t.Errorf("%+v: %s", made, diff)
+		}
+		a, err := s.Ledger.Action(t.Context(), row.ActionID)
+		if id, ok := builds.OfAction(&a.Action); err != nil || !ok || id != 1 || a.UniqueKey != "build/1" || a.Lane != "build/shop" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		passwords, err := s.Ledger.Builds.Passwords(t.Context(), 1)
+		if err != nil || strings.Contains(string(passwords[1].Sealed), "swordfish") {
+			t.Errorf("%v, %v", passwords, err)
+		}
+		values, err := builds.Unseal(builderKeys, row.ActionID, passwords[1].Sealed)
+		if err != nil || values["key"] != "swordfish" {
+			t.Errorf("%v, %v", values, err)
+		}
+		if made := s.start(t, "?stage=test&stage=ALL", ""); made.ID != "2" || len(made.Stages) != 0 || made.Reason != "queued, 2nd of 2" {
+			t.Errorf("%+v", made)
+		}
+	})
+}
+
+func TestARepeatedRequestIsOneBuild(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *testServer) {
+		for i, want := range []struct {
+			status int
+			body   string
+		}{{http.StatusCreated, `{}`}, {http.StatusOK, `{}`}, {http.StatusUnprocessableEntity, `{"inputs": {"a": "b"}}`}} {
+			status, answer := s.post(t, "/api/project/shop/build", want.body, "Idempotency-Key", "once")
+			if status != want.status || status < 300 && !strings.Contains(answer, `"buildId":"1"`) {
+				t.Errorf("%d: %d %s", i, status, answer)
+			}
+		}
+		if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 1 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+func TestWhatABuildCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	keyless := fault.New(fault.Unavailable, "no such file")
+	ready := error(nil)
+	s := serveProjects(t, servertest.Start(t), server.Projects{
+		All: func() map[string]config.Project {
+			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+		},
+		Ready: func() error { return ready },
+		Keys:  func() (build.BuilderKeys, error) { return nil, keyless },
+	})
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		{"/api/project/shpo/build", `{}`, http.StatusNotFound, `did you mean \"shop\"?`},
+		{"/api/project/shop/build?branch=a..b", `{}`, http.StatusBadRequest, "want a name that git accepts"},
+		{"/api/project/shop/build", `{"commit": "3f9c2ab"}`, http.StatusBadRequest, "want all 40 hex digits"},
+		{"/api/project/shop/build?engine=x", `{}`, http.StatusBadRequest, "engine"},
+		{"/api/project/shop/build", `{"inputs": {"a=b": ""}}`, http.StatusBadRequest, "want names of 1 to 100 bytes"},
+		{"/api/project/shop/build", `{"inputs": {"a": "1"}, "passwords": {"a": "2"}}`, http.StatusBadRequest, `\"a\" is an input already`},
+		{"/api/project/shop/build", `{"passwords": {"a": "swordfish"}}`, http.StatusConflict, "needs a builder key"},
+		{"/api/build/7/cancel", ``, http.StatusNotFound, "build 7 not found"},
+		{"/api/build/7/rerun", ``, http.StatusNotFound, "build 7 not found"},
+		{"/api/build/x/rerun", ``, http.StatusNotFound, "build x not found"},
+	} {
+		if status, answer := s.post(t, c.path, c.body); status != c.status || !strings.Contains(answer, c.want) || strings.Contains(answer, "swordfish") {
+			t.Errorf("%s %s: %d %s", c.path, c.body, status, answer)
+		}
+	}
+	if status, _, _ := s.ask(t, "POST", "/api/project/shop/build", "{}", "Content-Type", "application/json"); status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", status)
+	}
+	ready = fault.New(fault.Refused, "no provisioner")
+	if status, answer := s.post(t, "/api/project/shop/build", "{}"); status != http.StatusConflict || !strings.Contains(answer, "no provisioner") {
+		t.Errorf("%d %s", status, answer)
+	}
+	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *testServer) {
+		s.start(t, "?stage=test&environment=stage&branch=main", `{"commit": "`+commit+`", "inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
+		if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
+			t.Errorf("%d %s", status, answer)
+		}
+		if status, answer, _ := s.ask(t, "DELETE", "/api/build/1", "", "Authorization", bearer); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
+			t.Errorf("%d %s", status, answer)
+		}
+		if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted || !strings.Contains(answer, `"status":"Canceled"`) {
+			t.Errorf("%d %s", status, answer)
+		}
+		if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusConflict || !strings.Contains(answer, "it can be run again, or deleted") {
+			t.Errorf("%d %s", status, answer)
+		}
+		if left, err := s.Ledger.Builds.Passwords(t.Context(), 1); err != nil || left[1].Sealed != nil {
+			t.Errorf("the password is kept: %v, %v", left, err)
+		}
+		for body, want := range map[string]string{"": "passwords are not kept", `{"passwords": {"key": "x", "kye": "x"}}`: "had no such password"} {
+			if status, answer := s.post(t, "/api/build/1/rerun", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+				t.Errorf("%d %s", status, answer)
+			}
+		}
+		if status, answer := s.post(t, "/api/build/1/rerun", `{"passwords": {"key": "again"}}`); status != http.StatusCreated || !strings.Contains(answer, `"rerunOf":"1"`) {
+			t.Errorf("%d %s", status, answer)
+		}
+		again, err := s.Ledger.Builds.Build(t.Context(), 2)
+		if err != nil || again.Commit != commit || again.Branch != "main" || again.Environment != "stage" || again.RerunOf != 1 || again.Inputs["level"] != "debug" {
+			t.Errorf("%+v, %v", again, err)
+		}
+		key, _, _, err := s.Blobs.Put(t.Context(), builds.Folder(1)+"/1", strings.NewReader("artifact"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if status, answer, _ := s.ask(t, "DELETE", "/api/build/1", "", "Authorization", bearer); status != http.StatusNoContent {
+				t.Errorf("%d %s", status, answer)
+			}
+		}
+		if has, err := s.Blobs.Has(t.Context(), key); has || err != nil {
+			t.Errorf("the artifact is there: %v", err)
+		}
+		if status, _, _ := s.ask(t, "GET", "/api/build/1", ""); status != http.StatusNotFound {
+			t.Errorf("%d", status)
+		}
+	})
+}
+
+func TestTheEndOfAnActionEndsItsBuild(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *testServer) {
+		for range 2 {
+			s.start(t, "", "")
+		}
+		if err := s.Ledger.Builds.Assign(t.Context(), 2, "w", "nonce"); err != nil {
+			t.Fatal(err)
+		}
+		for id := builds.ID(1); id <= 2; id++ {
+			row, err := s.Ledger.Builds.Build(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Service.CancelAction(t.Context(), row.ActionID); err != nil {
+				t.Fatal(err)
+			}
+			waiter := s.Ledger.NewWaiter()
+			for state, err := s.Ledger.Action(t.Context(), row.ActionID); !state.Thread.Status.Ended(); state, err = s.Ledger.Action(t.Context(), row.ActionID) {
+				if err != nil || waiter.Wait(t.Context(), "action", time.Now().Add(time.Second)) != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		one, err := s.Ledger.Builds.Build(t.Context(), 1)
+		if err != nil || one.Status != build.Canceled {
+			t.Errorf("%+v, %v", one, err)
+		}
+		two, err := s.Ledger.Builds.Build(t.Context(), 2)
+		if err != nil || two.Status.Ended() || two.CancelRequestedAt.IsZero() {
+			t.Errorf("it has a worker, which ends it: %+v, %v", two, err)
+		}
+	})
+}
+
+func TestABuildOfADeploymentIsNotRepeatedHere(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t, servertest.Start(t), server.Projects{})
+	if _, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Revision: "3f9c2ab"}); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted {
+		t.Errorf("%d %s", status, answer)
+	}
+	if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusConflict || !strings.Contains(answer, "waybill deployment retry") {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+func TestPasswordsAreSealedForOneAction(t *testing.T) {
+	t.Parallel()
+	one, other := action.DerivedID(time.Unix(1, 0), "a"), action.DerivedID(time.Unix(1, 0), "b")
+	sealed, err := builds.Seal(builderKeys, one, map[string]string{"key": "swordfish"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated := append(build.BuilderKeys{{Number: 4, Secret: []byte(strings.Repeat("n", 32))}}, builderKeys...)
+	if values, err := builds.Unseal(rotated, one, sealed); err != nil || values["key"] != "swordfish" {
+		t.Errorf("after a rotation: %v, %v", values, err)
+	}
+	damaged := []byte(string(sealed))
+	damaged[len(damaged)-1]++
+	for name, got := range map[string]func() (map[string]string, error){
+		"another action": func() (map[string]string, error) { return builds.Unseal(builderKeys, other, sealed) },
+		"another key":    func() (map[string]string, error) { return builds.Unseal(rotated[:1], one, sealed) },
+		"damage":         func() (map[string]string, error) { return builds.Unseal(builderKeys, one, damaged) },
+		"a cut":          func() (map[string]string, error) { return builds.Unseal(builderKeys, one, sealed[:10]) },
+		"nothing":        func() (map[string]string, error) { return builds.Unseal(builderKeys, one, nil) },
+	} {
+		if values, err := got(); err == nil {
+			t.Errorf("%s: %v", name, values)
+		}
+	}
+	if _, err := builds.Seal(nil, one, nil); !fault.Is(err, fault.Refused) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"encoding/json"
+
+	"github.com/waybill-dev/waybill/internal/builds"
+)
+
+// Rows of builds without a deployment.
+
+// ResolveBuild stores what a build builds.
+func (t *tx) ResolveBuild(id builds.ID, branch, commit string) error {
+	_, err := t.exec(`UPDATE build SET branch = ?, "commit" = ? WHERE build_id = ?`, branch, commit, id)
+	return err
+}
+
+// InsertPasswords stores the passwords of a build.
+func (t *tx) InsertPasswords(id builds.ID, p builds.Passwords) error {
+	names, err := list(p.Names)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`INSERT INTO build_password (build_id, names, sealed) VALUES (?, ?, ?)`, id, names, p.Sealed)
+	return err
+}
+
+// ForgetPasswords deletes the values of a build's passwords.
+func (t *tx) ForgetPasswords(id builds.ID) error {
+	_, err := t.exec(`UPDATE build_password SET sealed = NULL WHERE build_id = ? AND sealed IS NOT NULL`, id)
+	return err
+}
+
+// BuildPasswords reads the passwords of those of the builds that have any.
+func (t *tx) BuildPasswords(ids []builds.ID) (map[builds.ID]builds.Passwords, error) {
+	wanted, err := list(ids)
+	if err != nil {
+		return nil, err
+	}
+	found := map[builds.ID]builds.Passwords{}
+	_, err = rows(t, func(s scanner) (id builds.ID, err error) {
+		var names string
+		var p builds.Passwords
+		if err = s.Scan(&id, &names, &p.Sealed); err == nil {
+			err = json.Unmarshal([]byte(names), &p.Names)
+		}
+		found[id] = p
+		return id, err
+	}, `SELECT build_id, names, sealed FROM build_password WHERE build_id IN (SELECT value FROM json_each(?))`, wanted)
+	return found, err
+}

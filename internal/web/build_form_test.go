@@ -1,0 +1,126 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/web"
+)
+
+// serveProjects serves the pages of a world with the project shop, whose builds never get a worker.
+func serveProjects(t *testing.T) *site {
+	t.Helper()
+	w := servertest.Start(t)
+	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{
+		Projects: server.Projects{
+			All: func() map[string]config.Project {
+				return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+			},
+			Ready: func() error { return nil },
+			Keys: func() (build.BuilderKeys, error) {
+				return build.BuilderKeys{{Number: 1, Secret: []byte(strings.Repeat("k", 32))}}, nil
+			},
+		},
+		Builds: &server.BuildTables{Rows: w.Ledger.Builds, Folders: server.NewBuildFolders(w.Builds, nil), Blobs: w.Blobs, Waiter: servertest.BuildWaiter(w.Ledger)},
+	})
+	s := listen(t, w, web.New(w.Service))
+	s.people(t)
+	return s
+}
+
+// row returns a build of the database.
+func (s *site) row(t *testing.T, id builds.ID) builds.Build {
+	t.Helper()
+	row, err := s.Ledger.Builds.Build(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+func TestBuildsAreStartedCanceledRepeatedAndDeletedByForms(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t)
+	const operator, executor = "token-of-cyd", "token-of-dan"
+	if page := s.page(t, "/builds", operator); strings.Contains(page, "Build a project") {
+		t.Error("without the scope execute there is a form")
+	}
+	if page := s.page(t, "/builds", executor); !strings.Contains(page, `<option id="run-project-shop" value="shop">`) {
+		t.Error("the form is missing")
+	}
+	fields := url.Values{"project": {"shop"}, "branch": {"topic"}, "stages": {"test image"}, "inputs": {"level=debug\r\n\r\n"}, "newest": {""}}
+	if got := s.post(t, "/builds", operator, "", fields); got != http.StatusForbidden {
+		t.Errorf("%d", got)
+	}
+	if got := s.post(t, "/builds", executor, "https://evil.example.org", fields); got != http.StatusForbidden {
+		t.Errorf("from another site: %d", got)
+	}
+	for range 2 { // the button is pressed twice
+		if got := s.post(t, "/builds", executor, "", fields); got != http.StatusSeeOther {
+			t.Errorf("%d", got)
+		}
+	}
+	if b := s.row(t, 1); b.Branch != "topic" || len(b.Stages) != 2 || b.Inputs["level"] != "debug" {
+		t.Errorf("%+v", b)
+	}
+	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if got := s.post(t, "/builds", executor, "", url.Values{"project": {"shop"}, "inputs": {"level"}}); got != http.StatusBadRequest {
+		t.Errorf("%d", got)
+	}
+	page := s.page(t, "/builds/1", operator)
+	for _, want := range []string{"Build 1 of shop", "queued, 1st of 1", `action="/builds/1/cancel"`, "branch topic"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if strings.Contains(s.page(t, "/builds/1", executor), "/cancel") {
+		t.Error("without the scope operate there is a button")
+	}
+	if got := s.post(t, "/builds/1/cancel", operator, "", nil); got != http.StatusSeeOther || s.row(t, 1).Status != build.Canceled {
+		t.Errorf("%d", got)
+	}
+	if got := s.post(t, "/builds/1/cancel", operator, "", nil); got != http.StatusConflict {
+		t.Errorf("%d", got)
+	}
+	if page := s.page(t, "/builds/1", executor); !strings.Contains(page, `action="/builds/1/rerun"`) || strings.Contains(page, "/delete") {
+		t.Error("want one button")
+	}
+	if got := s.post(t, "/builds/1/rerun", executor, "", nil); got != http.StatusSeeOther || s.row(t, 2).RerunOf != 1 {
+		t.Errorf("%d", got)
+	}
+	if got := s.post(t, "/builds/2/delete", operator, "", nil); got != http.StatusConflict {
+		t.Errorf("%d", got)
+	}
+	if got := s.post(t, "/builds/1/delete", operator, "", nil); got != http.StatusSeeOther {
+		t.Errorf("%d", got)
+	}
+}
+
+func TestARerunAsksForPasswords(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t)
+	if _, _, err := s.Service.RunBuild(t.Context(), server.NewBuild{Project: "shop", Passwords: map[string]string{"key": "swordfish"}, By: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Service.CancelBuild(t.Context(), "1", "ana"); err != nil {
+		t.Fatal(err)
+	}
+	if page := s.page(t, "/builds/1", "token-of-dan"); !strings.Contains(page, `<input type="password" name="password-key"`) || !strings.Contains(page, "key = <code>***</code>") {
+		t.Error("the page asks for no password")
+	}
+	if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", nil); got != http.StatusBadRequest {
+		t.Errorf("%d", got)
+	}
+	if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", url.Values{"password-key": {"again"}}); got != http.StatusSeeOther || s.row(t, 2).RerunOf != 1 {
+		t.Errorf("%d", got)
+	}
+}
