@@ -20,7 +20,9 @@ func serveProjects(t *testing.T) *site {
 	w := servertest.Start(t)
 	w.Service = server.NewService(w.Ledger, w.Blobs, server.ServiceOptions{
 		Projects: server.Projects{
-			All:   func() map[string]config.Project { return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}} },
+			All: func() map[string]config.Project {
+				return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+			},
 			Ready: func() error { return nil },
 			Keys: func() (build.BuilderKeys, error) {
 				return build.BuilderKeys{{Number: 1, Secret: []byte(strings.Repeat("k", 32))}}, nil
