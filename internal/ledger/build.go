@@ -75,7 +75,7 @@ func (l *Ledger) onEnd(tx *store.Tx, actions []*action.Action) (record func([]ac
 // endOfBuild returns how a build ends that no worker has.
 func endOfBuild(e action.EndedAction) builds.Event {
 	end := builds.Event{Source: builds.Conductor, EventID: "action-ended", Status: build.Failed, Reason: "NotStarted"}
-	switch e.Thread.Status { //nolint:exhaustive // the rest has failed
+	switch e.Thread.Status {
 	case action.Canceled:
 		end.Status, end.Reason = build.Canceled, ""
 	case action.TimedOut:

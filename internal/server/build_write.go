@@ -291,57 +291,56 @@ func (s *Service) DeleteBuild(ctx context.Context, id string) error {
 	return s.blobs.Clear(ctx, builds.Folder(builds.ID(number)))
 }
 
-// addPlaces adds what only the whole queue and other tables say of builds: the place of each that waits for a worker, and its passwords.
+// addPlaces adds what other tables and the whole queue say of builds: their passwords, and why those that have not ended wait.
 func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
-	var ids, active []builds.ID
-	waits := false
+	stored, active := map[builds.ID]*BuildSummary{}, map[builds.ID]*BuildSummary{}
 	for _, b := range all {
-		if number, err := strconv.ParseInt(b.ID, 10, 64); err == nil {
-			ids = append(ids, builds.ID(number))
-			if !b.Ended() {
-				active = append(active, builds.ID(number))
-			}
+		number, err := strconv.ParseInt(b.ID, 10, 64)
+		if err != nil { // it is in a folder
+			continue
 		}
-		waits = waits || b.Status == build.Scheduling
+		if stored[builds.ID(number)] = b; !b.Ended() {
+			active[builds.ID(number)] = b
+		}
 	}
-	if len(ids) == 0 {
+	if err := s.addPasswords(ctx, stored); err != nil || len(active) == 0 {
+		return err
+	}
+	return s.addReasons(ctx, active)
+}
+
+func (s *Service) addPasswords(ctx context.Context, of map[builds.ID]*BuildSummary) error {
+	if len(of) == 0 {
 		return nil
 	}
-	passwords, err := s.ledger.Builds.Passwords(ctx, ids...)
+	passwords, err := s.ledger.Builds.Passwords(ctx, slices.Collect(maps.Keys(of))...)
+	for id, p := range passwords {
+		for _, name := range p.Names {
+			of[id].Params = append(of[id].Params, BuildParam{name, hiddenValue, true})
+		}
+		slices.SortFunc(of[id].Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return err
+}
+
+// addReasons says which builds are being canceled, and the place in the queue of each that waits for a worker.
+func (s *Service) addReasons(ctx context.Context, active map[builds.ID]*BuildSummary) error {
+	queue, err := s.ledger.Builds.Queue(ctx)
 	if err != nil {
 		return err
 	}
-	canceled := map[builds.ID]bool{}
-	if len(active) > 0 {
-		rows, err := s.ledger.Builds.List(ctx, builds.Query{IDs: active})
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			canceled[rows[i].ID] = !rows[i].CancelRequestedAt.IsZero()
+	for i, q := range queue {
+		if b := active[q.ID]; b != nil && b.Status == build.Scheduling {
+			b.Reason = fmt.Sprintf("queued, %s of %d", ordinal(i+1), len(queue))
 		}
 	}
-	var queue []builds.Queued
-	if waits {
-		if queue, err = s.ledger.Builds.Queue(ctx); err != nil {
-			return err
+	rows, err := s.ledger.Builds.List(ctx, builds.Query{IDs: slices.Collect(maps.Keys(active))})
+	for i := range rows {
+		if !rows[i].CancelRequestedAt.IsZero() {
+			active[rows[i].ID].Reason = "is being canceled"
 		}
 	}
-	for _, b := range all {
-		number, _ := strconv.ParseInt(b.ID, 10, 64) // 0 of a folder, which no row has
-		id := builds.ID(number)
-		for _, name := range passwords[id].Names {
-			b.Params = append(b.Params, BuildParam{name, hiddenValue, true})
-		}
-		slices.SortFunc(b.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
-		if at := slices.IndexFunc(queue, func(q builds.Queued) bool { return q.ID == id }); at >= 0 && b.Status == build.Scheduling {
-			b.Reason = fmt.Sprintf("queued, %s of %d", ordinal(at+1), len(queue))
-		}
-		if canceled[id] {
-			b.Reason = "is being canceled"
-		}
-	}
-	return nil
+	return err
 }
 
 // ordinal returns 1st, 2nd, 3rd and so on.

@@ -44,6 +44,8 @@ func properties() map[string]func(*testing.T, setup) {
 		"LogsAreReadFromAnywhere":             logsAreReadFromAnywhere,
 		"ArtifactsHaveTestResults":            artifactsHaveTestResults,
 		"DeletedBuildsTakeNothing":            deletedBuildsTakeNothing,
+		"PasswordsAreForgotten":               passwordsAreForgotten,
+		"ACancelEndsABuildWithoutAWorker":     aCancelEndsABuildWithoutAWorker,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
 	}
 }

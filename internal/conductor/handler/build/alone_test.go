@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// ends ends build 1, which has begun.
+// ends has build 1 begin, and end with a status.
 func ends(ctx context.Context, stored *builds.Builds, status domain.Status) error {
 	for id, s := range []domain.Status{domain.Running, status} {
 		e, err := stored.Record(ctx, 1, builds.Event{Source: builds.API, EventID: fmt.Sprint(id), Status: s, Reason: "because"})

@@ -82,7 +82,7 @@ func (t *task) conclude(ctx context.Context, r built) (action.Outcome, error) {
 
 // failureCode returns the code of the outcome of a build that did not succeed.
 func failureCode(s build.Status) string {
-	switch s { //nolint:exhaustive // the rest failed
+	switch s {
 	case build.TimedOut:
 		return "build_timed_out"
 	case build.Lost:

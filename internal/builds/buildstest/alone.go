@@ -1,0 +1,69 @@
+package buildstest
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
+)
+
+func passwordsAreForgotten(t *testing.T, s setup) {
+	created := func() builds.ID {
+		var id builds.ID
+		storetest.Check(t, s.db.Write(s.ctx, "create a build", func(tx *store.Tx) error {
+			b, err := s.CreateIn(tx, builds.Build{Project: "shop"})
+			if id = b.ID; err != nil {
+				return err
+			}
+			return s.AddPasswordsIn(tx, id, builds.Passwords{Names: []string{"key"}, Sealed: []byte{1, 0, 2}})
+		}))
+		return id
+	}
+	assigned, ended, plain := created(), created(), s.create(t)
+	check := func(id builds.ID, sealed []byte) {
+		t.Helper()
+		found, err := s.Passwords(s.ctx, assigned, ended, plain)
+		storetest.Check(t, err)
+		if p := found[id]; len(found) != 2 || !slices.Equal(p.Names, []string{"key"}) || !bytes.Equal(p.Sealed, sealed) {
+			t.Errorf("build %d: %+v", id, found)
+		}
+	}
+	check(assigned, []byte{1, 0, 2})
+	storetest.Check(t, s.Assign(s.ctx, assigned, "w", "nonce"))
+	check(assigned, nil)
+	check(ended, []byte{1, 0, 2})
+	_, err := s.Cancel(s.ctx, ended, "ana")
+	storetest.Check(t, err)
+	check(ended, nil)
+}
+
+func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
+	waits, runs := s.create(t), s.create(t)
+	storetest.Check(t, s.Resolve(s.ctx, runs, "topic", "88d0e17"))
+	if queue, err := s.Queue(s.ctx); err != nil || len(queue) != 2 || queue[0].ID != waits {
+		t.Errorf("queue %+v, %v", queue, err)
+	}
+	storetest.Check(t, s.Assign(s.ctx, runs, "w", "nonce"))
+	for id, want := range map[builds.ID]build.Status{waits: build.Canceled, runs: build.Scheduling} {
+		_, err := s.Cancel(s.ctx, id, "ana")
+		storetest.Check(t, err)
+		b, err := s.Build(s.ctx, id)
+		if err != nil || b.Status != want || b.CancelRequestedAt.IsZero() {
+			t.Errorf("%+v, %v", b, err)
+		}
+	}
+	if b, err := s.Build(s.ctx, runs); err != nil || b.Branch != "topic" || b.Commit != "88d0e17" {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if _, err := s.Cancel(s.ctx, waits, "ana"); !fault.Is(err, fault.Terminal) {
+		t.Errorf("a build that has ended: %v", err)
+	}
+	if queue, err := s.Queue(s.ctx); err != nil || len(queue) != 0 {
+		t.Errorf("queue %+v, %v", queue, err)
+	}
+}
