@@ -152,7 +152,7 @@ func (c *Client) Files(ctx context.Context, kind string, names []string, dir str
 	if err == nil {
 		_, err = io.Copy(io.Discard, content) // an error if the answer was cut after the archive's end
 	}
-	return received, errors.Join(err, content.Close())
+	return received, errors.Join(err, response.Body.Close())
 }
 
 // Kinds of files for Files: queries of shimv1.PathFiles.
