@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"io"
 	"slices"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -126,4 +127,17 @@ func (f *Files) keep(ctx context.Context, exit build.Exit, caches string, sink b
 		}
 	}
 	return keepOutputs(context.WithoutCancel(ctx), f.run.Step, f.tests, succeeded, sink)
+}
+
+// CountingReader adds to N the bytes that are read, so that a runner knows how far a copy of files came.
+type CountingReader struct {
+	io.ReadCloser
+	N *int64
+}
+
+// Read reads and counts.
+func (r CountingReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	*r.N += int64(n)
+	return n, err
 }

@@ -102,19 +102,7 @@ func (s *step) download(ctx context.Context, dir string, wanted attempt.Wanted) 
 func (s *step) gather(ctx context.Context, dir string, wanted attempt.Wanted) (n int64, err error) {
 	err = workspace.Gather(ctx, func() (io.ReadCloser, error) {
 		files, err := s.engine.api.CopyFromContainer(ctx, s.id, client.CopyFromContainerOptions{SourcePath: workdir})
-		return countingReader{files.Content, &n}, err
+		return attempt.CountingReader{ReadCloser: files.Content, N: &n}, err
 	}, dir, wanted.In)
-	return n, err
-}
-
-// countingReader adds up what is read.
-type countingReader struct {
-	io.ReadCloser
-	n *int64
-}
-
-func (r countingReader) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	*r.n += int64(n)
 	return n, err
 }

@@ -3,6 +3,7 @@
 package networktest
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -24,12 +25,13 @@ type Cutter struct {
 // NewCutter starts a proxy that ends with the test. target is the address of a server.
 func NewCutter(t *testing.T, target string) *Cutter {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &Cutter{listener: listener, target: target, open: map[net.Conn]bool{}}
-	c.running.Go(c.accept)
+	ctx := t.Context()
+	c.running.Go(func() { c.accept(ctx) })
 	t.Cleanup(func() {
 		listener.Close()
 		c.CutAll()
@@ -41,19 +43,19 @@ func NewCutter(t *testing.T, target string) *Cutter {
 // Address returns where the proxy listens.
 func (c *Cutter) Address() string { return c.listener.Addr().String() }
 
-func (c *Cutter) accept() {
+func (c *Cutter) accept(ctx context.Context) {
 	for {
 		client, err := c.listener.Accept()
 		if err != nil {
 			return
 		}
-		c.running.Go(func() { c.pass(client) })
+		c.running.Go(func() { c.pass(ctx, client) })
 	}
 }
 
-func (c *Cutter) pass(client net.Conn) {
+func (c *Cutter) pass(ctx context.Context, client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", c.target)
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", c.target)
 	if err != nil {
 		return
 	}

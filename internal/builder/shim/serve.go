@@ -147,8 +147,8 @@ func packMatching(ctx context.Context, w io.Writer, repo string, globs []string)
 		if err != nil || !slices.ContainsFunc(globs, func(glob string) bool { return build.MatchGlob(glob, filepath.ToSlash(name)) }) {
 			return err
 		}
-		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-			return nil // a link that leads nowhere or outside, or a pipe, which must not be opened
+		if !isFile(root, name) {
+			return nil
 		}
 		return workspace.AddFile(archive, root, filepath.ToSlash(name))
 	})
@@ -156,4 +156,10 @@ func packMatching(ctx context.Context, w io.Writer, repo string, globs []string)
 		return err // without the archive's end, so that it is not taken for whole
 	}
 	return errors.Join(archive.Close(), compressed.Close())
+}
+
+// isFile reports whether a name is, or leads to, a file inside: not a link that leads nowhere or outside, or a pipe, which must not be opened.
+func isFile(root *os.Root, name string) bool {
+	info, err := root.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -146,24 +147,12 @@ func (c *Client) Files(ctx context.Context, kind string, names []string, dir str
 	if err != nil {
 		return 0, err
 	}
-	content := &countingReader{in: response.Body}
+	content := attempt.CountingReader{ReadCloser: response.Body, N: &received}
 	err = workspace.Extract(ctx, content, dir, "")
 	if err == nil {
 		_, err = io.Copy(io.Discard, content) // an error if the answer was cut after the archive's end
 	}
-	return content.n, errors.Join(err, response.Body.Close())
-}
-
-// countingReader counts what is read.
-type countingReader struct {
-	in io.Reader
-	n  int64
-}
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.in.Read(p)
-	r.n += int64(n)
-	return n, err
+	return received, errors.Join(err, response.Body.Close())
 }
 
 // Kinds of files for Files: queries of shimv1.PathFiles.
