@@ -76,6 +76,7 @@ func benches() map[string]bench {
 		"build-line":     {"CPU µs of a step's line in its worker, beside bufio.Scanner", counted(1_000_000), lineCPU},
 		"build-memory":   {"MiB of a worker whose log is long and whose readers are slow", workerMemoryFlags, workerMemory},
 		"build-recovery": {"seconds until a build is stored whose aggregator is killed half-way", counted(2_000_000), recovery},
+		"build-page":     {"ms of 500 entries at the end of a log in the database, beside its start", counted(2_000_000), buildPage},
 		"build-plan":     {"CPU ms of parsing and planning a .wharf-ci.yml of 300 lines, beside YAML decoding", counted(300), planBuild},
 		"build-logs":     {"lines/s of a build from its child process into the database, beside COPY", buildLogsFlags, buildLogs},
 		"chaos":          {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},

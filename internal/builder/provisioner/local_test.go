@@ -76,6 +76,32 @@ func TestTwoRequestsAtOnceStartOneWorker(t *testing.T) {
 	}
 }
 
+// TestACreateWhoseAnswerIsLostHappensOnce: the next request finds the worker.
+func TestACreateWhoseAnswerIsLostHappensOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['cat %s']}}}", pipe(t)))
+	deaf := clientOf(s.client.URL)
+	deaf.HTTP = &http.Client{Transport: lostAnswers{}}
+	if _, err := deaf.Create(childtest.Context(t), s.request(41)); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("got %v, want that the provisioner is unavailable", err)
+	}
+	first := s.until("Running")
+	if again := s.create(s.request(41)); again.New || again.Worker.StartedAt != first.StartedAt {
+		t.Errorf("another worker was started: %+v after %+v", again, first)
+	}
+}
+
+// lostAnswers is a network on which requests arrive and answers do not.
+type lostAnswers struct{}
+
+func (lostAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		err = errors.Join(errors.New("the connection was cut"), answer.Body.Close())
+	}
+	return nil, err
+}
+
 func TestABuildHasOneRequest(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, fmt.Sprintf("build: {app: {container: {image: i, cmds: ['cat %s']}}}", pipe(t)))
