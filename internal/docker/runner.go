@@ -120,6 +120,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
+	if s.loads() && exit.Code == 0 && ctx.Err() == nil {
+		if err := s.load(ctx); err != nil {
+			return exit, err
+		}
+	}
 	if _, again := run.Step.Retry.After(run.Attempt, build.FaultOf(context.Cause(ctx), exit.Code)); again {
 		return exit, nil // the files of the last attempt are kept
 	}
