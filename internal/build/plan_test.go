@@ -173,11 +173,11 @@ func TestADigestDoesNotDependOnPasswords(t *testing.T) {
 	}
 }
 
-// TestStagesThatDoNotRunAreNotWarnedOf: what a stage of another environment lacks is no business of a build without it. Faults are.
+// TestStagesThatDoNotRunAreNotWarnedOf: a build without an environment does not warn of what its stages lack; their faults count.
 func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "environments: {prod: {ns: shop}}\ntest: {unit: {container: {image: \"${x}\", cmds: [a]}}}\n"+
-		"deploy: {environments: [prod], apply: {kubectl: {file: a.yml, namespace: \"${ns}\", nmae: b}}}\n"))
+		"deploy: {environments: [prod], apply: {kubectl: {file: a.yml, namespace: \"${ns}\", extra: b}}}\n"))
 	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
@@ -188,7 +188,7 @@ func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(), `deploy/apply/kubectl/namespace: the variable "ns" has no value`) {
 		t.Errorf("strict: %v", problems)
 	}
-	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(), `deploy/apply/kubectl: unknown key "nmae"`) {
+	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(), `deploy/apply/kubectl: unknown key "extra"`) {
 		t.Errorf("prod: %v", problems)
 	}
 }

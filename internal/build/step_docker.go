@@ -210,7 +210,14 @@ func (f fields) secretArgs() (arguments []SecretArg, keys []SecretKeys) {
 
 // argv returns the command that makes the image. Secrets are in the environment of the command's shell, and certificates are put into one
 // file, as BuildKit wants a build secret to be.
-func (b *ImageBuild) argv() []string {
+func (b *ImageBuild) argv() []string { return b.argvWith(b.output()) }
+
+// ArgvTo returns the command that makes the image as a file, an archive as docker load reads it.
+func (b *ImageBuild) ArgvTo(file string) []string {
+	return b.argvWith(csvOf("type=docker", "name="+strings.Join(b.Destinations, ","), "dest="+file))
+}
+
+func (b *ImageBuild) argvWith(output string) []string {
 	program := BuildKitCommand
 	if b.Address != "" {
 		program = BuildKitClient
@@ -220,7 +227,7 @@ func (b *ImageBuild) argv() []string {
 	for _, argument := range b.Args {
 		argv = append(argv, "--opt", "build-arg:"+argument)
 	}
-	argv = append(argv, "--output", b.output())
+	argv = append(argv, "--output", output)
 	if len(b.SecretArgs) == 0 && !b.Certificates {
 		return argv
 	}
@@ -241,9 +248,14 @@ func (b *ImageBuild) output() string {
 	if b.Insecure {
 		output = append(output, "registry.insecure=true")
 	}
+	return csvOf(output...)
+}
+
+// csvOf returns fields as one line.
+func csvOf(fields ...string) string {
 	var out strings.Builder
 	w := csv.NewWriter(&out)
-	_ = w.Write(output) // to memory
+	_ = w.Write(fields) // to memory
 	w.Flush()
 	return strings.TrimSuffix(out.String(), "\n")
 }

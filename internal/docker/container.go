@@ -30,6 +30,9 @@ const removal = time.Minute
 func (s *step) containerOf() client.ContainerCreateOptions {
 	spec := s.run.Step.Spec
 	argv := spec.Argv
+	if s.loads() {
+		argv = spec.Build.ArgvTo(imageFile)
+	}
 	if spec.Secret {
 		argv = []string{spec.Argv[0], path.Join(path.Dir(workdir), commandsFile)}
 	}

@@ -154,11 +154,16 @@ func (s *step) environ() []string {
 
 // uploadMounts puts the files of the step's mounts into the container, which has them as long as it exists. docker inspect does not show them.
 func (s *step) uploadMounts(ctx context.Context) error {
-	if len(s.mounted.files) == 0 {
+	if len(s.mounted.files) == 0 && !s.loads() {
 		return nil
 	}
 	var files bytes.Buffer
 	archive := tar.NewWriter(&files)
+	if s.loads() { // as every system has it
+		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777, Format: tar.FormatPAX}); err != nil {
+			return err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.mounted.files)) {
 		content := s.mounted.files[name]
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Size: int64(len(content)), Mode: 0o444, Format: tar.FormatPAX}

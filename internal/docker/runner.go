@@ -116,6 +116,11 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 	if err != nil {
 		return exit, err
 	}
+	if s.loads() && exit.Code == 0 && ctx.Err() == nil {
+		if err := s.load(ctx); err != nil {
+			return exit, err
+		}
+	}
 	return exit, s.keep(ctx, exit)
 }
 

@@ -202,7 +202,7 @@ func (r *Runner) Preview(ctx context.Context, steps []build.PlanStep) (remarks [
 	return []string{fmt.Sprintf("the cluster accepts the pods of all %d steps", len(steps))}, problems
 }
 
-// tryPod asks the cluster whether it would accept the pod of a step. A full quota is no reason against it: the step would wait.
+// tryPod asks the cluster whether it would accept the pod of a step. With a full quota the step would wait.
 func (r *Runner) tryPod(ctx context.Context, step build.PlanStep) fault.Problems {
 	m := manifest{Config: r.Config, run: build.Run{Build: "check", Step: step, Attempt: 1}, name: podName(step, r.run, "check"), namespace: r.cluster.Namespace, runs: r.run}
 	_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: m.pod()}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

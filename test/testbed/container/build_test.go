@@ -30,7 +30,7 @@ func TestDocker(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *testbed.Engine){
 		"ABuildAsPeopleWriteIt": aBuildAsPeopleWriteIt, "SameResults": sameResults, "OutputIsExact": outputIsExact, "BrokenConnection": brokenConnection,
 		"Cancel": cancel, "KilledWorker": killedWorker, "Images": images, "Secrets": secrets, "UserWithoutRights": userWithoutRights,
-		"Services": services, "UnreadyServices": unreadyServices, "Limits": limits, "RemovedContainer": removedContainer,
+		"ImageOfAStep": imageOfAStep, "Services": services, "UnreadyServices": unreadyServices, "Limits": limits, "RemovedContainer": removedContainer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -343,6 +343,35 @@ func userWithoutRights(t *testing.T, engine *testbed.Engine) {
     container: {image: USER, cmds: [set -e, id -u, echo x > new, echo y > sub/file]}
 `, "USER", testbed.BusyboxUser)})
 	p.want(0).mustHave(t, "a/b | 1000", "artifact new", "artifact sub/file")
+}
+
+// builder is in place of BuildKit: it makes an image of one file, as docker load reads it.
+const builder = `set -e
+for a in "$@"; do case $a in type=docker*) dest=${a##*dest=} ;; esac; done
+grep -o YW5hOnBhc3M6d29yZA== $DOCKER_CONFIG/config.json
+mkdir /tmp/layer /tmp/image; cp "$(pwd)/made" /tmp/layer; tar -C /tmp/layer -cf /tmp/image/layer.tar made
+id=$(sha256sum /tmp/image/layer.tar | cut -d' ' -f1)
+echo '{"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":["sha256:'$id'"]}}' > /tmp/image/config.json
+echo '[{"Config":"config.json","RepoTags":["reg.example.net/shop/app:1","reg.example.net/shop/app:latest"],"Layers":["layer.tar"]}]' > /tmp/image/manifest.json
+tar -C /tmp/image -cf "$dest" manifest.json config.json layer.tar`
+
+// imageOfAStep: an image that is not pushed is in the Engine after the step. The builder has the credentials of the user, and nothing of
+// them is left.
+func imageOfAStep(t *testing.T, engine *testbed.Engine) {
+	p := newProject(t, engine, map[string]string{"made": "content\n", "Dockerfile": "FROM scratch\n",
+		".wharf-ci.yml": "a:\n  b: {docker: {file: Dockerfile, tag: \"1,latest\", destination: reg.example.net/shop/app, push: false}}\n",
+		"server.yaml":   "builder: {tools: {buildkit: \"" + programImage(t, engine, "buildctl-daemonless.sh", builder) + "\"}}\n"})
+	config := filepath.Join(p.home, ".docker", "config.json")
+	login := []byte(`{"auths": {"reg.example.net": {"auth": "YW5hOnBhc3M6d29yZA=="}}}`)
+	if err := errors.Join(os.Mkdir(filepath.Dir(config), 0o700), os.WriteFile(config, login, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.want(0, "--config", filepath.Join(p.dir, "server.yaml")).mustHave(t, "a/b | YW5hOnBhc3M6d29yZA==", "image reg.example.net/shop/app:1 is in the Engine")
+	for _, name := range []string{"reg.example.net/shop/app:1", "reg.example.net/shop/app:latest"} {
+		if _, err := engine.Client.ImageInspect(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // programImage returns an image of busybox that has one program more, a script of the shell.
