@@ -31,6 +31,9 @@ func (c *Cluster) Dialer() *Dialer {
 // Dial connects to a pod, which has the address ip once it runs.
 func (d *Dialer) Dial(ctx context.Context, pod, ip string, port int) (net.Conn, error) {
 	if d.direct {
+		if ip == "" { // it would be this computer
+			return nil, fmt.Errorf("connect to pod %s: it has no address yet", pod)
+		}
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
 	}

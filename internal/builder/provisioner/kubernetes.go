@@ -176,7 +176,12 @@ func (k *Kubernetes) each(ctx context.Context, visit func(pod *unstructured.Unst
 			return refused(ctx, "list the workers", err)
 		}
 		for i := range page.Items {
-			if err := visit(&page.Items[i]); err != nil {
+			pod := &page.Items[i]
+			if _, err := buildOf(pod); err != nil { // not made by a provisioner
+				k.Log.Warn("pod ignored", obs.KeyWorkerID, pod.GetName(), obs.Error(err))
+				continue
+			}
+			if err := visit(pod); err != nil {
 				return err
 			}
 		}
@@ -189,6 +194,15 @@ func (k *Kubernetes) each(ctx context.Context, visit func(pod *unstructured.Unst
 	}
 }
 
+// buildOf returns the build of a worker's pod.
+func buildOf(pod *unstructured.Unstructured) (int64, error) {
+	id, err := strconv.ParseInt(pod.GetLabels()[labelBuild], 10, 64)
+	if err != nil || id < 1 {
+		return 0, fault.New(fault.Unavailable, "the pod %s has the labels of a worker, but %s is not the number of a build", pod.GetName(), labelBuild)
+	}
+	return id, nil
+}
+
 // workerOf describes a worker as its pod reports it. One that is being deleted runs until it has ended.
 func workerOf(pod *unstructured.Unstructured) (provisionerv1.Worker, error) {
 	labels, notes := pod.GetLabels(), pod.GetAnnotations()
@@ -198,9 +212,8 @@ func workerOf(pod *unstructured.Unstructured) (provisionerv1.Worker, error) {
 	}
 	w := provisionerv1.Worker{WorkerID: pod.GetName(), Name: pod.GetName(), Project: notes[annotationProject], Instance: labels[labelInstance],
 		Status: string(build.WorkerPending), Reason: build.Printable(report.Trouble, nil), CreatedAt: pod.GetCreationTimestamp().UTC(), StartedAt: report.StartedAt}
-	w.BuildID, err = strconv.ParseInt(labels[labelBuild], 10, 64)
-	if err != nil {
-		return w, fault.New(fault.Unavailable, "the pod %s has the labels of a worker, and %s is not a number", pod.GetName(), labelBuild)
+	if w.BuildID, err = buildOf(pod); err != nil {
+		return w, err
 	}
 	if at, err := time.Parse(time.RFC3339, notes[annotationCreated]); err == nil {
 		w.CreatedAt = at

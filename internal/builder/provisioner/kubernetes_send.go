@@ -76,8 +76,9 @@ func (k *Kubernetes) send(ctx context.Context, known map[types.UID]Target) (wait
 		}
 		t, found := known[pod.GetUID()]
 		if !found {
-			if t, err = k.target(asked, pod, w); err != nil {
-				return err
+			if t, err = k.target(asked, pod, w); err != nil { // other workers get their snapshots all the same
+				k.Log.Warn("the snapshot cannot be sent", obs.KeyWorkerID, w.WorkerID, obs.Error(err))
+				return nil
 			}
 			known[pod.GetUID()] = t
 		}

@@ -257,7 +257,8 @@ func TestPodsAreListedAsWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "waybill-worker-x-1", "namespace": "builds"}}}
+	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "waybill-worker-x-1", "namespace": "builds",
+		"labels": map[string]any{"app.kubernetes.io/managed-by": "waybill", "app.kubernetes.io/component": "build-worker", "waybill.dev/build": "none"}}}}
 	if _, err := c.Cluster.Pods().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
