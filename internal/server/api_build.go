@@ -97,6 +97,7 @@ func (a *api) registerBuilds() {
 		return state.artifactsOf(in.Step)
 	})
 	a.registerBuildTests()
+	a.registerBuildReports()
 }
 
 func (a *api) registerBuildTests() {

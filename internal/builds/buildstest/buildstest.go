@@ -45,6 +45,9 @@ func properties() map[string]func(*testing.T, setup) {
 		"ArtifactsHaveTestResults":            artifactsHaveTestResults,
 		"DeletedBuildsTakeNothing":            deletedBuildsTakeNothing,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
+		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
+		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
+		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,
 	}
 }
 
