@@ -45,6 +45,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"ArtifactsHaveTestResults":            artifactsHaveTestResults,
 		"DeletedBuildsTakeNothing":            deletedBuildsTakeNothing,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
+		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,
 		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
 		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
 		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,
