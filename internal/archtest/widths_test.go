@@ -28,7 +28,7 @@ var wide = map[string]struct {
 	"internal/queue.Rows":                    {36, "rows of actions, instances, limits and the status"},
 	"internal/queue.CacheRows":               {7, "rows of the payload cache"},
 	"internal/journal.Rows":                  {32, "rows of the deployment log and its roll-ups"},
-	"internal/builds.Rows":                   {25, "rows of builds, steps, events, logs, artifacts and test results"},
+	"internal/builds.Rows":                   {27, "rows of builds, steps, events, logs, artifacts and test results"},
 	"internal/server.BuildReader":            {6, "all of a build that is read: in a folder of results, or in the database"},
 	"internal/token.Rows":                    {7, "rows of tokens and sessions"},
 	"internal/ledger.Driver":                 {18, "a database for the whole log: the five drivers above put together"},

@@ -33,6 +33,7 @@ type keeper struct {
 	*ledger.Ledger
 	blobs     blob.Store
 	retention time.Duration // 0: everything is kept
+	logs      time.Duration // retention of what builds have left; 0: it is kept
 }
 
 // Maintain creates the partitions of the next weeks, and deletes what is too old.
@@ -40,7 +41,10 @@ func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err
 	}
-	return k.Retain(ctx, k.retention, k.blobs)
+	if err := k.Retain(ctx, k.retention, k.blobs); err != nil {
+		return err
+	}
+	return k.Builds.Retain(ctx, k.logs, k.blobs)
 }
 
 // Sample measures the ledger, and counts its partitions on PostgreSQL.

@@ -106,7 +106,7 @@ func (s *Session) whileServed(ctx context.Context, name string, handler conducto
 	if err := s.Ledger.TakeOver(ctx); err != nil {
 		return err
 	}
-	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention}, conductor.Config{
+	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention, s.Live.Now().Ledger.LogRetention}, conductor.Config{
 		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute, Handlers: map[string]conductor.Handler{name: handler},
 	})
 	return lifecycle.Run(ctx, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})

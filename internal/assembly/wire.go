@@ -201,7 +201,7 @@ func (s *Session) observe(o RoleOptions) func(context.Context) error {
 // conductor returns a conductor for the handlers of the configuration in force.
 func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 	now := s.handlers.Load()
-	log := keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention}
+	log := keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention, s.Live.Now().Ledger.LogRetention}
 	c := conductor.New(log, conductor.Config{
 		Instance: s.instance(), Handlers: now.table.Handlers, Blobs: s.blobs, Limits: now.table.Limits, Workers: s.Live.Now().Conductors[s.serving].Workers, Drain: o.Drain,
 		TurnRows: s.Live.Now().Conductors[s.serving].TurnRows, NotifyWait: s.Live.Now().Conductors[s.serving].NotifyWait,

@@ -100,7 +100,8 @@ const (
 	Aggregator Source = "aggregator"
 	Watchdog   Source = "watchdog"
 	Conductor  Source = "conductor"
-	API        Source = "api" // people, and other build engines
+	API        Source = "api"    // people
+	Engine     Source = "engine" // another build engine
 )
 
 // Event is one status of a step, or of the build when the step is 0. One without a status is a remark: it changes nothing.

@@ -29,11 +29,11 @@ results are on the machine that built, or in the database for builds in workers;
 
 func buildCommand(a *app) *cobra.Command {
 	c := group("build", "Check a build's file; run builds on a server; read what they printed and made", buildHelp,
-		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildArtifactCommand(a),
+		buildInitCommand(a), buildLintCommand(a), buildSchemaCommand(a), buildVarsCommand(a), buildListCommand(a), buildShowCommand(a), buildLogCommand(a), buildSearchCommand(a), buildArtifactCommand(a),
 		buildRunCommand(a), buildRerunCommand(a), buildCancelCommand(a), buildDeleteCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
-			served := map[string]bool{"list": true, "show": true, "log": true, "run": true, "rerun": true, "cancel": true, "delete": true}
+			served := map[string]bool{"list": true, "show": true, "log": true, "search": true, "run": true, "rerun": true, "cancel": true, "delete": true}
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", served[sub.Name()])
 		}
 	}
@@ -196,19 +196,46 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 }
 
 func buildListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the builds that this computer has results of, or a server, newest first",
-		Example: examples("waybill build list", "waybill build list --server https://waybill.example.org"),
-		Args:    arguments(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			o := listBuildsOptions{Builds: a.builds(), Shorten: a.Shorten, Out: a.printer(), Now: time.Now}
+	var q server.BuildQuery
+	var since, until string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the builds that this computer has results of, or a server, newest first",
+		Example: examples("waybill build list", "waybill build list --server https://waybill.example.org",
+			"waybill build list --server https://waybill.example.org --status Failed --project shop --since 24h"),
+		Args: arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			now := time.Now()
+			if q.Since, err = readPast("--since", since, now); err != nil {
+				return err
+			}
+			if q.Until, err = readPast("--until", until, now); err != nil {
+				return err
+			}
+			o := listBuildsOptions{Builds: a.builds(), Query: q, Shorten: a.Shorten, Out: a.printer(), Now: time.Now}
 			if address := a.Flags.Server; address != "" {
 				o.Server, o.Shorten = a.buildServer(address), func(path string) string { return path }
 			}
 			return runListBuilds(c.Context(), o)
 		},
 	}
+	const of = "with --server: only builds "
+	for _, flag := range []struct {
+		into        *string
+		name, usage string
+	}{
+		{(*string)(&q.Status), "status", "with this status, such as Failed"}, {&q.Pipeline, "project", "of this project or pipeline"},
+		{&q.Branch, "branch", "of this branch"}, {&q.Commit, "commit", "of commits that begin so"}, {&q.Environment, "environment", "for this environment"},
+		{&q.Stage, "stage", "with this stage"}, {&since, "since", "since this time (RFC 3339), or at most this long ago, such as 10m"},
+		{&until, "until", "before this time (RFC 3339), or longer ago, such as 10m"},
+		{&q.Input, "input", "with this input (NAME=VALUE), or with an input that has this in its value"},
+		{&q.Artifact, "artifact", "with this in the name of an artifact"}, {&q.Test, "test", "with this in the name of a test"},
+		{&q.Text, "search", "with this in any of these, or in the reason"},
+	} {
+		c.Flags().StringVar(flag.into, flag.name, "", of+flag.usage)
+	}
+	c.Flags().IntVar(&q.Limit, "limit", 0, "with --server: at most so many; 0: all")
+	return c
 }
 
 // buildServer is a server that knows of builds.
@@ -230,6 +257,7 @@ func summaryFrom(s server.BuildSummary) show.BuildSummary {
 
 type listBuildsOptions struct {
 	Server  buildServer // nil: the builds of this computer
+	Query   server.BuildQuery
 	Builds  buildShelf
 	Shorten func(string) string
 	Out     show.Printer
@@ -239,10 +267,13 @@ type listBuildsOptions struct {
 // runListBuilds prints every build of this computer, or of a server.
 func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 	var all []show.BuildSummary
-	if o.Server == nil {
+	switch {
+	case o.Server == nil && o.Query != server.BuildQuery{}:
+		return fault.New(fault.Invalid, "filters select builds of a server").WithHint("add --server ADDRESS")
+	case o.Server == nil:
 		all = o.Builds.summaries()
-	} else {
-		found, err := o.Server.AllBuilds(ctx, server.BuildQuery{})
+	default:
+		found, err := o.Server.AllBuilds(ctx, o.Query)
 		if err != nil {
 			return err
 		}
@@ -251,7 +282,11 @@ func runListBuilds(ctx context.Context, o listBuildsOptions) error {
 		}
 	}
 	if len(all) == 0 {
-		return o.Out.Answer(show.Items(all), "no builds yet")
+		none := "no builds yet"
+		if o.Query != (server.BuildQuery{}) {
+			none = "no build fits"
+		}
+		return o.Out.Answer(show.Items(all), none)
 	}
 	return o.Out.Answer(all, show.Builds(all, o.Shorten, o.Now())...)
 }

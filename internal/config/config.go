@@ -40,7 +40,9 @@ type Ledger struct {
 	ListenURL string        // a direct connection, when URL is a transaction pooler's; "" (default): URL
 	Partition string        // day, week (default) or month; PostgreSQL only
 	Retention time.Duration // how long actions are kept once they ended; default 90d; 0: forever
-	Heartbeat time.Duration // time between heartbeats of an instance; its lease is three heartbeats; default 5s
+	// LogRetention is how long the logs, artifacts and test results of builds in the database are kept once they ended; default 90d; 0: forever.
+	LogRetention time.Duration
+	Heartbeat    time.Duration // time between heartbeats of an instance; its lease is three heartbeats; default 5s
 }
 
 // Blob says where snapshots and artifacts are kept.
@@ -69,7 +71,7 @@ type Caboose struct {
 // Default returns the configuration without a file.
 func Default() Config {
 	return Config{
-		Ledger:     Ledger{Partition: "week", Retention: 90 * 24 * time.Hour, Heartbeat: 5 * time.Second},
+		Ledger:     Ledger{Partition: "week", Retention: 90 * 24 * time.Hour, LogRetention: 90 * 24 * time.Hour, Heartbeat: 5 * time.Second},
 		Server:     Server{Listen: "127.0.0.1:7070"},
 		Conductors: map[string]Conductor{DefaultConductor: standardConductor()},
 		Defaults:   action.DefaultPolicy(),

@@ -26,11 +26,14 @@ func (r *reader) ledger(n *document.Node, l *Ledger) {
 	if v := n.Get("partition"); fits(v, document.Text) {
 		l.Partition = v.Text
 	}
-	if v := n.Get("retention"); fits(v, document.Scalar) {
-		l.Retention = 0
-		if v.Text != "never" {
-			if l.Retention = r.span(v, "ledger.retention"); l.Retention < leastRetention {
-				r.Add(v, "value-invalid", "ledger.retention", "want at least 1d, or never, found %q", v.Text)
+	for name, into := range map[string]*time.Duration{"retention": &l.Retention, "logRetention": &l.LogRetention} {
+		if v := n.Get(name); fits(v, document.Scalar) {
+			*into = 0
+			if v.Text == "never" {
+				continue
+			}
+			if *into = r.span(v, "ledger."+name); *into < leastRetention {
+				r.Add(v, "value-invalid", "ledger."+name, "want at least 1d, or never, found %q", v.Text)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ func keys() []document.Key {
 			{Name: "url", Shape: document.Text, Help: "postgres://… or a file"},
 			{Name: "listenUrl", Shape: document.Text, Help: "a direct connection, when url is a transaction pooler's"},
 			{Name: "partition", Shape: document.Text, Values: []string{"day", "week", "month"}, Default: "week", Help: "PostgreSQL only"},
+			{Name: "logRetention", Shape: document.Scalar, Default: "90d", Help: "how long logs, artifacts and test results of builds in the database are kept once the builds ended, or never: they are never deleted"},
 			{Name: "retention", Shape: document.Scalar, Default: "90d", Help: "how long actions are kept once they ended, or never: they are never deleted"},
 			{Name: "heartbeat", Shape: document.Scalar, Default: "5s", Help: "time between heartbeats of an instance; its lease is three heartbeats"},
 		}},

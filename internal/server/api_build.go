@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -13,21 +15,29 @@ import (
 
 // buildListInput selects builds.
 type buildListInput struct {
-	Status      string `query:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, Lost, …"`
-	Pipeline    string `query:"pipeline" maxLength:"200"`
-	Deployment  int64  `query:"deployment" minimum:"0"`
-	Action      string `query:"action" maxLength:"40" doc:"only attempts of this action"`
-	Commit      string `query:"commit" maxLength:"100" doc:"its beginning"`
-	Environment string `query:"environment" maxLength:"1000"`
-	Stage       string `query:"stage" maxLength:"1000" doc:"that the build has"`
-	Search      string `query:"q" maxLength:"200" doc:"in the id, commit, source, reason, pipeline, stages and inputs"`
-	After       string `query:"after" maxLength:"200" doc:"the field next of the page before"`
-	Limit       int    `query:"limit" minimum:"0" maximum:"500" doc:"default 50"`
+	Status      string    `query:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, Lost, …"`
+	Project     string    `query:"project" maxLength:"200" doc:"the name of a pipeline, or of what else is built"`
+	Pipeline    string    `query:"pipeline" maxLength:"200" doc:"the same as project"`
+	Deployment  int64     `query:"deployment" minimum:"0"`
+	Action      string    `query:"action" maxLength:"40" doc:"only attempts of this action"`
+	Branch      string    `query:"branch" maxLength:"1000"`
+	Commit      string    `query:"commit" maxLength:"100" doc:"its beginning"`
+	Environment string    `query:"environment" maxLength:"1000"`
+	Stage       string    `query:"stage" maxLength:"1000" doc:"that the build has"`
+	Since       time.Time `query:"since" doc:"scheduled then or later"`
+	Until       time.Time `query:"until" doc:"scheduled before"`
+	Value       string    `query:"input" maxLength:"1000" doc:"NAME=VALUE, or a part of the value of any input; never of a password"`
+	Artifact    string    `query:"artifact" maxLength:"200" doc:"in the name of an artifact"`
+	Test        string    `query:"test" maxLength:"200" doc:"in the suite and name of a test"`
+	Search      string    `query:"q" maxLength:"200" doc:"in the id, commit, branch, source, reason, project, stages, inputs, artifacts and tests"`
+	After       string    `query:"after" maxLength:"200" doc:"the field next of the page before"`
+	Limit       int       `query:"limit" minimum:"0" maximum:"500" doc:"default 50"`
 }
 
 func (in *buildListInput) query() BuildQuery {
-	return BuildQuery{Status: build.Status(in.Status), Pipeline: in.Pipeline, Deployment: in.Deployment, Action: in.Action, Commit: in.Commit,
-		Environment: in.Environment, Stage: in.Stage, Text: in.Search, After: in.After, Limit: in.Limit}
+	return BuildQuery{Status: build.Status(in.Status), Pipeline: cmp.Or(in.Project, in.Pipeline), Deployment: in.Deployment, Action: in.Action,
+		Branch: in.Branch, Commit: in.Commit, Environment: in.Environment, Stage: in.Stage, Since: in.Since, Until: in.Until, Input: in.Value,
+		Artifact: in.Artifact, Test: in.Test, Text: in.Search, After: in.After, Limit: in.Limit}
 }
 
 // BuildPath names a build.
@@ -88,6 +98,7 @@ func (a *api) registerBuilds() {
 	})
 	a.registerBuildTests()
 	a.registerBuildChanges()
+	a.registerBuildReports()
 }
 
 func (a *api) registerBuildTests() {

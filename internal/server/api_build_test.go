@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -331,5 +332,66 @@ func TestBuildsNeedATokenBeyondLoopback(t *testing.T) {
 				t.Errorf("%s with %q: %d, want %d: %s", path, credentials, status, want, text)
 			}
 		}
+	}
+}
+
+// TestLogsOfManyBuildsAreSearched newest build first, in pages and as a stream.
+func TestLogsOfManyBuildsAreSearched(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	var want []string
+	for i := range 4 {
+		id := fmt.Sprintf("%d", i+1)
+		b := servertest.NewBuild(t, s.Builds, id, servertest.BuildPlan("a/one"))
+		b.Status(0, build.Running, "")
+		b.Status(1, build.Running, "")
+		b.Print(1, "a needle", "hay", "the needle \u202e again")
+	}
+	for _, b := range get[server.BuildList](t, s, "/api/build").Builds {
+		want = append(want, b.ID+" 3", b.ID+" 1")
+	}
+	const all = "/api/log/search?q=NEEDLE&since=2020-01-01T00:00:00Z"
+	var got []string
+	for after := ""; ; {
+		found := get[server.BuildMatches](t, s, all+"&limit=3&after="+url.QueryEscape(after))
+		if len(found.Matches) > 3 {
+			t.Errorf("%d matches", len(found.Matches))
+		}
+		for _, m := range found.Matches {
+			got = append(got, fmt.Sprintf("%s %d", m.BuildID, m.ID))
+		}
+		if after = found.Next; after == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if found := get[server.BuildMatches](t, s, all+"&project=none"); len(found.Matches) != 0 {
+		t.Errorf("%+v", found)
+	}
+	if found := get[server.BuildMatches](t, s, all+"&after="+url.QueryEscape("~99~1:2")); len(found.Matches) != 8 {
+		t.Errorf("after a build that was removed: %+v", found)
+	}
+	_, text, header := s.ask(t, http.MethodGet, all, "", "Authorization", bearer, "Accept", "text/event-stream")
+	if strings.Count(text, "event: match\n") != 8 || !strings.Contains(text, "event: end\n") || strings.Contains(text, "\u202e") || header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("the stream is %v\n%s", header, text)
+	}
+	for _, query := range []string{"", "?q=x", "?q=x&until=2026-01-02T00:00:00Z", "?since=2020-01-01T00:00:00Z", "?q=x&since=now", "?q=x&project=a&after=x", "?q=x&project=a&limit=0", "?q=x&project=a&stp=1"} {
+		if status, text, _ := s.ask(t, http.MethodGet, "/api/log/search"+query, "", "Authorization", bearer); status != 400 {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+	client := server.NewClient(s.URL, homeToken, "ana")
+	for limit, n := range map[int]int{0: 8, 3: 3} {
+		count := 0
+		err := client.SearchLogs(t.Context(), "", "needle", server.BuildQuery{Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}, limit, func(server.BuildLogEntry) error { count++; return nil })
+		if err != nil || count != n {
+			t.Errorf("limit %d: %d matches, %v", limit, count, err)
+		}
+	}
+	list, err := client.AllBuilds(t.Context(), server.BuildQuery{Limit: 3, Input: "level=debug", Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil || len(list) != 3 {
+		t.Errorf("%d builds, %v", len(list), err)
 	}
 }

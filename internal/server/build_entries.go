@@ -35,16 +35,14 @@ type BuildLogEntry struct {
 	StepID     int       `json:"stepId"`
 	Message    string    `json:"message"` // bytes that are not UTF-8 are replaced
 	Timestamp  time.Time `json:"timestamp"`
-	Stream     string    `json:"stream"`     // stdout, stderr, or waybill (a message of the worker)
-	LineEnding string    `json:"lineEnding"` // "": the line continues in the next entry
+	Partial    bool      `json:"partial,omitempty"` // the line continues in the next entry
+	Stream     string    `json:"stream"`            // stdout, stderr, or waybill (a message of the worker)
+	LineEnding string    `json:"lineEnding"`        // \n or \r\n; "": the line continues in the next entry, or the output ended without one
 }
 
 func logEntryOf(buildID string, e BuildEntry) BuildLogEntry {
 	line := LineOf(&build.PlanStep{}, e.ID, e.Entry)
-	entry := BuildLogEntry{ID: e.ID, BuildID: buildID, StepID: e.Step, Message: line.Text, Timestamp: e.At, Stream: line.Stream, LineEnding: "\n"}
-	if e.Partial {
-		entry.LineEnding = ""
-	}
+	entry := BuildLogEntry{ID: e.ID, BuildID: buildID, StepID: e.Step, Message: line.Text, Timestamp: e.At, Stream: line.Stream, Partial: e.Partial, LineEnding: e.Ending()}
 	return entry
 }
 
@@ -170,12 +168,8 @@ func readLogQuery(state BuildState, query url.Values) (BuildLogQuery, error) {
 			return q, err
 		}
 	}
-	for name, into := range map[string]*time.Time{"since": &q.Since, "before": &q.Before} {
-		if text := query.Get(name); text != "" {
-			if *into, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return q, fault.New(fault.Invalid, "%s: want a time such as 2026-01-02T15:04:05Z, found %q", name, clip(text))
-			}
-		}
+	if err := readTimes(query, map[string]*time.Time{"since": &q.Since, "before": &q.Before}); err != nil {
+		return q, err
 	}
 	for name, into := range map[string]*int{"limit": &q.Limit, "tail": &q.Tail} {
 		if text := query.Get(name); text != "" {
@@ -185,6 +179,18 @@ func readLogQuery(state BuildState, query url.Values) (BuildLogQuery, error) {
 		}
 	}
 	return q, nil
+}
+
+// readTimes reads parameters that are times.
+func readTimes(query url.Values, times map[string]*time.Time) (err error) {
+	for name, into := range times {
+		if text := query.Get(name); text != "" {
+			if *into, err = time.Parse(time.RFC3339Nano, text); err != nil {
+				return fault.New(fault.Invalid, "%s: want a time such as 2026-01-02T15:04:05Z, found %q", name, clip(text))
+			}
+		}
+	}
+	return nil
 }
 
 // parseEntryPlace reads STEP:ENTRY, or ENTRY if there is one step.

@@ -46,6 +46,11 @@ func TestACutLogIsResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, status := range []build.Status{build.Running, build.Completed} {
+		if _, err := store.Update(0, results.Update{Status: status, Timestamp: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	api := server.New(w.Service, server.Options{Token: homeToken}).Handler()
 	connections := 0
 	cutting := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -60,11 +65,11 @@ func TestACutLogIsResumed(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %d %s", l.Step, l.ID, l.Text))
 			return nil
 		}
-		read := client.BuildLines(t.Context(), "7.1", server.BuildLogRange{}, each)
+		read := func() error { return client.BuildLines(t.Context(), "7.1", server.BuildLogRange{}, each) }
 		if follow {
-			read = client.FollowBuild(t.Context(), "7.1", "", each)
+			read = func() error { return client.FollowBuild(t.Context(), "7.1", "", each) }
 		}
-		if err := read; err != nil {
+		if err := read(); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, want) {

@@ -84,6 +84,7 @@ func (s *Server) handleBuild(mux *http.ServeMux, path string, known []string, an
 func (s *Server) registerBuilds(mux *http.ServeMux) {
 	s.handleBuild(mux, "/log", []string{"step", "after", "since", "before", "limit", "tail", "text", "raw"}, s.readBuildLog)
 	s.handleBuild(mux, "/log/search", []string{"q", "step", "limit", "after"}, s.searchBuildLog)
+	mux.HandleFunc("GET /api/log/search", s.searchLogs)
 	s.handleBuild(mux, "/stream", []string{"step"}, s.streamBuild)
 	s.handleBuild(mux, "/artifact/{artifact}", nil, s.sendArtifact)
 }

@@ -67,6 +67,9 @@ func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
 		state.Stages = append(state.Stages, stage.Name)
 	}
 	for i := range k.steps {
+		if !k.row.ExpiredAt.IsZero() {
+			break
+		}
 		state.Logs[k.steps[i].ID] = results.Position{ID: k.steps[i].LogLines, Offset: k.steps[i].LogBytes}
 	}
 	if k.reports > 0 {
@@ -184,6 +187,9 @@ func planOf(row *builds.Build, steps []builds.Step) *build.Plan {
 // step whose log is not yet whole are left out, so that who has seen an end has all of the log.
 func (k *knownBuild) updates() map[int][]results.Update {
 	trailers, whole := trailersOf(k.steps)
+	if !k.row.ExpiredAt.IsZero() {
+		trailers = nil // their logs were removed
+	}
 	all, number := map[int][]results.Update{}, int64(0) // streams need numbers without a gap
 	add := func(step int, u results.Update) {
 		number++

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,43 +46,210 @@ type SearchQuery struct {
 // searchBuildLog answers with the entries that contain a text.
 func (s *Server) searchBuildLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
 	query := r.URL.Query()
-	q := SearchQuery{Text: query.Get("q"), Limit: matchesOfReply, From: -1}
-	if q.Text == "" || len(q.Text) > longestNeedle {
-		return fault.New(fault.Invalid, "q: want a text of 1 to %d bytes", longestNeedle)
+	q := SearchQuery{From: -1}
+	var err error
+	if q.Text, q.Limit, err = readSearch(query); err != nil {
+		return err
 	}
-	read, err := readLogQuery(state, map[string][]string{"step": query["step"], "limit": query["limit"]})
+	read, err := readLogQuery(state, map[string][]string{"step": query["step"]})
 	if err != nil {
 		return err
 	}
-	if q.Steps = read.Steps; read.Limit > 0 {
-		q.Limit = read.Limit
-	}
+	q.Steps = read.Steps
 	if text := query.Get("after"); text != "" {
 		if q.From, q.Before, err = parseEntryPlace(text, []int{0, 1}); err != nil {
 			return err
 		}
 	}
-	found, err := SearchBuild(r.Context(), b, state, q)
+	return sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
+		return SearchBuild(ctx, b, state, q, each)
+	})
+}
+
+// search gives what it finds to each, for at most ten seconds, and returns the cursor with which it continues; "": everything was searched.
+type search func(ctx context.Context, each func(BuildLogEntry) error) (next string, err error)
+
+// sendMatches answers with what a search finds: as one JSON document, or to a client that accepts it as a stream of events match, and at
+// last end.
+func sendMatches(w http.ResponseWriter, r *http.Request, find search) error {
+	forbidScript(w.Header())
+	if wantsStream(r.Header.Get("Accept")) {
+		ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
+			send := func(kind string, value any) error {
+				data, err := json.Marshal(value)
+				if err != nil {
+					return fmt.Errorf("encode a match: %w", err)
+				}
+				return events.Text("", kind, string(escapeControls(data)))
+			}
+			next, err := find(ctx, func(e BuildLogEntry) error { return send("match", e) })
+			if err != nil {
+				return err
+			}
+			return send("end", BuildMatches{Next: next})
+		})
+		return nil
+	}
+	found := BuildMatches{Matches: []BuildLogEntry{}}
+	next, err := find(r.Context(), func(e BuildLogEntry) error {
+		found.Matches = append(found.Matches, e)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
+	found.Next = next
 	answer, err := json.Marshal(found)
 	if err != nil {
 		return fmt.Errorf("encode matches: %w", err)
 	}
-	forbidScript(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(escapeControls(answer), '\n')) // a client that has gone needs no answer
 	return nil
 }
 
-var errSearchTime = errors.New("the search took longer than " + longestSearch.String())
+// searchLogs answers with the entries of the logs of all builds of a project or a time that contain a text.
+func (s *Server) searchLogs(w http.ResponseWriter, r *http.Request) {
+	if err := s.searchAll(w, r); err != nil {
+		WriteProblem(w, r, err)
+	}
+}
 
-// SearchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds.
-func SearchBuild(ctx context.Context, b BuildReader, state BuildState, q SearchQuery) (BuildMatches, error) {
+func (s *Server) searchAll(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	if err := RefuseUnknown(query, []string{"q", "project", "since", "until", "limit", "after"}); err != nil {
+		return err
+	}
+	among := BuildQuery{Pipeline: query.Get("project"), Limit: 1}
+	if err := readTimes(query, map[string]*time.Time{"since": &among.Since, "until": &among.Until}); err != nil {
+		return err
+	}
+	text, limit, err := readSearch(query)
+	if err != nil {
+		return err
+	}
+	if among.Pipeline == "" && among.Since.IsZero() {
+		return fault.New(fault.Invalid, "a search in all logs needs project or since").WithHint("/api/log/search?q=panic&since=2026-01-02T00:00:00Z")
+	}
+	from, err := parseSearchCursor(query.Get("after"))
+	if err != nil {
+		return err
+	}
+	return sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
+		return s.service.searchBuilds(ctx, among, from, SearchQuery{Text: text, Limit: limit, From: -1}, each)
+	})
+}
+
+// readSearch reads what is searched for, and how many entries are wanted.
+func readSearch(query url.Values) (text string, limit int, err error) {
+	if text = query.Get("q"); text == "" || len(text) > longestNeedle {
+		return "", 0, fault.New(fault.Invalid, "q: want a text of 1 to %d bytes", longestNeedle)
+	}
+	limit = matchesOfReply
+	if given := query.Get("limit"); given != "" {
+		if limit, err = strconv.Atoi(given); err != nil || limit < 1 || limit > mostEntries {
+			return "", 0, fault.New(fault.Invalid, "limit: want a number of 1 to %d, found %q", mostEntries, clip(given))
+		}
+	}
+	return text, limit, nil
+}
+
+// searchCursor is how far a search in all logs has come: the cursor of the list at the build, its id, and the cursor within its logs.
+type searchCursor struct{ list, build, log string }
+
+func (c searchCursor) String() string { return c.list + "~" + c.build + "~" + c.log }
+
+// parseSearchCursor reads a cursor; "" is the start.
+func parseSearchCursor(text string) (c searchCursor, err error) {
+	if text == "" {
+		return c, nil
+	}
+	parts := strings.Split(text, "~")
+	if len(parts) != 3 || len(text) > longestCursor {
+		return c, fault.New(fault.Invalid, "after: want the field next of an earlier answer, found %q", clip(text))
+	}
+	return searchCursor{parts[0], parts[1], parts[2]}, nil
+}
+
+// searchBuilds searches the logs of the builds that a query selects, the newest first.
+func (s *Service) searchBuilds(ctx context.Context, among BuildQuery, from searchCursor, q SearchQuery, each func(BuildLogEntry) error) (next string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, longestSearch, errSearchTime)
 	defer cancel()
-	found := BuildMatches{Matches: []BuildLogEntry{}}
+	if from.build != "" { // one that was removed has nothing to continue with
+		if _, err := s.Build(limited, from.build); fault.Is(err, fault.NotFound) {
+			from.build, from.log = "", ""
+		}
+	}
+	for {
+		among.After = from.list
+		list, err := s.Builds(limited, among)
+		if err != nil {
+			return timedOut(ctx, limited, from.String(), err)
+		}
+		for _, b := range list.Builds {
+			if from.build != "" && b.ID != from.build { // it began after the search
+				continue
+			}
+			from.build = b.ID
+			if from.log, err = s.searchOne(limited, b.ID, from.log, &q, each); err != nil {
+				return timedOut(ctx, limited, from.String(), err)
+			}
+			if from.log != "" {
+				return from.String(), nil
+			}
+			from.build = ""
+		}
+		if list.Next == "" {
+			return "", nil
+		}
+		if from.list = list.Next; q.Limit == 0 {
+			return from.String(), nil
+		}
+	}
+}
+
+// timedOut returns the cursor of a search whose time is over, and every other error.
+func timedOut(ctx, limited context.Context, cursor string, err error) (string, error) {
+	if ctx.Err() == nil && limited.Err() != nil {
+		return cursor, nil
+	}
+	return "", err
+}
+
+// searchOne searches the logs of one build, and lowers the limit by what it has found.
+func (s *Service) searchOne(ctx context.Context, id, after string, q *SearchQuery, each func(BuildLogEntry) error) (next string, err error) {
+	reader, state, err := s.BuildState(ctx, id)
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Refused) { // removed just now
+		return "", nil
+	} else if err != nil {
+		return after, err
+	}
+	all, err := readLogQuery(state, nil)
+	if err != nil {
+		return after, err
+	}
+	one := *q
+	one.Steps = all.Steps
+	if after != "" {
+		if one.From, one.Before, err = parseEntryPlace(after, []int{0, 1}); err != nil {
+			return after, err
+		}
+	}
+	return SearchBuild(ctx, reader, state, one, func(e BuildLogEntry) error {
+		q.Limit--
+		return each(e)
+	})
+}
+
+var errSearchTime = errors.New("the search took longer than " + longestSearch.String())
+
+// SearchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds. It gives what it finds to each, and
+// returns the cursor with which the search continues; "": everything was searched.
+func SearchBuild(ctx context.Context, b BuildReader, state BuildState, q SearchQuery, each func(BuildLogEntry) error) (next string, err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, longestSearch, errSearchTime)
+	defer cancel()
+	found := 0
+	var failed error
 	needle := []byte(strings.ToLower(q.Text))
 	for _, step := range slices.Backward(q.Steps) {
 		if q.From >= 0 && step > q.From {
@@ -92,21 +260,20 @@ func SearchBuild(ctx context.Context, b BuildReader, state BuildState, q SearchQ
 			end = max(0, q.Before-1)
 		}
 		before, err := searchStep(limited, b, step, end, needle, func(e BuildEntry) bool {
-			found.Matches = append(found.Matches, matchOf(state.ID, e))
-			return len(found.Matches) < q.Limit
+			found++
+			failed = each(matchOf(state.ID, e))
+			return failed == nil && found < q.Limit
 		})
-		if ctx.Err() != nil {
-			return found, context.Cause(ctx)
-		}
-		if err != nil && limited.Err() == nil {
-			return found, err
-		}
-		if before > 0 || limited.Err() != nil {
-			found.Next = strconv.Itoa(step) + ":" + strconv.FormatInt(before, 10)
-			return found, nil
+		switch {
+		case failed != nil:
+			return "", failed
+		case err != nil && limited.Err() == nil:
+			return "", err
+		case before > 0 || limited.Err() != nil:
+			return strconv.Itoa(step) + ":" + strconv.FormatInt(before, 10), nil
 		}
 	}
-	return found, nil
+	return "", nil
 }
 
 func matchOf(buildID string, e BuildEntry) BuildLogEntry {

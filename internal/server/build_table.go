@@ -73,8 +73,8 @@ func (t *BuildTables) Builds(ctx context.Context, q BuildQuery) (BuildList, erro
 // more.
 func (t *BuildTables) page(ctx context.Context, q BuildQuery, query builds.Query, list *BuildList) (over bool, err error) {
 	limit, begun := cmp.Or(q.Limit, listLength), time.Now()
-	query.Limit = max(limit, listWindow)
-	if q.searches() {
+	query.Limit = limit
+	if q.searches() || q.Input != "" {
 		query.Limit = listWindow
 	}
 	for looked := 0; ; {

@@ -338,3 +338,37 @@ func TestBuildsAreSearched(t *testing.T) {
 		}
 	}
 }
+
+// noBlobs is a blob store in which nothing is left.
+type noBlobs struct{}
+
+func (noBlobs) Folders(context.Context, string) ([]string, error) { return nil, nil }
+func (noBlobs) Clear(context.Context, string) error               { return nil }
+
+// TestABuildWithoutItsResultsIsStillShown with its steps and how they ended.
+func TestABuildWithoutItsResultsIsStillShown(t *testing.T) {
+	t.Parallel()
+	tables := fromWorkers(t)
+	b, err := tables.OpenBuild(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.State(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := tables.Rows.Retain(t.Context(), time.Nanosecond, noBlobs{}); err != nil {
+		t.Fatal(err)
+	}
+	state, err := b.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := state.StepViews()
+	if state.ExpiredOn.IsZero() || state.Status != build.Failed || len(state.Artifacts)+len(state.Notable) > 0 || len(steps) != 1 ||
+		steps[0].Status != build.Failed || steps[0].Reason != "exit status 3" || steps[0].LogEntries != 0 || steps[0].FinishedOn.IsZero() {
+		t.Errorf("%+v\n%+v", state, steps)
+	}
+	if at, err := b.Locate(t.Context(), 1, server.LogPlace{After: 9}); err != nil || at != (results.Position{}) {
+		t.Errorf("%+v, %v", at, err)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -13,20 +15,65 @@ import (
 // buildPage is how many builds the client asks for at a time.
 const buildPage = 500
 
-// AllBuilds lists every build that the server knows and the query selects, newest first.
+// AllBuilds lists the builds that the server knows and the query selects, newest first: as many as its limit; 0: all.
 func (c *Client) AllBuilds(ctx context.Context, q BuildQuery) (all []BuildSummary, err error) {
+	most := q.Limit
 	for {
+		if q.Limit = buildPage; most > 0 {
+			q.Limit = min(buildPage, most-len(all))
+		}
 		var page BuildList
-		query := numberQuery("deployment", q.Deployment, "limit", int64(buildPage))
-		addTexts(query, "status", string(q.Status), "pipeline", q.Pipeline, "action", q.Action, "commit", q.Commit, "environment", q.Environment,
-			"stage", q.Stage, "q", q.Text, "after", q.After)
-		if err := c.getBuild(ctx, "", query, &page); err != nil {
+		if err := c.getBuild(ctx, "", q.values(), &page); err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Builds...); page.Next == "" {
+		if all = append(all, page.Builds...); page.Next == "" || len(all) == most {
 			return all, nil
 		}
 		q.After = page.Next
+	}
+}
+
+// values returns the query as parameters of a request.
+func (q BuildQuery) values() url.Values {
+	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
+	addTexts(query, "status", string(q.Status), "project", q.Pipeline, "action", q.Action, "branch", q.Branch, "commit", q.Commit,
+		"environment", q.Environment, "stage", q.Stage, "input", q.Input, "artifact", q.Artifact, "test", q.Test, "q", q.Text, "after", q.After)
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			query.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	return query
+}
+
+// SearchLogs asks for entries that contain a text, newest first, and gives them to each: of one build, or with id "" of those that the query selects by
+// Pipeline, Since and Until. A search that takes longer than a request may is continued, until limit matches were given; 0: all.
+func (c *Client) SearchLogs(ctx context.Context, id, text string, q BuildQuery, limit int, each func(BuildLogEntry) error) error {
+	query := q.values()
+	query.Set("q", text)
+	path := "/api/log/search"
+	if id != "" {
+		query, path = url.Values{"q": {text}}, "/api/build"+apiPath(id, "log", "search")
+	}
+	for given := 0; ; {
+		page := matchesOfReply
+		if limit > 0 {
+			page = min(page, limit-given)
+		}
+		query.Set("limit", strconv.Itoa(page))
+		var found BuildMatches
+		if err := c.doJSON(ctx, request{method: http.MethodGet, root: true, path: path, query: query}, &found); err != nil {
+			return err
+		}
+		for _, m := range found.Matches {
+			if err := each(m); err != nil {
+				return err
+			}
+		}
+		if given += len(found.Matches); found.Next == "" || given == limit {
+			return nil
+		}
+		query.Set("after", found.Next)
 	}
 }
 
@@ -103,7 +150,7 @@ func (c *Client) FollowBuild(ctx context.Context, id, step string, each func(Bui
 
 // line returns the entry in the form that is printed.
 func (e BuildLogEntry) line(view BuildView) BuildLine {
-	line := BuildLine{Step: "/", ID: e.ID, At: e.Timestamp, Stream: e.Stream, Partial: e.LineEnding == "", Text: e.Message}
+	line := BuildLine{Step: "/", ID: e.ID, At: e.Timestamp, Stream: e.Stream, Partial: e.Partial, Text: e.Message}
 	if step := view.Plan.Step(e.StepID); step != nil {
 		line.Step = step.Path()
 	}

@@ -103,7 +103,7 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 		return nil, fault.New(fault.Unavailable, "ask %s: %w", c.base, errors.Unwrap(err)).WithHint("does waybill up run there?")
 	case q.part != "" && response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		err := response.Body.Close()
-		response.Body = http.NoBody
+		response.Body = io.NopCloser(strings.NewReader(""))
 		return response, err
 	case response.StatusCode >= http.StatusBadRequest:
 		defer response.Body.Close()

@@ -40,6 +40,7 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 		for _, page := range []struct{ name, path, selector string }{
 			{"deployment-build", fmt.Sprintf("/deployments/greeter/%d", ref.Number), ".buildtail .row"},
 			{"builds", "/builds", "#build-41 .t-failed"},
+			{"builds-filtered", "/builds?test=checkout&stage=lint&since=2020-01-01", "#build-41 .t-failed"},
 			{"build-broken", "/builds/41", `.virtual .row[id="3:308"]`},
 			{"build-running", "/builds/42", `.virtual .row[id="2:1"]`},
 		} {
@@ -134,6 +135,36 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	}
 	scroll("1e9")
 	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:10002")`)
+}
+
+// TestRowsThatDoNotComeAreAskedForAFewTimes: the page says that the log is longer than it is.
+func TestRowsThatDoNotComeAreAskedForAFewTimes(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	numbered(t, s, 1000).Status(1, build.Completed, "")
+	browser := browsertest.Start(t)
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7?step=1"), chromedp.WaitVisible("#log-search")); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "the end is shown", rowInSight+`("1:1000")`)
+	const longer = `{
+		const plain = window.fetch, soon = window.setTimeout;
+		window.asked = 0;
+		window.fetch = (...given) => { if (String(given[0]).includes("after=1000&")) window.asked++; return plain(...given); };
+		window.setTimeout = (act, after) => soon(act, after === 2000 ? 1 : after);
+		document.getElementById("log-1").dataset.lines = "1200";
+		document.getElementById("content").dispatchEvent(new Event("updated"));
+	}`
+	const frames = `new Promise((resolve) => { let n = 0; const next = () => (n++ < 300 ? requestAnimationFrame(next) : resolve(window.asked)); next(); })`
+	if err := chromedp.Run(browser, chromedp.Evaluate(longer, nil)); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "the rows were asked for", "window.asked >= 5")
+	var asked int
+	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+	if err := chromedp.Run(browser, chromedp.Evaluate(frames, &asked, await)); err != nil || asked != 5 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
 }
 
 // scrolling turns the wheel for 300 frames, then drags the bar to 60 places, and returns what that took: the times of the frames in

@@ -195,3 +195,28 @@ func TestAHugeLineIsCutOnThePage(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 }
+
+// TestTheFilterOfBuildsWorksWithoutScript: what was asked for stays in the form, and unusual filters are unfolded.
+func TestTheFilterOfBuildsWorksWithoutScript(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	brokenBuild(t, s)
+	for query, want := range map[string][]string{
+		"":                                  {`id="build-41"`, `<details class="morefilter">`},
+		"?artifact=report&since=2020-01-01": {`id="build-41"`, `<details class="morefilter" open>`, `id="f-artifact" size="12" maxlength="200" value="report"`, `id="f-since" value="2020-01-01"`},
+		"?test=checkout&stage=lint":         {`id="build-41"`},
+		"?branch=none":                      {"no build fits", `maxlength="1000" value="none"`},
+		"?until=2020-01-01":                 {"no build fits"},
+		"?pipeline=shop&deployment=7":       {`maxlength="200" value="shop"`, `<input type="hidden" name="deployment" value="7">`},
+	} {
+		status, page := read(t, s, "/builds"+query)
+		for _, part := range want {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s: %d, and the page has no %s", query, status, part)
+			}
+		}
+	}
+	if status, _ := read(t, s, "/builds?since=now"); status != http.StatusBadRequest {
+		t.Errorf("a wrong day: %d", status)
+	}
+}

@@ -47,6 +47,10 @@ func properties() map[string]func(*testing.T, setup) {
 		"PasswordsAreForgotten":               passwordsAreForgotten,
 		"ACancelEndsABuildWithoutAWorker":     aCancelEndsABuildWithoutAWorker,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
+		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,
+		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
+		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
+		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,
 	}
 }
 

@@ -148,6 +148,28 @@ func (t *tx) DeleteResults(id builds.ID) error {
 	return nil
 }
 
+// BuildsBefore returns builds that have ended, were not deleted and have not expired, with no progress since a time.
+func (t *tx) BuildsBefore(at time.Time, n int) ([]builds.ID, error) {
+	return rows(t, func(s scanner) (id builds.ID, err error) {
+		err = s.Scan(&id)
+		return id, err
+	}, `SELECT build_id FROM build WHERE status NOT IN ('Scheduling', 'Running') AND deleted_at IS NULL AND expired_at IS NULL
+		AND coalesce(last_progress_at, created_at) < ? ORDER BY build_id LIMIT ?`, micros(at), n)
+}
+
+// DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps.
+func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
+	for _, of := range [...]struct{ table, key string }{{"log_line", "step_id, log_id"}, {"test_result", "artifact_id, ordinal"},
+		{"build_event", "seq"}, {"test_report", "artifact_id"}, {"build_artifact", "artifact_id"}} {
+		deleted, err := t.exec(`DELETE FROM `+of.table+` WHERE build_id = ?1 AND (`+of.key+`) IN (SELECT `+of.key+` FROM `+of.table+` WHERE build_id = ?1 LIMIT ?2)`, id, most)
+		if err != nil {
+			return false, err
+		}
+		left = left || deleted == most
+	}
+	return left, nil
+}
+
 // stepColumns are the columns of a step, in the order of scanStep.
 const stepColumns = `step_id, stage, name, type, needs, status, attempt, reason, message, exit_code, started_at, ended_at, log_lines, log_bytes,
 	hash_state, trailer_entries, trailer_bytes, trailer_sha256`

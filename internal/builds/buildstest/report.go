@@ -1,0 +1,153 @@
+package buildstest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// elsewhere stores a build of another engine.
+func (s setup) elsewhere(t *testing.T) builds.ID {
+	t.Helper()
+	b, err := s.Create(s.ctx, builds.Build{Project: "shop", Engine: "jenkins", CreatedBy: "ana"})
+	storetest.Check(t, err)
+	return b.ID
+}
+
+// reported returns entries of step 1 with these ids.
+func reported(from, to int) (entries []builds.ReportedEntry) {
+	for n := from; n <= to; n++ {
+		entries = append(entries, builds.ReportedEntry{Step: 1, ID: int64(n), Entry: build.Entry{At: time.Unix(int64(2000-n), 0),
+			Text: fmt.Appendf(nil, "line %d %s", n, strings.Repeat("x", n%700))}})
+	}
+	return entries
+}
+
+func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
+	id := s.elsewhere(t)
+	report := func(want int, entries []builds.ReportedEntry) {
+		t.Helper()
+		if added, err := s.ReportLog(s.ctx, id, entries); err != nil || added != want {
+			t.Errorf("added %d, want %d: %v", added, want, err)
+		}
+	}
+	report(300, reported(1, 300))
+	report(0, reported(1, 300))
+	report(200, reported(250, 500))
+	report(0, append(reported(3, 3), reported(499, 500)...))
+	changed := reported(501, 502)
+	changed[1] = builds.ReportedEntry{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("other")}}
+	for name, entries := range map[string][]builds.ReportedEntry{
+		"a gap":                   reported(502, 503),
+		"a gap inside":            append(reported(501, 501), reported(503, 503)...),
+		"another text":            {{Step: 1, ID: 7, Entry: build.Entry{Text: []byte("other")}}},
+		"another text, just sent": changed,
+		"another end of the line": {{Step: 1, ID: 7, Entry: build.Entry{Text: reported(7, 7)[0].Text, Marks: build.Marks{CRLF: true}}}},
+	} {
+		if _, err := s.ReportLog(s.ctx, id, entries); !fault.Is(err, fault.Conflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.ReportLog(s.ctx, id, reported(600, 600)); err == nil || !strings.Contains(err.Error(), "entry 501 is expected") {
+		t.Errorf("a gap does not name the id expected: %v", err)
+	}
+	for name, entries := range map[string][]builds.ReportedEntry{
+		"no id": {{Step: 1}}, "two lines": {{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("a\nb")}}},
+		"too long": {{Step: 1, ID: 501, Entry: build.Entry{Text: make([]byte, builds.LongestReported+1)}}}, "no step": {{Step: -1, ID: 1}},
+	} {
+		if _, err := s.ReportLog(s.ctx, id, entries); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	n, last := 0, time.Time{}
+	storetest.Check(t, s.Log(s.ctx, id, 1, 0, func(logID int64, e build.Entry) error {
+		n++
+		if want := reported(n, n)[0]; logID != int64(n) || string(e.Text) != string(want.Text) || e.At.Before(last) {
+			t.Errorf("entry %d is %d %s %.20q", n, logID, e.At, e.Text)
+		}
+		last = e.At
+		return nil
+	}))
+	if n != 500 {
+		t.Errorf("%d entries", n)
+	}
+	if _, err := s.ReportLog(s.ctx, s.create(t), reported(1, 1)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("of a worker's build: %v", err)
+	}
+}
+
+func anotherEngineChangesStatusesThatMay(t *testing.T, s setup) {
+	id := s.elsewhere(t)
+	unit := builds.ReportedStep{ID: 1, Stage: "test", Name: "unit"}
+	report := func(step builds.ReportedStep, status build.Status, want fault.Code) {
+		t.Helper()
+		if _, err := s.ReportStatus(s.ctx, id, step, builds.Event{Status: status, At: time.Unix(1000, 0)}); fault.CodeOf(err) != want {
+			t.Errorf("step %d %s: %v", step.ID, status, err)
+		}
+	}
+	report(builds.ReportedStep{}, build.Completed, fault.Conflict)
+	report(builds.ReportedStep{}, build.Running, "")
+	report(builds.ReportedStep{}, build.Running, "")
+	report(builds.ReportedStep{}, build.Initializing, fault.Conflict)
+	report(unit, build.Running, "")
+	report(builds.ReportedStep{ID: 1}, build.Scheduling, fault.Conflict)
+	report(builds.ReportedStep{ID: 2}, build.Skipped, "")
+	if _, err := s.ReportStatus(s.ctx, id, unit, builds.Event{Status: "Happy"}); err == nil || !strings.Contains(err.Error(), "allowed: Running, Backoff, Completed, Failed") {
+		t.Errorf("what is allowed: %v", err)
+	}
+	report(builds.ReportedStep{}, build.Failed, "")
+	report(builds.ReportedStep{}, build.Failed, "")
+	report(builds.ReportedStep{}, build.Canceled, fault.Conflict)
+	report(unit, build.Completed, fault.Conflict)
+	if _, err := s.ReportLog(s.ctx, id, reported(1, 1)); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a late log: %v", err)
+	}
+	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "late", SHA256: make([]byte, 32)}, nil); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a late artifact: %v", err)
+	}
+	b, err := s.Build(s.ctx, id)
+	storetest.Check(t, err)
+	steps, err := s.Steps(s.ctx, id)
+	storetest.Check(t, err)
+	var got []string
+	for _, step := range steps {
+		got = append(got, fmt.Sprintf("%s/%s %s", step.Stage, step.Name, step.Status))
+	}
+	if diff := cmp.Diff([]string{"/ Failed", "test/unit Failed", "jenkins/step-2 Skipped"}, got); diff != "" || b.Status != build.Failed || b.RefusedEvents != 0 {
+		t.Errorf("%+v\n%s", b, diff)
+	}
+}
+
+func anotherEngineReportsArtifactsAndTests(t *testing.T, s setup) {
+	id := s.elsewhere(t)
+	sum := make([]byte, 32)
+	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
+		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
+	for range 2 {
+		a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "unit.xml", SHA256: sum, Kind: "junit", BlobKey: "build/1/1"}, report)
+		if err != nil || a.ID != 1 || a.State != builds.Stored {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	if a, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "shop", SHA256: sum, Kind: "file", BlobKey: "build/1/2"}, nil); err != nil || a.ID != 2 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	other := make([]byte, 32)
+	other[0] = 1
+	if _, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "shop", SHA256: other}, nil); !fault.Is(err, fault.Conflict) {
+		t.Errorf("another content: %v", err)
+	}
+	tests, err := s.TestResults(s.ctx, id, builds.TestResult{}, true, 10)
+	if err != nil || len(tests) != 1 || tests[0].Artifact != 1 {
+		t.Errorf("%+v, %v", tests, err)
+	}
+}

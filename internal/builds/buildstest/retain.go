@@ -1,0 +1,95 @@
+package buildstest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/store/storetest"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// cleared is a blob store that notes which folders were cleared.
+type cleared []string
+
+func (c *cleared) Folders(context.Context, string) ([]string, error) { return nil, nil }
+
+func (c *cleared) Clear(_ context.Context, folder string) error {
+	*c = append(*c, folder)
+	return nil
+}
+
+// whatIsTooOldIsDeleted in slices: the build has more rows than one holds. Running builds, young ones and deleted ones are left alone.
+func whatIsTooOldIsDeleted(t *testing.T, s setup) {
+	old, young, running, deleted := s.create(t), s.create(t), s.create(t), s.create(t)
+	file := print(1200)
+	results := make([]testresult.Result, 1200)
+	for i := range results {
+		results[i] = testresult.Result{Name: "Sum", Outcome: testresult.Passed}
+	}
+	for _, id := range []builds.ID{old, young, deleted} {
+		size := 40
+		if id == old {
+			size = 2 // 600 blocks
+		}
+		for from := 0; from < 1200; from += size {
+			s.ingest(t, id, builds.Batch{Logs: []*builds.LogBatch{file.batch(1, from, from+size)}})
+		}
+		s.ingest(t, id, builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}},
+			Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "a", SHA256: make([]byte, 32), Kind: "junit", State: builds.Stored, BlobKey: builds.Folder(id) + "/1"}},
+			Tests:     []builds.TestReport{{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Results: results}}, Events: life(file, 1)})
+	}
+	storetest.Check(t, s.Delete(s.ctx, deleted))
+	blobs := cleared{}
+	storetest.Check(t, s.Retain(s.ctx, 0, &blobs))
+	storetest.Check(t, s.Retain(s.ctx, time.Hour, &blobs))
+	if len(blobs) > 0 {
+		t.Errorf("cleared %v", blobs)
+	}
+	now, err := store.Now(s.ctx, s.db)
+	storetest.Check(t, err)
+	past := fmt.Sprintf("'%s'", now.Add(-48*time.Hour).Format(time.RFC3339))
+	if s.db.Embedded() {
+		past = strconv.FormatInt(now.Add(-48*time.Hour).UnixMicro(), 10)
+	}
+	storetest.Check(t, s.database.Exec(fmt.Sprintf("UPDATE build SET last_progress_at = %s, created_at = %s WHERE build_id <> %d", past, past, young)))
+	for range 2 {
+		storetest.Check(t, s.Retain(s.ctx, 24*time.Hour, &blobs))
+	}
+	if diff := cmp.Diff(cleared{builds.Folder(old)}, blobs); diff != "" {
+		t.Error(diff)
+	}
+	b, err := s.Build(s.ctx, old)
+	storetest.Check(t, err)
+	steps, err := s.Steps(s.ctx, old)
+	if err != nil || b.ExpiredAt.IsZero() || b.Status != build.Completed || len(steps) != 2 || steps[1].Name != "unit" {
+		t.Errorf("the build is %+v with %+v, %v", b, steps, err)
+	}
+	events, err := s.Events(s.ctx, old, 0, 10)
+	storetest.Check(t, err)
+	tests, err := s.TestResults(s.ctx, old, builds.TestResult{}, false, 10)
+	storetest.Check(t, err)
+	artifacts, err := s.Artifacts(s.ctx, old, 0)
+	storetest.Check(t, err)
+	if log := s.raw(t, old, 1, 0); len(log)+len(events)+len(tests)+len(artifacts) > 0 {
+		t.Errorf("left are %d bytes of log, %d events, %d tests, %d artifacts", len(log), len(events), len(tests), len(artifacts))
+	}
+	if log := s.raw(t, young, 1, 0); len(log) != len(file.data) {
+		t.Errorf("of a young build %d bytes are left", len(log))
+	}
+	if b, err := s.Build(s.ctx, running); err != nil || !b.ExpiredAt.IsZero() {
+		t.Errorf("a running build: %+v, %v", b, err)
+	}
+	ended, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if err := s.Retain(ended, time.Nanosecond, &blobs); err == nil {
+		t.Error("retention went on after the end of its context")
+	}
+}

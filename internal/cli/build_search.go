@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+func buildSearchCommand(a *app) *cobra.Command {
+	var o buildSearchOptions
+	var since, until string
+	c := &cobra.Command{
+		Use:   "search TEXT [BUILD]",
+		Short: "Search the logs of builds of a server, newest first",
+		Long: `Prints the lines that contain a text, of one build or of all builds of a project or a
+time. Upper and lower case are alike. Nothing is indexed: the logs are read, the newest
+first, so narrow the search down.`,
+		Example:           examples("waybill build search panic 41 --server https://waybill.example.org", "waybill build search 'connection refused' --project shop --since 24h --server https://waybill.example.org"),
+		Args:              arguments(1, 2, "TEXT", "BUILD"),
+		ValidArgsFunction: completeBuilds(a),
+		RunE: func(c *cobra.Command, given []string) (err error) {
+			now := time.Now()
+			if o.Query.Since, err = readPast("--since", since, now); err != nil {
+				return err
+			}
+			if o.Query.Until, err = readPast("--until", until, now); err != nil {
+				return err
+			}
+			o.Text, o.Build, o.Out, o.Bytes = given[0], optional(given, 1), a.printer(), show.Ungated(a.out)
+			if a.Flags.Server == "" {
+				return fault.New(fault.Invalid, "the logs of a server's builds are searched").WithHint("add --server ADDRESS; here: waybill build log BUILD | grep TEXT")
+			}
+			return runBuildSearch(c.Context(), a.buildServer(a.Flags.Server), o)
+		},
+	}
+	c.Flags().StringVar(&o.Query.Pipeline, "project", "", "search all builds of this project or pipeline")
+	c.Flags().StringVar(&since, "since", "", "search builds since this time (RFC 3339), or at most this long ago, such as 24h")
+	c.Flags().StringVar(&until, "until", "", "search builds before this time (RFC 3339), or longer ago, such as 24h")
+	c.Flags().IntVar(&o.Limit, "limit", 100, "end after so many lines; 0: none")
+	return c
+}
+
+type buildSearchOptions struct {
+	Text, Build string
+	Query       server.BuildQuery
+	Limit       int
+	Out         show.Printer
+	Bytes       io.Writer
+}
+
+// logSearcher searches logs of builds; server.Client does.
+type logSearcher interface {
+	SearchLogs(ctx context.Context, id, text string, q server.BuildQuery, limit int, each func(server.BuildLogEntry) error) error
+}
+
+// runBuildSearch prints each entry that is found as it is found: build, step, entry, text.
+func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) error {
+	none := o.Query == server.BuildQuery{}
+	switch {
+	case o.Build != "" && !none:
+		return fault.New(fault.Invalid, "--project, --since and --until select builds, and build %s is named", o.Build)
+	case o.Build == "" && o.Query.Pipeline == "" && o.Query.Since.IsZero():
+		return fault.New(fault.Invalid, "a search needs a build, --project or --since: it reads every log that is selected")
+	case o.Limit < 0:
+		return fault.New(fault.Invalid, "--limit %d: want 0 or more", o.Limit)
+	}
+	found := 0
+	err := s.SearchLogs(ctx, o.Build, o.Text, o.Query, o.Limit, func(e server.BuildLogEntry) error {
+		found++
+		if o.Out.JSON {
+			return o.Out.Line(e)
+		}
+		_, err := fmt.Fprintf(o.Bytes, "%s %d:%d %s\n", build.Printable(e.BuildID, nil), e.StepID, e.ID, build.VisibleText([]byte(e.Message)))
+		return err
+	})
+	if err == nil && found == 0 && !o.Out.JSON {
+		return o.Out.Lines("not found")
+	}
+	return err
+}

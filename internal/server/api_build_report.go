@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// buildReport returns an operation by which another build engine reports about a build.
+func buildReport(id, method, at, summary string) huma.Operation {
+	op := writeOperation(id, method, "", ScopeWorker, summary)
+	op.Path = "/api/build/{build}" + at
+	return op
+}
+
+// statusReport is a change of status from another build engine.
+type statusReport struct {
+	BuildPath
+	Body struct {
+		Status   build.Status `json:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, …"`
+		Reason   string       `json:"reason,omitempty" maxLength:"200" doc:"a word"`
+		Message  string       `json:"message,omitempty" maxLength:"8000" doc:"for people"`
+		StepID   int          `json:"stepId,omitempty" minimum:"0" doc:"of a step, counting from 1; 0: of the build"`
+		Stage    string       `json:"stage,omitempty" maxLength:"1000" doc:"of the step"`
+		Step     string       `json:"step,omitempty" maxLength:"1000" doc:"the step's name"`
+		Attempt  int          `json:"attempt,omitempty" minimum:"0"`
+		ExitCode *int         `json:"exitCode,omitempty"`
+		At       time.Time    `json:"timestamp,omitempty" doc:"default: now"`
+		EventID  string       `json:"eventId,omitempty" maxLength:"200" doc:"unique in the build: the same report again does nothing; default: step, status and attempt"`
+	}
+}
+
+// logReport is one entry from another build engine, or a list.
+type logReport struct {
+	BuildPath
+	body io.Reader
+}
+
+// Resolve keeps the body. huma calls it before the handler.
+func (l *logReport) Resolve(ctx huma.Context) []error {
+	l.body = io.LimitReader(ctx.BodyReader(), largestLogReport+1)
+	return nil
+}
+
+// LogReport is one entry of a log from another build engine.
+type LogReport struct {
+	StepID     int       `json:"workerStepId"`
+	LogID      int64     `json:"workerLogId"` // counts from 1 in each step
+	Timestamp  time.Time `json:"timestamp"`   // zero: now
+	Message    string    `json:"message"`     // one line, without its end
+	LineEnding *string   `json:"lineEnding"`  // nil: "\n"; "": the line continues in the next entry
+	Stream     string    `json:"stream"`      // stdout or stderr; "": stdout
+}
+
+// LogReported says how many entries of a report were new.
+type LogReported struct {
+	Added int `json:"added"`
+}
+
+// fileReport is an artifact, or a file of test results.
+type fileReport struct {
+	BuildPath
+	StepID int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
+	Name   string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
+	body   io.Reader
+}
+
+// Resolve keeps the body. huma calls it before the handler.
+func (f *fileReport) Resolve(ctx huma.Context) []error {
+	f.body = ctx.BodyReader()
+	return nil
+}
+
+// testReport is a file of test results.
+type testReport struct {
+	BuildPath
+	StepID int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
+	Name   string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
+	body   io.Reader
+	Format string `query:"format" enum:"junit,trx" default:"junit"`
+}
+
+// Resolve keeps the body. huma calls it before the handler.
+func (t *testReport) Resolve(ctx huma.Context) []error {
+	t.body = ctx.BodyReader()
+	return nil
+}
+
+const largestLogReport = 8 << 20 // bytes of the body
+
+func (a *api) registerBuildReports() {
+	handle(a, buildReport("report-build-status", http.MethodPut, "/status", "Report a status of a build of another build engine, or of its step"),
+		func(ctx context.Context, in *statusReport) (builds.Event, error) {
+			b := in.Body
+			return a.service.ReportBuildStatus(ctx, in.ID, builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
+				builds.Event{EventID: b.EventID, Status: b.Status, Attempt: b.Attempt, Reason: b.Reason, Message: b.Message, ExitCode: b.ExitCode, At: b.At})
+		})
+	log := buildReport("report-build-log", http.MethodPut, "/log", "Append entries of a build of another build engine: one or a list of {workerStepId, workerLogId, timestamp, message, lineEnding, stream}")
+	handle(a, log, func(ctx context.Context, in *logReport) (LogReported, error) {
+		body, err := io.ReadAll(in.body)
+		if err != nil {
+			return LogReported{}, fault.New(fault.Invalid, "read the log: %w", err)
+		}
+		if len(body) > largestLogReport {
+			return LogReported{}, fault.New(fault.TooLarge, "a report of a log has at most %d bytes", largestLogReport).WithHint("send fewer entries at a time")
+		}
+		entries, err := parseLogReport(body)
+		if err != nil {
+			return LogReported{}, err
+		}
+		added, err := a.service.ReportBuildLog(ctx, in.ID, entries)
+		return LogReported{added}, err
+	})
+	handle(a, buildReport("report-build-artifact", http.MethodPost, "/artifact", "Store an artifact of a build of another build engine; the same content again is fine"),
+		func(ctx context.Context, in *fileReport) (builds.Artifact, error) {
+			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: "file"}, in.body)
+		})
+	handle(a, buildReport("report-build-tests", http.MethodPost, "/test-result", "Store a JUnit or TRX file of a build of another build engine"),
+		func(ctx context.Context, in *testReport) (builds.Artifact, error) {
+			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
+		})
+}
+
+// parseLogReport reads one entry or a list.
+func parseLogReport(body []byte) ([]builds.ReportedEntry, error) {
+	var list []LogReport
+	err := json.Unmarshal(body, &list)
+	if err != nil {
+		list = make([]LogReport, 1)
+		err = json.Unmarshal(body, &list[0])
+	}
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the log is not an entry or a list of entries: %w", err).
+			WithHint(`[{"workerStepId": 1, "workerLogId": 1, "message": "hello"}]`)
+	}
+	entries := make([]builds.ReportedEntry, len(list))
+	for i, l := range list {
+		e := builds.ReportedEntry{Step: l.StepID, ID: l.LogID, Entry: build.Entry{At: l.Timestamp, Text: []byte(l.Message)}}
+		switch {
+		case l.LineEnding == nil || *l.LineEnding == "\n":
+		case *l.LineEnding == "\r\n":
+			e.CRLF = true
+		case *l.LineEnding == "":
+			e.Partial = true
+		default:
+			return nil, fault.New(fault.Invalid, "[%d].lineEnding: want \"\\n\", \"\\r\\n\" or \"\", found %q", i, clip(*l.LineEnding))
+		}
+		switch l.Stream {
+		case "", "stdout":
+		case "stderr":
+			e.Stderr = true
+		default:
+			return nil, fault.New(fault.Invalid, "[%d].stream: want stdout or stderr, found %q", i, clip(l.Stream))
+		}
+		entries[i] = e
+	}
+	return entries, nil
+}

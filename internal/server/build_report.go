@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/testresult"
+)
+
+// reportedBuild returns the number of a build that may be reported about.
+func reportedBuild(id string) (builds.ID, error) {
+	number, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || number < 1 {
+		return 0, fault.New(fault.NotFound, "build %s not found in the database", clip(id))
+	}
+	return builds.ID(number), nil
+}
+
+// ReportBuildStatus stores a status that another build engine reports, see builds.ReportStatus.
+func (s *Service) ReportBuildStatus(ctx context.Context, id string, step builds.ReportedStep, e builds.Event) (builds.Event, error) {
+	number, err := reportedBuild(id)
+	if err != nil {
+		return e, err
+	}
+	return s.ledger.Builds.ReportStatus(ctx, number, step, e)
+}
+
+// ReportBuildLog appends entries that another build engine reports, see builds.ReportLog.
+func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []builds.ReportedEntry) (added int, err error) {
+	number, err := reportedBuild(id)
+	if err != nil {
+		return 0, err
+	}
+	return s.ledger.Builds.ReportLog(ctx, number, entries)
+}
+
+// ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx what it says about tests.
+func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (builds.Artifact, error) {
+	number, err := reportedBuild(id)
+	if err != nil {
+		return a, err
+	}
+	row, err := s.ledger.Builds.Build(ctx, number)
+	switch {
+	case err != nil:
+		return a, err
+	case row.Engine == "" || row.Status.Ended(): // before the content is read
+		return s.ledger.Builds.ReportArtifact(ctx, number, a, nil)
+	}
+	key, digest, size, err := s.blobs.Put(ctx, builds.Folder(number)+"/"+rand.Text(), s.limitUpload(content))
+	if err != nil {
+		return a, fmt.Errorf("store artifact %s of build %s: %w", a.Name, id, err)
+	}
+	a.BlobKey, a.Size = key, size
+	if a.SHA256, err = hex.DecodeString(digest); err != nil {
+		return a, fmt.Errorf("the digest of artifact %s: %w", a.Name, err)
+	}
+	tests, err := s.reportedTests(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	return s.ledger.Builds.ReportArtifact(ctx, number, a, tests)
+}
+
+// reportedTests reads what a stored file says about tests; nil for other files. A file that cannot be read reports that.
+func (s *Service) reportedTests(ctx context.Context, a builds.Artifact) (*builds.TestReport, error) {
+	format := testresult.Format(a.Kind)
+	if format != testresult.JUnit && format != testresult.TRX {
+		return nil, nil //nolint:nilnil // nil says that it reports nothing
+	}
+	content, _, err := s.blobs.Get(ctx, a.BlobKey)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	report, err := testresult.Parse(format, content, "", testresult.NewRoom())
+	problem, unreadable := errors.AsType[*testresult.Error](err)
+	if err != nil && !unreadable {
+		return nil, err
+	}
+	return &builds.TestReport{Format: format, Summary: builds.Summary{Counts: report.Counts, Omitted: report.Omitted, Problem: problem}, Results: report.Results}, nil
+}

@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// TestAnotherEngineReportsABuild from its beginning to its end, and is answered what it may not report.
+func TestAnotherEngineReportsABuild(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "0.0.0.0:7070")
+	storeToken(t, s.Ledger, "jenkins", "a-worker-token-11", "worker")
+	storeToken(t, s.Ledger, "reader", "a-reading-token-1", "read")
+	b, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Engine: "jenkins"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := fmt.Sprintf("/api/build/%d", b.ID)
+	report := func(method, at, body string, want int, part string) {
+		t.Helper()
+		kind := "application/json"
+		if method == http.MethodPost {
+			kind = "application/octet-stream"
+		}
+		status, text, _ := s.ask(t, method, path+at, body, "Authorization", "Bearer a-worker-token-11", "Content-Type", kind)
+		if status != want || !strings.Contains(text, part) {
+			t.Errorf("%s %s %s: %d %s", method, at, body, status, text)
+		}
+	}
+	for credentials, want := range map[string]int{"": 401, "Bearer a-reading-token-1": 403} {
+		for _, at := range [][2]string{{"PUT", "/status"}, {"PUT", "/log"}, {"POST", "/artifact?step=1&name=a"}, {"POST", "/test-result?step=1&name=a"}} {
+			if status, text, _ := s.ask(t, at[0], path+at[1], `{"status":"Running"}`, "Authorization", credentials, "Content-Type", "application/json"); status != want {
+				t.Errorf("%s with %q: %d %s", at[1], credentials, status, text)
+			}
+		}
+	}
+	report("PUT", "/status", `{"status":"Running"}`, 200, `"applied":true`)
+	report("PUT", "/status", `{"status":"Running","stepId":1,"stage":"test","step":"unit"}`, 200, "")
+	report("PUT", "/status", `{"status":"Initializing"}`, 409, "allowed: Running, Completed")
+	report("PUT", "/status", `{"status":"Running","stepId":-1}`, 400, "stepId")
+	report("PUT", "/log", `{"workerStepId":1,"workerLogId":1,"timestamp":"2026-03-01T08:00:00Z","message":"one"}`, 200, `"added":1`)
+	report("PUT", "/log", `[{"workerStepId":1,"workerLogId":1,"message":"one"},{"workerStepId":1,"workerLogId":2,"message":"two","lineEnding":"\r\n","stream":"stderr"}]`, 200, `"added":1`)
+	report("PUT", "/log", `{"workerStepId":1,"workerLogId":2,"message":"other"}`, 409, "another text")
+	report("PUT", "/log", `{"workerStepId":1,"workerLogId":9,"message":"x"}`, 409, "entry 3 is expected")
+	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"x","lineEnding":"\t"}`, 400, "lineEnding")
+	report("PUT", "/log", `nothing`, 400, "not an entry")
+	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
+	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
+	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
+	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":2`)
+	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":3`)
+	report("PUT", "/status", `{"status":"Failed","reason":"tests"}`, 200, "")
+	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"late"}`, 409, "takes no more reports")
+	report("POST", "/artifact?step=1&name=late", "late", 409, "takes no more reports")
+
+	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Builds: &server.BuildTables{Rows: s.Ledger.Builds, Blobs: s.Blobs,
+		Folders: server.NewBuildFolders(t.TempDir(), nil)}})
+	reading := httptest.NewServer(server.New(service, server.Options{Token: homeToken}).Handler())
+	defer reading.Close()
+	client := server.NewClient(reading.URL, homeToken, "ana")
+	var printed []byte
+	if err := client.BuildEntries(t.Context(), fmt.Sprint(b.ID), "test/unit", true, func(e build.Entry) error {
+		printed = e.AppendPrinted(printed)
+		return nil
+	}); err != nil || string(printed) != "one\ntwo\r\n" {
+		t.Errorf("the log is %q, %v", printed, err)
+	}
+	artifacts, err := client.BuildArtifacts(t.Context(), fmt.Sprint(b.ID))
+	if err != nil || len(artifacts) != 3 || artifacts[0].Size != 8 {
+		t.Errorf("%+v, %v", artifacts, err)
+	}
+	view, err := client.Build(t.Context(), fmt.Sprint(b.ID))
+	if err != nil || view.Status != build.Failed || view.Engine != "jenkins" || view.Tests.Failed != 1 || view.Tests.Tests != 2 || view.Steps[0].Status != build.Failed {
+		t.Errorf("%+v, %v", view, err)
+	}
+	if status, text, _ := s.ask(t, "PUT", "/api/build/x/status", `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 404 {
+		t.Errorf("%d %s", status, text)
+	}
+	own, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text, _ := s.ask(t, "PUT", fmt.Sprintf("/api/build/%d/status", own.ID), `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 409 {
+		t.Errorf("a build of a worker: %d %s", status, text)
+	}
+}
