@@ -19,6 +19,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
+	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/docker"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -70,7 +72,34 @@ func readBuilderKeys(path string) (build.BuilderKeys, error) {
 	return keys, nil
 }
 
-// provisioner makes the role that starts workers as processes of this machine, and takes its port.
+// workerBackend is a back end of a provisioner that has a loop.
+type workerBackend interface {
+	provisioner.Backend
+	Run(ctx context.Context) error
+	Close() error
+}
+
+// workerBackend makes what runs the workers, and returns its name.
+func (s *Session) workerBackend(c config.Provisioner, keys build.BuilderKeys, log *slog.Logger) (backend workerBackend, name string, err error) {
+	if d := c.Docker; d != nil {
+		engine, err := docker.Open(d.Host)
+		if err != nil {
+			return nil, "", fault.Wrap(fault.Invalid, err)
+		}
+		return provisioner.NewDocker(provisioner.DockerConfig{Engine: engine, Image: d.Image, Network: d.Network, Host: c.Host, Advertise: c.Advertise,
+			Memory: d.Memory, Keys: keys, Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}, Credentials: c.Credentials,
+			Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log}), "docker", nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, "", fmt.Errorf("find this program, to run builds with it: %w", err)
+	}
+	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: []string{program}, Blobs: s.blobs,
+		Credentials: c.Credentials, Host: c.Host, Advertise: c.Advertise, Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log})
+	return local, "local", err
+}
+
+// provisioner makes the role that starts workers, and takes its port.
 func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycle.Role, err error) {
 	c := s.Live.Now().Builder
 	keys, err := s.Home.BuilderKeys(c.Key)
@@ -81,32 +110,27 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 	if err != nil {
 		return role, err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return role, fmt.Errorf("find this program, to run builds with it: %w", err)
-	}
 	log := obs.Component(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), RoleProvisioner)
-	local, err := provisioner.OpenLocal(provisioner.LocalConfig{Dir: s.Home.file("workers"), Program: []string{program}, Blobs: s.blobs,
-		Credentials: c.Provisioner.Credentials, Host: c.Provisioner.Host, Advertise: c.Provisioner.Advertise, Grace: c.Provisioner.Grace, Linger: c.Provisioner.Linger, Keep: c.Provisioner.Keep, Log: log})
+	backend, name, err := s.workerBackend(c.Provisioner, keys, log)
 	if err != nil {
 		return role, err
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Provisioner.Listen)
 	if err != nil {
 		return role, errors.Join(fault.New(fault.Unavailable, "listen for requests for workers: %w", err).
-			WithHint("builder: {provisioner: {listen: \"127.0.0.1:0\"}}"), local.Close())
+			WithHint("builder: {provisioner: {listen: \"127.0.0.1:0\"}}"), backend.Close())
 	}
-	served := provisioner.New(provisioner.Config{Backend: local, Name: "local", Access: access, Keys: keys, Concurrent: c.Provisioner.Concurrent,
+	served := provisioner.New(provisioner.Config{Backend: backend, Name: name, Access: access, Keys: keys, Concurrent: c.Provisioner.Concurrent,
 		PerProject: c.Provisioner.PerProject, Log: log, Metrics: obs.NewProvisioner(o.registerer())})
 	log.Info("requests for workers are served", obs.KeyURL, "http://"+listener.Addr().String())
 	return lifecycle.Role{Name: RoleProvisioner, Run: func(ctx context.Context) error {
 		own, cancel := context.WithCancel(ctx)
 		var tidying sync.WaitGroup
-		tidying.Go(func() { _ = local.Run(own) }) // it returns nil
+		tidying.Go(func() { _ = backend.Run(own) }) // it returns nil
 		err := served.Serve(ctx, listener)
 		cancel()
 		tidying.Wait()
-		return errors.Join(err, local.Close())
+		return errors.Join(err, backend.Close())
 	}}, nil
 }
 

@@ -241,10 +241,9 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 		return given, fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
 	}
 	if r := launch.Repository; r != nil {
-		path, known := l.Credentials[r.Credential]
-		if r.Credential != "" && !known {
-			return given, fault.New(fault.Invalid, "credentials %q not found", r.Credential).
-				WithHint("name them in builder.provisioner.credentials of the provisioner's server.yaml")
+		path, err := credentialFile(l.Credentials, r.Credential)
+		if err != nil {
+			return given, err
 		}
 		given.Credentials = path
 		if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch}).Check(); err != nil {
