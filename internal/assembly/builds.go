@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
@@ -15,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -80,15 +83,24 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	if err != nil {
 		return role, err
 	}
-	wake := make(chan struct{}, 1)
+	wake, identity := make(chan struct{}, 1), s.instance()
+	part := share{shard: o.Shard, self: identity.Name, now: s.Ledger.Now, instances: func(context.Context) ([]queue.InstanceRow, error) { return nil, nil }}
+	if s.Kind == shared {
+		part.instances = s.Ledger.Instances
+	}
 	a := aggregator.New(aggregator.Config{
-		Workers: running{client, keys, s.Live.Now().Builder.Instance, s.Ledger.Builds}, Store: s.Ledger.Builds, Blobs: s.blobs, Wake: wake,
+		Workers: running{client, keys, s.Live.Now().Builder.Instance, s.Ledger.Builds, part}, Store: s.Ledger.Builds, Blobs: s.blobs, Wake: wake,
 		Log: o.Log, Metrics: obs.NewAggregator(o.registerer()),
 	})
 	changes := s.Ledger.NewWaiter()
 	return lifecycle.Role{Name: RoleAggregator, Run: func(ctx context.Context) error {
 		go wakeUp(ctx, changes.Wait, wake)
-		return a.Run(ctx)
+		both, ctx := errgroup.WithContext(ctx)
+		if s.Kind == shared {
+			both.Go(func() error { return s.present(RoleAggregator, o.Log)(ctx) })
+		}
+		both.Go(func() error { return a.Run(ctx) })
+		return both.Wait()
 	}}, nil
 }
 
@@ -111,9 +123,10 @@ type running struct {
 	keys     build.BuilderKeys
 	instance string
 	builds   *builds.Builds
+	share    share
 }
 
-// Workers lists the workers of this instance's builds, with the tokens that they ask for.
+// Workers lists the workers of this instance's builds that are this process's share, with the tokens that they ask for.
 func (r running) Workers(ctx context.Context) ([]aggregator.Worker, error) {
 	list, err := r.client.List(ctx, provisionerv1.Filter{Statuses: []string{string(build.WorkerRunning)}, Instance: r.instance})
 	if err != nil {
@@ -121,6 +134,9 @@ func (r running) Workers(ctx context.Context) ([]aggregator.Worker, error) {
 	}
 	if !list.Complete {
 		return nil, fault.New(fault.Unavailable, "the provisioner cannot list all workers")
+	}
+	if list.Workers, err = r.share.of(ctx, list.Workers); err != nil {
+		return nil, err
 	}
 	var ids []builds.ID
 	for _, w := range list.Workers {
