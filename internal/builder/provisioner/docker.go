@@ -227,6 +227,8 @@ func (d *Docker) make(ctx context.Context, launch Launch) (id string, err error)
 	case errdefs.IsConflict(err):
 		return "", fault.New(fault.Conflict, "the worker of another log is called %s in this Engine: %w", options.Name, err).
 			WithHint("give the logs different names in builder.instance")
+	case errdefs.IsInvalidArgument(err):
+		return "", fault.New(fault.Invalid, "create the container of a worker: %w", err).WithHint("look at builder.provisioner.docker")
 	case err != nil:
 		return "", fault.New(fault.Unavailable, "create the container of a worker: %w", err)
 	}
