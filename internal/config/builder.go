@@ -172,12 +172,16 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 			}
 		}
 	}
-	if v := n.Get("largestSnapshot"); fits(v, document.Scalar) {
-		p.Largest = r.size(v, path+"largestSnapshot")
-	}
 	r.localWorkers(n.Get("workers"), p)
 	p.Docker = r.workerDocker(n.Get("docker"))
+	r.largestSnapshot(n.Get("largestSnapshot"), p)
 	r.credentials(n.Get("credentials"), p)
+}
+
+func (r *reader) largestSnapshot(n *document.Node, p *Provisioner) {
+	if fits(n, document.Scalar) {
+		p.Largest = r.size(n, "builder.provisioner.largestSnapshot")
+	}
 }
 
 // localWorkers reads where local workers listen. What listens everywhere needs a name by which it is reached.

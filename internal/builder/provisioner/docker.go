@@ -138,7 +138,7 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 	if err != nil {
 		return provisionerv1.Worker{}, false, err
 	}
-	id := ""
+	var id string
 	if found != nil {
 		id = found.ID
 	} else if id, err = d.make(ctx, launch); err != nil {

@@ -164,16 +164,14 @@ func (d *Docker) address(c *workerContainer) string {
 		return ""
 	}
 	for port, bindings := range settings.Ports {
-		if port.Num() != dockerPort {
+		if port.Num() != dockerPort || len(bindings) == 0 {
 			continue
 		}
-		for _, b := range bindings {
-			host := d.Advertise
-			if host == "" {
-				host = b.HostIP.String()
-			}
-			return "http://" + net.JoinHostPort(host, b.HostPort)
+		host := d.Advertise
+		if host == "" {
+			host = bindings[0].HostIP.String()
 		}
+		return "http://" + net.JoinHostPort(host, bindings[0].HostPort)
 	}
 	return ""
 }

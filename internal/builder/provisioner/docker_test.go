@@ -72,8 +72,9 @@ func TestTheOwnerIsOfTheKey(t *testing.T) {
 		d := dockerBackend(t, func(c *provisioner.DockerConfig) { c.Keys = build.BuilderKeys{{Number: 1, Secret: []byte(secret)}} })
 		return d.Options(dockerLaunch()).Config.Labels["dev.waybill.worker.owner"]
 	}
-	if owner("0123456789abcdef") != owner("0123456789abcdef") || owner("0123456789abcdef") == owner("0123456789abcdeg") {
-		t.Errorf("%s and %s", owner("0123456789abcdef"), owner("0123456789abcdeg"))
+	first, again, other := owner("0123456789abcdef"), owner("0123456789abcdef"), owner("0123456789abcdeg")
+	if first != again || first == other {
+		t.Errorf("%s, again %s, of another key %s", first, again, other)
 	}
 }
 
