@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/docker"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -98,7 +99,7 @@ func (s *Session) provisioner(ctx context.Context, o RoleOptions) (role lifecycl
 		return role, err
 	}
 	log := obs.Component(cmp.Or(o.Log, slog.New(slog.DiscardHandler)), RoleProvisioner)
-	backend, err := s.backend(log)
+	backend, err := s.backend(c.Provisioner, keys, log)
 	if err != nil {
 		return role, err
 	}
@@ -130,10 +131,12 @@ type backend struct {
 }
 
 // backend makes the back end that server.yaml names.
-func (s *Session) backend(log *slog.Logger) (b backend, err error) {
-	c := s.Live.Now().Builder.Provisioner
-	if c.Kubernetes != nil {
+func (s *Session) backend(c config.Provisioner, keys build.BuilderKeys, log *slog.Logger) (b backend, err error) {
+	switch {
+	case c.Kubernetes != nil:
 		return s.pods(c, log)
+	case c.Docker != nil:
+		return s.containers(c, keys, log)
 	}
 	program, err := s.program()
 	if err != nil {
@@ -162,6 +165,18 @@ func (s *Session) pods(c config.Provisioner, log *slog.Logger) (b backend, err e
 		Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
 	log.Info("workers are pods", obs.KeyURL, cluster.Host())
 	return backend{pods, "kubernetes", pods.Run, func() error { return nil }}, nil
+}
+
+// containers makes the back end whose workers are containers of a Docker Engine.
+func (s *Session) containers(c config.Provisioner, keys build.BuilderKeys, log *slog.Logger) (b backend, err error) {
+	engine, err := docker.Open(c.Docker.Host)
+	if err != nil {
+		return b, fault.Wrap(fault.Invalid, err)
+	}
+	containers := provisioner.NewDocker(provisioner.DockerConfig{Engine: engine, Image: c.Docker.Image, Network: c.Docker.Network, Host: c.Host,
+		Advertise: c.Advertise, Memory: c.Docker.Memory, Keys: keys, Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log},
+		Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log})
+	return backend{containers, "docker", containers.Run, containers.Close}, nil
 }
 
 // builderCluster opens the cluster of the workers; k may be nil for that of this process.

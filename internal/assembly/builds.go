@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
@@ -21,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/store"
 )
@@ -124,9 +127,13 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	if err != nil {
 		return role, err
 	}
-	wake := make(chan struct{}, 1)
+	wake, identity := make(chan struct{}, 1), s.instance()
+	part := share{shard: o.Shard, self: identity.Name, now: s.Ledger.Now, instances: func(context.Context) ([]queue.InstanceRow, error) { return nil, nil }}
+	if s.Kind == shared {
+		part.instances = s.Ledger.Instances
+	}
 	a := aggregator.New(aggregator.Config{
-		Workers: listedWorkers{client, keys, c.Instance, s.Ledger.Builds, sync.OnceValues(func() (*kube.Cluster, error) {
+		Workers: listedWorkers{client, keys, c.Instance, s.Ledger.Builds, part, sync.OnceValues(func() (*kube.Cluster, error) {
 			return builderCluster(c.Provisioner.Kubernetes)
 		})},
 		Store: s.Ledger.Builds, Ends: judgedBuilds{s.Ledger.Builds, s.Ledger.Now}, StartLimit: c.Provisioner.StartLimit, Blobs: s.blobs, Wake: wake,
@@ -135,7 +142,12 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	changes := s.Ledger.NewWaiter()
 	return lifecycle.Role{Name: RoleAggregator, Run: func(ctx context.Context) error {
 		go wakeUp(ctx, changes.Wait, wake)
-		return a.Run(ctx)
+		both, ctx := errgroup.WithContext(ctx)
+		if s.Kind == shared {
+			both.Go(func() error { return s.present(RoleAggregator, o.Log)(ctx) })
+		}
+		both.Go(func() error { return a.Run(ctx) })
+		return both.Wait()
 	}}, nil
 }
 
@@ -158,10 +170,11 @@ type listedWorkers struct {
 	keys     build.BuilderKeys
 	instance string
 	builds   *builds.Builds
+	share    share
 	cluster  func() (*kube.Cluster, error) // of workers that are pods
 }
 
-// Workers lists the workers of this instance's builds, with the tokens that they ask for.
+// Workers lists the workers of this instance's builds that are this process's share, with the tokens that they ask for.
 func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error) {
 	list, err := l.client.List(ctx, provisionerv1.Filter{Instance: l.instance})
 	if err != nil {
@@ -169,6 +182,9 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 	}
 	if !list.Complete {
 		return nil, fault.New(fault.Unavailable, "the provisioner cannot list all workers")
+	}
+	if list.Workers, err = l.share.of(ctx, list.Workers); err != nil {
+		return nil, err
 	}
 	var ids []builds.ID
 	for _, w := range list.Workers {

@@ -14,8 +14,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/conductor"
-	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
+	handler "github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
@@ -50,6 +51,7 @@ type RoleOptions struct {
 	MetricsPerPipeline bool
 
 	Listen  string               // of the API; "": the configuration's
+	Shard   build.Shard          // of the workers that the role aggregator follows; zero: the live aggregators share them
 	ledger  *obs.Ledger          // its metrics
 	Tracing trace.TracerProvider // where spans go; nil: nowhere
 	Reload  <-chan os.Signal     // asks to have the configuration read at once; nil: only its changes do
@@ -229,7 +231,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	builds := build.New(build.Config{Builds: s.Home.Builds(), Program: program, Ledger: s.Ledger, Blobs: s.blobs, Workers: workers, Log: log})
+	builds := handler.New(handler.Config{Builds: s.Home.Builds(), Program: program, Ledger: s.Ledger, Blobs: s.blobs, Workers: workers, Log: log})
 	steps := step.New(config)
 	handlers := map[string]conductor.Handler{"noop": noop.Handler{}, "step": steps, step.RestartHandler: step.Restarter{Steps: steps}, "build": builds, "gate": gate.Handler{Ledger: s.Ledger, Blobs: s.blobs}}
 	if s.Kind == Embedded { // on a shared log others have homes of their own: waybill pipeline stop does it itself

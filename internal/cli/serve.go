@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -22,6 +23,7 @@ import (
 // serveFlags are the flags of `waybill up` and `waybill serve`.
 type serveFlags struct {
 	listen, logLevel, logFormat, conductor string
+	shard                                  string
 	metricsPerPipeline                     bool
 }
 
@@ -33,6 +35,21 @@ func (f *serveFlags) add(a *app, c *cobra.Command) {
 	c.Flags().BoolVar(&f.metricsPerPipeline, "metrics-per-pipeline", false, "metrics of deployments, waiting steps and lag have the label pipeline")
 	offer(c, "log-level", "debug", "info", "warn", "error")
 	offer(c, "log-format", string(obs.Text), string(obs.JSON))
+}
+
+// parseShard reads --shard.
+func (f *serveFlags) parseShard() (shard build.Shard, err error) {
+	if f.shard == "" {
+		return shard, nil
+	}
+	host, err := os.Hostname()
+	if err == nil {
+		shard, err = build.ParseShard(f.shard, host)
+	}
+	if err != nil {
+		return shard, fault.New(fault.Invalid, "--shard: %w", err)
+	}
+	return shard, nil
 }
 
 // addDials declares the flag --ssh-dials of a command that works on hosts.
@@ -88,16 +105,24 @@ process runs roles; it holds waybill.lock.
   watchdog     looks for builds without workers and workers without builds
 
 Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
-without --listen uses a free port of the same host when the address is taken, and logs it.`,
+without --listen uses a free port of the same host when the address is taken, and logs it.
+
+Aggregators on one PostgreSQL share the workers of builds: each follows those that rendezvous hashing
+gives it among the live ones. --shard 2/3 takes the second of three fixed parts instead, and --shard /3
+the part of this StatefulSet's pod, by the number at the end of its host's name.`,
 		Example:   examples("waybill serve conductor deployer --store postgres://waybill@db/waybill", "waybill serve api --listen 0.0.0.0:7070"),
 		ValidArgs: allRoles(),
 		Args:      rolesWanted,
 		RunE: func(c *cobra.Command, roles []string) error {
+			if flags.shard != "" && !slices.Contains(roles, assembly.RoleAggregator) {
+				return fault.New(fault.Invalid, "--shard is for the role aggregator")
+			}
 			return a.serve(c.Context(), roles, flags, false)
 		},
 	}
 	flags.add(a, c)
 	c.Flags().StringVar(&flags.conductor, "conductor", config.DefaultConductor, "which of server.yaml's conductors the role conductor is")
+	c.Flags().StringVar(&flags.shard, "shard", "", "which workers the role aggregator follows: i/N, or /N in a StatefulSet (default: live aggregators share them)")
 	offerFrom(c, completeConfigured(a, conductorNames), "conductor")
 	return c
 }
@@ -224,7 +249,8 @@ func (a *app) roleOptions(flags serveFlags) (assembly.RoleOptions, error) {
 	if err != nil {
 		return assembly.RoleOptions{}, err
 	}
-	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen, MetricsPerPipeline: flags.metricsPerPipeline}, nil
+	shard, err := flags.parseShard()
+	return assembly.RoleOptions{Log: log, Registry: obs.NewRegistry(), Listen: flags.listen, MetricsPerPipeline: flags.metricsPerPipeline, Shard: shard}, err
 }
 
 // greet prints where the page is. At a terminal the address logs its reader in.

@@ -41,6 +41,7 @@ type Provisioner struct {
 	Host        string            // address at which local workers listen; default 127.0.0.1
 	Advertise   string            // name or address by which readers reach Host; "" (default): Host
 	Largest     int64             // bytes of a snapshot that is sent to a worker; default 1 GiB
+	Docker      *WorkerDocker     // how workers run in containers; nil (default): they are processes
 	Credentials map[string]string // files of git-credential-store, by the name that builds use
 
 	// Kubernetes has the workers be pods, and says how the provisioner and aggregators reach their cluster; nil (default): they are
@@ -57,6 +58,14 @@ type Kubernetes struct {
 	Image          string // has waybill and git in its PATH; needed by the role provisioner
 	PullPolicy     string // of the images of workers and steps: Always, IfNotPresent or Never; "" (default): Kubernetes' own
 	ServiceAccount string // of the workers; default waybill-worker
+}
+
+// WorkerDocker says how workers run as containers of a Docker Engine.
+type WorkerDocker struct {
+	Host    string // address of the Engine; "" (default): that of DOCKER_HOST, else of this machine
+	Image   string // of the workers; with waybill and git
+	Network string // in which readers are too; "" (default): ports are published where local workers would listen
+	Memory  int64  // bytes that a worker may use, without its steps; 0 (default): no limit
 }
 
 // Watchdog says when builds without workers and workers without builds are looked for.
@@ -93,6 +102,12 @@ func builderKeys() []document.Key {
 			{Name: "workers", Shape: document.Object, Help: "where local workers serve their results", Keys: []document.Key{
 				{Name: "listen", Shape: document.Text, Default: "127.0.0.1", Help: "address, without a port: each worker takes a free one"},
 				{Name: "advertise", Shape: document.Text, Help: "name or address by which aggregators on other machines reach it; default: listen"},
+			}},
+			{Name: "docker", Shape: document.Object, Help: "have workers run as containers of a Docker Engine", Keys: []document.Key{
+				{Name: "image", Shape: document.Text, Help: "image of the workers, with waybill and git"},
+				{Name: "host", Shape: document.Text, Help: "address of the Engine, such as unix:///var/run/docker.sock; default: DOCKER_HOST, else that of this machine"},
+				{Name: "network", Shape: document.Text, Help: "network of the Engine in which provisioner and aggregators are too; default: none, and ports are published"},
+				{Name: "memory", Shape: document.Scalar, Help: "what a worker may use, without its steps; default: no limit"},
 			}},
 			{Name: "largestSnapshot", Shape: document.Scalar, Default: "1GiB", Help: "files of a revision, packed, that are sent to a worker of Docker or Kubernetes"},
 			{Name: "credentials", Shape: document.ScalarMap, Help: "files of git-credential-store, by the name that builds use"},
@@ -182,10 +197,9 @@ func (r *reader) provisioner(n *document.Node, p *Provisioner) {
 			}
 		}
 	}
-	if v := n.Get("largestSnapshot"); fits(v, document.Scalar) {
-		p.Largest = r.size(v, path+"largestSnapshot")
-	}
 	r.localWorkers(n.Get("workers"), p)
+	p.Docker = r.workerDocker(n.Get("docker"))
+	r.largestSnapshot(n.Get("largestSnapshot"), p)
 	r.credentials(n.Get("credentials"), p)
 	p.Kubernetes = r.kubernetes(n.Get("kubernetes"))
 }
@@ -235,6 +249,12 @@ func (r *reader) kubernetes(n *document.Node) *Kubernetes {
 	return k
 }
 
+func (r *reader) largestSnapshot(n *document.Node, p *Provisioner) {
+	if fits(n, document.Scalar) {
+		p.Largest = r.size(n, "builder.provisioner.largestSnapshot")
+	}
+}
+
 // localWorkers reads where local workers listen. What listens everywhere needs a name by which it is reached.
 func (r *reader) localWorkers(n *document.Node, p *Provisioner) {
 	const path = "builder.provisioner.workers."
@@ -254,6 +274,33 @@ func (r *reader) localWorkers(n *document.Node, p *Provisioner) {
 	case ip.IsUnspecified() && p.Advertise == "":
 		r.Add(listen, "value-invalid", path+"listen", "%s is every address of this machine: name one that aggregators reach in %sadvertise", p.Host, path)
 	}
+}
+
+// workerDocker reads how workers run in containers; nil: they do not.
+func (r *reader) workerDocker(n *document.Node) *WorkerDocker {
+	const path = "builder.provisioner.docker."
+	if !fits(n, document.Object) {
+		return nil
+	}
+	d := &WorkerDocker{}
+	for _, text := range []struct {
+		name string
+		into *string
+	}{{"image", &d.Image}, {"host", &d.Host}, {"network", &d.Network}} {
+		if v := n.Get(text.name); fits(v, document.Text) {
+			*text.into = v.Text
+		}
+	}
+	if d.Image == "" {
+		r.Add(n, "value-missing", path+"image", "name an image that has waybill and git on its path")
+	}
+	if scheme, rest, _ := strings.Cut(d.Host, "://"); d.Host != "" && (rest == "" || scheme != "unix" && scheme != "tcp") {
+		r.Add(n.Get("host"), "value-invalid", path+"host", "want an address such as unix:///var/run/docker.sock, found %q", d.Host)
+	}
+	if v := n.Get("memory"); fits(v, document.Scalar) {
+		d.Memory = r.size(v, path+"memory")
+	}
+	return d
 }
 
 // isHost reports whether a text may be the host of an address.

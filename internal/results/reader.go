@@ -53,7 +53,7 @@ func (r *Reader) Build() (Build, error) {
 
 // Taken reports whether a reader has acknowledged everything.
 func (r *Reader) Taken() bool {
-	_, err := os.Stat(filepath.Join(r.dir, takenFile))
+	_, err := os.Stat(filepath.Join(r.dir, TakenFile))
 	return err == nil
 }
 

@@ -143,13 +143,13 @@ func (s *Store) Announce(w Worker) error {
 	return s.replace(filepath.Join(s.dir, WorkerFile), w, true)
 }
 
-// takenFile is there once a reader has acknowledged everything.
-const takenFile = "acknowledged"
+// TakenFile is a file of the results that is there once a reader has acknowledged everything.
+const TakenFile = "acknowledged"
 
 // MarkTaken notes that a reader has acknowledged everything, so that the folder may be removed.
 func (s *Store) MarkTaken() error {
-	if err := replaceFile(filepath.Join(s.dir, takenFile), nil, true); err != nil {
-		return fmt.Errorf("write %s: %w", takenFile, err)
+	if err := replaceFile(filepath.Join(s.dir, TakenFile), nil, true); err != nil {
+		return fmt.Errorf("write %s: %w", TakenFile, err)
 	}
 	return nil
 }

@@ -54,6 +54,7 @@ type Repository struct {
 // Worker is one worker. Times are of the provisioner's clock.
 type Worker struct {
 	WorkerID  string    `json:"workerId"`
+	UID       string    `json:"uid,omitempty"` // of a pod, by which aggregators share workers; "": they do so by WorkerID
 	Name      string    `json:"name"`
 	BuildID   int64     `json:"buildId"`
 	Project   string    `json:"project,omitempty"`

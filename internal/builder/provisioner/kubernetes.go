@@ -210,7 +210,7 @@ func workerOf(pod *unstructured.Unstructured) (provisionerv1.Worker, error) {
 	if err != nil {
 		return provisionerv1.Worker{}, fault.Wrap(fault.Unavailable, err)
 	}
-	w := provisionerv1.Worker{WorkerID: pod.GetName(), Name: pod.GetName(), Project: notes[annotationProject], Instance: labels[labelInstance],
+	w := provisionerv1.Worker{WorkerID: pod.GetName(), Name: pod.GetName(), UID: string(pod.GetUID()), Project: notes[annotationProject], Instance: labels[labelInstance],
 		Status: string(build.WorkerPending), Reason: build.Printable(report.Trouble, nil), CreatedAt: pod.GetCreationTimestamp().UTC(), StartedAt: report.StartedAt}
 	if w.BuildID, err = buildOf(pod); err != nil {
 		return w, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -63,7 +61,6 @@ const workerUser int64 = 65532
 // Bounds of what a pod is given.
 const (
 	longestInstance = 40
-	mostCredentials = 256 << 10 // bytes of a file
 	mostSecret      = 1<<20 - 16<<10
 )
 
@@ -114,30 +111,6 @@ func (k *Kubernetes) manifest(ctx context.Context, launch Launch) (workerManifes
 		return m, fault.New(fault.Invalid, "inputs and variables come to %d bytes, a Secret of Kubernetes holds %d", len(m.given), mostSecret)
 	}
 	return m, nil
-}
-
-// readCredentials reads the file of the credentials that a build names; nil if it names none.
-func readCredentials(files map[string]string, name string) ([]byte, error) {
-	if name == "" {
-		return nil, nil
-	}
-	path, known := files[name]
-	if !known {
-		return nil, unknownCredentials(name)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "read the credentials %q: %w", name, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostCredentials+1))
-	if err == nil && len(text) > mostCredentials {
-		err = fmt.Errorf("%s has more than %d bytes", path, mostCredentials)
-	}
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "read the credentials %q: %w", name, err)
-	}
-	return text, nil
 }
 
 func (m workerManifest) labels() object {

@@ -241,9 +241,9 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 		return given, fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
 	}
 	if r := launch.Repository; r != nil {
-		path, known := l.Credentials[r.Credential]
-		if r.Credential != "" && !known {
-			return given, unknownCredentials(r.Credential)
+		path, err := credentialFile(l.Credentials, r.Credential)
+		if err != nil {
+			return given, err
 		}
 		given.Credentials = path
 		if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch}).Check(); err != nil {
@@ -266,11 +266,6 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 		return given, fault.New(fault.Unavailable, "copy the snapshot: %w", errors.Join(err, os.Remove(file.Name())))
 	}
 	return given, nil
-}
-
-func unknownCredentials(name string) error {
-	return fault.New(fault.Invalid, "credentials %q not found", name).
-		WithHint("name them in builder.provisioner.credentials of the provisioner's server.yaml")
 }
 
 // removeFile removes a file that may have no name.

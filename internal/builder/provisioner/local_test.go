@@ -277,11 +277,11 @@ func TestWorkersListenWhereTheyAreReached(t *testing.T) {
 	if !strings.HasPrefix(worker.Address, "http://localhost:") {
 		t.Error(worker.Address)
 	}
-	if status, _ := s.take(worker); status != workerv1.Status_STATUS_COMPLETED {
-		t.Error(status)
-	}
 	served, err := os.ReadFile(filepath.Join(s.dir, "41", "results", "worker.json"))
 	if err != nil || !strings.Contains(string(served), "[::]:") && !strings.Contains(string(served), "0.0.0.0:") {
 		t.Errorf("it serves %s, %v", served, err)
+	}
+	if status, _ := s.take(worker); status != workerv1.Status_STATUS_COMPLETED {
+		t.Error(status)
 	}
 }

@@ -1,0 +1,150 @@
+package provisioner_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/provisioner"
+	"github.com/waybill-dev/waybill/internal/docker"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// What an Engine does with these containers is tested in test/testbed/workers.
+
+func dockerBackend(t *testing.T, edits ...func(*provisioner.DockerConfig)) *provisioner.Docker {
+	t.Helper()
+	engine, err := docker.Open("unix:///run/engine.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := provisioner.DockerConfig{Engine: engine, Image: "waybill:1", Keys: keys, Log: slog.New(slog.DiscardHandler)}
+	for _, edit := range edits {
+		edit(&c)
+	}
+	d := provisioner.NewDocker(c)
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func dockerLaunch() provisioner.Launch {
+	return provisioner.Launch{Token: "k1.the-token", Key: 1, Digest: "digest-of-the-request", CreateWorker: provisionerv1.CreateWorker{BuildID: 1 << 62, Instance: strings.Repeat("i", 100),
+		Nonce: "a-nonce-of-this-build", Inputs: map[string]string{"password": "swordfish"}, Variables: map[string]string{"KEY": "swordfish"},
+		Repository: &provisionerv1.Repository{URL: "https://example.org/shop.git", Commit: strings.Repeat("a", 40), Credential: "github"}}}
+}
+
+func TestAContainerShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	d := dockerBackend(t)
+	options := d.Options(dockerLaunch())
+	text, err := json.Marshal(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"swordfish", "the-token", "digest-of-the-request", string(keys[0].Secret)} {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%q is shown: %s", secret, text)
+		}
+	}
+	if host := options.Config.Hostname; len(host) > 63 || host == "" {
+		t.Errorf("host name %q", host)
+	}
+	other := dockerLaunch()
+	other.BuildID++
+	if again := d.Options(other); again.Name == options.Name || again.Config.Hostname == options.Config.Hostname {
+		t.Errorf("two workers are called %s on %s", again.Name, again.Config.Hostname)
+	}
+	if mounted := options.HostConfig.Mounts[2].Source; mounted != "/run/engine.sock" {
+		t.Errorf("the socket is %s", mounted)
+	}
+}
+
+// TestTheOwnerIsOfTheKey: provisioners with different keys on one Engine have different workers.
+func TestTheOwnerIsOfTheKey(t *testing.T) {
+	t.Parallel()
+	owner := func(secret string) string {
+		d := dockerBackend(t, func(c *provisioner.DockerConfig) { c.Keys = build.BuilderKeys{{Number: 1, Secret: []byte(secret)}} })
+		return d.Options(dockerLaunch()).Config.Labels["dev.waybill.worker.owner"]
+	}
+	first, again, other := owner("0123456789abcdef"), owner("0123456789abcdef"), owner("0123456789abcdeg")
+	if first != again || first == other {
+		t.Errorf("%s, again %s, of another key %s", first, again, other)
+	}
+}
+
+func TestWherePortsArePublished(t *testing.T) {
+	t.Parallel()
+	for _, bindings := range dockerBackend(t).Options(dockerLaunch()).HostConfig.PortBindings {
+		if len(bindings) != 1 || bindings[0].HostIP.String() != "127.0.0.1" || bindings[0].HostPort != "" {
+			t.Errorf("by default: %+v", bindings)
+		}
+	}
+	inside := dockerBackend(t, func(c *provisioner.DockerConfig) { c.Network, c.Memory = "builds", 1<<20 }).Options(dockerLaunch()).HostConfig
+	if len(inside.PortBindings) > 0 || inside.NetworkMode != "builds" || inside.Memory != 1<<20 || inside.MemorySwap != 1<<20 {
+		t.Errorf("in a network: %+v", inside)
+	}
+}
+
+func TestAWorkerInDockerIsGivenItsCredentials(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(path, []byte("https://ana:swordfish@example.org\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := dockerBackend(t, func(c *provisioner.DockerConfig) {
+		c.Credentials = map[string]string{"github": path, "gone": path + "x", "large": filepath.Join(filepath.Dir(path), "large")}
+	})
+	files, err := d.Files(t.Context(), dockerLaunch())
+	var given provisionerv1.Launch
+	if err == nil {
+		err = json.Unmarshal(files["launch.json"], &given)
+	}
+	if err != nil || given.Token != "k1.the-token" || given.Credentials != "/waybill/credentials" || !strings.Contains(string(files["credentials"]), "swordfish") {
+		t.Errorf("%v\n%s", err, files)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "large"), make([]byte, 65<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, code := range map[string]fault.Code{"unknown": fault.Invalid, "gone": fault.Unavailable, "large": fault.Invalid} {
+		launch := dockerLaunch()
+		launch.Repository.Credential = name
+		if _, err := d.Files(t.Context(), launch); fault.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %s", name, err, code)
+		}
+	}
+	launch := dockerLaunch()
+	launch.Repository.Credential, launch.Repository.URL = "", "ext::sh -c x"
+	if _, err := d.Files(t.Context(), launch); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a URL that is a command: %v", err)
+	}
+}
+
+func TestTheNameHasTheTimeOfTheDeletion(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]time.Time{"/waybill-worker-shop-1": {}, "/waybill-worker-shop-1.deleted-1764142000": time.Unix(1764142000, 0), "/x.deleted-y": {}} {
+		if got := provisioner.DeletedAt(name); !got.Equal(want) {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestAnEngineThatIsAwayIsUnavailable: a build then waits.
+func TestAnEngineThatIsAwayIsUnavailable(t *testing.T) {
+	t.Parallel()
+	d := dockerBackend(t)
+	launch := dockerLaunch()
+	launch.Repository.Credential = ""
+	_, _, err := d.Create(t.Context(), launch)
+	_, listErr := d.List(t.Context())
+	for _, err := range []error{err, listErr, d.Delete(t.Context(), "0123456789ab", true)} {
+		if !fault.Is(err, fault.Unavailable) {
+			t.Error(err)
+		}
+	}
+}
