@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// TestHostileFilesCostLittle is not parallel: it measures what the whole process allocates. A process that reads such a file and prints
+// TestHostileFilesCostLittle does not run beside other tests: it measures what the whole process allocates. A process that reads such a file and prints
 // its problems takes at most 64 MiB more than one that reads a small file.
 func TestHostileFilesCostLittle(t *testing.T) {
 	numbered := func(n int, format string) string {

@@ -236,7 +236,7 @@ func (p *program) checkDrained() {
 	}
 }
 
-// checkRest is I7 wherever a program comes to rest, and not only at its end: no deployment waits forever.
+// checkRest checks I7 wherever a program comes to rest, and not only at its end: no deployment waits forever.
 func (p *program) checkRest() {
 	p.Helper()
 	if len(p.lives()) > 0 {

@@ -60,7 +60,7 @@ func randomReturns(t *rapid.T) Definition {
 	return d
 }
 
-// work makes passes and ends actions well, some of them out of order.
+// work makes passes and ends actions well, some out of order.
 func (p *program) work() {
 	for range rapid.IntRange(1, 12).Draw(p.T, "ends") {
 		p.decide(1000)

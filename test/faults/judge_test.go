@@ -60,7 +60,7 @@ func (w *world) repository(name string) {
 	w.git(name, "init", "-q", "-b", "main")
 }
 
-// perPiece is how many lines each printing step prints at a time.
+// perPiece returns how many lines each printing step prints at a time.
 func (w *world) perPiece() int { return max(1, *lines/len(printing)/pieces) }
 
 func (w *world) git(name string, args ...string) {
@@ -199,7 +199,7 @@ func (w *world) judgeArtifacts(id builds.ID) {
 		fmt.Fprintln(&data, i+1)
 	}
 	want := sha256.Sum256(data.Bytes())
-	stored, err := w.ledger.Builds.Artifacts(w.t.Context(), id)
+	stored, err := w.ledger.Builds.Artifacts(w.t.Context(), id, 0)
 	w.must(err)
 	names := map[string]int{}
 	for _, a := range stored {

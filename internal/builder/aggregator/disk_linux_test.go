@@ -100,7 +100,7 @@ func TestABlobStoreOnAFullDiskIsFilledLater(t *testing.T) {
 	if b, err := w.Build(t.Context(), w.id); err != nil || b.Status.Ended() {
 		t.Errorf("the build is %+v, %v", b, err)
 	}
-	if artifacts, err := w.Artifacts(t.Context(), w.id); err != nil || len(artifacts) > 0 {
+	if artifacts, err := w.Artifacts(t.Context(), w.id, 0); err != nil || len(artifacts) > 0 {
 		t.Errorf("the artifacts are %+v, %v", artifacts, err)
 	}
 	d.free(t)
