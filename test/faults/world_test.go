@@ -223,7 +223,7 @@ func (w *world) settle(round int) {
 				return false, nil
 			}
 		}
-		open, err := w.ledger.Builds.List(ctx, builds.Query{Open: true})
+		open, err := w.ledger.Builds.List(ctx, builds.Query{Active: true})
 		if err != nil {
 			return false, err
 		}
