@@ -160,16 +160,14 @@ func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSumma
 
 // selects reports whether a build is one that the query asks for, as far as a summary says without Stage, Artifact, Test and Text.
 func (q BuildQuery) selects(s BuildSummary) bool {
-	switch {
-	case q.Status != "" && s.Status != q.Status,
-		q.Pipeline != "" && s.Pipeline != q.Pipeline,
-		q.Deployment != 0 && s.Deployment != q.Deployment,
-		q.Action != "" && s.Action != q.Action,
-		q.Commit != "" && !strings.HasPrefix(s.Commit, q.Commit),
-		q.Branch != "" && s.Branch != q.Branch,
-		q.Environment != "" && s.Environment != q.Environment,
-		!q.Since.IsZero() && s.ScheduledOn.Before(q.Since),
-		!q.Until.IsZero() && !s.ScheduledOn.Before(q.Until):
+	for _, want := range [...]struct{ asked, has string }{{string(q.Status), string(s.Status)}, {q.Pipeline, s.Pipeline}, {q.Action, s.Action},
+		{q.Branch, s.Branch}, {q.Environment, s.Environment}} {
+		if want.asked != "" && want.has != want.asked {
+			return false
+		}
+	}
+	if q.Deployment != 0 && s.Deployment != q.Deployment || !strings.HasPrefix(s.Commit, q.Commit) ||
+		!q.Since.IsZero() && s.ScheduledOn.Before(q.Since) || !q.Until.IsZero() && !s.ScheduledOn.Before(q.Until) {
 		return false
 	}
 	name, value, named := strings.Cut(q.Input, "=")

@@ -129,32 +129,35 @@ func (t *BuildTables) fitting(ctx context.Context, q BuildQuery, found []builds.
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	having := func(part builds.Part, text string) (map[string]bool, error) {
-		has := map[string]bool{}
-		if text == "" || len(ids) == 0 {
-			return has, nil
-		}
-		some, err := t.Rows.Having(ctx, ids, part, text)
-		for _, id := range some {
-			has[strconv.FormatInt(int64(id), 10)] = true
-		}
-		return has, err
-	}
 	var has [5]map[string]bool
 	for i, part := range [...]struct {
 		part builds.Part
 		text string
 	}{{builds.PartStage, q.Stage}, {builds.PartArtifact, q.Artifact}, {builds.PartTest, q.Test}, {builds.PartArtifact, q.Text}, {builds.PartTest, q.Text}} {
 		var err error
-		if has[i], err = having(part.part, part.text); err != nil {
+		if has[i], err = t.having(ctx, ids, part.part, part.text); err != nil {
 			return nil, err
 		}
 	}
 	return func(s BuildSummary) bool {
 		stage := q.Stage == "" || has[0][s.ID] || slices.Contains(s.Stages, q.Stage)
 		artifact, test := q.Artifact == "" || has[1][s.ID], q.Test == "" || has[2][s.ID]
-		return stage && artifact && test && q.selects(s) && (q.Text == "" || q.contained(s) || has[3][s.ID] || has[4][s.ID])
+		text := q.Text == "" || q.contained(s) || has[3][s.ID] || has[4][s.ID]
+		return stage && artifact && test && text && q.selects(s)
 	}, nil
+}
+
+// having returns the ids of those of the builds that have a part with a text; none without one.
+func (t *BuildTables) having(ctx context.Context, ids []builds.ID, part builds.Part, text string) (map[string]bool, error) {
+	if text == "" || len(ids) == 0 {
+		return map[string]bool{}, nil
+	}
+	some, err := t.Rows.Having(ctx, ids, part, text)
+	has := map[string]bool{}
+	for _, id := range some {
+		has[strconv.FormatInt(int64(id), 10)] = true
+	}
+	return has, err
 }
 
 // addCounts adds what the tests of builds came to.

@@ -1,7 +1,6 @@
 package provisioner
 
 import (
-	"fmt"
 	"io"
 	"os"
 
@@ -33,11 +32,11 @@ func readCredentials(named map[string]string, name string) ([]byte, error) {
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, mostCredentials+1))
-	if err == nil && len(text) > mostCredentials {
-		err = fmt.Errorf("%s has more than %d bytes", path, mostCredentials)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fault.New(fault.Unavailable, "read the credentials %q: %w", name, err)
+	case len(text) > mostCredentials:
+		return nil, fault.New(fault.Invalid, "the credentials %q have more than %d bytes", name, mostCredentials)
 	}
 	return text, nil
 }

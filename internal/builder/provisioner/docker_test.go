@@ -108,7 +108,7 @@ func TestAWorkerInDockerIsGivenItsCredentials(t *testing.T) {
 	if err != nil || given.Token != "k1.the-token" || given.Credentials != "/waybill/credentials" || !strings.Contains(string(files["credentials"]), "swordfish") {
 		t.Errorf("%v\n%s", err, files)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "large"), make([]byte, 65<<10), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "large"), make([]byte, 257<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, code := range map[string]fault.Code{"unknown": fault.Invalid, "gone": fault.Unavailable, "large": fault.Invalid} {
