@@ -156,7 +156,7 @@ func TestAWorkerIsSentItsFiles(t *testing.T) {
 	for lines.Scan() {
 		rest += lines.Text() + "\n"
 	}
-	if err := c.Wait(); err != nil || !strings.Contains(rest, "results served on "+address) {
+	if err := c.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, rest)
 	}
 	log, err := childtest.Command(t, "waybill", "build", "log", results).Output()

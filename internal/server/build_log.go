@@ -55,6 +55,9 @@ func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
 	if name == "0" {
 		return &build.PlanStep{}, nil
 	}
+	if len(known) == 0 {
+		return nil, fault.New(fault.NotFound, "the build has no step %q: it has none, or has not begun", name)
+	}
 	return nil, fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", ")).WithNearest(name, known)
 }
 
