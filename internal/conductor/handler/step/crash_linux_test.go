@@ -64,14 +64,25 @@ func (w *world) endPrograms() {
 	})
 }
 
-// services counts the living service processes of a world: those whose directory is a release.
+// services counts the living service processes of a world: those whose directory is a release. A child of one that has not become
+// another program yet is the same service.
 func (w *world) services() int {
-	count := 0
+	parents := map[string]string{}
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, link := range links {
+		dir := filepath.Dir(link)
 		cwd, _ := os.Readlink(link)
-		line, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		status, _ := os.ReadFile(filepath.Join(dir, "status"))
 		if strings.HasPrefix(cwd, w.dir+"/releases/") && bytes.Contains(line, []byte("greeter\x00oak")) {
+			_, parent, _ := strings.Cut(string(status), "\nPPid:\t")
+			parent, _, _ = strings.Cut(parent, "\n")
+			parents[filepath.Base(dir)] = parent
+		}
+	}
+	count := 0
+	for _, parent := range parents {
+		if _, child := parents[parent]; !child {
 			count++
 		}
 	}
