@@ -85,6 +85,12 @@ func (k *Kubelet) take(t testing.TB, pod string, change func(*corev1.PodStatus))
 	p.kill(syscall.SIGKILL)
 }
 
+// Folder returns where a path below /mnt of a pod is on this computer.
+func (k *Kubelet) Folder(t testing.TB, pod, path string) string {
+	t.Helper()
+	return k.find(t, pod).local(path)
+}
+
 func (k *Kubelet) find(t testing.TB, pod string) *podRun {
 	t.Helper()
 	k.mutex.Lock()

@@ -485,14 +485,8 @@ func testMissingCommit(t *testing.T, s *site) {
 	if status, answer := s.ask("POST", "/api/worker", s.request(43, "file://"+s.project, commit)); status != 201 {
 		t.Fatal(status, answer)
 	}
-	out := s.awaitLog(s.awaitWorker(works), "waiting up to 24h until a reader has acknowledged the results")
-	results := regexp.MustCompile(`token: (\S+)/worker.json`).FindStringSubmatch(out)
-	if results == nil {
-		t.Fatal(out)
-	}
-	if got := (&run{t: t, results: results[1]}).log("0"); !strings.Contains(got, "fetch commit "+commit) {
-		t.Errorf("the log of the build is %q", got)
-	}
+	results := s.world.kubelet.Folder(t, s.awaitWorker(works).Name, "/mnt/work/results")
+	(&run{t: t, results: results}).awaitLog("0", "fetch commit "+commit)
 	s.remove(43)
 }
 
