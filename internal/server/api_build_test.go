@@ -128,7 +128,7 @@ func TestBuildsAreListedInPagesAndFiltered(t *testing.T) {
 	if len(seen) != 7 {
 		t.Errorf("pages have %v", seen)
 	}
-	for query, want := range map[string]int{"status=Running": 1, "q=RUNNING": 1, "commit=3f9c": 8, "commit=9": 0, "stage=image": 7, "q=debug": 8, "q=***": 0, "pipeline=none": 0} {
+	for query, want := range map[string]int{"status=Running": 1, "status=running": 1, "q=RUNNING": 1, "commit=3f9c": 8, "commit=9": 0, "stage=image": 7, "q=debug": 8, "q=***": 0, "pipeline=none": 0} {
 		if page := get[server.BuildList](t, s, "/api/build?"+query); len(page.Builds) != want {
 			t.Errorf("%s: %d builds, want %d", query, len(page.Builds), want)
 		}

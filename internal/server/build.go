@@ -262,8 +262,11 @@ func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 			v.StartedOn = u.Timestamp
 		}
 	}
-	if last.Status.Ended() {
+	switch {
+	case last.Status.Ended():
 		v.FinishedOn = last.Timestamp
+	case s.Ended() && !v.StartedOn.IsZero() && !s.FinishedOn.IsZero(): // its worker went, and said nothing of the step
+		v.Status, v.FinishedOn = build.Lost, s.FinishedOn
 	}
 	if last.Trailer != nil {
 		v.LogEntries, v.LogBytes = last.Trailer.Entries, last.Trailer.Bytes

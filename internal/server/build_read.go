@@ -28,8 +28,12 @@ func (s *Service) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
 	if s.builds == nil {
 		return BuildList{Builds: []BuildSummary{}}, nil
 	}
-	list, err := s.builds.Builds(ctx, q)
-	if err != nil {
+	list := BuildList{}
+	var err error
+	if q.Status, err = buildStatus(q.Status); err != nil {
+		return list, err
+	}
+	if list, err = s.builds.Builds(ctx, q); err != nil {
 		return list, err
 	}
 	all := make([]*BuildSummary, len(list.Builds))
@@ -37,6 +41,21 @@ func (s *Service) Builds(ctx context.Context, q BuildQuery) (BuildList, error) {
 		all[i] = &list.Builds[i]
 	}
 	return list, s.addPlaces(ctx, all...)
+}
+
+// buildStatus returns the status of builds that a text names in upper or lower case; "" for none.
+func buildStatus(asked build.Status) (build.Status, error) {
+	known := []string{string(build.Scheduling), string(build.Running), string(build.Completed), string(build.Failed), string(build.Canceled),
+		string(build.TimedOut), string(build.Lost), string(build.Skipped)}
+	for _, name := range known {
+		if strings.EqualFold(name, string(asked)) {
+			return build.Status(name), nil
+		}
+	}
+	if asked == "" {
+		return "", nil
+	}
+	return "", fault.New(fault.Invalid, "no build has the status %q: want one of %s", clip(string(asked)), strings.Join(known, ", "))
 }
 
 // Build opens a build for reading; fault.NotFound if it is not on this server.

@@ -331,7 +331,7 @@ func (s *Service) addReasons(ctx context.Context, active map[builds.ID]*BuildSum
 	}
 	for i, q := range queue {
 		if b := active[q.ID]; b != nil && b.Status == build.Scheduling {
-			b.Reason = fmt.Sprintf("queued, %s of %d", ordinal(i+1), len(queue))
+			b.Reason = strings.TrimSuffix(fmt.Sprintf("queued, %s of %d; %s", ordinal(i+1), len(queue), b.Reason), "; ")
 		}
 	}
 	rows, err := s.ledger.Builds.List(ctx, builds.Query{IDs: slices.Collect(maps.Keys(active))})

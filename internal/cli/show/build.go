@@ -18,7 +18,7 @@ type BuildSummary struct {
 	Reason    string       `json:"reason,omitempty"`
 	Source    string       `json:"source,omitempty"`
 	Steps     int          `json:"steps"`
-	StartedAt time.Time    `json:"startedAt"`
+	StartedAt time.Time    `json:"startedAt,omitzero"`
 	EndedAt   time.Time    `json:"endedAt,omitzero"`
 	Lost      bool         `json:"-"` // its worker died before it ended
 	Results   string       `json:"results"`
@@ -57,7 +57,7 @@ const listedTests = 1000
 // Build returns a build with its steps, failed tests and artifacts. name is what the user called it.
 func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	board := newBuildBoard(d.Plan, d.StartedAt)
-	board.lost = d.Lost
+	board.lost = d.Lost || d.Status.Ended()
 	for id, updates := range d.Updates {
 		for _, u := range updates {
 			board.status(id, u)

@@ -2,7 +2,9 @@ package build
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -41,7 +43,7 @@ func (h *Handler) alone(ctx context.Context, id builds.ID) (action.Outcome, erro
 		return action.Outcome{}, err
 	}
 	if row, err = h.resolve(ctx, row); err != nil {
-		return action.Outcome{}, err
+		return action.Outcome{}, h.noteTrouble(ctx, row, err)
 	}
 	if err := h.waitsForOlder(ctx, row); err != nil {
 		return action.Outcome{}, err
@@ -110,6 +112,17 @@ func (h *Handler) resolve(ctx context.Context, row builds.Build) (builds.Build, 
 	}
 	row.Branch, row.Commit = at.Branch, at.Commit
 	return row, h.Workers.Builds.Resolve(ctx, row.ID, at.Branch, at.Commit)
+}
+
+// noteTrouble stores in a build why its repository does not answer, and returns that error. What is stored already changes nothing.
+func (h *Handler) noteTrouble(ctx context.Context, row builds.Build, trouble error) error {
+	if !fault.Is(trouble, fault.Unavailable) || ctx.Err() != nil {
+		return trouble
+	}
+	sum := sha256.Sum256([]byte(trouble.Error()))
+	_, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: fmt.Sprintf("repository-%x", sum[:8]),
+		Status: build.Scheduling, Reason: "Repository", Message: trouble.Error()})
+	return errors.Join(trouble, err)
 }
 
 func (h *Handler) project(name string) (Project, error) {

@@ -153,6 +153,9 @@ func TestABuildWithoutADeploymentThatCannotBegin(t *testing.T) {
 	if o := s.do(t.Context(), 3); o.Kind != action.Retry || !strings.Contains(o.Error, "for its branches") {
 		t.Errorf("%+v", o)
 	}
+	if b, err := stored.Build(t.Context(), 1); err != nil || b.Status != domain.Scheduling || !strings.Contains(b.Message, "for its branches") {
+		t.Errorf("the build does not say what it waits for: %+v, %v", b, err)
+	}
 	workers := s.handler.Workers
 	s.handler.Workers = nil
 	if o := s.do(t.Context(), 4); o.Kind != action.Throttle || !strings.Contains(o.Error, "names no provisioner") {
