@@ -153,12 +153,10 @@ func TestABuildWithoutADeploymentThatCannotBegin(t *testing.T) {
 	if o := s.do(t.Context(), 3); o.Kind != action.Retry || !strings.Contains(o.Error, "for its branches") {
 		t.Errorf("%+v", o)
 	}
-	workers := s.handler.Workers
-	s.handler.Workers = nil
+	s.handler.Workers.Provisioner = nil
 	if o := s.do(t.Context(), 4); o.Kind != action.Throttle || !strings.Contains(o.Error, "names no provisioner") {
 		t.Errorf("%+v", o)
 	}
-	s.handler.Workers = workers
 	if len(y.asked) != 0 {
 		t.Errorf("%+v", y.asked)
 	}
