@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ builds:
 	}
 	h := c.Builds.Engines["jenkins"]
 	call, err := h.Request.Render(webhook.Data{ID: "1", Secrets: secret.Values{"token": "t"}, Parameters: map[string]any{"build": 41, "commit": "3f9c2ab"}}, time.Now())
-	if err != nil || call.Body != `{"build":41,"commit":"3f9c2ab"}` || call.Method != "POST" || call.Header.Get("Content-Type") != "application/json" ||
+	if err != nil || call.Body != `{"build":41,"commit":"3f9c2ab"}` || call.Method != http.MethodPost || call.Header.Get("Content-Type") != "application/json" ||
 		call.Header.Get("Authorization") != "Bearer t" {
 		t.Errorf("%+v, %v", call, err)
 	}
