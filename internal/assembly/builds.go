@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -16,7 +17,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	handler "github.com/waybill-dev/waybill/internal/conductor/handler/build"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
@@ -54,20 +58,45 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 	return client, nil
 }
 
-// workers returns how the handler of builds has them run in workers; nil without a provisioner.
-func (s *Session) workers() (*handler.Workers, error) {
+// workers returns how the handler of builds has those in the database run.
+func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
+	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
+		Engine: s.engines(log), Waiter: s.buildWaiter}
 	client := s.provisionerClient()
 	if client == nil {
-		return nil, nil //nolint:nilnil // builds are children of the conductor then
+		return w, nil // without a key, which would be made now
 	}
-	keys, err := s.Home.BuilderKeys(s.Live.Now().Builder.Key)
-	if err != nil {
-		return nil, err
+	var err error
+	w.Provisioner = client
+	w.Keys, err = s.Home.BuilderKeys(s.Live.Now().Builder.Key)
+	return w, err
+}
+
+// engines returns a function that finds another build engine in the configuration in force.
+func (s *Session) engines(log *slog.Logger) func(name string) (handler.Engine, error) {
+	var lock sync.Mutex
+	var of *config.Config // what made was made of: connections are kept while the configuration is in force
+	made := map[string]conductor.Handler{}
+	return func(name string) (e handler.Engine, err error) {
+		now := s.Live.Now()
+		c, ok := now.Builds.Engines[name]
+		if !ok {
+			return e, fault.New(fault.NotFound, "the conductor's server.yaml has no builds.engines %q", name)
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		if of != now {
+			of = now
+			clear(made)
+		}
+		if made[name] == nil {
+			made[name] = webhook.New(c, evidence.Archive{Blobs: s.blobs, Log: log})
+		}
+		if e.Start = made[name]; now.Server.URL != nil {
+			e.API = strings.TrimSuffix(now.Server.URL.String(), "/")
+		}
+		return e, nil
 	}
-	return &handler.Workers{
-		Builds: s.Ledger.Builds, Provisioner: client, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Keys: keys, Project: s.project,
-		Waiter: s.buildWaiter,
-	}, nil
 }
 
 // project returns a project of the configuration in force, as a conductor needs it.
@@ -87,7 +116,8 @@ func (s *Session) project(name string) (handler.Project, error) {
 // projects returns what can be built without a deployment.
 func (s *Session) projects() server.Projects {
 	return server.Projects{
-		All: func() map[string]config.Project { return s.Live.Now().Builds.Projects },
+		All:    func() map[string]config.Project { return s.Live.Now().Builds.Projects },
+		Engine: func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
 		Ready: func() error {
 			if s.Live.Now().Builder.Provisioner.URL == "" {
 				return fault.New(fault.Refused, "builds without a deployment need a provisioner, and server.yaml names none").

@@ -227,7 +227,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	workers, err := s.workers()
+	workers, err := s.workers(log)
 	if err != nil {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ const mostQueued = 1000
 func (b *Builds) Queue(ctx context.Context) (queue []Queued, err error) {
 	waiting, err := b.List(ctx, Query{Status: build.Scheduling, Limit: mostQueued})
 	for i := len(waiting) - 1; i >= 0; i-- {
-		if waiting[i].WorkerID == "" {
+		if waiting[i].WorkerID == "" && waiting[i].Engine == "" {
 			queue = append(queue, Queued{waiting[i].ID, waiting[i].Project, waiting[i].Revision})
 		}
 	}

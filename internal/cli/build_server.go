@@ -63,7 +63,7 @@ func buildRunCommand(a *app) *cobra.Command {
 		Short: "Have a server build a project of its configuration",
 		Long: `Has the server build a commit of a project's repository, without a deployment: the one that the
 branch is at when the build begins, or --commit. A value of --input is stored and shown as it is;
-a password is kept encrypted until the build's worker has it.`,
+a password is kept encrypted until the build's worker has it. Another build engine is given none.`,
 		Example: examples("waybill build run shop --server https://waybill.example.org --follow",
 			"waybill build run shop --branch topic --stage test -i log-level=debug --server https://waybill.example.org"),
 		Args: arguments(1, 1, "PROJECT"),
@@ -93,6 +93,7 @@ a password is kept encrypted until the build's worker has it.`,
 	f.StringVar(&o.Branch, "branch", "", "build this branch (default: the project's, else the repository's own)")
 	f.StringVar(&o.Commit, "commit", "", "build this commit, given as all of its hex digits")
 	f.StringVar(&o.Environment, "environment", "", "select an environment of the file")
+	f.StringVar(&o.Engine, "engine", "", "start the build at this other build engine of the server, or in a worker: waybill (default: as the server is configured)")
 	f.StringArrayVar(&o.Stages, "stage", nil, "run only this stage (repeatable)")
 	f.StringArrayVarP(&inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	passwordFlag(c, &passwords)

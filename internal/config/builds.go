@@ -11,6 +11,8 @@ import (
 // Builds says what can be built without a deployment.
 type Builds struct {
 	Projects map[string]Project // by name
+	Engines  map[string]Handler // other build engines, by name: the webhook that starts a build there
+	Engine   string             // what builds are started at unless they, or their project, name one; "" (default): workers of Waybill
 }
 
 // Project is a repository whose file .wharf-ci.yml can be built.
@@ -19,12 +21,15 @@ type Project struct {
 	Branch       string // what is built unless a build names another one; "" (default): the repository's own
 	Subdirectory string // with the build's file; "" (default): the root
 	Credential   string // name of an entry of builder.provisioner.credentials; "" (default): none
+	Engine       string // what its builds are started at unless they name one; "" (default): that of all projects
 }
 
 // buildsKeys returns the keys of builds.
 func buildsKeys() []document.Key {
 	return []document.Key{
 		{Name: "projects", Shape: document.Object, Help: "repositories that can be built without a deployment, by the name of the project"},
+		{Name: "engines", Shape: document.Object, Help: "other build engines, by name: the webhook that starts a build there"},
+		{Name: "engine", Shape: document.Text, Help: "what starts builds that name none: one of engines; default: workers of Waybill"},
 	}
 }
 
@@ -35,6 +40,7 @@ func projectKeys() []document.Key {
 		{Name: "branch", Shape: document.Text, Help: "what is built unless a build names another one; default: the repository's own"},
 		{Name: "subdirectory", Shape: document.Text, Help: "with the build's file; default: the root"},
 		{Name: "credential", Shape: document.Text, Help: "name of an entry of builder.provisioner.credentials"},
+		{Name: "engine", Shape: document.Text, Help: "what starts its builds that name none: one of builds.engines, or waybill; default: builds.engine"},
 	}
 }
 
@@ -57,7 +63,7 @@ func (r *reader) projects(n *document.Node, b *Builds) {
 }
 
 func (r *reader) project(n *document.Node, at string) Project {
-	p := Project{Repository: n.Str("repository"), Branch: n.Str("branch"), Subdirectory: n.Str("subdirectory"), Credential: n.Str("credential")}
+	p := Project{Repository: n.Str("repository"), Branch: n.Str("branch"), Subdirectory: n.Str("subdirectory"), Credential: n.Str("credential"), Engine: n.Str("engine")}
 	if err := (git.Clone{URL: p.Repository, Branch: p.Branch}).CheckPlace(); err != nil && fits(n.Get("repository"), document.Text) {
 		r.Add(n.Get("repository"), "value-invalid", at, "%s", err)
 	}

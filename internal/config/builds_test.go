@@ -1,12 +1,16 @@
 package config_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/config"
+	"github.com/waybill-dev/waybill/internal/secret"
+	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
 func TestProjectsAreRead(t *testing.T) {
@@ -37,6 +41,59 @@ func TestFaultsOfProjectsAreNamed(t *testing.T) {
 		`shop: {repo: x}`:                                          `unknown key "repo" in builds.projects.shop`,
 	} {
 		_, err := config.Read("server.yaml", []byte("builds: {projects: {"+text+"}}"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestBuildEnginesAreWebhooks(t *testing.T) {
+	t.Parallel()
+	c, err := config.Read("server.yaml", []byte(`
+builds:
+  engine: jenkins
+  engines:
+    jenkins:
+      secrets: [{name: token, type: env, env: JENKINS_TOKEN}]
+      request: {url: "https://jenkins.example.org/generic-webhook-trigger/invoke", headers: {Authorization: "Bearer {{ .secrets.token }}"}}
+    own: {request: {url: "https://ci.example.org/{{ .parameters.project }}", body: "{{ .parameters.commit }}"}}
+  projects:
+    shop: {repository: "https://git.example.org/shop.git"}
+    tools: {repository: /srv/git/tools.git, engine: own}
+    blog: {repository: /srv/git/blog.git, engine: waybill}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct{ project, asked, want string }{
+		{"shop", "", "jenkins"}, {"shop", "own", "own"}, {"shop", "waybill", ""}, {"tools", "", "own"}, {"blog", "", ""}, {"blog", "jenkins", "jenkins"},
+	} {
+		if got, err := c.Builds.EngineOf(one.project, one.asked); got != one.want || err != nil {
+			t.Errorf("%v: %q, %v", one, got, err)
+		}
+	}
+	if _, err := c.Builds.EngineOf("shop", "jenkin"); err == nil || !strings.Contains(err.Error(), `build engine "jenkin" not found`) {
+		t.Error(err)
+	}
+	h := c.Builds.Engines["jenkins"]
+	call, err := h.Request.Render(webhook.Data{ID: "1", Secrets: secret.Values{"token": "t"}, Parameters: map[string]any{"build": 41, "commit": "3f9c2ab"}}, time.Now())
+	if err != nil || call.Body != `{"build":41,"commit":"3f9c2ab"}` || call.Method != http.MethodPost || call.Header.Get("Content-Type") != "application/json" ||
+		call.Header.Get("Authorization") != "Bearer t" {
+		t.Errorf("%+v, %v", call, err)
+	}
+}
+
+func TestFaultsOfBuildEnginesAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`engine: jenkins`: `builds.engine: build engine "jenkins" not found`,
+		`projects: {shop: {repository: x, engine: jenkins}}`:                       `builds.projects.shop.engine: build engine "jenkins" not found`,
+		`engines: {waybill: {request: {url: "https://x.example"}}}`:                `build engine "waybill": want a name`,
+		`engines: {jenkins: {}}`:                                                   `builds.engines.jenkins`,
+		`engines: {jenkins: {request: {url: "https://x.example"}, lane: a}}`:       `unknown key "lane" in builds.engines.jenkins`,
+		`engines: {jenkins: {request: {url: "https://x.example/{{ .nothing }}"}}}`: `builds.engines.jenkins.request`,
+	} {
+		_, err := config.Read("server.yaml", []byte("builds: {"+text+"}"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -161,7 +161,7 @@ func (r *reader) fill(c *Config, root *document.Node) {
 		c.Defaults = r.policy(n, "defaults", c.Defaults)
 	}
 	r.builder(root.Get("builder"), &c.Builder)
-	r.projects(root.Get("builds").Get("projects"), &c.Builds)
+	r.builds(root.Get("builds"), c)
 	r.groups(root.Get("groups"), c)
 	r.handlers(root.Get("handlers"), c)
 	r.conductors(root.Get("conductors"), c)

@@ -10,7 +10,7 @@ import (
 // runBuildBody is what a build of a project is given.
 type runBuildBody struct {
 	Inputs    map[string]string `json:"inputs,omitempty" doc:"values of the inputs of the build's file"`
-	Passwords map[string]string `json:"passwords,omitempty" doc:"values of its inputs of type password; kept encrypted until the worker has them"`
+	Passwords map[string]string `json:"passwords,omitempty" doc:"values of its inputs of type password; kept encrypted until the worker has them; another build engine is given none"`
 	Commit    string            `json:"commit,omitempty" maxLength:"64" doc:"all hex digits of a commit; default: what the branch is at when the build begins"`
 }
 
@@ -20,6 +20,7 @@ type runBuildInput struct {
 	Stages         []string      `query:"stage,explode" maxItems:"500" doc:"only these stages, or ALL; default: all"`
 	Branch         string        `query:"branch" maxLength:"250" doc:"default: the project's, else the repository's own"`
 	Environment    string        `query:"environment" maxLength:"1000"`
+	Engine         string        `query:"engine" maxLength:"63" doc:"another build engine of server.yaml, or waybill for a worker; default: the project's, else builds.engine"`
 	IdempotencyKey string        `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same build"`
 	Body           *runBuildBody // nil: no inputs, at the branch
 }
@@ -71,7 +72,7 @@ func (a *api) registerBuildChanges() {
 				in.Body = &runBuildBody{}
 			}
 			return madeBuild(a.service.RunBuild(ctx, NewBuild{Project: in.Project, Branch: in.Branch, Commit: in.Body.Commit, Environment: in.Environment,
-				Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey}))
+				Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey}))
 		})
 	huma.Register(a.huma, buildChange("rerun-build", http.MethodPost, "/api/build/{build}/rerun", ScopeExecute, http.StatusCreated, "Build the commit of an ended build again"),
 		func(ctx context.Context, in *rerunBuildInput) (*madeBuildOut, error) {

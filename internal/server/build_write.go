@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -20,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Projects are what can be built without a deployment. The zero value is none.
@@ -27,6 +29,8 @@ type Projects struct {
 	All   func() map[string]config.Project // of the configuration in force
 	Ready func() error                     // why no build can be started; nil: one can
 	Keys  func() (build.BuilderKeys, error)
+	// Engine returns the other build engine that starts a build, by the project and what was named; "": a worker of Waybill does. nil: every name is unknown.
+	Engine func(project, asked string) (string, error)
 }
 
 // ProjectView is a project.
@@ -45,7 +49,8 @@ type NewBuild struct {
 	Environment string            `json:"environment,omitempty"`
 	Stages      []string          `json:"stages,omitempty"` // none, or ALL: every stage
 	Inputs      map[string]string `json:"inputs,omitempty"`
-	Passwords   map[string]string `json:"-"` // inputs that are passwords
+	Passwords   map[string]string `json:"-"`                // inputs that are passwords
+	Engine      string            `json:"engine,omitempty"` // another build engine, or config.OwnEngine; "": as configured
 	RerunOf     builds.ID         `json:"rerunOf,omitempty"`
 
 	By             string `json:"-"`
@@ -77,7 +82,8 @@ func (s *Service) Projects() []ProjectView {
 
 // RunBuild stores a build of a project and the action that has it run. created is false for the repeat of a request.
 func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, created bool, err error) {
-	if err := s.checkBuild(&o); err != nil {
+	engine, err := s.checkBuild(&o)
+	if err != nil {
 		return made, false, err
 	}
 	a, err := s.buildAction(ctx, o)
@@ -106,7 +112,7 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 		return made, false, err
 	}
 	row := builds.Build{Project: o.Project, Branch: o.Branch, Commit: o.Commit, Environment: o.Environment, Stages: o.Stages, Inputs: o.Inputs,
-		RerunOf: o.RerunOf, Nonce: rand.Text(), CreatedBy: o.By}
+		Engine: engine, RerunOf: o.RerunOf, Nonce: rand.Text(), CreatedBy: o.By}
 	id, created, err := s.ledger.AddBuild(ctx, row, passwords, a, once)
 	if err != nil {
 		return made, false, err
@@ -127,20 +133,40 @@ func (s *Service) buildAction(ctx context.Context, o NewBuild) (action.Action, e
 		Policy: policy, Delivery: action.AtLeastOnce, CreatedBy: o.By, Trace: obs.Traceparent(ctx)}, nil
 }
 
-// checkBuild completes a request and returns all that is wrong with it.
-func (s *Service) checkBuild(o *NewBuild) error {
+// engineOf returns the other build engine that starts a build; "": none does. Why it cannot be started there is an error.
+func (s *Service) engineOf(o NewBuild) (engine string, err error) {
+	find := config.Builds{}.EngineOf
+	if s.projects.Engine != nil {
+		find = s.projects.Engine
+	}
+	switch engine, err = find(o.Project, o.Engine); {
+	case fault.Is(err, fault.NotFound):
+		return "", fault.Problems{{Code: "value-invalid", Scope: "engine", Text: err.Error()}}
+	case err != nil:
+		return "", err
+	case engine == "":
+		return "", s.projects.Ready()
+	case len(o.Passwords) > 0: // the request is kept, and who reads it there is not known here
+		return "", fault.New(fault.Refused, "the build engine %s is given no passwords: Waybill gives them only to its own workers", engine).
+			WithHint("keep them at %s, or start the build with the engine %s", engine, config.OwnEngine)
+	}
+	return engine, nil
+}
+
+// checkBuild completes a request and returns the other build engine that starts it, and all that is wrong with it.
+func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	projects := map[string]config.Project{}
 	if s.projects.All != nil {
 		projects = s.projects.All()
 	}
 	p, ok := projects[o.Project]
 	if !ok {
-		return fault.New(fault.NotFound, "project %q not found", clip(o.Project)).
+		return "", fault.New(fault.NotFound, "project %q not found", clip(o.Project)).
 			WithHint("projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}").
 			WithNearest(o.Project, slices.Sorted(maps.Keys(projects)))
 	}
-	if err := s.projects.Ready(); err != nil {
-		return err
+	if engine, err = s.engineOf(*o); err != nil {
+		return "", err
 	}
 	if slices.Contains(o.Stages, allStages) {
 		o.Stages = nil
@@ -170,9 +196,9 @@ func (s *Service) checkBuild(o *NewBuild) error {
 		Repository: &provisionerv1.Repository{URL: p.Repository, Subdirectory: p.Subdirectory, Credential: p.Credential},
 		Stages:     o.Stages, Environment: o.Environment, Inputs: inputs}
 	if err := asked.Check(); err != nil {
-		return err
+		return "", err
 	}
-	return faults.Err()
+	return engine, faults.Err()
 }
 
 // nameOf returns the id of a build as the API has it.
@@ -208,6 +234,11 @@ func (s *Service) CancelBuild(ctx context.Context, id, by string) (BuildSummary,
 	}
 	if _, err := s.ledger.Builds.Cancel(ctx, row.ID, by); err != nil {
 		return BuildSummary{}, err
+	}
+	if row.Engine != "" && !row.ActionID.IsZero() { // which waits for the engine, and may do so between two attempts
+		if err := s.ledger.Cancel(ctx, row.ActionID, queue.CancelNow); err != nil && !fault.Is(err, fault.Terminal) {
+			return BuildSummary{}, err
+		}
 	}
 	_, state, err := s.BuildState(ctx, id)
 	return state.BuildSummary, err
@@ -259,7 +290,7 @@ func (s *Service) RerunBuild(ctx context.Context, o BuildRerun) (made BuildSumma
 		return made, false, err
 	}
 	return s.RunBuild(ctx, NewBuild{Project: row.Project, Branch: row.Branch, Commit: row.Commit, Environment: row.Environment, Stages: row.Stages,
-		Inputs: row.Inputs, Passwords: o.Passwords, RerunOf: row.ID, By: o.By, IdempotencyKey: o.IdempotencyKey})
+		Inputs: row.Inputs, Passwords: o.Passwords, Engine: cmp.Or(row.Engine, config.OwnEngine), RerunOf: row.ID, By: o.By, IdempotencyKey: o.IdempotencyKey})
 }
 
 // samePasswords returns an error unless exactly the passwords are given that a build had.

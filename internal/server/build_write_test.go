@@ -290,3 +290,59 @@ func TestPasswordsAreSealedForOneAction(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// atEngines serves the project shop without a provisioner, and with the build engine jenkins.
+func atEngines(t *testing.T) *testServer {
+	t.Helper()
+	c := config.Builds{Engine: "jenkins", Engines: map[string]config.Handler{"jenkins": {}}, Projects: map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}}
+	return serveProjects(t, servertest.Start(t), server.Projects{
+		All: func() map[string]config.Project { return c.Projects }, Engine: c.EngineOf,
+		Ready: func() error { return fault.New(fault.Refused, "no provisioner") }, Keys: func() (build.BuilderKeys, error) { return builderKeys, nil },
+	})
+}
+
+func TestABuildIsOfTheEngineThatItNames(t *testing.T) {
+	t.Parallel()
+	s := atEngines(t)
+	for i, query := range []string{"?engine=jenkins", ""} {
+		made := s.start(t, query, `{"inputs": {"level": "debug"}}`)
+		row, err := s.Ledger.Builds.Build(t.Context(), builds.ID(i+1))
+		if err != nil || row.Engine != "jenkins" || made.Engine != "jenkins" || strings.Contains(made.Reason, "queued") {
+			t.Errorf("%+v, %+v, %v", made, row, err)
+		}
+	}
+	for query, want := range map[string]string{"?engine=jenkin": `build engine \"jenkin\" not found`, "?engine=waybill": "no provisioner"} {
+		if status, answer := s.post(t, "/api/project/shop/build"+query, ""); status < 400 || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+	status, answer := s.post(t, "/api/project/shop/build", `{"passwords": {"key": "swordfish"}}`)
+	if status != http.StatusConflict && status != http.StatusUnprocessableEntity || !strings.Contains(answer, "jenkins is given no passwords") || strings.Contains(answer, "swordfish") {
+		t.Errorf("%d %s", status, answer)
+	}
+	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 2 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestACancelEndsTheActionOfABuildOfAnotherEngine(t *testing.T) {
+	t.Parallel()
+	s := atEngines(t)
+	s.start(t, "", "")
+	row, err := s.Ledger.Builds.Build(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted || !strings.Contains(answer, `"Canceled"`) {
+		t.Errorf("%d %s", status, answer)
+	}
+	if a, err := s.Ledger.Action(t.Context(), row.ActionID); err != nil || a.Thread.Status != action.Canceled && a.Thread.CancelAt.IsZero() {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if status, answer, _ := s.ask(t, "PUT", "/api/build/1/status", `{"status": "Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != http.StatusConflict {
+		t.Errorf("%d %s", status, answer)
+	}
+	if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusCreated || !strings.Contains(answer, `"engine":"jenkins"`) {
+		t.Errorf("%d %s", status, answer)
+	}
+}

@@ -18,7 +18,7 @@ func (c *Client) Projects(ctx context.Context) (all []ProjectView, err error) {
 // RunBuild calls Service.RunBuild on the server. The server takes the user from the token.
 func (c *Client) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, err error) {
 	query := url.Values{"stage": o.Stages}
-	addTexts(query, "branch", o.Branch, "environment", o.Environment)
+	addTexts(query, "branch", o.Branch, "environment", o.Environment, "engine", o.Engine)
 	body := map[string]any{}
 	for name, value := range map[string]any{"inputs": o.Inputs, "passwords": o.Passwords} {
 		if values := value.(map[string]string); len(values) > 0 {

@@ -33,14 +33,17 @@ const tipLimit = time.Minute
 
 // alone makes an attempt at a build without a deployment. The row has been there from the start, so a build that failed is the end of
 // its action: what repeats it is a new build.
-func (h *Handler) alone(ctx context.Context, id builds.ID) (action.Outcome, error) {
-	if h.Workers == nil {
-		return action.Outcome{Kind: action.Throttle, Code: string(fault.Unavailable), At: time.Now().Add(awayPause),
-			Error: "this conductor's server.yaml names no provisioner: builder: {provisioner: {url: …}}"}, nil
-	}
+func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) (action.Outcome, error) {
 	row, err := h.Workers.Builds.Build(ctx, id)
 	if err != nil {
 		return action.Outcome{}, err
+	}
+	if row.Engine != "" {
+		return h.elsewhere(ctx, a, row)
+	}
+	if h.Workers.Provisioner == nil {
+		return action.Outcome{Kind: action.Throttle, Code: string(fault.Unavailable), At: time.Now().Add(awayPause),
+			Error: "this conductor's server.yaml names no provisioner: builder: {provisioner: {url: …}}"}, nil
 	}
 	if row, err = h.resolve(ctx, row); err != nil {
 		return action.Outcome{}, h.noteTrouble(ctx, row, err)

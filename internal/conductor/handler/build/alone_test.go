@@ -156,12 +156,10 @@ func TestABuildWithoutADeploymentThatCannotBegin(t *testing.T) {
 	if b, err := stored.Build(t.Context(), 1); err != nil || b.Status != domain.Scheduling || !strings.Contains(b.Message, "for its branches") {
 		t.Errorf("the build does not say what it waits for: %+v, %v", b, err)
 	}
-	workers := s.handler.Workers
-	s.handler.Workers = nil
+	s.handler.Workers.Provisioner = nil
 	if o := s.do(t.Context(), 4); o.Kind != action.Throttle || !strings.Contains(o.Error, "names no provisioner") {
 		t.Errorf("%+v", o)
 	}
-	s.handler.Workers = workers
 	if len(y.asked) != 0 {
 		t.Errorf("%+v", y.asked)
 	}

@@ -21,6 +21,11 @@
 //
 // Such a build always has a worker. Its row was stored with the action, and it is the only build of its action: whatever its end, that is
 // the action's. The first attempt stores the commit that the branch is at.
+//
+// # At another build engine
+//
+// A build without a deployment may name another build engine. That is asked once to start the build, and reports what becomes of it to the API;
+// the attempt waits for the end in the row. Such a build has no worker, so whatever ends its action ends it at once.
 package build
 
 import (
@@ -57,13 +62,13 @@ type Blobs interface {
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
 }
 
-// Config is what the handler needs. Every field but Workers must be set.
+// Config is what the handler needs. Every field must be set.
 type Config struct {
 	Builds  string   // folder of the results; the home's builds
 	Program []string // argv of this binary, to which run and its flags are appended
 	Ledger  Ledger
 	Blobs   Blobs
-	Workers *Workers // nil: builds are children of this process
+	Workers *Workers
 	Log     *slog.Logger
 }
 
@@ -83,7 +88,7 @@ type Parameters struct {
 // Do makes one attempt: build, unless an earlier attempt has, then register the artifacts.
 func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if id, ok := builds.OfAction(&a.Action); ok {
-		done, err := h.alone(ctx, id)
+		done, err := h.alone(ctx, a, id)
 		if err != nil {
 			return outcome(ctx, err)
 		}
@@ -94,7 +99,7 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 		return outcome(ctx, err)
 	}
 	attempt := t.asChild
-	if h.Workers != nil {
+	if h.Workers.Provisioner != nil {
 		attempt = t.asWorker
 	}
 	done, err := attempt(ctx)

@@ -105,7 +105,7 @@ func fresh(t *testing.T, file string, artifacts ...pipeline.Artifact) *setup {
 		revision: pipeline.RegisteredRevision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Commit: "3f9c2ab0123456789"},
 	}}
 	s.log.revision.Snapshot = s.snapshot(file)
-	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Log: slog.New(slog.DiscardHandler)})
+	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Workers: &build.Workers{}, Log: slog.New(slog.DiscardHandler)})
 	s.action = action.Action{ID: action.DerivedID(time.Unix(1, 0), t.Name()), Kind: "build", Handler: build.Name,
 		Parameters: json.RawMessage(`{"stage":"build"}`),
 		Step:       &action.StepRef{Pipeline: "shop", Deployment: 1, Target: "shop/build", Event: pipeline.BuildCompleted, Revision: 3, Version: 1}}

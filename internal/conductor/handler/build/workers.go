@@ -23,15 +23,16 @@ type Provisioner interface {
 	Delete(ctx context.Context, workerID string, force bool) error
 }
 
-// Workers has builds run in workers of a provisioner. Every field must be set.
+// Workers has builds in the database run. Every field must be set, but without a Provisioner Keys need not be.
 type Workers struct {
 	Builds      *builds.Builds
-	Provisioner Provisioner
+	Provisioner Provisioner                                  // nil: builds of deployments are children of this process
 	Instance    string                                       // label of the workers
 	Now         func(ctx context.Context) (time.Time, error) // the database's time
 	// Waiter returns a function that returns when a build may have changed, and at a time in any case.
 	Waiter  func() func(ctx context.Context, until time.Time) error
 	Project func(name string) (Project, error) // by its name, as it is now
+	Engine  func(name string) (Engine, error)  // by its name, as it is now
 	Keys    build.BuilderKeys                  // that passwords of builds are sealed with
 }
 

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/webhook"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// OwnEngine names the workers of Waybill where another build engine may be named.
+const OwnEngine = "waybill"
+
+// engine is what every webhook of a build engine has, as a file would say it.
+const engine = `
+type: webhook
+parameters:
+  build: {type: integer}
+  project: {type: string}
+  repository: {type: string}
+  subdirectory: {type: string}
+  commit: {type: string}
+  branch: {type: string}
+  stages: {type: array, items: {type: string}}
+  environment: {type: string}
+  inputs: {type: object}
+  report: {type: string}
+`
+
+// engineRequest is what its request has unless server.yaml says something else.
+const engineRequest = `
+headers: {Content-Type: application/json}
+body: "{{ json .parameters }}"
+`
+
+// engineKeys returns the keys of one build engine: those of a webhook that are not for the queue of its actions.
+func engineKeys() []document.Key {
+	return slices.DeleteFunc(handlerKeys(TypeWebhook), func(k document.Key) bool { return k.Name != "secrets" && k.Name != "request" })
+}
+
+// builds reads what can be built without a deployment, and at what.
+func (r *reader) builds(n *document.Node, c *Config) {
+	if !fits(n, document.Object) {
+		return
+	}
+	r.projects(n.Get("projects"), &c.Builds)
+	r.engines(n.Get("engines"), c)
+	c.Builds.Engine = n.Str("engine")
+	r.knownEngine(n.Get("engine"), "builds.engine", c.Builds)
+	for name := range c.Builds.Projects {
+		at := r.Join("builds.projects", name) + ".engine"
+		r.knownEngine(n.Get("projects").Get(name).Get("engine"), at, c.Builds)
+	}
+}
+
+// knownEngine adds a fault for the name of a build engine that there is not.
+func (r *reader) knownEngine(n *document.Node, at string, b Builds) {
+	if !fits(n, document.Text) || n.Text == "" {
+		return
+	}
+	if _, err := b.EngineOf("", n.Text); err != nil {
+		r.Add(n, "value-invalid", at, "%s", err)
+	}
+}
+
+// engines reads every other build engine of the file.
+func (r *reader) engines(n *document.Node, c *Config) {
+	if !fits(n, document.Object) {
+		return
+	}
+	c.Builds.Engines = map[string]Handler{}
+	for _, f := range n.Fields {
+		if !handlerName.MatchString(f.Key) || f.Key == OwnEngine {
+			r.Add(&document.Node{At: f.At}, "value-invalid", "",
+				"build engine %q: want a name of letters, digits, -, _ and . with at most 63 characters, other than %s", f.Key, OwnEngine)
+			continue
+		}
+		at := r.Join("builds.engines", f.Key)
+		if !r.Check(f.Value, document.Place{Path: at, At: f.At}, engineKeys()) {
+			continue
+		}
+		completeEngine(f.Value)
+		h := handlerReader{reader: r, path: at, names: webhook.Names{Env: c.TemplateEnv}}
+		c.Builds.Engines[f.Key] = h.read(f, TypeWebhook, c.Defaults)
+	}
+}
+
+// completeEngine adds what is the same for every build engine, and what its request does not say itself.
+func completeEngine(n *document.Node) {
+	root, _ := yamltree.Parse("engine", []byte(engine), maxSize) // it is written here, and tested
+	n.Fields = append(n.Fields, root.Fields...)
+	request := n.Get("request")
+	if request == nil || request.Kind != document.Map || request.Get("body") != nil {
+		return
+	}
+	standard, _ := yamltree.Parse("engine", []byte(engineRequest), maxSize)
+	own := request.Get("headers")
+	switch {
+	case own == nil:
+		request.Fields = append(request.Fields, standard.Fields...)
+		return
+	case own.Kind == document.Map && !slices.ContainsFunc(own.Fields, func(f document.Field) bool { return strings.EqualFold(f.Key, "content-type") }):
+		own.Fields = append(own.Fields, standard.Get("headers").Fields...)
+	}
+	request.Fields = append(request.Fields, document.Field{Key: "body", At: request.At, Value: standard.Get("body")})
+}
+
+// EngineOf returns the build engine that starts a build of a project for which asked was named, if anything was; "": a worker of Waybill.
+func (b Builds) EngineOf(project, asked string) (string, error) {
+	for _, name := range []string{asked, b.Projects[project].Engine, b.Engine} {
+		if name == OwnEngine {
+			return "", nil
+		}
+		if name == "" {
+			continue
+		}
+		if _, ok := b.Engines[name]; !ok {
+			return "", fault.New(fault.NotFound, "build engine %q not found", name).WithNearest(name, slices.Sorted(maps.Keys(b.Engines))).
+				WithHint("server.yaml: builds: {engines: {jenkins: {request: {url: \"https://jenkins.example.org/…\"}}}}; workers of Waybill are called %s", OwnEngine)
+		}
+		return name, nil
+	}
+	return "", nil
+}
