@@ -32,6 +32,9 @@ type ReportedStep struct {
 // ReportStatus makes a change of status that the build engine of a build reports: of a step, or with e.Step 0 of the build. An end of the build also
 // ends its steps. The same report again does nothing; a change that is not allowed is fault.Conflict, and says what is.
 func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e Event) (stored Event, err error) {
+	if err := checkStep(step.ID); err != nil {
+		return e, err
+	}
 	e.Source, e.Step = Engine, step.ID
 	if e.EventID == "" {
 		e.EventID = fmt.Sprintf("%d/%s/%d", e.Step, e.Status, e.Attempt)
@@ -215,8 +218,10 @@ func (in *ingestion) allows(e Event) error {
 		check = func(to build.Status) error { return checkChange(in.steps.of(e.Step).Status, to) }
 	}
 	err := check(e.Status)
-	if err == nil {
+	if err == nil && slices.Contains(statuses[:], e.Status) {
 		return nil
+	} else if err == nil {
+		err = fmt.Errorf("%s is not a status that another build engine reports", e.Status)
 	}
 	var allowed []string
 	for _, s := range statuses {
@@ -277,7 +282,7 @@ func (l *reportedLog) add(e ReportedEntry) error {
 		}
 		l.last = block.LastAt
 	}
-	if e.At.IsZero() || e.At.Year() > 9999 {
+	if !canStore(e.At) {
 		e.At = l.in.Now()
 	}
 	if e.At.Before(l.last) { // times never go back within a log

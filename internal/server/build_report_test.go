@@ -51,6 +51,17 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":9,"message":"x"}`, 409, "entry 3 is expected")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"x","lineEnding":"\t"}`, 400, "lineEnding")
 	report("PUT", "/log", `nothing`, 400, "not an entry")
+	report("PUT", "/log", `[{"workerStepId":1,"workerLogId":3}] x`, 400, "not an entry")
+	report("PUT", "/log", `[{}`, 400, "not an entry")
+	report("PUT", "/log", "["+strings.Repeat("{},", 100_000)+"{}]", 413, "at most 100000 entries")
+	report("PUT", "/status", `{"status":"Running","stepId":100001}`, 400, "not the id of a step")
+	report("PUT", "/status", `{"status":"Running","stepId":2,"attempt":2147483648}`, 400, "attempt")
+	report("PUT", "/status", `{"status":"Running","stepId":2,"exitCode":-2147483649}`, 400, "exitCode")
+	report("PUT", "/status", `{"status":"Lost"}`, 409, "not a status that another build engine reports")
+	for id, at := range []string{"9999-12-31T23:59:59-12:00", "0000-01-01T00:00:00+12:00"} { // in UTC these are of the years 10000 and -1
+		report("PUT", "/log", fmt.Sprintf(`{"workerStepId":2,"workerLogId":%d,"timestamp":%q,"message":"x"}`, id+1, at), 200, `"added":1`)
+		report("PUT", "/status", fmt.Sprintf(`{"status":"Running","stepId":2,"timestamp":%q,"eventId":%q}`, at, at), 200, "")
+	}
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
@@ -71,6 +82,14 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 		return nil
 	}); err != nil || string(printed) != "one\ntwo\r\n" {
 		t.Errorf("the log is %q, %v", printed, err)
+	}
+	if err := client.BuildEntries(t.Context(), fmt.Sprint(b.ID), "jenkins/step-2", true, func(e build.Entry) error {
+		if string(e.Text) != "x" || e.At.Year() < 2026 || e.At.Year() > 9999 {
+			t.Errorf("an entry has lost its time: %s %q", e.At, e.Text)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 	artifacts, err := client.BuildArtifacts(t.Context(), fmt.Sprint(b.ID))
 	if err != nil || len(artifacts) != 3 || artifacts[0].Size != 8 {
