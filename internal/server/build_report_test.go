@@ -65,6 +65,9 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
+	if kept, err := s.Blobs.Folders(t.Context(), builds.Folder(b.ID)); err != nil || len(kept) != 1 {
+		t.Errorf("the blob store has %q of one artifact that was sent three times, %v", kept, err)
+	}
 	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":2`)
 	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":3`)
 	report("PUT", "/status", `{"status":"Failed","reason":"tests"}`, 200, "")
