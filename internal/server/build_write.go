@@ -52,6 +52,9 @@ type NewBuild struct {
 	IdempotencyKey string `json:"-"`
 }
 
+// mostInputs is the most bytes of the names and values of a build's inputs, passwords included. Lists have the inputs of hundreds of builds.
+const mostInputs = 64 << 10
+
 // allStages is the name that selects every stage.
 const allStages = "ALL"
 
@@ -165,6 +168,9 @@ func (s *Service) checkBuild(o *NewBuild) error {
 		}
 		inputs[name] = value
 	}
+	if size := sizeOf(inputs); size > mostInputs {
+		add("inputs", "inputs and passwords come to %d bytes, and %d are allowed: keep large values in the repository", size, mostInputs)
+	}
 	// What the provisioner would refuse, is refused here.
 	asked := provisionerv1.CreateWorker{BuildID: 1, Project: o.Project, Instance: "waybill", Nonce: strings.Repeat("x", 26),
 		Repository: &provisionerv1.Repository{URL: p.Repository, Subdirectory: p.Subdirectory, Credential: p.Credential},
@@ -173,6 +179,14 @@ func (s *Service) checkBuild(o *NewBuild) error {
 		return err
 	}
 	return faults.Err()
+}
+
+// sizeOf returns how many bytes names and values come to.
+func sizeOf(values map[string]string) (size int) {
+	for name, value := range values {
+		size += len(name) + len(value)
+	}
+	return size
 }
 
 // nameOf returns the id of a build as the API has it.
