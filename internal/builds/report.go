@@ -132,7 +132,7 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *T
 		if err != nil {
 			return err
 		}
-		stored, stored.Name = a, clean(a.Name, mostName)
+		stored, stored.Name = a, clean(plainName(a.Name), mostName)
 		same := func(other Artifact) bool { return other.Step == a.Step && other.Name == stored.Name }
 		if i := slices.IndexFunc(known, same); i >= 0 {
 			if !bytes.Equal(known[i].SHA256, a.SHA256) {
@@ -200,12 +200,17 @@ func (in *ingestion) name(s ReportedStep) {
 		plain string
 	}{{&known.Stage, s.Stage, in.build.Engine}, {&known.Name, s.Name, fmt.Sprintf("step-%d", s.ID)}} {
 		if part.given != "" {
-			*part.of = part.given
+			*part.of = plainName(part.given)
 		} else if *part.of == "" {
 			*part.of = part.plain
 		}
 	}
 	in.steps.define(known)
+}
+
+// plainName returns a name without control characters, which the names of a worker's steps never have.
+func plainName(name string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(build.Printable(name, nil))
 }
 
 // statuses are all that a report may have.

@@ -68,8 +68,10 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	if kept, err := s.Blobs.Folders(t.Context(), builds.Folder(b.ID)); err != nil || len(kept) != 1 {
 		t.Errorf("the blob store has %q of one artifact that was sent three times, %v", kept, err)
 	}
-	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":2`)
-	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":3`)
+	report("POST", "/artifact?step=3&name=%1B%5B31ma%0D%0Ab%E2%80%AE", "x", 200, `"name":"a b"`)
+	report("PUT", "/status", `{"status":"Running","stepId":3,"stage":"a\u001b[31m\u202eb","step":"c\u0007\n"}`, 200, "")
+	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":3`)
+	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":4`)
 	report("PUT", "/status", `{"status":"Failed","reason":"tests"}`, 200, "")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"late"}`, 409, "takes no more reports")
 	report("POST", "/artifact?step=1&name=late", "late", 409, "takes no more reports")
@@ -95,8 +97,11 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 		t.Error(err)
 	}
 	artifacts, err := client.BuildArtifacts(t.Context(), fmt.Sprint(b.ID))
-	if err != nil || len(artifacts) != 3 || artifacts[0].Size != 8 {
+	if err != nil || len(artifacts) != 4 || artifacts[0].Size != 8 {
 		t.Errorf("%+v, %v", artifacts, err)
+	}
+	if err == nil && (len(artifacts) != 4 || strings.ContainsAny(artifacts[1].Name, "\x1b\r\n\u202e")) {
+		t.Errorf("a name has control characters: %+v", artifacts)
 	}
 	view, err := client.Build(t.Context(), fmt.Sprint(b.ID))
 	if err != nil || view.Status != build.Failed || view.Engine != "jenkins" || view.Tests.Failed != 1 || view.Tests.Tests != 2 || view.Steps[0].Status != build.Failed {
@@ -104,6 +109,9 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}
 	if status, text, _ := s.ask(t, "PUT", "/api/build/x/status", `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 404 {
 		t.Errorf("%d %s", status, text)
+	}
+	if err == nil && strings.ContainsAny(view.Steps[2].Path(), "\x1b\x07\n\u202e") {
+		t.Errorf("a name has control characters: %q", view.Steps[2].Path())
 	}
 	own, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop"})
 	if err != nil {

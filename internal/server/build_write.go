@@ -158,6 +158,9 @@ func (s *Service) checkBuild(o *NewBuild) error {
 	} else if err := place.Check(); o.Commit != "" && err != nil {
 		add("commit", "%v", err)
 	}
+	if strings.ContainsFunc(o.Branch, obeyed) {
+		add("branch", "the branch %+.100q: want a name without characters that turn the direction of text", o.Branch)
+	}
 	inputs := maps.Clone(o.Inputs)
 	for name, value := range o.Passwords {
 		if _, twice := inputs[name]; twice {

@@ -141,6 +141,7 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 	}{
 		{"/api/project/shpo/build", `{}`, http.StatusNotFound, `did you mean \"shop\"?`},
 		{"/api/project/shop/build?branch=a..b", `{}`, http.StatusBadRequest, "want a name that git accepts"},
+		{"/api/project/shop/build?branch=%E2%80%AEniam", `{}`, http.StatusBadRequest, "turn the direction of text"},
 		{"/api/project/shop/build", `{"commit": "3f9c2ab"}`, http.StatusBadRequest, "want all 40 hex digits"},
 		{"/api/project/shop/build?engine=x", `{}`, http.StatusBadRequest, "engine"},
 		{"/api/project/shop/build", `{"inputs": {"a=b": ""}}`, http.StatusBadRequest, "want names of 1 to 100 bytes"},
