@@ -7,6 +7,7 @@ import (
 	"encoding"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -59,7 +60,7 @@ func (t txn) record(found Build, e Event, o Options) (stored Event, err error) {
 func (in *ingestion) apply(e *Event) error {
 	in.build.LastSeq++
 	e.Seq, e.StoredAt = in.build.LastSeq, in.Now()
-	if year := e.At.Year(); year < 1970 || year > 9999 { // not every database stores another
+	if !canStore(e.At) {
 		e.At = e.StoredAt
 	}
 	e.EventID, e.Reason, e.Message = clean(e.EventID, mostReason), clean(e.Reason, mostReason), clean(e.Message, mostMessage)
@@ -93,6 +94,12 @@ func (in *ingestion) apply(e *Event) error {
 		}
 	}
 	return nil
+}
+
+// canStore reports whether every database, log and JSON document can have a time. They have it in UTC, where its year may be another one.
+func canStore(at time.Time) bool {
+	year := at.UTC().Year()
+	return year >= 1970 && year <= 9999
 }
 
 // checkChange returns an error if a step may not go from one status to another. The same status again only

@@ -32,6 +32,9 @@ type ReportedStep struct {
 // ReportStatus makes a change of status that the build engine of a build reports: of a step, or with e.Step 0 of the build. An end of the build also
 // ends its steps. The same report again does nothing; a change that is not allowed is fault.Conflict, and says what is.
 func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e Event) (stored Event, err error) {
+	if err := checkStep(step.ID); err != nil {
+		return e, err
+	}
 	e.Source, e.Step = Engine, step.ID
 	if e.EventID == "" {
 		e.EventID = fmt.Sprintf("%d/%s/%d", e.Step, e.Status, e.Attempt)
@@ -129,7 +132,7 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *T
 		if err != nil {
 			return err
 		}
-		stored, stored.Name = a, clean(a.Name, mostName)
+		stored, stored.Name = a, clean(plainName(a.Name), mostName)
 		same := func(other Artifact) bool { return other.Step == a.Step && other.Name == stored.Name }
 		if i := slices.IndexFunc(known, same); i >= 0 {
 			if !bytes.Equal(known[i].SHA256, a.SHA256) {
@@ -197,12 +200,17 @@ func (in *ingestion) name(s ReportedStep) {
 		plain string
 	}{{&known.Stage, s.Stage, in.build.Engine}, {&known.Name, s.Name, fmt.Sprintf("step-%d", s.ID)}} {
 		if part.given != "" {
-			*part.of = part.given
+			*part.of = plainName(part.given)
 		} else if *part.of == "" {
 			*part.of = part.plain
 		}
 	}
 	in.steps.define(known)
+}
+
+// plainName returns a name without control characters, which the names of a worker's steps never have.
+func plainName(name string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(build.Printable(name, nil))
 }
 
 // statuses are all that a report may have.
@@ -215,8 +223,10 @@ func (in *ingestion) allows(e Event) error {
 		check = func(to build.Status) error { return checkChange(in.steps.of(e.Step).Status, to) }
 	}
 	err := check(e.Status)
-	if err == nil {
+	if err == nil && slices.Contains(statuses[:], e.Status) {
 		return nil
+	} else if err == nil {
+		err = fmt.Errorf("%s is not a status that another build engine reports", e.Status)
 	}
 	var allowed []string
 	for _, s := range statuses {
@@ -277,7 +287,7 @@ func (l *reportedLog) add(e ReportedEntry) error {
 		}
 		l.last = block.LastAt
 	}
-	if e.At.IsZero() || e.At.Year() > 9999 {
+	if !canStore(e.At) {
 		e.At = l.in.Now()
 	}
 	if e.At.Before(l.last) { // times never go back within a log

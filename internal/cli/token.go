@@ -50,7 +50,7 @@ func tokenCreateCommand(a *app) *cobra.Command {
            restart services; steer lanes; freeze and thaw pipelines
   define   apply pipelines
   approve  say whether a stage that waits for approval may start
-  worker   ask a provisioner for workers, and report builds that another build engine runs`,
+  worker   report about builds of other engines, and have a provisioner start workers`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
 		Args:    arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {

@@ -77,7 +77,8 @@ func run(ctx context.Context, dir string, settings []setting, arguments ...strin
 
 // runWith works like run, with an environment that wins over the one that keeps git to this machine.
 func runWith(ctx context.Context, dir string, settings []setting, environ []string, arguments ...string) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
+	var stdout bytes.Buffer
+	var stderr ending
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
 	c.Stdout, c.Stderr, c.WaitDelay = &stdout, &stderr, waitDelay
 	// A repository of which a part is missing would fetch it, by a program that its configuration
@@ -91,12 +92,24 @@ func runWith(ctx context.Context, dir string, settings []setting, environ []stri
 	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(settings)))
 	c.Env = append(c.Env, environ...)
 	if err := c.Run(); err != nil {
-		if said := strings.TrimSpace(stderr.String()); said != "" {
+		if said := strings.TrimSpace(strings.ToValidUTF8(string(stderr.text), "\ufffd")); said != "" {
 			return nil, &failure{fmt.Sprintf("git %s: %s", arguments[0], said), err}
 		}
 		return nil, fmt.Errorf("git %s: %w", arguments[0], err)
 	}
 	return stdout.Bytes(), nil
+}
+
+// mostSaid is how much is kept of what git writes about a failure, in bytes. A server may have it write without end.
+const mostSaid = 16 << 10
+
+// ending keeps the end of what is written.
+type ending struct{ text []byte }
+
+func (e *ending) Write(p []byte) (int, error) {
+	e.text = append(e.text, p...)
+	e.text = e.text[max(0, len(e.text)-mostSaid):]
+	return len(p), nil
 }
 
 // failure is what git wrote about the failure of a command, with how the command ended.

@@ -1,6 +1,9 @@
 package git_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/git"
@@ -25,5 +28,19 @@ func TestTheTipOfABranchIsFound(t *testing.T) {
 		if got, ok, err := c.AtTip(t.Context()); ok || err == nil {
 			t.Errorf("%+v: %+v", c, got)
 		}
+	}
+}
+
+// TestARemoteThatTalksWithoutEnd does not fill the memory of the process that asks it.
+func TestARemoteThatTalksWithoutEnd(t *testing.T) {
+	dir := t.TempDir()
+	const program = "#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x >&2\necho fatal: gone >&2\nexit 128\n"
+	if err := os.WriteFile(filepath.Join(dir, "git"), []byte(program), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	_, _, err := git.Clone{URL: "https://git.example.org/shop.git"}.AtTip(t.Context())
+	if err == nil || len(err.Error()) > 20<<10 || !strings.HasSuffix(err.Error(), "fatal: gone") {
+		t.Errorf("%.200v", err)
 	}
 }

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -31,8 +33,8 @@ type statusReport struct {
 		StepID   int          `json:"stepId,omitempty" minimum:"0" doc:"of a step, counting from 1; 0: of the build"`
 		Stage    string       `json:"stage,omitempty" maxLength:"1000" doc:"of the step"`
 		Step     string       `json:"step,omitempty" maxLength:"1000" doc:"the step's name"`
-		Attempt  int          `json:"attempt,omitempty" minimum:"0"`
-		ExitCode *int         `json:"exitCode,omitempty"`
+		Attempt  int          `json:"attempt,omitempty" minimum:"0" maximum:"2147483647"`
+		ExitCode *int         `json:"exitCode,omitempty" minimum:"-2147483648" maximum:"2147483647"`
 		At       time.Time    `json:"timestamp,omitempty" doc:"default: now"`
 		EventID  string       `json:"eventId,omitempty" maxLength:"200" doc:"unique in the build: the same report again does nothing; default: step, status and attempt"`
 	}
@@ -94,7 +96,11 @@ func (t *testReport) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-const largestLogReport = 8 << 20 // bytes of the body
+// Bounds of a report of a log.
+const (
+	largestLogReport = 8 << 20 // bytes of the body
+	mostLogReport    = 100_000 // entries
+)
 
 func (a *api) registerBuildReports() {
 	handle(a, buildReport("report-build-status", http.MethodPut, "/status", "Report a status of a build of another build engine, or of its step"),
@@ -129,17 +135,51 @@ func (a *api) registerBuildReports() {
 		})
 }
 
-// parseLogReport reads one entry or a list.
-func parseLogReport(body []byte) ([]builds.ReportedEntry, error) {
-	var list []LogReport
-	err := json.Unmarshal(body, &list)
-	if err != nil {
+// readLogReport reads one entry or a list.
+func readLogReport(body []byte) (list []LogReport, err error) {
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		list, err = readLogList(body)
+	} else {
 		list = make([]LogReport, 1)
 		err = json.Unmarshal(body, &list[0])
 	}
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "the log is not an entry or a list of entries: %w", err).
+	if _, coded := errors.AsType[*fault.Error](err); err != nil && !coded {
+		err = fault.New(fault.Invalid, "the log is not an entry or a list of entries: %w", err).
 			WithHint(`[{"workerStepId": 1, "workerLogId": 1, "message": "hello"}]`)
+	}
+	return list, err
+}
+
+// readLogList counts the entries while it reads: one takes far more memory than the two bytes that it may have in the body.
+func readLogList(body []byte) (list []LogReport, err error) {
+	reader := json.NewDecoder(bytes.NewReader(body))
+	if _, err := reader.Token(); err != nil {
+		return nil, err
+	}
+	for reader.More() {
+		if len(list) == mostLogReport {
+			return nil, fault.New(fault.TooLarge, "a report of a log has at most %d entries", mostLogReport).WithHint("send fewer entries at a time")
+		}
+		var one LogReport
+		if err := reader.Decode(&one); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	if _, err := reader.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := reader.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the list")
+	}
+	return list, nil
+}
+
+// parseLogReport reads the entries of a report.
+func parseLogReport(body []byte) ([]builds.ReportedEntry, error) {
+	list, err := readLogReport(body)
+	if err != nil {
+		return nil, err
 	}
 	entries := make([]builds.ReportedEntry, len(list))
 	for i, l := range list {

@@ -258,6 +258,11 @@ func TestRawIsTheFile(t *testing.T) {
 			t.Errorf("from byte %d: %q", from, part)
 		}
 	}
+	for _, path := range []string{"log?step=2&raw", "artifact/1"} { // each range would be a read of its own
+		if status, _, header := s.ask(t, http.MethodGet, "/api/build/7/"+path, "", "Authorization", bearer, "Range", "bytes=0-0,1-1"); status != 200 || header.Get("Content-Type") != "application/octet-stream" {
+			t.Errorf("several ranges of %s: %d %v", path, status, header)
+		}
+	}
 }
 
 func TestALogIsSearchedFromItsEnd(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -54,9 +55,19 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	case row.Engine == "" || row.Status.Ended(): // before the content is read
 		return s.ledger.Builds.ReportArtifact(ctx, number, a, nil)
 	}
-	key, digest, size, err := s.blobs.Put(ctx, builds.Folder(number)+"/"+rand.Text(), s.limitUpload(content))
+	folder := builds.Folder(number) + "/" + rand.Text()
+	stored, err := s.reportArtifact(ctx, number, folder+"/", a, content)
+	if known := err == nil && !strings.HasPrefix(stored.BlobKey, folder); known || fault.Is(err, fault.Conflict) { // else a row may need the content
+		err = errors.Join(err, s.blobs.Clear(ctx, folder))
+	}
+	return stored, err
+}
+
+// reportArtifact stores the content below a folder of the blob store, unless the artifact is known: then it returns the known one.
+func (s *Service) reportArtifact(ctx context.Context, id builds.ID, folder string, a builds.Artifact, content io.Reader) (builds.Artifact, error) {
+	key, digest, size, err := s.blobs.Put(ctx, folder, s.limitUpload(content))
 	if err != nil {
-		return a, fmt.Errorf("store artifact %s of build %s: %w", a.Name, id, err)
+		return a, fmt.Errorf("store artifact %s of build %d: %w", a.Name, id, err)
 	}
 	a.BlobKey, a.Size = key, size
 	if a.SHA256, err = hex.DecodeString(digest); err != nil {
@@ -66,7 +77,7 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	if err != nil {
 		return a, err
 	}
-	return s.ledger.Builds.ReportArtifact(ctx, number, a, tests)
+	return s.ledger.Builds.ReportArtifact(ctx, id, a, tests)
 }
 
 // reportedTests reads what a stored file says about tests; nil for other files. A file that cannot be read reports that.

@@ -51,11 +51,27 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":9,"message":"x"}`, 409, "entry 3 is expected")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"x","lineEnding":"\t"}`, 400, "lineEnding")
 	report("PUT", "/log", `nothing`, 400, "not an entry")
+	report("PUT", "/log", `[{"workerStepId":1,"workerLogId":3}] x`, 400, "not an entry")
+	report("PUT", "/log", `[{}`, 400, "not an entry")
+	report("PUT", "/log", "["+strings.Repeat("{},", 100_000)+"{}]", 413, "at most 100000 entries")
+	report("PUT", "/status", `{"status":"Running","stepId":100001}`, 400, "not the id of a step")
+	report("PUT", "/status", `{"status":"Running","stepId":2,"attempt":2147483648}`, 400, "attempt")
+	report("PUT", "/status", `{"status":"Running","stepId":2,"exitCode":-2147483649}`, 400, "exitCode")
+	report("PUT", "/status", `{"status":"Lost"}`, 409, "not a status that another build engine reports")
+	for id, at := range []string{"9999-12-31T23:59:59-12:00", "0000-01-01T00:00:00+12:00"} { // in UTC these are of the years 10000 and -1
+		report("PUT", "/log", fmt.Sprintf(`{"workerStepId":2,"workerLogId":%d,"timestamp":%q,"message":"x"}`, id+1, at), 200, `"added":1`)
+		report("PUT", "/status", fmt.Sprintf(`{"status":"Running","stepId":2,"timestamp":%q,"eventId":%q}`, at, at), 200, "")
+	}
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
-	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":2`)
-	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":3`)
+	if kept, err := s.Blobs.Folders(t.Context(), builds.Folder(b.ID)); err != nil || len(kept) != 1 {
+		t.Errorf("the blob store has %q of one artifact that was sent three times, %v", kept, err)
+	}
+	report("POST", "/artifact?step=3&name=%1B%5B31ma%0D%0Ab%E2%80%AE", "x", 200, `"name":"a b"`)
+	report("PUT", "/status", `{"status":"Running","stepId":3,"stage":"a\u001b[31m\u202eb","step":"c\u0007\n"}`, 200, "")
+	report("POST", "/test-result?step=1&name=unit.xml", `<testsuite><testcase name="Sum"><failure message="got 12"/></testcase><testcase name="Add"/></testsuite>`, 200, `"artifactId":3`)
+	report("POST", "/test-result?step=1&name=broken.xml&format=trx", `<testsuite`, 200, `"artifactId":4`)
 	report("PUT", "/status", `{"status":"Failed","reason":"tests"}`, 200, "")
 	report("PUT", "/log", `{"workerStepId":1,"workerLogId":3,"message":"late"}`, 409, "takes no more reports")
 	report("POST", "/artifact?step=1&name=late", "late", 409, "takes no more reports")
@@ -72,9 +88,20 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}); err != nil || string(printed) != "one\ntwo\r\n" {
 		t.Errorf("the log is %q, %v", printed, err)
 	}
+	if err := client.BuildEntries(t.Context(), fmt.Sprint(b.ID), "jenkins/step-2", true, func(e build.Entry) error {
+		if string(e.Text) != "x" || e.At.Year() < 2026 || e.At.Year() > 9999 {
+			t.Errorf("an entry has lost its time: %s %q", e.At, e.Text)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	artifacts, err := client.BuildArtifacts(t.Context(), fmt.Sprint(b.ID))
-	if err != nil || len(artifacts) != 3 || artifacts[0].Size != 8 {
+	if err != nil || len(artifacts) != 4 || artifacts[0].Size != 8 {
 		t.Errorf("%+v, %v", artifacts, err)
+	}
+	if err == nil && (len(artifacts) != 4 || strings.ContainsAny(artifacts[1].Name, "\x1b\r\n\u202e")) {
+		t.Errorf("a name has control characters: %+v", artifacts)
 	}
 	view, err := client.Build(t.Context(), fmt.Sprint(b.ID))
 	if err != nil || view.Status != build.Failed || view.Engine != "jenkins" || view.Tests.Failed != 1 || view.Tests.Tests != 2 || view.Steps[0].Status != build.Failed {
@@ -82,6 +109,9 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}
 	if status, text, _ := s.ask(t, "PUT", "/api/build/x/status", `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 404 {
 		t.Errorf("%d %s", status, text)
+	}
+	if err == nil && strings.ContainsAny(view.Steps[2].Path(), "\x1b\x07\n\u202e") {
+		t.Errorf("a name has control characters: %q", view.Steps[2].Path())
 	}
 	own, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop"})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 // Bounds of a search.
 const (
 	longestSearch  = 10 * time.Second // of one request
+	mostSearches   = 8                // at a time: each keeps a processor or the database busy
 	longestNeedle  = 200              // bytes of the text that is searched for
 	matchText      = 500              // bytes of an entry that are returned
 	matchesOfReply = 1000             // unless the request says
@@ -61,7 +62,7 @@ func (s *Server) searchBuildLog(w http.ResponseWriter, r *http.Request, b BuildR
 			return err
 		}
 	}
-	return sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
+	return s.sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
 		return SearchBuild(ctx, b, state, q, each)
 	})
 }
@@ -71,7 +72,13 @@ type search func(ctx context.Context, each func(BuildLogEntry) error) (next stri
 
 // sendMatches answers with what a search finds: as one JSON document, or to a client that accepts it as a stream of events match, and at
 // last end.
-func sendMatches(w http.ResponseWriter, r *http.Request, find search) error {
+func (s *Server) sendMatches(w http.ResponseWriter, r *http.Request, find search) error {
+	select {
+	case s.searches <- struct{}{}:
+		defer func() { <-s.searches }()
+	default:
+		return fault.New(fault.Unavailable, "%d searches of logs run, and no more may at a time", mostSearches).WithHint("ask again in a few seconds")
+	}
 	forbidScript(w.Header())
 	if wantsStream(r.Header.Get("Accept")) {
 		ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {
@@ -135,7 +142,7 @@ func (s *Server) searchAll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
+	return s.sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
 		return s.service.searchBuilds(ctx, among, from, SearchQuery{Text: text, Limit: limit, From: -1}, each)
 	})
 }

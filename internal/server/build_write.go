@@ -57,6 +57,9 @@ type NewBuild struct {
 	IdempotencyKey string `json:"-"`
 }
 
+// mostInputs is the most bytes of the names and values of a build's inputs, passwords included. Lists have the inputs of hundreds of builds.
+const mostInputs = 64 << 10
+
 // allStages is the name that selects every stage.
 const allStages = "ALL"
 
@@ -181,6 +184,9 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	} else if err := place.Check(); o.Commit != "" && err != nil {
 		add("commit", "%v", err)
 	}
+	if strings.ContainsFunc(o.Branch, obeyed) {
+		add("branch", "the branch %+.100q: want a name without characters that turn the direction of text", o.Branch)
+	}
 	inputs := maps.Clone(o.Inputs)
 	for name, value := range o.Passwords {
 		if _, twice := inputs[name]; twice {
@@ -191,6 +197,9 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 		}
 		inputs[name] = value
 	}
+	if size := sizeOf(inputs); size > mostInputs {
+		add("inputs", "inputs and passwords come to %d bytes, and %d are allowed: keep large values in the repository", size, mostInputs)
+	}
 	// What the provisioner would refuse, is refused here.
 	asked := provisionerv1.CreateWorker{BuildID: 1, Project: o.Project, Instance: "waybill", Nonce: strings.Repeat("x", 26),
 		Repository: &provisionerv1.Repository{URL: p.Repository, Subdirectory: p.Subdirectory, Credential: p.Credential},
@@ -199,6 +208,14 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 		return "", err
 	}
 	return engine, faults.Err()
+}
+
+// sizeOf returns how many bytes names and values come to.
+func sizeOf(values map[string]string) (size int) {
+	for name, value := range values {
+		size += len(name) + len(value)
+	}
+	return size
 }
 
 // nameOf returns the id of a build as the API has it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +161,7 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	}
 	details := []string{clip(model.Detail)}
 	for _, e := range model.Errors[:min(mostFaults, len(model.Errors))] {
-		details = append(details, clip(e.Error()))
+		details = append(details, clip(withoutSecret(e)))
 	}
 	if more := len(model.Errors) - mostFaults; more > 0 {
 		details = append(details, fmt.Sprintf("and %d more", more))
@@ -173,6 +174,15 @@ const (
 	mostFaults   = 10
 	mostRepeated = 200 // bytes of one fault
 )
+
+// withoutSecret returns the text of a fault, without the bad value where it may be or have a password.
+func withoutSecret(e *huma.ErrorDetail) string {
+	kind := reflect.ValueOf(e.Value).Kind()
+	if e.Location == "body" || strings.HasPrefix(e.Location, "body.password") || kind == reflect.Map || kind == reflect.Slice {
+		return fmt.Sprintf("%s (%s)", e.Message, e.Location)
+	}
+	return e.Error()
+}
 
 // clip returns the beginning of a fault's text.
 func clip(text string) string {

@@ -74,6 +74,7 @@ type Server struct {
 	options  Options
 	listener net.Listener
 	access   *access
+	searches chan struct{} // holds a token for each search of logs that runs
 }
 
 // New returns a server. It does not listen before Listen.
@@ -87,7 +88,7 @@ func New(s *Service, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	server := &Server{service: s, options: o}
+	server := &Server{service: s, options: o, searches: make(chan struct{}, mostSearches)}
 	server.access = newAccess(o.Token, s.ledger, o.Listen, o.URL, withTracing(server.routes(), o.Tracing))
 	return server
 }

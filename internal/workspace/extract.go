@@ -18,12 +18,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
+// mostWindow is how much of what was unpacked a snapshot may refer back to, in bytes, which all stay in memory: what the program zstd unpacks.
+const mostWindow = 128 << 20
+
 // Extract unpacks a snapshot into dir, which is made. Everything goes through an
 // os.Root, so that no link leads outside. A snapshot that is torn, or whose tar
 // has another digest, is an error; what is in dir then must not be used. An
 // empty digest is not compared.
 func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
-	compressed, err := zstd.NewReader(r)
+	compressed, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow))
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
 	}
@@ -54,7 +57,7 @@ func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
 
 // Check reads a snapshot to its end. It returns an error if that is torn.
 func Check(ctx context.Context, r io.Reader) error {
-	compressed, err := zstd.NewReader(r)
+	compressed, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow))
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
 	}

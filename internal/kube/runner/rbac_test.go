@@ -52,7 +52,7 @@ func TestTheRightsOfBuilds(t *testing.T) {
 	want := map[string]map[string][]string{
 		"waybill-worker":      {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}},
 		"waybill-user":        {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}, "pods/portforward": {"create"}},
-		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "list", "delete"}, "pods/portforward": {"create"}},
+		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "delete"}, "pods/portforward": {"create"}},
 		"waybill-aggregator":  {"pods": {"get", "list", "watch"}, "pods/log": {"get"}, "pods/portforward": {"create"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
