@@ -166,8 +166,7 @@ func (q BuildQuery) selects(s BuildSummary) bool {
 			return false
 		}
 	}
-	if q.Deployment != 0 && s.Deployment != q.Deployment || !strings.HasPrefix(s.Commit, q.Commit) ||
-		!q.Since.IsZero() && s.ScheduledOn.Before(q.Since) || !q.Until.IsZero() && !s.ScheduledOn.Before(q.Until) {
+	if q.Deployment != 0 && s.Deployment != q.Deployment || !strings.HasPrefix(s.Commit, q.Commit) || !q.during(s.ScheduledOn) {
 		return false
 	}
 	name, value, named := strings.Cut(q.Input, "=")
@@ -181,6 +180,11 @@ func (q BuildQuery) selects(s BuildSummary) bool {
 
 // hiddenValue is shown for the value of a password.
 const hiddenValue = "***"
+
+// during reports whether a time is one that the query asks for.
+func (q BuildQuery) during(at time.Time) bool {
+	return !at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until))
+}
 
 // contained reports whether the text of a query is in a summary.
 func (q BuildQuery) contained(s BuildSummary) bool {
