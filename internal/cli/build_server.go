@@ -151,25 +151,33 @@ func statusLine(s server.BuildSummary) string {
 
 func buildRerunCommand(a *app) *cobra.Command {
 	var passwords []string
-	var follow bool
+	var follow, resume bool
 	c := &cobra.Command{
 		Use:   "rerun BUILD",
-		Short: "Have a server build the commit of an ended build again",
-		Long: `Has the server build the same commit again, with the same stages, environment and inputs. Passwords
-are not kept, so they are given again. A step of a deployment is retried by its deployment.`,
-		Example:           examples("waybill build rerun 41 --server https://waybill.example.org"),
+		Short: "Run an ended build of this computer again, or have a server do so",
+		Long: `Runs a build again with the same file, stages, environment and inputs. Passwords are not kept, so
+they are given again.
+
+Without --server it is one that waybill run ran in a folder of this computer: as waybill run does
+there, with the same flags, on the files as they are now. --resume reuses the steps that
+completed. With --server the server builds the same commit; a step of a deployment is
+retried by its deployment.`,
+		Example:           examples("waybill build rerun 3", "waybill build rerun 3 --resume -p token", "waybill build rerun 41 --server https://waybill.example.org"),
 		Args:              arguments(1, 1, "BUILD"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			changes, err := a.changesOf("waybill run --resume " + given[0] + "   # runs a build of this computer again")
+			values, err := readPasswords(passwords, a.in)
 			if err != nil {
 				return err
 			}
-			o := server.BuildRerun{ID: given[0], IdempotencyKey: rand.Text()}
-			if o.Passwords, err = readPasswords(passwords, a.in); err != nil {
-				return err
+			if a.Flags.Server == "" {
+				return a.rerunHere(c.Context(), given[0], values, resume)
 			}
-			made, err := changes.RerunBuild(c.Context(), o)
+			if resume {
+				return fault.New(fault.Invalid, "--resume is for builds of this computer: a server runs every step again").WithHint("leave --resume out")
+			}
+			changes := a.buildServer(a.Flags.Server)
+			made, err := changes.RerunBuild(c.Context(), server.BuildRerun{ID: given[0], Passwords: values, IdempotencyKey: rand.Text()})
 			if err != nil {
 				return err
 			}
@@ -177,25 +185,28 @@ are not kept, so they are given again. A step of a deployment is retried by its 
 		},
 	}
 	passwordFlag(c, &passwords)
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
+	c.Flags().BoolVar(&resume, "resume", false, "without --server: reuse the steps that completed")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
 	return c
 }
 
 func buildCancelCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel BUILD",
-		Short: "Cancel a build of a server",
-		Long: `Cancels a build: at once if it has no worker, else once its worker has stopped what runs. What it has
-printed and made by then stays.`,
-		Example:           examples("waybill build cancel 41 --server https://waybill.example.org"),
+		Short: "Cancel a build that waybill run runs on this computer, or one of a server",
+		Long: `Cancels a build. What it has printed and made by then stays.
+
+Without --server: one that waybill run runs on this computer, as Ctrl-C does where it runs.
+The command returns once the build has ended. With --server: at once if the build has no
+worker, else once its worker has stopped what runs.`,
+		Example:           examples("waybill build cancel 3", "waybill build cancel 41 --server https://waybill.example.org"),
 		Args:              arguments(1, 1, "BUILD"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			changes, err := a.changesOf("a build of this computer is canceled by Ctrl-C where it runs")
-			if err != nil {
-				return err
+			if a.Flags.Server == "" {
+				return a.cancelHere(c.Context(), given[0])
 			}
-			now, err := changes.CancelBuild(c.Context(), given[0])
+			now, err := a.buildServer(a.Flags.Server).CancelBuild(c.Context(), given[0])
 			if err != nil {
 				return err
 			}
@@ -211,18 +222,19 @@ printed and made by then stays.`,
 func buildDeleteCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete BUILD",
-		Short: "Delete what a server has stored of an ended build",
+		Short: "Delete the results of an ended build of this computer, or of a server",
 		Long: `Deletes the logs, artifacts and test results of a build that has ended, for good. Its number is not
-used again. Artifacts that a deployment has registered stay.`,
-		Example:           examples("waybill build delete 41 --server https://waybill.example.org"),
+used again. Without --server it is one that waybill run ran on this computer; other files
+in the folder of its results stay. With --server, artifacts that a deployment has registered
+stay.`,
+		Example:           examples("waybill build delete 3", "waybill build delete 41 --server https://waybill.example.org"),
 		Args:              arguments(1, 1, "BUILD"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			changes, err := a.changesOf("results of builds of this computer go by themselves, or with their folder")
-			if err != nil {
-				return err
+			if a.Flags.Server == "" {
+				return a.deleteHere(given[0])
 			}
-			if err := changes.DeleteBuild(c.Context(), given[0]); err != nil {
+			if err := a.buildServer(a.Flags.Server).DeleteBuild(c.Context(), given[0]); err != nil {
 				return err
 			}
 			return a.printer().Answer(map[string]string{"buildId": given[0]}, "build "+given[0]+": deleted")

@@ -347,3 +347,13 @@ func completeBuilds(a *app) completer {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// completeOwnBuilds offers the builds of this computer for the only argument, unless a server is asked.
+func completeOwnBuilds(a *app) completer {
+	return func(c *cobra.Command, given []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if a.Flags.Server != "" {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return first(completeBuilds(a))(c, given, begun)
+	}
+}

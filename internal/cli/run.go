@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
@@ -51,6 +52,7 @@ type runFlags struct {
 	strict, strictVars                                bool
 	stages, env, inputs                               []string
 	passwords                                         []string // inputs of the build that is resumed, whose values are not kept
+	hidden                                            []string // inputs that were given as passwords
 	maxParallel                                       int
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
@@ -66,6 +68,8 @@ type runFlags struct {
 	serve                                             serveBuildFlags
 	launch                                            launchFlags
 	kubernetes                                        kubernetesFlags
+	kept                                              []string // flags that waybill build rerun gives again
+	rerunOf                                           string   // id of the build that is run again; "": none
 }
 
 func runCommand(a *app) *cobra.Command {
@@ -77,16 +81,28 @@ func runCommand(a *app) *cobra.Command {
 		Example: examples("waybill run", "waybill run --stage test", "waybill run --environment stage --dry-run"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
-			ctx, stop := lifecycle.UntilUnread(c.Context())
-			defer stop()
-			a.chooseRunner(&flags)
-			if flags.runner == runnerKubernetes && !c.Flags().Changed("max-parallel") {
-				flags.maxParallel = kubernetesParallel
-			}
-			return a.runBuild(ctx, a.resumeArguments(arguments, &flags), flags)
+			return a.runWith(c.Context(), c.Flags(), a.resumeArguments(arguments, &flags), flags)
 		},
 	}
-	addVariableFlags(a, c, &flags)
+	addRunFlags(a, c, &flags)
+	return c
+}
+
+// runWith runs a build with flags that were read from a set.
+func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags runFlags) error {
+	ctx, stop := lifecycle.UntilUnread(ctx)
+	defer stop()
+	a.chooseRunner(&flags)
+	if flags.runner == runnerKubernetes && !set.Changed("max-parallel") {
+		flags.maxParallel = kubernetesParallel
+	}
+	flags.kept = a.keptFlags(set)
+	return a.runBuild(ctx, arguments, flags)
+}
+
+// addRunFlags declares the flags of waybill run.
+func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
+	addVariableFlags(a, c, flags)
 	f := c.Flags()
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
 	f.BoolVar(&flags.strict, "strict", false, "refuse a file with an unknown field of a step type, instead of a warning")
@@ -125,7 +141,6 @@ func runCommand(a *app) *cobra.Command {
 		}
 		return names
 	}), "stage")
-	return c
 }
 
 // addVariableFlags declares the flags that give variables their values.
@@ -240,7 +255,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 		return job{}, err
 	}
 	if !flags.dryRun.on() {
-		if err := a.passwords(ctx, file, &choice, source, flags.passwords); err != nil {
+		if err := a.passwords(ctx, file, &choice, source, flags); err != nil {
 			return job{}, err
 		}
 	}
@@ -264,7 +279,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if resumes != nil {
 		resumes.choose(plan, source)
 	}
-	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(file, choice.Inputs), resumes: resumes}, nil
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes}, nil
 }
 
 // replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.
@@ -441,7 +456,10 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
-		Runner: j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given}
+		Runner: j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
+	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.launch.on() { // else it is canceled where it runs
+		described.Process = results.Process(self)
+	}
 	if j.resumes != nil {
 		described.RerunOf, config.Resumes = j.resumes.before.ID, &j.resumes.Resumed
 	}

@@ -15,18 +15,25 @@ import (
 
 // passwords gives a choice the passwords that were not given: those of the build that is resumed, and those without a default that a step
 // of the plan uses. A person is asked for them; without a terminal the problems say what is missing.
-func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, resumed []string) error {
+func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, flags runFlags) error {
 	var problems fault.Problems
 	for i, in := range file.Inputs {
+		if in.Type != build.PasswordInput && slices.Contains(flags.hidden, in.Name) { // it would be stored and shown
+			return fault.New(fault.Invalid, "the input %q is not a password", in.Name).WithHint("leave --password %s out: it is given as before", in.Name)
+		}
 		_, given := choice.Inputs[in.Name]
-		again := slices.Contains(resumed, in.Name)
+		again := slices.Contains(flags.passwords, in.Name)
 		if in.Type != build.PasswordInput || given || !again && (in.Given || source.unpacked || source.received || !usesInput(ctx, file, *choice, source, in.Name)) {
 			continue
 		}
 		if !a.canAsk() {
-			text := fmt.Sprintf("the password %q is not given, and without a terminal it cannot be asked for; give it by --input %s=…, or %s= for an empty one", in.Name, in.Name, in.Name)
+			flag := "--input"
+			if flags.rerunOf != "" {
+				flag = "--password"
+			}
+			text := fmt.Sprintf("the password %q is not given, and without a terminal it cannot be asked for; give it by %s %s=…, or %s= for an empty one", in.Name, flag, in.Name, in.Name)
 			if again {
-				text = fmt.Sprintf("the earlier build was given the password %q, which is not kept; give it again by --input %s=…", in.Name, in.Name)
+				text = fmt.Sprintf("the earlier build was given the password %q, which is not kept; give it again by %s %s=…", in.Name, flag, in.Name)
 			}
 			problems.Add(fault.Problem{Position: in.At, Code: "input-missing", Scope: "inputs/" + strconv.Itoa(i), Text: text})
 			continue

@@ -59,7 +59,7 @@ func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, err
 	case before.Source != source.name:
 		return nil, fault.New(fault.Invalid, "build %s is of %s, not of %s", before.ID, a.Shorten(before.Source), a.Shorten(source.name))
 	case r.Alive():
-		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it with Ctrl-C where it runs")
+		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
 	flags.inherit(before)
 	return &resumption{Resumed: worker.Resumed{Results: r}, before: before}, nil
@@ -86,8 +86,11 @@ func (f *runFlags) inherit(before results.Build) {
 }
 
 // given returns what the flags ask of a build, without the values of passwords.
-func (f runFlags) given(file *build.File, inputs map[string]string) results.Given {
-	given := results.Given{File: f.file, Environment: f.environment, Stages: f.stages, Inputs: maps.Clone(inputs)}
+func (f runFlags) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
+	given := results.Given{File: f.file, Environment: f.environment, Stages: f.stages, Inputs: maps.Clone(inputs), Flags: f.kept}
+	if !source.unpacked && !source.received {
+		given.Folder = source.name
+	}
 	for _, input := range file.Inputs {
 		if _, ok := inputs[input.Name]; ok && input.Type == build.PasswordInput {
 			given.Passwords = append(given.Passwords, input.Name)

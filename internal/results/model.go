@@ -16,10 +16,17 @@ type Build struct {
 	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
 	Workspace string      `json:"workspace,omitempty"` // SHA-256 of the tar in workspace.tar.zst; "": the folder was copied without it
 	Runner    string      `json:"runner"`
-	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one resumes
+	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one repeats or resumes
 	Version   string      `json:"version"`           // of the program
 	StartedAt time.Time   `json:"startedAt"`
 	Given     Given       `json:"given,omitzero"`
+	Process   Process     `json:"process,omitzero"` // that runs it; zero: not known
+}
+
+// Process is one run of a program on this machine, as command.Instance has it.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start string `json:"start"`
 }
 
 // Worker is worker.json: where the process that runs the build serves its results.
@@ -31,6 +38,8 @@ type Worker struct {
 
 // Given is what a person asked of a build, without passwords.
 type Given struct {
+	Folder      string            `json:"folder,omitempty"` // full path; "": a snapshot or a commit was built
+	Flags       []string          `json:"flags,omitempty"`  // the flags of waybill run that have no field here, as --name=value
 	File        string            `json:"file"`
 	Environment string            `json:"environment,omitempty"`
 	Stages      []string          `json:"stages,omitempty"`

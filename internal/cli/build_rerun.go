@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// choiceFlags lists the flags of waybill run that say what steps run on and what they do, which a rerun gives again.
+func choiceFlags() []string {
+	return []string{"strict", "strict-vars", "max-parallel", "timeout", "grace", "max-step-log", "env", "runner", "pull", "in-place",
+		"tracked-only", "no-ignored", "keep-workspace", "no-push", "cache-size", "project-id", "context", "namespace", "shim-image",
+		"image-pull-policy", "pull-deadline"}
+}
+
+// choicePaths lists those that name files.
+func choicePaths() []string {
+	return []string{"secrets", "certificates", "cache-dir", "kubeconfig", "cluster"}
+}
+
+// keptFlags returns the flags that were given and that a rerun gives again, as --name=value, with full paths.
+func (a *app) keptFlags(set *pflag.FlagSet) (kept []string) {
+	set.Visit(func(flag *pflag.Flag) {
+		path := slices.Contains(choicePaths(), flag.Name)
+		if !path && !slices.Contains(choiceFlags(), flag.Name) {
+			return
+		}
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			cluster, file, named := strings.Cut(value, "=")
+			switch {
+			case path && flag.Name == "cluster" && named:
+				value = cluster + "=" + a.Path(file) // with #CONTEXT at its end
+			case path:
+				value = a.Path(value)
+			}
+			kept = append(kept, "--"+flag.Name+"="+value)
+		}
+	})
+	return kept
+}
+
+// rerunHere runs a build of this computer again, in its folder.
+func (a *app) rerunHere(ctx context.Context, name string, passwords map[string]string, resume bool) error {
+	r, described, err := a.changeable(name)
+	if err != nil {
+		return err
+	}
+	if err := inUse(r, described.ID, name); err != nil {
+		return err
+	}
+	given := described.Given
+	if given.Folder == "" {
+		return fault.New(fault.Refused, "build %s cannot be run again: it has no record of a folder, as builds of snapshots, and of older versions of Waybill", described.ID).
+			WithHint("waybill run   # in the folder, else with --workspace")
+	}
+	var flags runFlags
+	c := &cobra.Command{}
+	addRunFlags(a, c, &flags)
+	if err := c.ParseFlags(given.Flags); err != nil {
+		return fault.New(fault.Corrupt, "read the flags of build %s: %w", described.ID, err)
+	}
+	flags.inherit(described)
+	flags.rerunOf = described.ID
+	for _, name := range slices.Sorted(maps.Keys(passwords)) {
+		flags.inputs = append(flags.inputs, name+"="+passwords[name])
+		flags.hidden = append(flags.hidden, name)
+	}
+	if resume {
+		flags.resume = r.Dir()
+	}
+	return a.runWith(ctx, c.Flags(), []string{given.Folder}, flags)
+}
