@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ func buildCommand(a *app) *cobra.Command {
 		buildRunCommand(a), buildRerunCommand(a), buildCancelCommand(a), buildDeleteCommand(a))
 	for _, sub := range c.Commands() {
 		sub.PreRunE = func(*cobra.Command, []string) error {
-			served := map[string]bool{"list": true, "show": true, "log": true, "search": true, "run": true, "rerun": true, "cancel": true, "delete": true}
+			served := map[string]bool{"artifact": true, "list": true, "show": true, "log": true, "search": true, "run": true, "rerun": true, "cancel": true, "delete": true}
 			return refuseElsewhere(a.Flags, "builds are read on the machine that built them", served[sub.Name()])
 		}
 	}
@@ -184,7 +185,7 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 		return show.BuildSummary{}, err
 	}
 	last, err := r.Last(0)
-	s := show.BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Steps: len(b.Plan.Steps),
+	s := show.BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Steps: len(b.Plan.Steps),
 		StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
@@ -244,6 +245,7 @@ type buildServer interface {
 	Build(ctx context.Context, id string) (server.BuildView, error)
 	BuildArtifacts(ctx context.Context, id string) ([]results.Artifact, error)
 	BuildTests(ctx context.Context, id string) ([]results.TestFile, error)
+	OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error)
 }
 
 func (a *app) buildServer(address string) *server.Client {
@@ -252,7 +254,7 @@ func (a *app) buildServer(address string) *server.Client {
 
 // summaryFrom returns a server's summary in the form that is printed.
 func summaryFrom(s server.BuildSummary) show.BuildSummary {
-	return show.BuildSummary{ID: s.ID, Status: s.Status, Reason: s.Reason, Source: cmp.Or(s.Source, s.Pipeline), Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
+	return show.BuildSummary{ID: s.ID, Status: s.Status, Reason: s.Reason, Source: cmp.Or(s.Source, s.Pipeline), Branch: s.Branch, Commit: s.Commit, Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
 }
 
 type listBuildsOptions struct {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,13 +30,16 @@ or into --to. A file that is there already is not replaced, and the digest of th
 		Example:           examples("waybill build artifact 3", "waybill build artifact 3 dist/shop.tar.gz", "waybill build artifact 3 7 --to - | tar tz"),
 		Args:              arguments(1, 2, "BUILD", "NAME|ID"),
 		ValidArgsFunction: inTurn(completeBuilds(a), completeBuildArtifacts(a)),
-		RunE: func(_ *cobra.Command, given []string) error {
+		RunE: func(c *cobra.Command, given []string) error {
 			o := buildArtifactOptions{Builds: a.builds(), Build: given[0], Artifact: optional(given, 1), To: to, Bytes: show.Ungated(a.out), Out: a.printer()}
 			if to != "" && to != "-" {
 				o.To = a.Path(to)
 			}
 			o.Path = a.Path
-			return runBuildArtifact(o)
+			if address := a.Flags.Server; address != "" {
+				o.Server = a.buildServer(address)
+			}
+			return runBuildArtifact(c.Context(), o)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "file for the copy; -: standard output (default: the artifact's own name, in this folder)")
@@ -43,6 +47,7 @@ or into --to. A file that is there already is not replaced, and the digest of th
 }
 
 type buildArtifactOptions struct {
+	Server   buildServer // nil: the builds of this computer
 	Builds   buildShelf
 	Build    string
 	Artifact string // "": all are listed
@@ -65,17 +70,49 @@ func completeBuildArtifacts(a *app) completer {
 	}
 }
 
-// runBuildArtifact lists the artifacts of a build, or copies one.
-func runBuildArtifact(o buildArtifactOptions) error {
+// madeArtifacts is what the steps of a build made.
+type madeArtifacts struct {
+	build string // its id
+	plan  *build.Plan
+	all   []results.Artifact
+	open  func(results.Artifact) (io.ReadCloser, error)
+}
+
+// made reads the artifacts of the build, here or from the server.
+func (o buildArtifactOptions) made(ctx context.Context) (m madeArtifacts, err error) {
+	if o.Server != nil {
+		view, err := o.Server.Build(ctx, o.Build)
+		if err != nil {
+			return m, err
+		}
+		m = madeArtifacts{build: view.ID, plan: view.Plan, open: func(a results.Artifact) (io.ReadCloser, error) {
+			return o.Server.OpenBuildArtifact(ctx, view.ID, a.ID)
+		}}
+		m.all, err = o.Server.BuildArtifacts(ctx, o.Build)
+		return m, err
+	}
 	r, err := o.Builds.open(o.Build)
 	if err != nil {
-		return err
+		return m, err
 	}
 	b, err := r.Build()
 	if err != nil {
-		return err
+		return m, err
 	}
-	all, err := r.Artifacts()
+	m = madeArtifacts{build: b.ID, plan: b.Plan, open: func(a results.Artifact) (io.ReadCloser, error) {
+		content, err := r.OpenArtifact(a)
+		if err != nil {
+			return nil, fault.New(fault.NotFound, "artifact %s of build %s: %w", a.Name, b.ID, err)
+		}
+		return content, nil
+	}}
+	m.all, err = r.Artifacts()
+	return m, err
+}
+
+// runBuildArtifact lists the artifacts of a build, or copies one.
+func runBuildArtifact(ctx context.Context, o buildArtifactOptions) error {
+	made, err := o.made(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,15 +120,15 @@ func runBuildArtifact(o buildArtifactOptions) error {
 		if o.To != "" {
 			return fault.New(fault.Invalid, "--to is for one artifact").WithHint("waybill build artifact %s   # lists them", show.Quote(o.Build))
 		}
-		return o.Out.Answer(show.Items(all), show.BuildArtifacts(b.Plan, all)...)
+		return o.Out.Answer(show.Items(made.all), show.BuildArtifacts(made.plan, made.all)...)
 	}
-	artifact, err := findArtifact(b.Plan, all, o.Artifact)
+	artifact, err := findArtifact(made.plan, made.all, o.Artifact)
 	if err != nil {
 		return err
 	}
-	in, err := r.OpenArtifact(artifact)
+	in, err := made.open(artifact)
 	if err != nil {
-		return fault.New(fault.NotFound, "artifact %s of build %s: %w", artifact.Name, b.ID, err)
+		return err
 	}
 	defer in.Close()
 	if o.To == "-" {

@@ -44,7 +44,7 @@ var exitStatuses = map[string]exits{
 	"action show": reads.with(someAction), "action snooze": reads.with(someAction + " --until 2h"), "action watch": reads.with(someAction),
 	"approve": reads.with("greeter prod"),
 	"backup":  {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage},
-	"build artifact": {"none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}, "build init": here, "build lint": projects, "build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds, "build search": builds.with("text --project shop"), "build run": builds.with("shop"), "build rerun": builds, "build cancel": builds, "build delete": builds,
+	"build artifact": builds, "build init": here, "build lint": projects, "build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds, "build search": builds.with("text --project shop"), "build run": builds.with("shop"), "build rerun": builds, "build cancel": builds, "build delete": builds,
 	"build schema": here, "build show": builds, "build vars": projects,
 	"completion": local.with("bash"), "config check": projects,
 	"deployment alarm": reads.with("greeter#7"), "deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -91,6 +92,15 @@ func (c *Client) BuildArtifacts(ctx context.Context, id string) (all []results.A
 		all = append(all, a.Artifact)
 	}
 	return all, err
+}
+
+// OpenBuildArtifact returns the bytes of an artifact of a build. The caller closes them.
+func (c *Client) OpenBuildArtifact(ctx context.Context, id string, artifact int) (io.ReadCloser, error) {
+	response, err := c.sendRequest(ctx, request{method: http.MethodGet, root: true, path: "/api/build" + apiPath(id, "artifact", strconv.Itoa(artifact)), accept: "*/*"})
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
 }
 
 // BuildTests lists the files of test results of a build.

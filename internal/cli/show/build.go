@@ -17,6 +17,8 @@ type BuildSummary struct {
 	Status    build.Status `json:"status"`
 	Reason    string       `json:"reason,omitempty"`
 	Source    string       `json:"source,omitempty"`
+	Branch    string       `json:"branch,omitempty"`
+	Commit    string       `json:"commit,omitempty"`
 	Steps     int          `json:"steps"`
 	StartedAt time.Time    `json:"startedAt,omitzero"`
 	EndedAt   time.Time    `json:"endedAt,omitzero"`
@@ -71,6 +73,9 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 		head += "   results: " + d.Results
 	}
 	lines := []string{head}
+	if d.Commit != "" {
+		lines = append(lines, OneLine(strings.Join(strings.Fields(d.Source+" "+d.Branch+" @ "+d.Commit), " ")))
+	}
 	for id, files := range d.Tests {
 		board.steps[id].tests = files
 	}
