@@ -27,15 +27,7 @@ func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Cho
 			continue
 		}
 		if !a.canAsk() {
-			flag := "--input"
-			if flags.rerunOf != "" {
-				flag = "--password"
-			}
-			text := fmt.Sprintf("the password %q is not given, and without a terminal it cannot be asked for; give it by %s %s=…, or %s= for an empty one", in.Name, flag, in.Name, in.Name)
-			if again {
-				text = fmt.Sprintf("the earlier build was given the password %q, which is not kept; give it again by %s %s=…", in.Name, flag, in.Name)
-			}
-			problems.Add(fault.Problem{Position: in.At, Code: "input-missing", Scope: "inputs/" + strconv.Itoa(i), Text: text})
+			problems.Add(fault.Problem{Position: in.At, Code: "input-missing", Scope: "inputs/" + strconv.Itoa(i), Text: missingPassword(in.Name, again, flags)})
 			continue
 		}
 		value, err := a.askPassword(ctx, fmt.Sprintf("Password %s: ", build.VisibleText([]byte(in.Name))))
@@ -48,6 +40,18 @@ func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Cho
 		choice.Inputs[in.Name] = value
 	}
 	return problems.Err()
+}
+
+// missingPassword says how a password is given that cannot be asked for. again: the earlier build had it.
+func missingPassword(name string, again bool, flags runFlags) string {
+	flag := "--input"
+	if flags.rerunOf != "" {
+		flag = "--password"
+	}
+	if again {
+		return fmt.Sprintf("the earlier build was given the password %q, which is not kept; give it again by %s %s=…", name, flag, name)
+	}
+	return fmt.Sprintf("the password %q is not given, and without a terminal it cannot be asked for; give it by %s %s=…, or %s= for an empty one", name, flag, name, name)
 }
 
 // usesInput reports whether the steps that a choice selects are other ones with a value for an input than without. It plans twice, since a
