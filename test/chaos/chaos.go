@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,29 @@ func Build(ctx context.Context, root, folder string) (string, error) {
 		return "", fmt.Errorf("build waybill: %w\n%s", err, out)
 	}
 	return binary, nil
+}
+
+// RunTests makes the program of the module at root, has the tests of m run with its path in binary, removes it and returns their exit status.
+func RunTests(m interface{ Run() int }, root string, binary *string) int {
+	folder, err := os.MkdirTemp("", "waybill-program-")
+	if err == nil {
+		defer os.RemoveAll(folder)
+		*binary, err = Build(context.Background(), root, folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// Moments returns a source of random moments. Without a seed it makes one. The seed is logged, so that a failure can be repeated.
+func Moments(log func(format string, arguments ...any), seed uint64) *rand.Rand {
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	log("repeat with -seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // Settings say what a world is made of.

@@ -4,7 +4,6 @@ package chaos_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -19,22 +18,7 @@ import (
 // binary is the program under test, built once.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-// run makes the program, runs the tests and removes it.
-func run(m *testing.M) int {
-	folder, err := os.MkdirTemp("", "waybill-chaos-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(folder)
-	if binary, err = chaos.Build(context.Background(), "../..", folder); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(chaos.RunTests(m, "../..", &binary)) }
 
 // world makes a world of the settings, on a database of the test's own unless they name one.
 func world(t *testing.T, s chaos.Settings) *chaos.World {

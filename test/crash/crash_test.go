@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -34,34 +33,7 @@ var binary string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(build(m))
-}
-
-// build makes the program, runs the tests and removes it.
-func build(m *testing.M) int {
-	folder, err := os.MkdirTemp("", "waybill-crash-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(folder)
-	if binary, err = chaos.Build(context.Background(), "../..", folder); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-// moments returns the source of the random moments; its seed is printed so that a failure can be
-// repeated.
-func moments(t *testing.T) *rand.Rand {
-	t.Helper()
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with -seed %d", s)
-	return rand.New(rand.NewPCG(s, 0))
+	os.Exit(chaos.RunTests(m, "../..", &binary))
 }
 
 // waybill returns a command line of the program in the project's folder.
@@ -85,7 +57,7 @@ func stopServices(t *testing.T, p *project, home string, args ...string) {
 
 func TestShipGoesOnAfterKills(t *testing.T) {
 	t.Parallel()
-	p, random := newProject(t), moments(t)
+	p, random := newProject(t), chaos.Moments(t.Logf, *seed)
 	home := filepath.Join(p.dir, ".waybill")
 	stopServices(t, p, home)
 	check := &checker{}

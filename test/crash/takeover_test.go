@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/test/chaos"
 )
 
 // server is one `waybill serve conductor deployer`.
@@ -50,7 +51,7 @@ func (s *server) kill() {
 func TestServersTakeOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 8
-	p, random, store := newProject(t), moments(t), pgtest.URL(t)
+	p, random, store := newProject(t), chaos.Moments(t.Logf, *seed), pgtest.URL(t)
 	home := filepath.Join(p.dir, ".waybill")
 	stopServices(t, p, home, "--store", store)
 	driver, err := postgres.Open(t.Context(), store, postgres.Options{})

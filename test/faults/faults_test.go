@@ -6,9 +6,7 @@
 package faults_test
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -30,33 +28,7 @@ var binary string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(run(m))
-}
-
-// run makes the program, runs the tests and removes it.
-func run(m *testing.M) int {
-	folder, err := os.MkdirTemp("", "waybill-faults-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(folder)
-	if binary, err = chaos.Build(context.Background(), "../..", folder); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-// moments returns the source of the random moments; its seed is printed so that a failure can be repeated.
-func moments(t *testing.T) *rand.Rand {
-	t.Helper()
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("repeat with -seed %d", s)
-	return rand.New(rand.NewPCG(s, 0))
+	os.Exit(chaos.RunTests(m, "../..", &binary))
 }
 
 // TestBuildsOutliveEveryProcess runs each role in a process of its own, over PostgreSQL.
@@ -69,7 +41,7 @@ func TestBuildsOutliveEveryProcess(t *testing.T) {
 	w.serve("aggregator 1", "aggregator")
 	w.serve("aggregator 2", "aggregator")
 	w.serve("watchdog", "watchdog")
-	w.endure(moments(t))
+	w.endure(chaos.Moments(t.Logf, *seed))
 }
 
 // TestBuildsOutliveTheOnlyProcess runs all roles in one process, over SQLite.
@@ -77,7 +49,7 @@ func TestBuildsOutliveTheOnlyProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.serve("server", "api", "conductor", "deployer", "provisioner", "aggregator", "watchdog")
-	w.endure(moments(t))
+	w.endure(chaos.Moments(t.Logf, *seed))
 }
 
 // endure has builds run, round after round, while faults occur, and judges what they have left.
