@@ -152,6 +152,7 @@ func TestRowsThatDoNotComeAreAskedForAFewTimes(t *testing.T) {
 		window.asked = 0;
 		window.fetch = (...given) => { if (String(given[0]).includes("after=1000&")) window.asked++; return plain(...given); };
 		window.setTimeout = (act, after) => soon(act, after === 2000 ? 1 : after);
+		window.dispatchEvent(new Event("pagehide")); // the live view would correct the number
 		document.getElementById("log-1").dataset.lines = "1200";
 		document.getElementById("content").dispatchEvent(new Event("updated"));
 	}`
