@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/workspace"
@@ -37,8 +37,8 @@ func keepOutputs(ctx context.Context, step build.PlanStep, tests *watchedTests, 
 	return errors.Join(tests.keep(sink), missing)
 }
 
-// keepArtifacts hands the files that the step's rules select to the sink. Links are followed inside
-// the workspace only.
+// keepArtifacts hands the files that the step's rules select to the sink. Links lead inside the workspace only: those to files of the
+// same archive are kept, others become the files.
 func keepArtifacts(ctx context.Context, step build.PlanStep, repo string, succeeded bool, sink build.Sink) error {
 	if len(step.Artifacts) == 0 {
 		return nil
@@ -48,38 +48,20 @@ func keepArtifacts(ctx context.Context, step build.PlanStep, repo string, succee
 		return fmt.Errorf("collect artifacts: %w", err)
 	}
 	defer root.Close()
-	files, err := regularFiles(root, repo)
+	files, links, err := workspace.Files(root, repo)
 	if err != nil {
 		return fmt.Errorf("collect artifacts: %w", err)
 	}
+	k := keeper{root: root, step: step.Name, links: links, sink: sink}
 	for _, kept := range build.Collect(step.Artifacts, succeeded, files) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := keepRule(root, step, kept, sink); err != nil {
+		if err := k.rule(ctx, kept); err != nil {
 			return fmt.Errorf("collect artifacts: %w", err)
 		}
 	}
 	return nil
-}
-
-// regularFiles lists the files of a workspace, slash-separated, links to files inside it included.
-func regularFiles(root *os.Root, repo string) ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(repo, path)
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if info, err := root.Stat(relative); err == nil && info.Mode().IsRegular() {
-			files = append(files, filepath.ToSlash(relative))
-		}
-		return nil
-	})
-	return files, err
 }
 
 // placeNeeded puts artifacts of other steps into a workspace.
@@ -101,34 +83,53 @@ func placeOne(ctx context.Context, n build.Needed, repo string) error {
 	return workspace.Place(ctx, repo, workspace.Placed{Name: n.Name, Executable: n.Executable, Archive: n.Archive, SHA256: n.SHA256}, f)
 }
 
-func keepRule(root *os.Root, step build.PlanStep, kept build.Kept, sink build.Sink) error {
+// keeper keeps the artifacts of one step.
+type keeper struct {
+	root  *os.Root
+	step  string
+	links []string // that lead to no file, of which an archive keeps those to its folders
+	sink  build.Sink
+}
+
+func (k *keeper) rule(ctx context.Context, kept build.Kept) error {
 	name := kept.Rule.Name
 	switch {
 	case len(kept.Files) == 0 && kept.Taken:
-		return sink.Note(fmt.Sprintf("artifacts: an earlier rule keeps all files that match %s", kept.Rule.Path))
+		return k.note("an earlier rule keeps all files that match %s", kept.Rule.Path)
 	case len(kept.Files) == 0:
-		return sink.Note(fmt.Sprintf("artifacts: %s matches no file", kept.Rule.Path))
+		return k.note("%s matches no file", kept.Rule.Path)
 	case kept.Rule.Archive:
 		if name == "" {
-			name = step.Name + ".tar.gz"
+			name = k.step + ".tar.gz"
 		}
-		return keepArchive(root, name, kept.Files, sink)
+		return k.archive(ctx, name, kept)
 	case name != "" && len(kept.Files) > 1:
-		if err := sink.Note(fmt.Sprintf("artifacts: %s matches %d files, so they keep their own names", kept.Rule.Path, len(kept.Files))); err != nil {
+		if err := k.note("%s matches %d files, so they keep their own names", kept.Rule.Path, len(kept.Files)); err != nil {
 			return err
 		}
 		name = ""
 	}
+	followed := 0
 	for _, file := range kept.Files {
-		if err := keepFile(root, file, name, sink); err != nil {
+		if _, err := k.root.Readlink(filepath.FromSlash(file)); err == nil {
+			followed++
+		}
+		if err := k.file(file, name); err != nil {
 			return err
 		}
+	}
+	if followed > 0 {
+		return k.note("links kept as the files that they lead to: %d of %s; with archive: true they stay links", followed, kept.Rule.Path)
 	}
 	return nil
 }
 
-func keepFile(root *os.Root, file, name string, sink build.Sink) error {
-	f, err := root.Open(filepath.FromSlash(file))
+func (k *keeper) note(format string, args ...any) error {
+	return k.sink.Note("artifacts: " + fmt.Sprintf(format, args...))
+}
+
+func (k *keeper) file(file, name string) error {
+	f, err := k.root.Open(filepath.FromSlash(file))
 	if err != nil {
 		return err
 	}
@@ -140,33 +141,49 @@ func keepFile(root *os.Root, file, name string, sink build.Sink) error {
 	if err != nil {
 		return err
 	}
-	return sink.Artifact(name, kindFile, info.Mode()&0o111 != 0, f)
+	return k.sink.Artifact(name, kindFile, info.Mode()&0o111 != 0, f)
 }
 
-// keepArchive packs the files into one .tar.gz as it is stored.
-func keepArchive(root *os.Root, name string, files []string, sink build.Sink) error {
+// maxLeftNames is how many links that are left out are named.
+const maxLeftNames = 5
+
+// archive packs the files into one .tar.gz as it is stored.
+func (k *keeper) archive(ctx context.Context, name string, kept build.Kept) error {
+	names := kept.Files
+	for _, link := range k.links {
+		if build.MatchGlob(kept.Rule.Path, link) {
+			names = append(names, link)
+		}
+	}
+	type result struct {
+		left []string
+		err  error
+	}
 	reader, writer := io.Pipe()
-	packed := make(chan error, 1)
+	packed := make(chan result, 1)
 	go func() {
-		err := packArchive(root, files, writer)
+		left, err := packArchive(ctx, workspace.NewArchived(k.root, names), writer)
 		_ = writer.CloseWithError(err) // never fails
-		packed <- err
+		packed <- result{left, err}
 	}()
-	err := sink.Artifact(name, kindArchive, false, reader)
+	err := k.sink.Artifact(name, kindArchive, false, reader)
 	_ = reader.CloseWithError(errors.New("the archive is not wanted any more")) // never fails
-	if packErr := <-packed; err == nil {
-		return packErr
+	got := <-packed
+	if err == nil {
+		err = got.err
+	}
+	if n := len(got.left); err == nil && n > 0 {
+		return k.note("links left out of %s, since they lead to nothing in it: %d, such as %s", name, n, strings.Join(got.left[:min(n, maxLeftNames)], ", "))
 	}
 	return err
 }
 
-func packArchive(root *os.Root, files []string, w io.Writer) error {
+func packArchive(ctx context.Context, files *workspace.Archived, w io.Writer) ([]string, error) {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
-	for _, file := range files {
-		if err := workspace.AddFile(archive, root, file); err != nil {
-			return fmt.Errorf("pack %s: %w", file, err)
-		}
+	left, err := files.Add(ctx, archive, false)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(archive.Close(), compressed.Close())
+	return left, errors.Join(archive.Close(), compressed.Close())
 }

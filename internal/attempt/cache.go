@@ -15,6 +15,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // cached is a rule for a cache with its keys, as the files of a workspace make them.
@@ -93,7 +94,7 @@ func expandKey(key, repo string) (string, error) {
 			return "", fmt.Errorf("make the key of a cache: %w", err)
 		}
 		defer root.Close()
-		files, err := regularFiles(root, repo)
+		files, _, err := workspace.Files(root, repo)
 		if err != nil {
 			return "", fmt.Errorf("make the key of a cache: %w", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // maxTestFiles is the number of files of test results that are read of a step.
@@ -70,7 +71,7 @@ func (t *watchedTests) move(dir, shown string) (err error) {
 }
 
 func (t *watchedTests) match() (found []build.TestFile, unmatched []string, err error) {
-	files, err := regularFiles(t.root, t.repo)
+	files, _, err := workspace.Files(t.root, t.repo)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for test results: %w", err)
 	}

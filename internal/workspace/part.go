@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -54,24 +53,4 @@ func part(root string, in func(path string) bool) (chosen []entry, err error) {
 		}
 	}
 	return chosen, err
-}
-
-// AddFile adds a file below root, or the one inside that a link leads to, to an archive under its own slash-separated path.
-func AddFile(archive *tar.Writer, root *os.Root, file string) error {
-	f, err := root.Open(filepath.FromSlash(file))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: file, Size: info.Size(), Mode: int64(info.Mode().Perm()),
-		ModTime: info.ModTime(), Format: tar.FormatPAX}
-	if err := archive.WriteHeader(header); err != nil {
-		return err
-	}
-	_, err = io.CopyN(archive, f, header.Size)
-	return err
 }

@@ -60,33 +60,71 @@ func placeArchive(ctx context.Context, root *os.Root, r io.Reader) error {
 		return err
 	}
 	archive := tar.NewReader(plain)
+	var links []string
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return checkLinks(root, links)
 		}
 		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			return err
 		}
-		if header.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%s: it is not a file", header.Name)
+		switch header.Typeflag {
+		case tar.TypeReg:
+			err = placeFile(root, header.Name, permissions(header), archive)
+		case tar.TypeSymlink:
+			links = append(links, header.Name)
+			err = placeLink(root, header.Name, header.Linkname)
+		default:
+			err = errors.New("it is neither a file nor a link")
 		}
-		if err := placeFile(root, header.Name, permissions(header), archive); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s: %w", header.Name, err)
 		}
 	}
 }
 
-func placeFile(root *os.Root, slashed string, mode fs.FileMode, r io.Reader) error {
-	name := filepath.FromSlash(path.Clean(slashed))
-	if !filepath.IsLocal(name) {
-		return errors.New("it leaves the workspace")
+// placeLink makes a link, which must lead to something inside once everything is placed.
+func placeLink(root *os.Root, slashed, target string) error {
+	if _, inside := linkInside(slashed, target); !inside {
+		return fmt.Errorf("it is a link to %s, which is outside", target)
 	}
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	name, err := clearPlace(root, slashed)
+	if err != nil {
 		return err
 	}
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return root.Symlink(filepath.FromSlash(target), name)
+}
+
+func placeFile(root *os.Root, slashed string, mode fs.FileMode, r io.Reader) error {
+	name, err := clearPlace(root, slashed)
+	if err != nil {
 		return err
 	}
 	return writeFile(root, name, mode, r)
+}
+
+// clearPlace makes the folder of a file and removes what has its name, which it returns.
+func clearPlace(root *os.Root, slashed string) (name string, err error) {
+	name = filepath.FromSlash(path.Clean(slashed))
+	if !filepath.IsLocal(name) {
+		return "", errors.New("it leaves the workspace")
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return "", err
+	}
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return name, nil
+}
+
+// checkLinks returns an error if a link leads to nothing inside, also through other links.
+func checkLinks(root *os.Root, links []string) error {
+	for _, link := range links {
+		if _, err := root.Stat(filepath.FromSlash(path.Clean(link))); err != nil {
+			return fmt.Errorf("%s: it is a link that leads to nothing: %w", link, err)
+		}
+	}
+	return nil
 }

@@ -55,6 +55,9 @@ func TestPlaceStaysInside(t *testing.T) {
 	file := func(name string) []byte {
 		return packed(t, &tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg}, "x")
 	}
+	link := func(name, target string) []byte {
+		return packed(t, &tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink}, "")
+	}
 	for name, c := range map[string]struct {
 		placed workspace.Placed
 		text   []byte
@@ -67,7 +70,12 @@ func TestPlaceStaysInside(t *testing.T) {
 		"other bytes":             {workspace.Placed{Name: "x", SHA256: strings.Repeat("0", 64)}, []byte("y"), "its digest is"},
 		"an entry above":          {workspace.Placed{Name: "a", Archive: true}, file("../x"), "leaves the workspace"},
 		"an entry through a link": {workspace.Placed{Name: "a", Archive: true}, file("out/x"), "out/x: "},
-		"a link":                  {workspace.Placed{Name: "a", Archive: true}, packed(t, &tar.Header{Name: "l", Linkname: "/etc", Typeflag: tar.TypeSymlink}, ""), "it is not a file"},
+		"a link from the root":    {workspace.Placed{Name: "a", Archive: true}, link("l", "/etc"), "which is outside"},
+		"a link above":            {workspace.Placed{Name: "a", Archive: true}, link("d/l", "../../x"), "which is outside"},
+		"a link through a link":   {workspace.Placed{Name: "a", Archive: true}, link("l", "out/x"), "leads to nothing"},
+		"a link to nothing":       {workspace.Placed{Name: "a", Archive: true}, link("l", "nothing"), "leads to nothing"},
+		"a link by way of a link": {workspace.Placed{Name: "a", Archive: true}, link("l", "out/../w"), "which is outside"},
+		"a device":                {workspace.Placed{Name: "a", Archive: true}, packed(t, &tar.Header{Name: "d", Typeflag: tar.TypeChar}, ""), "neither a file nor a link"},
 		"a torn archive":          {workspace.Placed{Name: "a", Archive: true}, file("x")[:20], "EOF"},
 		"no archive":              {workspace.Placed{Name: "a", Archive: true}, []byte("no archive at all"), "gzip"},
 	} {

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -127,39 +126,28 @@ func (s *results) files(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// packMatching writes a snapshot of the files that match a glob. Links become the files in the workspace that they lead to.
+// packMatching writes a snapshot of the files that match a glob. Links become the files in the workspace that they lead to, but for those
+// that lead to what is in the snapshot too, or to no file.
 func packMatching(ctx context.Context, w io.Writer, repo string, globs []string) error {
 	root, err := os.OpenRoot(repo)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+	files, links, err := workspace.Files(root, repo)
+	if err != nil {
+		return err
+	}
+	names := slices.DeleteFunc(slices.Concat(files, links), func(name string) bool {
+		return !slices.ContainsFunc(globs, func(glob string) bool { return build.MatchGlob(glob, name) })
+	})
 	compressed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
 		return err
 	}
 	archive := tar.NewWriter(compressed)
-	err = filepath.WalkDir(repo, func(path string, d fs.DirEntry, err error) error {
-		if err = errors.Join(err, context.Cause(ctx)); err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(repo, path)
-		if err != nil || !slices.ContainsFunc(globs, func(glob string) bool { return build.MatchGlob(glob, filepath.ToSlash(name)) }) {
-			return err
-		}
-		if !isFile(root, name) {
-			return nil
-		}
-		return workspace.AddFile(archive, root, filepath.ToSlash(name))
-	})
-	if err != nil {
+	if _, err := workspace.NewArchived(root, names).Add(ctx, archive, true); err != nil {
 		return err // without the archive's end, so that it is not taken for whole
 	}
 	return errors.Join(archive.Close(), compressed.Close())
-}
-
-// isFile reports whether a name is, or leads to, a file inside: not a link that leads nowhere or outside, or a pipe, which must not be opened.
-func isFile(root *os.Root, name string) bool {
-	info, err := root.Stat(name)
-	return err == nil && info.Mode().IsRegular()
 }

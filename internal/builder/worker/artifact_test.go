@@ -41,7 +41,8 @@ func TestArtifactsAreKeptByTheirRules(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"artifacts: none* matches no file", "artifacts: an earlier rule keeps all files that match out/deep/*"}, notes(t, r, 1)); diff != "" {
+	if diff := cmp.Diff([]string{"artifacts: links kept as the files that they lead to: 1 of out/**; with archive: true they stay links",
+		"artifacts: none* matches no file", "artifacts: an earlier rule keeps all files that match out/deep/*"}, notes(t, r, 1)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -70,6 +71,36 @@ t:
 		if got := string(printed(t, r, step, false)); got != want {
 			t.Errorf("step %d printed %q, want %q", step, got, want)
 		}
+	}
+}
+
+// TestArchivesKeepLinks: links inside an archive, to files and to folders, arrive as links. Those to elsewhere in the workspace are files
+// there, and those to nothing in it are left out and named.
+func TestArchivesKeepLinks(t *testing.T) {
+	t.Parallel()
+	_, r := fresh(t).run(t.Context(), `s:
+  a:
+    artifacts: [{path: "m/**", archive: true}]
+    container:
+      image: i
+      cmds:
+      - mkdir -p m/.bin m/tool/lib other/deep
+      - echo inside > m/tool/lib/x; echo elsewhere > other/file; echo deep > other/deep/y
+      - printf '#!/bin/sh\ncat "$(dirname "$(readlink -f "$0")")"/lib/x\n' > m/tool/run; chmod +x m/tool/run
+      - ln -s ../tool/run m/.bin/run; ln -s tool m/same; ln -s .bin/run m/twice
+      - ln -s ../other/file m/copied; ln -s ../other/deep m/folder; ln -s /etc/passwd m/outside; ln -s nowhere m/dangling
+      - ln -s ../other/deep/../../m/tool/lib/x m/around; ln -s same/../tool/lib/x m/through
+t:
+  b:
+    needs: [a]
+    container: {image: i, cmds: ["m/.bin/run; m/twice; cat m/same/lib/x m/copied m/around m/through; cd m; find . -type l | sort; ls -d folder outside dangling"]}
+`)
+	want := "inside\ninside\ninside\nelsewhere\ninside\ninside\n./.bin/run\n./same\n./twice\n"
+	if got := string(printed(t, r, 2, false)); got != want {
+		t.Errorf("the step printed %q, want %q", got, want)
+	}
+	if diff := cmp.Diff([]string{"artifacts: links left out of a.tar.gz, since they lead to nothing in it: 3, such as m/dangling, m/folder, m/outside"}, notes(t, r, 1)); diff != "" {
+		t.Error(diff)
 	}
 }
 
