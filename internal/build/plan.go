@@ -17,6 +17,7 @@ import (
 type Choice struct {
 	Environment string            // selected; "": none
 	Stages      []string          // only these; none: all
+	Also        []string          // steps of the other stages, by path, that take part because they are reused
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
 	Strict      bool              // a variable without a value is an error
@@ -39,8 +40,9 @@ type Plan struct {
 	Timeout     time.Duration `json:"timeout"` // of the whole build, in ns
 	MaxParallel int           `json:"maxParallel,omitempty"`
 
-	secrets []string
-	environ map[int][]string // secrets of steps, by id
+	secrets    []string
+	environ    map[int][]string // secrets of steps, by id
+	unselected []string         // see Unselected
 }
 
 // PlanStage is a selected stage.
@@ -124,17 +126,17 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 	}
 	ids := map[place][]int{}
 	for i, stage := range chosen.Stages {
-		if choice.selects(stage) {
-			plan.add(stage, i, ids)
-			for _, step := range stage.Steps {
-				problems = append(problems, step.lacks...)
-			}
-			for j := len(plan.Steps) - len(stage.Steps); j < len(plan.Steps); j++ {
-				step := &plan.Steps[j]
-				step.variables, step.strict = variables, choice.Strict
-				if own := stage.Steps[j-len(plan.Steps)+len(stage.Steps)].matrix; own.Values != nil {
-					step.variables = append(Variables{own}, variables...)
-				}
+		chosen := choice.steps(stage)
+		if chosen == nil {
+			continue
+		}
+		plan.add(stage, i, chosen, ids)
+		for j, id := range plan.Stages[len(plan.Stages)-1].Steps {
+			step, from := plan.Step(id), stage.Steps[chosen[j]]
+			problems = append(problems, from.lacks...)
+			step.variables, step.strict = variables, choice.Strict
+			if from.matrix.Values != nil {
+				step.variables = append(Variables{from.matrix}, variables...)
 			}
 		}
 	}
@@ -206,22 +208,36 @@ func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
 	return problems
 }
 
-// selects reports whether a stage takes part.
-func (c Choice) selects(stage Stage) bool {
-	if len(c.Stages) > 0 && !slices.Contains(c.Stages, stage.Name) {
-		return false
+// steps returns the numbers of the steps of a stage that take part, which may have none; nil if the stage does not take part.
+func (c Choice) steps(stage Stage) []int {
+	if len(stage.Environments) > 0 && !slices.Contains(stage.Environments, c.Environment) {
+		return nil
 	}
-	return len(stage.Environments) == 0 || slices.Contains(stage.Environments, c.Environment)
+	if len(c.Stages) == 0 || slices.Contains(c.Stages, stage.Name) {
+		all := make([]int, len(stage.Steps))
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	var some []int
+	for i, step := range stage.Steps {
+		if slices.Contains(c.Also, stage.Name+"/"+step.Name) {
+			some = append(some, i)
+		}
+	}
+	return some
 }
 
-// add puts a stage, by its number in the file, and its steps at the end of the plan, and notes the ids of the steps.
-func (p *Plan) add(stage Stage, number int, ids map[place][]int) {
+// add puts a stage, by its number in the file, and its chosen steps at the end of the plan, and notes the ids of the steps.
+func (p *Plan) add(stage Stage, number int, chosen []int, ids map[place][]int) {
 	after := make([]int, 0, len(p.Steps))
 	for _, earlier := range p.Steps {
 		after = append(after, earlier.ID)
 	}
 	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: []int{}}
-	for i, s := range stage.Steps {
+	for _, i := range chosen {
+		s := stage.Steps[i]
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
 			Retry: s.Retry, Timeout: s.Timeout, Artifacts: s.Artifacts, Cache: s.Cache, Tests: s.Tests}
 		for _, secret := range s.Secrets {
@@ -252,6 +268,9 @@ func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems
 			for _, other := range found {
 				needs = append(needs, ids[other]...)
 				selected = selected || len(ids[other]) > 0
+				if len(ids[other]) == 0 {
+					p.unselected = append(p.unselected, file.Stages[other.stage].Name+"/"+file.Stages[other.stage].Steps[other.step].Name)
+				}
 			}
 			if !selected {
 				warnings = append(warnings, fault.Problem{Position: need.At, Code: "need-unselected", Warning: true,
@@ -266,6 +285,12 @@ func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems
 		}
 	}
 	return warnings
+}
+
+// Unselected lists the paths of the steps that steps of the plan need and that are not selected, sorted.
+func (p *Plan) Unselected() []string {
+	slices.Sort(p.unselected)
+	return slices.Compact(p.unselected)
 }
 
 // digest returns the digest of what the step does, regardless of its place in the plan.

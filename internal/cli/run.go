@@ -259,15 +259,17 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 			return job{}, err
 		}
 	}
-	plan, problems := build.MakePlan(file, choice)
-	if flags.strict {
-		problems = build.Strict(problems) // a variable may decide the name of a field
+	if resumes != nil {
+		resumes.addNeeded(&choice, func() (*build.Plan, error) {
+			plan, _, err := makePlan(ctx, file, choice, source, flags.strict)
+			return plan, err
+		})
 	}
-	if err := problems.Err(); err != nil {
-		return job{}, err
+	plan, problems, err := makePlan(ctx, file, choice, source, flags.strict)
+	if plan != nil {
+		a.printProblems(append(warnings, problems.Warnings()...))
 	}
-	a.printProblems(append(warnings, problems.Warnings()...))
-	if err := replaceInFiles(ctx, plan, source); err != nil {
+	if err != nil {
 		return job{}, err
 	}
 	if flags.dryRun.on() {
@@ -280,6 +282,18 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 		resumes.choose(plan, source)
 	}
 	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes}, nil
+}
+
+// makePlan plans a choice, files with variables included. The problems are warnings.
+func makePlan(ctx context.Context, file *build.File, choice build.Choice, source *buildSource, strict bool) (*build.Plan, fault.Problems, error) {
+	plan, problems := build.MakePlan(file, choice)
+	if strict {
+		problems = build.Strict(problems) // a variable may decide the name of a field
+	}
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
+	}
+	return plan, problems, replaceInFiles(ctx, plan, source)
 }
 
 // replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.

@@ -36,7 +36,8 @@ func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
 type resumption struct {
 	worker.Resumed
 	before results.Build
-	text   string // which steps are reused, for people
+	whole  map[int]bool // its steps that were looked at: they completed, and what they left is as it was
+	text   string       // which steps are reused, for people
 }
 
 // resumption finds the build that --resume names; nil without --resume. What was asked of that build is asked of this one too, unless the
@@ -62,7 +63,7 @@ func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, err
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
 	flags.inherit(before)
-	return &resumption{Resumed: worker.Resumed{Results: r}, before: before}, nil
+	return &resumption{Resumed: worker.Resumed{Results: r}, before: before, whole: map[int]bool{}}, nil
 }
 
 // inherit takes over what was asked of an earlier build. Its passwords must be given again.
@@ -100,13 +101,49 @@ func (f runFlags) given(source *buildSource, file *build.File, inputs map[string
 	return given
 }
 
-// choose finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
+// addNeeded adds to the choice the steps of stages that are not selected but whose artifacts selected steps need, if they are reused.
+func (s *resumption) addNeeded(choice *build.Choice, plan func() (*build.Plan, error)) {
+	runsAgain := map[string]bool{}
+	for len(choice.Stages) > 0 {
+		p, err := plan()
+		if err != nil {
+			choice.Also = nil
+			return
+		}
+		more := slices.DeleteFunc(p.Unselected(), func(path string) bool { return runsAgain[path] || slices.Contains(choice.Also, path) })
+		if choice.Also = append(choice.Also, more...); len(more) > 0 {
+			continue // these may need further ones
+		}
+		reused := s.reusable(p)
+		for _, step := range p.Steps {
+			if reused[step.ID] == 0 {
+				runsAgain[step.Path()] = true
+			}
+		}
+		before := len(choice.Also)
+		if choice.Also = slices.DeleteFunc(choice.Also, func(path string) bool { return runsAgain[path] }); len(choice.Also) == before {
+			return
+		}
+	}
+}
+
+// choose finds the steps of a plan that need not run again.
 func (s *resumption) choose(plan *build.Plan, source *buildSource) {
-	s.Steps = plan.Reusable(s.before.Plan, func(id int) bool {
-		last, err := s.Results.Last(id)
-		return err == nil && (last.Status == build.Completed || last.Status == build.Reused) && s.Results.VerifyStep(id) == nil
-	})
+	s.Steps = s.reusable(plan)
 	s.text = s.describe(plan, changedFiles(source, s.before.StartedAt))
+}
+
+// reusable returns the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
+func (s *resumption) reusable(plan *build.Plan) map[int]int {
+	return plan.Reusable(s.before.Plan, func(id int) bool {
+		whole, known := s.whole[id]
+		if !known {
+			last, err := s.Results.Last(id)
+			whole = err == nil && (last.Status == build.Completed || last.Status == build.Reused) && s.Results.VerifyStep(id) == nil
+			s.whole[id] = whole
+		}
+		return whole
+	})
 }
 
 // earlierBuild opens the build that --resume names.
