@@ -116,8 +116,9 @@ func (s *Session) project(name string) (handler.Project, error) {
 // projects returns what can be built without a deployment.
 func (s *Session) projects() server.Projects {
 	return server.Projects{
-		All:    func() map[string]config.Project { return s.Live.Now().Builds.Projects },
-		Engine: func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
+		All:       func() map[string]config.Project { return s.Live.Now().Builds.Projects },
+		Engine:    func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
+		MayReport: func(engine, token string) bool { return s.Live.Now().Builds.MayReport(engine, token) },
 		Ready: func() error {
 			if s.Live.Now().Builder.Provisioner.URL == "" {
 				return fault.New(fault.Refused, "builds without a deployment need a provisioner, and server.yaml names none").

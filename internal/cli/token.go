@@ -33,7 +33,7 @@ func tokenCommand(a *app) *cobra.Command {
 // scopes returns the scopes that a token may have.
 func scopes() []string {
 	return []string{string(server.ScopeRead), string(server.ScopeExecute), string(server.ScopeOperate),
-		string(server.ScopeDefine), string(server.ScopeApprove), string(server.ScopeWorker)}
+		string(server.ScopeDefine), string(server.ScopeApprove), string(server.ScopeReport), string(server.ScopeWorker)}
 }
 
 func tokenCreateCommand(a *app) *cobra.Command {
@@ -50,8 +50,9 @@ func tokenCreateCommand(a *app) *cobra.Command {
            restart services; steer lanes; freeze and thaw pipelines
   define   apply pipelines
   approve  say whether a stage that waits for approval may start
-  worker   report about builds of other engines, and have a provisioner start workers`,
-		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read"),
+  report   report about builds of a build engine that names the token, or has its name
+  worker   the same, and have a provisioner start workers`,
+		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
 		Args:    arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			token, err := newToken(arguments[0], wanted, expires, time.Now())

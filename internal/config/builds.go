@@ -10,9 +10,10 @@ import (
 
 // Builds says what can be built without a deployment.
 type Builds struct {
-	Projects map[string]Project // by name
-	Engines  map[string]Handler // other build engines, by name: the webhook that starts a build there
-	Engine   string             // what builds are started at unless they, or their project, name one; "" (default): workers of Waybill
+	Projects  map[string]Project  // by name
+	Engines   map[string]Handler  // other build engines, by name: the webhook that starts a build there
+	Reporters map[string][]string // names of the tokens that may report, by engine; without an entry: the token with the engine's name
+	Engine    string              // what builds are started at unless they, or their project, name one; "" (default): workers of Waybill
 }
 
 // Project is a repository whose file .wharf-ci.yml can be built.

@@ -56,7 +56,7 @@ builds:
     jenkins:
       secrets: [{name: token, type: env, env: JENKINS_TOKEN}]
       request: {url: "https://jenkins.example.org/generic-webhook-trigger/invoke", headers: {Authorization: "Bearer {{ .secrets.token }}"}}
-    own: {request: {url: "https://ci.example.org/{{ .parameters.project }}", body: "{{ .parameters.commit }}"}}
+    own: {tokens: [own-2, own-3], request: {url: "https://ci.example.org/{{ .parameters.project }}", body: "{{ .parameters.commit }}"}}
   projects:
     shop: {repository: "https://git.example.org/shop.git"}
     tools: {repository: /srv/git/tools.git, engine: own}
@@ -75,6 +75,14 @@ builds:
 	if _, err := c.Builds.EngineOf("shop", "jenkin"); err == nil || !strings.Contains(err.Error(), `build engine "jenkin" not found`) {
 		t.Error(err)
 	}
+	for _, one := range []struct {
+		engine, token string
+		want          bool
+	}{{"jenkins", "jenkins", true}, {"jenkins", "own-2", false}, {"own", "own-3", true}, {"own", "own", false}, {"own", "jenkins", false}, {"removed", "jenkins", false}} {
+		if got := c.Builds.MayReport(one.engine, one.token); got != one.want {
+			t.Errorf("%v: %v", one, got)
+		}
+	}
 	h := c.Builds.Engines["jenkins"]
 	call, err := h.Request.Render(webhook.Data{ID: "1", Secrets: secret.Values{"token": "t"}, Parameters: map[string]any{"build": 41, "commit": "3f9c2ab"}}, time.Now())
 	if err != nil || call.Body != `{"build":41,"commit":"3f9c2ab"}` || call.Method != http.MethodPost || call.Header.Get("Content-Type") != "application/json" ||
@@ -87,9 +95,11 @@ func TestFaultsOfBuildEnginesAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`engine: jenkins`: `builds.engine: build engine "jenkins" not found`,
-		`projects: {shop: {repository: x, engine: jenkins}}`:                       `builds.projects.shop.engine: build engine "jenkins" not found`,
-		`engines: {waybill: {request: {url: "https://x.example"}}}`:                `build engine "waybill": want a name`,
-		`engines: {jenkins: {}}`:                                                   `builds.engines.jenkins`,
+		`projects: {shop: {repository: x, engine: jenkins}}`:                                                     `builds.projects.shop.engine: build engine "jenkins" not found`,
+		`engines: {waybill: {request: {url: "https://x.example"}}}`:                                              `build engine "waybill": want a name`,
+		`engines: {jenkins: {tokens: jenkins, request: {url: "https://x.example"}}}`:                             `builds.engines.jenkins.tokens`,
+		`engines: {jenkins: {request: {url: "https://x.example"}, tokens: [` + strings.Repeat("x,", 101) + `]}}`: `builds.engines.jenkins.tokens: want at most 100`,
+		`engines: {jenkins: {}}`: `builds.engines.jenkins`,
 		`engines: {jenkins: {request: {url: "https://x.example"}, lane: a}}`:       `unknown key "lane" in builds.engines.jenkins`,
 		`engines: {jenkins: {request: {url: "https://x.example/{{ .nothing }}"}}}`: `builds.engines.jenkins.request`,
 	} {

@@ -36,9 +36,13 @@ headers: {Content-Type: application/json}
 body: "{{ json .parameters }}"
 `
 
-// engineKeys returns the keys of one build engine: those of a webhook that are not for the queue of its actions.
+// mostReporters bounds the names of tokens of one build engine.
+const mostReporters = 100
+
+// engineKeys returns the keys of one build engine: those of a webhook that are not for the queue of its actions, and who reports.
 func engineKeys() []document.Key {
-	return slices.DeleteFunc(handlerKeys(TypeWebhook), func(k document.Key) bool { return k.Name != "secrets" && k.Name != "request" })
+	return append(slices.DeleteFunc(handlerKeys(TypeWebhook), func(k document.Key) bool { return k.Name != "secrets" && k.Name != "request" }),
+		document.Key{Name: "tokens", Shape: document.Texts, Help: "names of the tokens that may report about its builds; default: the engine's name"})
 }
 
 // builds reads what can be built without a deployment, and at what.
@@ -82,10 +86,36 @@ func (r *reader) engines(n *document.Node, c *Config) {
 		if !r.Check(f.Value, document.Place{Path: at, At: f.At}, engineKeys()) {
 			continue
 		}
+		r.reporters(f, at, &c.Builds)
 		completeEngine(f.Value)
 		h := handlerReader{reader: r, path: at, names: webhook.Names{Env: c.TemplateEnv}}
 		c.Builds.Engines[f.Key] = h.read(f, TypeWebhook, c.Defaults)
 	}
+}
+
+// reporters reads the tokens that may report about the builds of an engine.
+func (r *reader) reporters(f document.Field, at string, b *Builds) {
+	tokens := f.Value.Get("tokens")
+	if !fits(tokens, document.Texts) {
+		return
+	}
+	names := f.Value.Strs("tokens")
+	if len(names) > mostReporters {
+		r.Add(tokens, "value-invalid", at+".tokens", "want at most %d names of tokens", mostReporters)
+		return
+	}
+	if b.Reporters == nil {
+		b.Reporters = map[string][]string{}
+	}
+	b.Reporters[f.Key] = names
+}
+
+// MayReport reports whether the stored token with a name may report about the builds of another build engine.
+func (b Builds) MayReport(engine, token string) bool {
+	if names, ok := b.Reporters[engine]; ok {
+		return slices.Contains(names, token)
+	}
+	return token == engine
 }
 
 // completeEngine adds what is the same for every build engine, and what its request does not say itself.

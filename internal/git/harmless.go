@@ -1,7 +1,6 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -77,7 +76,7 @@ func run(ctx context.Context, dir string, settings []setting, arguments ...strin
 
 // runWith works like run, with an environment that wins over the one that keeps git to this machine.
 func runWith(ctx context.Context, dir string, settings []setting, environ []string, arguments ...string) ([]byte, error) {
-	var stdout bytes.Buffer
+	stdout := printed{most: mostPrinted}
 	var stderr ending
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
 	c.Stdout, c.Stderr, c.WaitDelay = &stdout, &stderr, waitDelay
@@ -91,13 +90,23 @@ func runWith(ctx context.Context, dir string, settings []setting, environ []stri
 	}
 	c.Env = append(c.Env, "GIT_CONFIG_COUNT="+strconv.Itoa(given+len(settings)))
 	c.Env = append(c.Env, environ...)
-	if err := c.Run(); err != nil {
+	err := c.Start()
+	if err == nil && arguments[0] == "ls-remote" {
+		boundMemory(c.Process.Pid, mostGitTakes)
+	}
+	if err == nil {
+		err = c.Wait()
+	}
+	if stdout.over {
+		return nil, fmt.Errorf("git %s prints more than %d bytes", arguments[0], mostPrinted)
+	}
+	if err != nil {
 		if said := strings.TrimSpace(strings.ToValidUTF8(string(stderr.text), "\ufffd")); said != "" {
 			return nil, &failure{fmt.Sprintf("git %s: %s", arguments[0], said), err}
 		}
 		return nil, fmt.Errorf("git %s: %w", arguments[0], err)
 	}
-	return stdout.Bytes(), nil
+	return stdout.text.Bytes(), nil
 }
 
 // mostSaid is how much is kept of what git writes about a failure, in bytes. A server may have it write without end.

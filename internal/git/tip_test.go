@@ -43,4 +43,11 @@ func TestARemoteThatTalksWithoutEnd(t *testing.T) {
 	if err == nil || len(err.Error()) > 20<<10 || !strings.HasSuffix(err.Error(), "fatal: gone") {
 		t.Errorf("%.200v", err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "git"), []byte("#!/bin/sh\nexec yes\n"), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	_, _, err = git.Clone{URL: "https://git.example.org/shop.git"}.AtTip(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "git ls-remote prints more than 134217728 bytes") {
+		t.Errorf("%.200v", err)
+	}
 }

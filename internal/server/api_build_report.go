@@ -18,7 +18,7 @@ import (
 
 // buildReport returns an operation by which another build engine reports about a build.
 func buildReport(id, method, at, summary string) huma.Operation {
-	op := writeOperation(id, method, "", ScopeWorker, summary)
+	op := writeOperation(id, method, "", ScopeReport, summary)
 	op.Path = "/api/build/{build}" + at
 	return op
 }

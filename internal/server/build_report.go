@@ -11,52 +11,61 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// reportedBuild returns the number of a build that may be reported about.
-func reportedBuild(id string) (builds.ID, error) {
+// reportedBuild returns a build that the sender of a request may report about: the home's token about all, another one about those of an engine that
+// names it. builds.Builds refuses reports about builds of Waybill's own workers.
+func (s *Service) reportedBuild(ctx context.Context, id string) (row builds.Build, err error) {
 	number, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || number < 1 {
-		return 0, fault.New(fault.NotFound, "build %s not found in the database", clip(id))
+		return row, fault.New(fault.NotFound, "build %s not found in the database", clip(id))
 	}
-	return builds.ID(number), nil
+	if row, err = s.ledger.Builds.Build(ctx, builds.ID(number)); err != nil || row.Engine == "" {
+		return row, err
+	}
+	mayReport := config.Builds{}.MayReport
+	if s.projects.MayReport != nil {
+		mayReport = s.projects.MayReport
+	}
+	if sender := IdentityOf(ctx); sender.Token != "" && !mayReport(row.Engine, sender.Token) {
+		return row, fault.New(fault.Forbidden, "the token of %s may not report about builds of the build engine %s", sender.Token, row.Engine).
+			WithHint("server.yaml: builds: {engines: {%s: {tokens: [%s]}}}", row.Engine, sender.Token)
+	}
+	return row, nil
 }
 
 // ReportBuildStatus stores a status that another build engine reports, see builds.ReportStatus.
 func (s *Service) ReportBuildStatus(ctx context.Context, id string, step builds.ReportedStep, e builds.Event) (builds.Event, error) {
-	number, err := reportedBuild(id)
+	row, err := s.reportedBuild(ctx, id)
 	if err != nil {
 		return e, err
 	}
-	return s.ledger.Builds.ReportStatus(ctx, number, step, e)
+	return s.ledger.Builds.ReportStatus(ctx, row.ID, step, e)
 }
 
 // ReportBuildLog appends entries that another build engine reports, see builds.ReportLog.
 func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []builds.ReportedEntry) (added int, err error) {
-	number, err := reportedBuild(id)
+	row, err := s.reportedBuild(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	return s.ledger.Builds.ReportLog(ctx, number, entries)
+	return s.ledger.Builds.ReportLog(ctx, row.ID, entries)
 }
 
 // ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx what it says about tests.
 func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (builds.Artifact, error) {
-	number, err := reportedBuild(id)
-	if err != nil {
-		return a, err
-	}
-	row, err := s.ledger.Builds.Build(ctx, number)
+	row, err := s.reportedBuild(ctx, id)
 	switch {
 	case err != nil:
 		return a, err
 	case row.Engine == "" || row.Status.Ended(): // before the content is read
-		return s.ledger.Builds.ReportArtifact(ctx, number, a, nil)
+		return s.ledger.Builds.ReportArtifact(ctx, row.ID, a, nil)
 	}
-	folder := builds.Folder(number) + "/" + rand.Text()
-	stored, err := s.reportArtifact(ctx, number, folder+"/", a, content)
+	folder := builds.Folder(row.ID) + "/" + rand.Text()
+	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
 	if known := err == nil && !strings.HasPrefix(stored.BlobKey, folder); known || fault.Is(err, fault.Conflict) { // else a row may need the content
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
 // TestAnotherEngineReportsABuild from its beginning to its end, and is answered what it may not report.
@@ -119,5 +121,34 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	}
 	if status, text, _ := s.ask(t, "PUT", fmt.Sprintf("/api/build/%d/status", own.ID), `{"status":"Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != 409 {
 		t.Errorf("a build of a worker: %d %s", status, text)
+	}
+}
+
+// TestATokenReportsOnlyForItsEngine that names the token, or has its name.
+func TestATokenReportsOnlyForItsEngine(t *testing.T) {
+	t.Parallel()
+	c := config.Builds{Reporters: map[string][]string{"gitlab": {"gitlab-2"}}}
+	s := serveProjects(t, servertest.Start(t), server.Projects{MayReport: c.MayReport})
+	for _, token := range [][2]string{{"jenkins", "report"}, {"gitlab", "report"}, {"gitlab-2", "worker"}, {"reader", "read,execute,operate,define,approve"}} {
+		storeToken(t, s.Ledger, token[0], "the-secret-of-"+token[0], strings.Split(token[1], ",")...)
+	}
+	for id, engine := range []string{"jenkins", "gitlab", ""} {
+		if _, err := s.Ledger.Builds.Create(t.Context(), builds.Build{Project: "shop", Engine: engine}); err != nil {
+			t.Fatal(err)
+		}
+		for sender, want := range map[string][]int{"jenkins": {200, 403, 409}, "gitlab": {403, 403, 409}, "gitlab-2": {403, 200, 409}, "reader": {403, 403, 403}, "": {200, 200, 409}} {
+			credentials := "Bearer the-secret-of-" + sender
+			if sender == "" {
+				credentials = bearer
+			}
+			for _, r := range [][3]string{{"PUT", "/status", `{"status":"Running"}`}, {"PUT", "/log", `{"workerStepId":1,"workerLogId":1,"message":"one"}`},
+				{"POST", "/artifact?step=1&name=a", "a"}, {"POST", "/test-result?step=1&name=t.xml", "<testsuite/>"}} {
+				kind := map[string]string{"PUT": "application/json", "POST": "application/octet-stream"}[r[0]]
+				status, text, _ := s.ask(t, r[0], fmt.Sprintf("/api/build/%d%s", id+1, r[1]), r[2], "Authorization", credentials, "Content-Type", kind, "Waybill-User", "gitlab-2")
+				if status != want[id] || status == 403 && sender == "jenkins" && !strings.Contains(text, "tokens: [jenkins]") {
+					t.Errorf("%s about a build of %q with the token of %q: %d %s", r[1], engine, sender, status, text)
+				}
+			}
+		}
 	}
 }

@@ -31,6 +31,8 @@ type Projects struct {
 	Keys  func() (build.BuilderKeys, error)
 	// Engine returns the other build engine that starts a build, by the project and what was named; "": a worker of Waybill does. nil: every name is unknown.
 	Engine func(project, asked string) (string, error)
+	// MayReport reports whether a token may report about builds of another build engine. nil: only the token with the engine's name may.
+	MayReport func(engine, token string) bool
 }
 
 // ProjectView is a project.

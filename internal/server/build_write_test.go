@@ -298,7 +298,7 @@ func atEngines(t *testing.T) *testServer {
 	t.Helper()
 	c := config.Builds{Engine: "jenkins", Engines: map[string]config.Handler{"jenkins": {}}, Projects: map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}}
 	return serveProjects(t, servertest.Start(t), server.Projects{
-		All: func() map[string]config.Project { return c.Projects }, Engine: c.EngineOf,
+		All: func() map[string]config.Project { return c.Projects }, Engine: c.EngineOf, MayReport: c.MayReport,
 		Ready: func() error { return fault.New(fault.Refused, "no provisioner") }, Keys: func() (build.BuilderKeys, error) { return builderKeys, nil },
 	})
 }

@@ -71,7 +71,7 @@ func (a *access) lookUp(ctx context.Context, hash [32]byte) (Identity, error) {
 	case !token.Valid(time.Now()):
 		return Identity{}, invalidToken()
 	}
-	identity := Identity{Name: token.Name}
+	identity := Identity{Name: token.Name, Token: token.Name}
 	for _, scope := range token.Scopes {
 		identity.Scopes = append(identity.Scopes, Scope(scope))
 	}

@@ -17,27 +17,29 @@ const (
 	ScopeOperate Scope = "operate" // retry, skip, hold, resume, cancel
 	ScopeDefine  Scope = "define"  // pipelines
 	ScopeApprove Scope = "approve"
-	ScopeWorker  Scope = "worker"
+	ScopeReport  Scope = "report" // about builds of other build engines
+	ScopeWorker  Scope = "worker" // report, and have a provisioner start workers
 )
 
 // allScopes returns the scopes of the home's token.
 func allScopes() []Scope {
-	return []Scope{ScopeRead, ScopeExecute, ScopeOperate, ScopeDefine, ScopeApprove, ScopeWorker}
+	return []Scope{ScopeRead, ScopeExecute, ScopeOperate, ScopeDefine, ScopeApprove, ScopeReport, ScopeWorker}
 }
 
 // Identity is the sender of a request. The zero Identity is a sender without credentials, which may read on loopback.
 type Identity struct {
 	Name   string // recorded with each change
 	Scopes []Scope
+	Token  string // name of the stored token; "": the home's
 }
 
 // Known reports whether the request carried a valid token or session.
 func (i Identity) Known() bool { return len(i.Scopes) > 0 }
 
 // Has reports whether the identity has the scope. Every scope includes reading, so that a token never allows less than
-// sending none.
+// sending none, and ScopeWorker includes ScopeReport.
 func (i Identity) Has(scope Scope) bool {
-	return slices.Contains(i.Scopes, scope) || scope == ScopeRead && i.Known()
+	return slices.Contains(i.Scopes, scope) || scope == ScopeRead && i.Known() || scope == ScopeReport && slices.Contains(i.Scopes, ScopeWorker)
 }
 
 type identityKey struct{}

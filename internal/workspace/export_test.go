@@ -27,3 +27,8 @@ func ReadAt(ctx context.Context, path string) error {
 	_, err := pack(ctx, io.Discard, []entry{{path: "file", from: path}}, asRead)
 	return err
 }
+
+// ExtractWithin does what Extract does, with other bounds.
+func ExtractWithin(ctx context.Context, r io.Reader, dir string, entries, names, content, tar int64) error {
+	return extract(ctx, r, dir, "", room{entries: entries, names: names, content: content, tar: tar})
+}

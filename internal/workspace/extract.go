@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -21,11 +22,61 @@ import (
 // mostWindow is how much of what was unpacked a snapshot may refer back to, in bytes, which all stay in memory: what the program zstd unpacks.
 const mostWindow = 128 << 20
 
+// longestPath is the most bytes of a path: what Linux takes. A deeper folder could not be removed either.
+const longestPath = 4095
+
+// room is what a snapshot may unpack to, or what is left of it. A snapshot of a few hundred bytes can unpack to exabytes.
+type room struct {
+	entries int64 // files, folders and links, with folders that are not listed
+	names   int64 // bytes of all paths
+	content int64 // bytes of all files, as their headers state them
+	tar     int64 // bytes of the archive
+}
+
+// wholeRoom returns the bounds of a snapshot.
+func wholeRoom() room {
+	return room{entries: 2_000_000, names: 256 << 20, content: 256 << 30, tar: 260 << 30}
+}
+
+// take counts an entry.
+func (r *room) take(h *tar.Header) error {
+	r.entries, r.names, r.content = r.entries-1, r.names-int64(len(h.Name)), r.content-h.Size
+	switch most := wholeRoom(); {
+	case r.entries < 0:
+		return fmt.Errorf("the snapshot has more than %d files and folders", most.entries)
+	case len(h.Name) > longestPath:
+		return fmt.Errorf("its path has %d bytes, and %d are allowed", len(h.Name), longestPath)
+	case r.names < 0:
+		return fmt.Errorf("the paths in the snapshot have more than %d bytes", most.names)
+	case h.Size < 0 || r.content < 0:
+		return fmt.Errorf("the snapshot unpacks to more than %d bytes", most.content)
+	}
+	return nil
+}
+
+// within reads what fits into a room.
+type within struct {
+	in   io.Reader
+	left *room
+}
+
+func (w within) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	if w.left.tar -= int64(n); w.left.tar < 0 {
+		return 0, fmt.Errorf("the snapshot unpacks to an archive of more than %d bytes", wholeRoom().tar)
+	}
+	return n, err
+}
+
 // Extract unpacks a snapshot into dir, which is made. Everything goes through an
 // os.Root, so that no link leads outside. A snapshot that is torn, or whose tar
 // has another digest, is an error; what is in dir then must not be used. An
 // empty digest is not compared.
 func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
+	return extract(ctx, r, dir, digest, wholeRoom())
+}
+
+func extract(ctx context.Context, r io.Reader, dir, digest string, most room) error {
 	compressed, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow))
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
@@ -41,8 +92,8 @@ func Extract(ctx context.Context, r io.Reader, dir, digest string) error {
 	defer root.Close()
 
 	sum := sha256.New()
-	stream := io.TeeReader(untilDone{ctx, compressed}, sum)
-	x := &extraction{root: root}
+	x := &extraction{root: root, left: most}
+	stream := io.TeeReader(within{untilDone{ctx, compressed}, &x.left}, sum)
 	if err := x.all(ctx, tar.NewReader(stream)); err != nil {
 		return fmt.Errorf("extract a snapshot: %w", err)
 	}
@@ -62,11 +113,17 @@ func Check(ctx context.Context, r io.Reader) error {
 		return fmt.Errorf("read a snapshot: %w", err)
 	}
 	defer compressed.Close()
-	archive := tar.NewReader(untilDone{ctx, compressed})
+	left := wholeRoom()
+	archive := tar.NewReader(within{untilDone{ctx, compressed}, &left})
 	for {
-		if _, err := archive.Next(); errors.Is(err, io.EOF) {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
 			return nil
-		} else if err != nil {
+		}
+		if err == nil {
+			err = left.take(header)
+		}
+		if err != nil {
 			return fmt.Errorf("read a snapshot: %w", err)
 		}
 	}
@@ -88,7 +145,16 @@ func (u untilDone) Read(p []byte) (int, error) {
 // extraction is one snapshot being unpacked.
 type extraction struct {
 	root *os.Root
-	dirs []*tar.Header // their modes and times are set last, when nothing is written into them any more
+	left room
+	in   string   // the folder of the entry before, which is there
+	dirs []folder // their modes and times are set last, when nothing is written into them any more
+}
+
+// folder is what is set of a folder at the end.
+type folder struct {
+	name string
+	mode fs.FileMode
+	at   time.Time
 }
 
 func (x *extraction) all(ctx context.Context, archive *tar.Reader) error {
@@ -104,7 +170,7 @@ func (x *extraction) all(ctx context.Context, archive *tar.Reader) error {
 			return err
 		}
 		if err := x.one(header, archive); err != nil {
-			return fmt.Errorf("%s: %w", header.Name, err)
+			return fmt.Errorf("%.200s: %w", header.Name, err)
 		}
 	}
 }
@@ -114,12 +180,15 @@ func (x *extraction) one(header *tar.Header, content io.Reader) error {
 	if !filepath.IsLocal(name) {
 		return errors.New("it leaves the workspace")
 	}
-	if err := x.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	if err := x.left.take(header); err != nil {
+		return err
+	}
+	if err := x.enter(filepath.Dir(name)); err != nil {
 		return err
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
-		x.dirs = append(x.dirs, header)
+		x.dirs = append(x.dirs, folder{name, permissions(header), header.ModTime})
 		return x.root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
 		return x.root.Symlink(filepath.FromSlash(header.Linkname), name)
@@ -127,6 +196,25 @@ func (x *extraction) one(header *tar.Header, content io.Reader) error {
 		return x.file(name, header, content)
 	}
 	return fmt.Errorf("a snapshot holds no entries of type %q", header.Typeflag)
+}
+
+// enter makes a folder that no entry has made, and counts it with all that it is in.
+func (x *extraction) enter(dir string) error {
+	if dir == x.in {
+		return nil
+	}
+	if _, err := x.root.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if x.left.entries -= int64(strings.Count(dir, string(filepath.Separator)) + 1); x.left.entries < 0 {
+			return fmt.Errorf("the snapshot has more than %d files and folders", wholeRoom().entries)
+		}
+		if err := x.root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	x.in = dir
+	return nil
 }
 
 func (x *extraction) file(name string, header *tar.Header, content io.Reader) error {
@@ -151,11 +239,9 @@ func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) 
 
 // folders sets modes and times, the deepest first.
 func (x *extraction) folders() error {
-	for _, header := range slices.Backward(x.dirs) {
-		name := filepath.FromSlash(path.Clean(header.Name))
-		err := errors.Join(x.root.Chmod(name, permissions(header)), x.root.Chtimes(name, time.Time{}, header.ModTime))
-		if err != nil {
-			return fmt.Errorf("extract a snapshot: %s: %w", header.Name, err)
+	for _, f := range slices.Backward(x.dirs) {
+		if err := errors.Join(x.root.Chmod(f.name, f.mode), x.root.Chtimes(f.name, time.Time{}, f.at)); err != nil {
+			return fmt.Errorf("extract a snapshot: %s: %w", f.name, err)
 		}
 	}
 	return nil

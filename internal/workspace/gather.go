@@ -83,7 +83,7 @@ func (g *gathering) pass(ctx context.Context, open func() (io.ReadCloser, error)
 			return fmt.Errorf("the folder has more than %d files", n)
 		}
 		if err := g.one(header, archive); err != nil {
-			return fmt.Errorf("%s: %w", header.Name, err)
+			return fmt.Errorf("%.200s: %w", header.Name, err)
 		}
 	}
 }
@@ -106,14 +106,16 @@ func (g *gathering) one(header *tar.Header, content io.Reader) error {
 	if !kept && header.Typeflag != tar.TypeSymlink {
 		return nil
 	}
+	if len(slashed) > longestPath {
+		return fmt.Errorf("its path has %d bytes, and %d are allowed", len(slashed), longestPath)
+	}
 	name := filepath.FromSlash(slashed)
 	if err := g.root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
-		header.Name, header.Mode = slashed, header.Mode|0o500 // its files must be read here
-		g.dirs = append(g.dirs, header)
+		g.dirs = append(g.dirs, folder{name, permissions(header) | 0o500, header.ModTime}) // its files must be read here
 		return g.root.MkdirAll(name, 0o700)
 	case tar.TypeSymlink:
 		if kept {

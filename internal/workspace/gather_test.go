@@ -121,6 +121,15 @@ func TestGatherFailsWithATornArchive(t *testing.T) {
 	}
 }
 
+func TestGatherRefusesPathsThatNothingCouldRemove(t *testing.T) {
+	t.Parallel()
+	archive := tarOf(t, "", strings.Repeat("n/", 2048)+"a")
+	err := Gather(t.Context(), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }, t.TempDir(), func(string) bool { return true })
+	if err == nil || !strings.Contains(err.Error(), "its path has 4097 bytes") {
+		t.Errorf("%.300v", err)
+	}
+}
+
 // broken is a connection that breaks.
 type broken struct{}
 

@@ -200,6 +200,25 @@ func TestArchivesAreBounded(t *testing.T) {
 }
 
 // TestAnArchiveIsReadNoLongerThanItsAttempt: a sparse file of exabytes takes a few hundred bytes of an archive.
+// TestAnArchiveWithALargeWindowIsRefused before the window takes memory.
+func TestAnArchiveWithALargeWindowIsRefused(t *testing.T) {
+	t.Parallel()
+	content := tarOf(t, tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: 1, Mode: 0o600})
+	packed := func(window byte) []byte { // one raw block, which is the last
+		size := len(content)<<3 | 1
+		return append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, window, byte(size), byte(size >> 8), byte(size >> 16)}, content...)
+	}
+	const allowed, large = (27 - 10) << 3, (28 - 10) << 3 // 128 MiB, 256 MiB
+	if m, err := manifestOf(t.Context(), archiveOf(t, "shop.tar.zst", packed(allowed))); err != nil || len(m) != 1 {
+		t.Error(m, err)
+	}
+	for _, name := range []string{"shop.tar.zst", "shop.tzst"} {
+		if _, err := manifestOf(t.Context(), archiveOf(t, name, packed(large))); !errors.Is(err, zstd.ErrWindowSizeExceeded) {
+			t.Errorf("%s: a window of 256 MiB: %v", name, err)
+		}
+	}
+}
+
 func TestAnArchiveIsReadNoLongerThanItsAttempt(t *testing.T) {
 	t.Parallel()
 	ended := errors.New("the attempt has ended")
