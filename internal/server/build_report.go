@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/builds"
@@ -17,11 +16,11 @@ import (
 
 // reportedBuild returns the number of a build that may be reported about.
 func reportedBuild(id string) (builds.ID, error) {
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || number < 1 {
+	number, ok := numberOf(id)
+	if !ok {
 		return 0, fault.New(fault.NotFound, "build %s not found in the database", clip(id))
 	}
-	return builds.ID(number), nil
+	return number, nil
 }
 
 // ReportBuildStatus stores a status that another build engine reports, see builds.ReportStatus.
