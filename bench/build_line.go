@@ -34,26 +34,20 @@ func lineCPU(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	ours, scanner := Result{Bench: "build-line", Unit: "µs", Subject: "worker"}, Result{Bench: "build-line", Unit: "µs", Subject: "bufio.Scanner and Fprintf"}
-	for n := range o.Rounds {
-		for subject, once := range map[*Result]func(string) error{ // in turn, in any order
-			&ours:    func(dir string) error { return workOnce(ctx, dir, plan) },
-			&scanner: func(dir string) error { return scanOnce(ctx, dir, lines) },
-		} {
-			own := filepath.Join(dir, fmt.Sprint(n))
-			if err := os.MkdirAll(own, 0o700); err != nil {
-				return nil, err
-			}
+	timed := func(once func(dir string) error) func(string) (Round, error) {
+		return func(dir string) (Round, error) {
 			start, cpu := time.Now(), ownCPU()
-			if err := once(own); err != nil {
-				return nil, fmt.Errorf("%s: %w", subject.Subject, err)
-			}
+			err := once(dir)
 			round := measured(o.N, start)
 			round.ClientCPU = float64((ownCPU() - cpu).Microseconds()) / float64(o.N)
-			subject.Rounds = append(subject.Rounds, round)
-			if err := os.RemoveAll(own); err != nil {
-				return nil, err
-			}
+			return round, err
 		}
+	}
+	if err := measureInTurn(o.Rounds, dir, map[*Result]func(string) (Round, error){
+		&ours:    timed(func(dir string) error { return workOnce(ctx, dir, plan) }),
+		&scanner: timed(func(dir string) error { return scanOnce(ctx, dir, lines) }),
+	}); err != nil {
+		return nil, err
 	}
 	for _, r := range []*Result{&ours, &scanner} {
 		r.summarizeBy(func(r Round) float64 { return r.ClientCPU })
@@ -61,6 +55,27 @@ func lineCPU(ctx context.Context, o Options) ([]Result, error) {
 	ours.Ratio, ours.Rival = ours.Median/scanner.Median, scanner.Subject
 	ours.judge("at most 0.5 µs and a third of "+scanner.Subject, ours.Ratio <= 1.0/3 && ours.Median <= 0.5)
 	return []Result{ours, scanner}, nil
+}
+
+// measureInTurn measures rounds of each subject in turn, in any order, each round in a folder of its own below dir, which is removed then.
+func measureInTurn(rounds int, dir string, subjects map[*Result]func(dir string) (Round, error)) error {
+	for range rounds {
+		for subject, measure := range subjects {
+			own, err := os.MkdirTemp(dir, "round-")
+			if err != nil {
+				return err
+			}
+			round, err := measure(own)
+			if err != nil {
+				return fmt.Errorf("%s: %w", subject.Subject, err)
+			}
+			subject.Rounds = append(subject.Rounds, round)
+			if err := os.RemoveAll(own); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // secretPlan returns the plan of a build that has twenty passwords and prints a file.

@@ -41,14 +41,11 @@ func workerMemory(ctx context.Context, o Options) ([]Result, error) {
 	}
 	long := Result{Bench: "build-memory", Unit: "MiB", Subject: fmt.Sprintf("a log of %d MiB", o.Size)}
 	short := Result{Bench: "build-memory", Unit: "MiB", Subject: "a log of 1 MiB"}
-	for n := range o.Rounds {
-		for subject, size := range map[*Result]int{&long: o.Size, &short: 1} {
-			round, err := memoryRound(ctx, binary, filepath.Join(dir, fmt.Sprint(n, "-", size)), size)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", subject.Subject, err)
-			}
-			subject.Rounds = append(subject.Rounds, round)
-		}
+	if err := measureInTurn(o.Rounds, dir, map[*Result]func(string) (Round, error){
+		&long:  func(dir string) (Round, error) { return memoryRound(ctx, binary, dir, o.Size) },
+		&short: func(dir string) (Round, error) { return memoryRound(ctx, binary, dir, 1) },
+	}); err != nil {
+		return nil, err
 	}
 	for _, r := range []*Result{&long, &short} {
 		r.summarizeBy(func(r Round) float64 { return r.HeapMB })
@@ -65,7 +62,6 @@ func memoryRound(ctx context.Context, binary, dir string, size int) (round Round
 	if err := errors.Join(os.MkdirAll(source, 0o700), os.WriteFile(filepath.Join(source, ".wharf-ci.yml"), []byte(file), 0o600)); err != nil {
 		return round, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	c := exec.CommandContext(ctx, binary, "run", "--serve", "--runner", "process", "--build-id", "1", "--results-dir", out, source)
 	c.Env, c.SysProcAttr = append(os.Environ(), "TMPDIR="+dir), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	start := time.Now()

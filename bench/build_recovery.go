@@ -38,18 +38,11 @@ func recovery(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	whole, killed := Result{Bench: "build-recovery", Unit: "s", Driver: o.Driver, Subject: "uninterrupted"}, Result{Bench: "build-recovery", Unit: "s", Driver: o.Driver, Subject: "killed half-way"}
-	for n := range o.Rounds {
-		for subject, kill := range map[*Result]bool{&whole: false, &killed: true} { // in turn, in any order
-			own := filepath.Join(dir, fmt.Sprint(n, kill))
-			round, err := recoveryRound(ctx, o, own, lines, kill)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", subject.Subject, err)
-			}
-			subject.Rounds = append(subject.Rounds, round)
-			if err := os.RemoveAll(own); err != nil {
-				return nil, err
-			}
-		}
+	if err := measureInTurn(o.Rounds, dir, map[*Result]func(string) (Round, error){
+		&whole:  func(dir string) (Round, error) { return recoveryRound(ctx, o, dir, lines, false) },
+		&killed: func(dir string) (Round, error) { return recoveryRound(ctx, o, dir, lines, true) },
+	}); err != nil {
+		return nil, err
 	}
 	for _, r := range []*Result{&whole, &killed} {
 		r.summarizeBy(func(r Round) float64 { return r.Seconds })

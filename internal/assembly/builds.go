@@ -172,13 +172,16 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	})
 	changes := s.Ledger.NewWaiter()
 	return lifecycle.Role{Name: RoleAggregator, Run: func(ctx context.Context) error {
-		go wakeUp(ctx, changes.Wait, wake)
-		both, ctx := errgroup.WithContext(ctx)
+		loops, ctx := errgroup.WithContext(ctx)
+		loops.Go(func() error {
+			wakeUp(ctx, changes.Wait, wake)
+			return nil
+		})
 		if s.Kind == shared {
-			both.Go(func() error { return s.present(RoleAggregator, o.Log)(ctx) })
+			loops.Go(func() error { return s.present(RoleAggregator, o.Log)(ctx) })
 		}
-		both.Go(func() error { return a.Run(ctx) })
-		return both.Wait()
+		loops.Go(func() error { return a.Run(ctx) })
+		return loops.Wait()
 	}}, nil
 }
 
@@ -186,12 +189,9 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 const wakePause = time.Second
 
 // wakeUp has the workers listed soon after a build has changed, since it may have got a worker. It returns when ctx ends.
-func wakeUp(ctx context.Context, wait func(context.Context, store.Topic, time.Time) error, wake chan<- struct{}) {
+func wakeUp(ctx context.Context, wait func(context.Context, store.Topic, time.Time) error, wake chan struct{}) {
 	for wait(ctx, store.TopicBuild, time.Time{}) == nil && loop.Pause(ctx, wakePause) {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+		loop.Poke(wake)
 	}
 }
 
@@ -240,7 +240,7 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 			continue
 		}
 		one := aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address, Token: key.WorkerToken(w.Instance, w.BuildID, nonce),
-			Status: build.WorkerStatus(w.Status), Reason: w.Reason, Age: list.Now.Sub(w.CreatedAt), Began: !w.StartedAt.IsZero()}
+			Status: build.WorkerStatus(w.Status), Reason: w.Reason, Age: list.Age(w), Began: !w.StartedAt.IsZero()}
 		if strings.HasPrefix(w.Address, kube.PodScheme+"://") {
 			if err := l.reach(&one); err != nil {
 				return nil, err

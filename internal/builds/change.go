@@ -36,6 +36,7 @@ func (b *Builds) Record(ctx context.Context, id ID, e Event) (stored Event, err 
 
 // record does what Record does to a build that is locked.
 func (t txn) record(found Build, e Event, o Options) (stored Event, err error) {
+	e.EventID = cleanEventID(e.EventID) // as it is stored
 	if twice, err := t.HasBuildEvent(found.ID, e.Source, e.EventID); err != nil || twice {
 		return e, err
 	}
@@ -63,7 +64,7 @@ func (in *ingestion) apply(e *Event) error {
 	if !canStore(e.At) {
 		e.At = e.StoredAt
 	}
-	e.EventID, e.Reason, e.Message = clean(e.EventID, mostReason), clean(e.Reason, mostReason), clean(e.Message, mostMessage)
+	e.EventID, e.Reason, e.Message = cleanEventID(e.EventID), clean(e.Reason, mostReason), clean(e.Message, mostMessage)
 	if e.Applied = e.Status == ""; e.Applied {
 		return nil
 	}

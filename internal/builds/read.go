@@ -56,7 +56,7 @@ func (b *Builds) Events(ctx context.Context, id ID, after int64, limit int) (fou
 // HasEvent reports whether an event of a source is stored.
 func (b *Builds) HasEvent(ctx context.Context, id ID, source Source, eventID string) (has bool, err error) {
 	err = b.read(ctx, fmt.Sprintf("look for an event of build %d", id), func(t txn) error {
-		has, err = t.HasBuildEvent(id, source, eventID)
+		has, err = t.HasBuildEvent(id, source, cleanEventID(eventID))
 		return err
 	})
 	return has, err

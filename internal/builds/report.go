@@ -41,7 +41,7 @@ func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e E
 	}
 	err = b.report(ctx, id, func(in *ingestion) error {
 		stored = e
-		if twice, err := in.HasBuildEvent(id, Engine, clean(e.EventID, mostReason)); err != nil || twice {
+		if twice, err := in.HasBuildEvent(id, Engine, cleanEventID(e.EventID)); err != nil || twice {
 			return err
 		}
 		if err := in.takes(); err != nil {
@@ -327,12 +327,13 @@ func (l *reportedLog) find(logID int64, into *build.Entry) error {
 			return err
 		}
 		found, err := l.in.Blocks(l.in.build.ID, l.step, block.Offset, block.Offset+1, 1)
-		if err != nil || len(found) == 0 {
-			return fault.New(fault.Corrupt, "entry %d of step %d cannot be read: %w", logID, l.step, err)
+		if err != nil {
+			return err
 		}
-		if l.block = found[0]; l.block.First > logID {
+		if len(found) == 0 || found[0].First > logID {
 			return fault.New(fault.Corrupt, "entry %d of step %d is not stored", logID, l.step)
 		}
+		l.block = found[0]
 		if l.data, err = l.block.open(); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -61,20 +62,8 @@ func (b *Builds) expire(ctx context.Context, id ID, blobs store.Folders) error {
 		if err != nil || !left {
 			return err
 		}
-		if err := rest(ctx, time.Since(begun)); err != nil {
-			return err
+		if !loop.Pause(ctx, time.Since(begun)) { // the database has half of its time for other work
+			return context.Cause(ctx)
 		}
-	}
-}
-
-// rest waits for as long as a slice took, so that the database has half of its time for other work.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

@@ -1,6 +1,8 @@
 package builds
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -87,4 +89,17 @@ func clean(text string, most int) string {
 		most--
 	}
 	return text[:most]
+}
+
+// mostEventID bounds the id of an event, in bytes. A longer one ends in a digest, so that two differ.
+const mostEventID = 200
+
+// cleanEventID returns the id of an event as it is stored.
+func cleanEventID(id string) string {
+	if len(id) <= mostEventID {
+		return clean(id, mostEventID)
+	}
+	sum := sha256.Sum256([]byte(id))
+	digest := hex.EncodeToString(sum[:8])
+	return clean(id, mostEventID-len(digest)) + digest
 }

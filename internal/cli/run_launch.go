@@ -210,9 +210,6 @@ func (s *buildSource) unpack(ctx context.Context, in *inbox, tree string) error 
 	return errors.Join(err, os.Remove(path))
 }
 
-// maxCloneError bounds the reason for a clone that failed, in bytes.
-const maxCloneError = 16 << 10
-
 // getClone clones the repository into a folder, or moves a clone there that was made before.
 func getClone(ctx context.Context, launch provisionerv1.Launch, to string) error {
 	if launch.Clone == "" {
@@ -221,7 +218,7 @@ func getClone(ctx context.Context, launch provisionerv1.Launch, to string) error
 		r := launch.Repository
 		return git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch, Credentials: launch.Credentials}.Into(ctx, to)
 	}
-	reason, err := assembly.ReadRegular(launch.Clone+shimv1.CloneError, maxCloneError)
+	reason, err := assembly.ReadRegular(launch.Clone+shimv1.CloneError, shimv1.MostCloneError)
 	if err == nil {
 		return errors.New(build.VisibleText(reason))
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/builds"
@@ -19,11 +18,11 @@ import (
 // reportedBuild returns a build that the sender of a request may report about: the home's token about all, another one about those of an engine that
 // names it. builds.Builds refuses reports about builds of Waybill's own workers.
 func (s *Service) reportedBuild(ctx context.Context, id string) (row builds.Build, err error) {
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || number < 1 {
+	number, ok := numberOf(id)
+	if !ok {
 		return row, fault.New(fault.NotFound, "build %s not found in the database", clip(id))
 	}
-	if row, err = s.ledger.Builds.Build(ctx, builds.ID(number)); err != nil || row.Engine == "" {
+	if row, err = s.ledger.Builds.Build(ctx, number); err != nil || row.Engine == "" {
 		return row, err
 	}
 	mayReport := config.Builds{}.MayReport

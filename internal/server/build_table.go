@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,11 +48,11 @@ func (t *BuildTables) Builds(ctx context.Context, q BuildQuery) (BuildList, erro
 		return list, err
 	}
 	if ours {
-		before, err := strconv.ParseInt(id, 10, 64)
-		if err != nil {
+		before, ok := numberOf(id)
+		if !ok {
 			return list, fault.New(fault.Invalid, "after: want the field next of an earlier page, found %q", clip(q.After))
 		}
-		query.Before = builds.ID(before)
+		query.Before = before
 	}
 	over, err := t.page(ctx, q, query, &list)
 	if err == nil {
@@ -99,7 +98,7 @@ func (t *BuildTables) page(ctx context.Context, q BuildQuery, query builds.Query
 		case !full && len(found) < query.Limit:
 			return true, nil
 		case full || time.Since(begun) > listTime:
-			list.Next = tableCursor + strconv.FormatInt(int64(query.Before), 10)
+			list.Next = tableCursor + nameOf(query.Before)
 			return false, nil
 		}
 	}
@@ -155,7 +154,7 @@ func (t *BuildTables) having(ctx context.Context, ids []builds.ID, part builds.P
 	some, err := t.Rows.Having(ctx, ids, part, text)
 	has := map[string]bool{}
 	for _, id := range some {
-		has[strconv.FormatInt(int64(id), 10)] = true
+		has[nameOf(id)] = true
 	}
 	return has, err
 }
@@ -167,11 +166,7 @@ func (t *BuildTables) addCounts(ctx context.Context, list []BuildSummary) error 
 	}
 	ids, at := make([]builds.ID, len(list)), map[builds.ID]*BuildSummary{}
 	for i := range list {
-		number, err := strconv.ParseInt(list[i].ID, 10, 64)
-		if err != nil {
-			return err
-		}
-		ids[i] = builds.ID(number)
+		ids[i], _ = numberOf(list[i].ID) // of a row
 		at[ids[i]] = &list[i]
 	}
 	sums, err := t.Rows.TestSummaries(ctx, ids)
@@ -187,7 +182,7 @@ func (t *BuildTables) addCounts(ctx context.Context, list []BuildSummary) error 
 
 // tableSummary describes a build without its steps' names.
 func tableSummary(b *builds.Build) BuildSummary {
-	s := BuildSummary{ID: strconv.FormatInt(int64(b.ID), 10), Status: b.Status, StatusID: statusID(b.Status), Reason: b.Reason, Pipeline: b.Project,
+	s := BuildSummary{ID: nameOf(b.ID), Status: b.Status, StatusID: statusID(b.Status), Reason: b.Reason, Pipeline: b.Project,
 		Deployment: b.Deployment, Target: b.Target, Branch: b.Branch, Commit: b.Commit, Environment: b.Environment,
 		Stages: append([]string{}, b.Stages...), Params: []BuildParam{}, Engine: b.Engine, Worker: b.WorkerID,
 		ScheduledOn: b.CreatedAt, StartedOn: b.StartedAt, FinishedOn: b.EndedAt, ExpiredOn: b.ExpiredAt}
@@ -201,7 +196,7 @@ func tableSummary(b *builds.Build) BuildSummary {
 		s.Reason = strings.TrimPrefix(s.Reason+": ", ": ") + b.Message
 	}
 	if b.RerunOf != 0 {
-		s.RerunOf = strconv.FormatInt(int64(b.RerunOf), 10)
+		s.RerunOf = nameOf(b.RerunOf)
 	}
 	if b.Final != nil {
 		s.Steps = b.Final.Steps
@@ -219,18 +214,18 @@ func tableSummary(b *builds.Build) BuildSummary {
 
 // OpenBuild opens a build of the database by its number, or one in a folder.
 func (t *BuildTables) OpenBuild(ctx context.Context, id string) (BuildReader, error) {
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || number < 1 {
+	number, ok := numberOf(id)
+	if !ok {
 		return t.Folders.OpenBuild(ctx, id)
 	}
-	found, err := t.Rows.List(ctx, builds.Query{IDs: []builds.ID{builds.ID(number)}})
+	found, err := t.Rows.List(ctx, builds.Query{IDs: []builds.ID{number}})
 	if err != nil {
 		return nil, err
 	}
 	if len(found) == 0 {
 		return t.Folders.OpenBuild(ctx, id)
 	}
-	return t.open(found[0].ID), nil
+	return t.open(number), nil
 }
 
 // open returns the reader of a build, which remembers what it has read.

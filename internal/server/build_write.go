@@ -223,13 +223,19 @@ func sizeOf(values map[string]string) (size int) {
 // nameOf returns the id of a build as the API has it.
 func nameOf(id builds.ID) string { return strconv.FormatInt(int64(id), 10) }
 
+// numberOf returns the number of a build of the database, which is its id in the API; ok is false for the name of a folder.
+func numberOf(id string) (number builds.ID, ok bool) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	return builds.ID(n), err == nil && n > 0
+}
+
 // rowOf returns the build of the database that an id names; ok is false for one of a folder.
 func (s *Service) rowOf(ctx context.Context, id string) (row builds.Build, ok bool, err error) {
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || number < 1 {
-		return row, false, nil //nolint:nilerr // folders have other names
+	number, ok := numberOf(id)
+	if !ok {
+		return row, false, nil
 	}
-	row, err = s.ledger.Builds.Build(ctx, builds.ID(number))
+	row, err = s.ledger.Builds.Build(ctx, number)
 	return row, err == nil, err
 }
 
@@ -331,26 +337,26 @@ func samePasswords(id builds.ID, had []string, given map[string]string) error {
 
 // DeleteBuild deletes what is stored of a build that has ended. What its worker may still send is refused.
 func (s *Service) DeleteBuild(ctx context.Context, id string) error {
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil || number < 1 {
+	number, ok := numberOf(id)
+	if !ok {
 		return s.notInDatabase(ctx, id, "deleted; it goes after a week")
 	}
-	if err := s.ledger.Builds.Delete(ctx, builds.ID(number)); err != nil {
+	if err := s.ledger.Builds.Delete(ctx, number); err != nil {
 		return err
 	}
-	return s.blobs.Clear(ctx, builds.Folder(builds.ID(number)))
+	return s.blobs.Clear(ctx, builds.Folder(number))
 }
 
 // addPlaces adds what other tables and the whole queue say of builds: their passwords, and why those that have not ended wait.
 func (s *Service) addPlaces(ctx context.Context, all ...*BuildSummary) error {
 	stored, active := map[builds.ID]*BuildSummary{}, map[builds.ID]*BuildSummary{}
 	for _, b := range all {
-		number, err := strconv.ParseInt(b.ID, 10, 64)
-		if err != nil { // it is in a folder
+		number, ok := numberOf(b.ID)
+		if !ok {
 			continue
 		}
-		if stored[builds.ID(number)] = b; !b.Ended() {
-			active[builds.ID(number)] = b
+		if stored[number] = b; !b.Ended() {
+			active[number] = b
 		}
 	}
 	if err := s.addPasswords(ctx, stored); err != nil || len(active) == 0 {

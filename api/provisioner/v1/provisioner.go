@@ -75,6 +75,14 @@ type WorkerList struct {
 	Now      time.Time `json:"now"`              // on the clock of the workers' times
 }
 
+// Age returns how long ago a worker of the list was created; 0 if its platform does not say.
+func (l WorkerList) Age(w Worker) time.Duration {
+	if w.CreatedAt.IsZero() {
+		return 0
+	}
+	return l.Now.Sub(w.CreatedAt)
+}
+
 // Waiting reports that a worker must wait for others to end. It is the body of a 429, with Retry-After.
 type Waiting struct {
 	Running int    `json:"running"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -67,6 +68,18 @@ func TestTheDigestIsOfAllThatIsAskedFor(t *testing.T) {
 		edit(&c)
 		if other, _ := c.Digest(); other == first {
 			t.Errorf("the digest does not depend on %s", name)
+		}
+	}
+}
+
+// TestAWorkerOfUnknownAgeIsNew since what is old and has not started is given up.
+func TestAWorkerOfUnknownAgeIsNew(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	list := provisionerv1.WorkerList{Now: now}
+	for want, w := range map[time.Duration]provisionerv1.Worker{0: {}, time.Minute: {CreatedAt: now.Add(-time.Minute)}} {
+		if got := list.Age(w); got != want {
+			t.Errorf("%+v: age %s, want %s", w, got, want)
 		}
 	}
 }

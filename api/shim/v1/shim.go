@@ -62,6 +62,9 @@ const (
 // CloneError is appended to the clone's folder: a file that says why the clone is missing.
 const CloneError = ".error"
 
+// MostCloneError bounds that file, in bytes.
+const MostCloneError = 64 << 10
+
 // Places in the containers.
 const (
 	Folder  = "/mnt/waybill"

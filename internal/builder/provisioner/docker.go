@@ -27,7 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/docker"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -74,7 +74,7 @@ const (
 // Docker is the back end whose workers are containers of a Docker Engine, which the steps of their builds are too.
 type Docker struct {
 	DockerConfig
-	woken  chan struct{}
+	woken  chan struct{}   // wakes Run when a worker was started or deleted
 	owners []string        // what dockerOwnerLabel may be, one for each key
 	swept  map[string]bool // containers of workers that have ended, whose steps have left nothing; by the goroutine of Run alone
 }
@@ -126,9 +126,9 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 	if c := found; c != nil {
 		switch {
 		case c.labels()[dockerDigestLabel] != seal(d.keyOf(c), launch.Digest):
-			return provisionerv1.Worker{}, false, fault.New(fault.Conflict, "build %d has a worker, which was asked for with another request", launch.BuildID)
+			return provisionerv1.Worker{}, false, errOtherRequest(launch)
 		case !c.deletedAt().IsZero():
-			return provisionerv1.Worker{}, false, fault.New(fault.Conflict, "the worker of build %d was deleted", launch.BuildID)
+			return provisionerv1.Worker{}, false, errDeleted(launch)
 		case c.began():
 			return d.worker(ctx, c), false, nil
 		}
@@ -146,7 +146,7 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 	if err := d.start(ctx, id, files); err != nil {
 		return provisionerv1.Worker{}, false, err
 	}
-	d.wake()
+	loop.Poke(d.woken)
 	d.Log.Info("worker started", obs.KeyBuildID, launch.BuildID, obs.KeyWorkerID, id)
 	c, err := d.inspect(ctx, id)
 	if err != nil {
@@ -170,8 +170,8 @@ func (d *Docker) prepare(ctx context.Context, launch Launch) (map[string][]byte,
 		if err != nil {
 			return nil, err
 		}
-		if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch}).Check(); err != nil {
-			return nil, fault.Wrap(fault.Invalid, err)
+		if err := checkClone(r); err != nil {
+			return nil, err
 		}
 		if text != nil {
 			files[credentialSet], given.Credentials = text, path.Join(dockerHome, credentialSet)
@@ -280,12 +280,4 @@ func packFiles(files map[string][]byte) (*bytes.Reader, error) {
 		}
 	}
 	return bytes.NewReader(out.Bytes()), archive.Close()
-}
-
-// wake has Run look at the workers.
-func (d *Docker) wake() {
-	select {
-	case d.woken <- struct{}{}:
-	default:
-	}
 }

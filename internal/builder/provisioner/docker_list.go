@@ -19,6 +19,7 @@ import (
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -237,7 +238,7 @@ func (d *Docker) Delete(ctx context.Context, workerID string, force bool) error 
 	if err != nil {
 		return err
 	}
-	defer d.wake()
+	defer loop.Poke(d.woken)
 	api := d.Engine.API()
 	asked := !c.deletedAt().IsZero()
 	if !asked { // before the signal: dying in between leaves the kill after the grace
@@ -270,18 +271,11 @@ func (d *Docker) signal(ctx context.Context, c *workerContainer, name string) er
 // and their steps have left. It returns when ctx ends; the workers run on.
 func (d *Docker) Run(ctx context.Context) error {
 	defer d.Snapshots.Wait()
-	for {
+	for ctx.Err() == nil {
 		d.runOnce(ctx, time.Now())
-		timer := time.NewTimer(lookEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-d.woken:
-		case <-timer.C:
-		}
-		timer.Stop()
+		pauseUntil(ctx, lookEvery, d.woken)
 	}
+	return nil
 }
 
 // runOnce looks at every worker.

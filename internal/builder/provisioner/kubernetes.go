@@ -104,9 +104,9 @@ func (k *Kubernetes) adopt(ctx context.Context, m workerManifest) (*unstructured
 		labels[labelBuild] != strconv.FormatInt(m.BuildID, 10):
 		return nil, fault.New(fault.Conflict, "the pod %s is not a worker of build %d", m.name, m.BuildID)
 	case pod.GetAnnotations()[annotationDigest] != m.Digest:
-		return nil, fault.New(fault.Conflict, "build %d has a worker, which was asked for with another request", m.BuildID)
+		return nil, errOtherRequest(m.Launch)
 	case pod.GetDeletionTimestamp() != nil:
-		return nil, fault.New(fault.Conflict, "the worker of build %d was deleted", m.BuildID)
+		return nil, errDeleted(m.Launch)
 	}
 	return pod, nil
 }

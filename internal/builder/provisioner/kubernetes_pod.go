@@ -14,7 +14,6 @@ import (
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/git"
 )
 
 // Labels and annotations of the pods of workers. The build's nonce is not on the pod: with it, a password could be guessed by the digest.
@@ -87,8 +86,8 @@ func (k *Kubernetes) manifest(ctx context.Context, launch Launch) (workerManifes
 	}
 	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
 	if r := launch.Repository; r != nil {
-		if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch}).Check(); err != nil {
-			return m, fault.Wrap(fault.Invalid, err)
+		if err := checkClone(r); err != nil {
+			return m, err
 		}
 		given.Clone = cloneFolder
 		var err error

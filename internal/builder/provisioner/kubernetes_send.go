@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,13 +47,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		default:
 			away.Reset()
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-k.started:
-		case <-timer.C:
-		}
-		timer.Stop()
+		pauseUntil(ctx, pause, k.started)
 	}
 }
 
@@ -89,15 +85,9 @@ func (k *Kubernetes) send(ctx context.Context, known map[types.UID]Target) (wait
 		return waiting, err
 	}
 	k.Snapshots.Send(ctx, targets)
-	listed := map[string]bool{}
-	for _, t := range targets {
-		listed[t.ID] = true
-	}
-	for uid, t := range known {
-		if !listed[t.ID] {
-			delete(known, uid)
-		}
-	}
+	maps.DeleteFunc(known, func(_ types.UID, t Target) bool {
+		return !slices.ContainsFunc(targets, func(listed Target) bool { return listed.ID == t.ID })
+	})
 	return waiting, nil
 }
 

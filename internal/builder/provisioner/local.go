@@ -27,7 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
@@ -213,9 +213,9 @@ func (l *Local) knownLocked(launch Launch) (*provisionerv1.Worker, error) {
 	case err != nil || !found:
 		return nil, err
 	case r.Digest != launch.Digest:
-		return nil, fault.New(fault.Conflict, "build %d has a worker, which was asked for with another request", launch.BuildID)
+		return nil, errOtherRequest(launch)
 	case !r.DeletedAt.IsZero():
-		return nil, fault.New(fault.Conflict, "the worker of build %d was deleted", launch.BuildID)
+		return nil, errDeleted(launch)
 	}
 	alive, err := r.Process.Alive()
 	if err != nil {
@@ -237,35 +237,43 @@ func (l *Local) began(r record) bool {
 // prepare checks what the worker is to be given, and copies the snapshot to where the worker reads it.
 func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launch, error) {
 	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
-	if err := os.MkdirAll(l.folder(launch.BuildID), 0o700); err != nil {
-		return given, fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
-	}
 	if r := launch.Repository; r != nil {
 		path, err := credentialFile(l.Credentials, r.Credential)
 		if err != nil {
 			return given, err
 		}
 		given.Credentials = path
-		if err := (git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch}).Check(); err != nil {
-			return given, fault.Wrap(fault.Invalid, err)
+		if err := checkClone(r); err != nil {
+			return given, err
 		}
+	}
+	if err := os.MkdirAll(l.folder(launch.BuildID), 0o700); err != nil {
+		return given, fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
+	}
+	if launch.Repository != nil {
 		return given, nil
 	}
+	var err error
+	given.SnapshotFile, err = l.copySnapshot(ctx, launch)
+	return given, err
+}
+
+// copySnapshot copies the snapshot of a build into the folder of its worker, and returns the path of the copy.
+func (l *Local) copySnapshot(ctx context.Context, launch Launch) (path string, err error) {
 	blob, _, err := l.Blobs.Get(ctx, launch.Snapshot)
 	if err != nil {
-		return given, fmt.Errorf("read the snapshot: %w", err)
+		return "", fmt.Errorf("read the snapshot: %w", err)
 	}
 	defer blob.Close()
 	file, err := os.CreateTemp(l.folder(launch.BuildID), "*."+snapshotFile)
 	if err != nil {
-		return given, fault.New(fault.Unavailable, "copy the snapshot: %w", err)
+		return "", fault.New(fault.Unavailable, "copy the snapshot: %w", err)
 	}
-	given.SnapshotFile = file.Name()
 	_, err = io.Copy(file, blob)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return given, fault.New(fault.Unavailable, "copy the snapshot: %w", errors.Join(err, os.Remove(file.Name())))
+		return "", fault.New(fault.Unavailable, "copy the snapshot: %w", errors.Join(err, os.Remove(file.Name())))
 	}
-	return given, nil
+	return file.Name(), nil
 }
 
 // removeFile removes a file that may have no name.
@@ -303,7 +311,7 @@ func (l *Local) start(r *record, given provisionerv1.Launch) error {
 	go func() { // until the worker ends, which may be after this process
 		_, _ = c.Process.Wait()
 		close(ended)
-		l.wake()
+		loop.Poke(l.ended)
 	}()
 	r.Process, err = command.InstanceOf(c.Process.Pid)
 	r.StartedAt = time.Now().UTC()
@@ -339,14 +347,6 @@ func (l *Local) reachable(address string) string {
 	}
 	at.Host = net.JoinHostPort(l.Advertise, at.Port())
 	return at.String()
-}
-
-// wake has Run look at the workers.
-func (l *Local) wake() {
-	select {
-	case l.ended <- struct{}{}:
-	default:
-	}
 }
 
 // parseID returns the build of a worker's id; false if it is not one of this back end.

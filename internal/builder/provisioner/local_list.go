@@ -13,6 +13,7 @@ import (
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -78,7 +79,7 @@ func (l *Local) worker(r record) provisionerv1.Worker {
 	return w
 }
 
-// endOf says how a worker ended that runs no more.
+// endOf returns how a worker ended.
 func (l *Local) endOf(r record) string {
 	reader, err := results.Open(filepath.Join(l.folder(r.BuildID), resultsDir))
 	if err == nil {
@@ -108,7 +109,7 @@ func (l *Local) Delete(_ context.Context, workerID string, force bool) error {
 	if err != nil || !found {
 		return err
 	}
-	defer l.wake()
+	defer loop.Poke(l.ended)
 	asked := !r.DeletedAt.IsZero()
 	if !asked {
 		r.DeletedAt = time.Now().UTC()
@@ -131,18 +132,11 @@ func (l *Local) Delete(_ context.Context, workerID string, force bool) error {
 // Run kills deleted workers that did not end in time, and removes what ended workers have left. It returns when ctx ends; the workers
 // run on.
 func (l *Local) Run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		l.runOnce(ctx, time.Now())
-		timer := time.NewTimer(lookEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-l.ended:
-		case <-timer.C:
-		}
-		timer.Stop()
+		pauseUntil(ctx, lookEvery, l.ended)
 	}
+	return nil
 }
 
 // runOnce looks at every worker.

@@ -43,7 +43,7 @@ type Snapshots struct {
 	Log     *slog.Logger
 
 	mu      sync.Mutex
-	senders map[string]*sender // by the worker's id
+	senders map[string]context.CancelFunc // of the goroutines that send, by the worker's id
 	running sync.WaitGroup
 }
 
@@ -56,9 +56,6 @@ type Target struct {
 	// Dial connects to the worker, such as through a forwarded port. nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
-
-// sender is one goroutine that sends.
-type sender struct{ stop context.CancelFunc }
 
 // Describe returns what a worker is given about a snapshot that will be sent to it. A snapshot that is missing is fault.NotFound, one
 // above the limit fault.TooLarge.
@@ -90,7 +87,7 @@ func (s *Snapshots) Send(ctx context.Context, targets []Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.senders == nil {
-		s.senders = map[string]*sender{}
+		s.senders = map[string]context.CancelFunc{}
 	}
 	named := map[string]bool{}
 	for _, t := range targets {
@@ -99,15 +96,15 @@ func (s *Snapshots) Send(ctx context.Context, targets []Target) {
 			continue
 		}
 		own, stop := context.WithCancel(ctx)
-		s.senders[t.ID] = &sender{stop: stop}
+		s.senders[t.ID] = stop
 		s.running.Go(func() {
 			defer stop()
 			s.persist(own, t)
 		})
 	}
-	for id, known := range s.senders {
+	for id, stop := range s.senders {
 		if !named[id] {
-			known.stop()
+			stop()
 			delete(s.senders, id)
 		}
 	}

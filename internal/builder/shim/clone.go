@@ -24,7 +24,7 @@ func Clone(ctx context.Context, get func(string) string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cloneTimeout, fmt.Errorf("the clone took longer than %s", cloneTimeout))
 	defer cancel()
-	if err := os.RemoveAll(folder); err != nil { // of a container that was started again
+	if err := errors.Join(os.RemoveAll(folder), os.RemoveAll(folder+shimv1.CloneError)); err != nil { // of a container that was started again
 		return err
 	}
 	err := git.Clone{URL: get(shimv1.EnvCloneURL), Commit: get(shimv1.EnvCloneCommit), Branch: get(shimv1.EnvCloneBranch),
@@ -32,7 +32,8 @@ func Clone(ctx context.Context, get func(string) string) error {
 	if err == nil {
 		return nil
 	}
-	if left := os.WriteFile(folder+shimv1.CloneError, []byte(err.Error()), 0o600); left != nil {
+	reason := []byte(err.Error())
+	if left := os.WriteFile(folder+shimv1.CloneError, reason[:min(len(reason), shimv1.MostCloneError)], 0o600); left != nil {
 		return errors.Join(err, left)
 	}
 	return nil

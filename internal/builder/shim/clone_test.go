@@ -49,6 +49,13 @@ func TestACloneOrItsReasonIsLeft(t *testing.T) {
 	if reason, err := os.ReadFile(folder + shimv1.CloneError); err != nil || !strings.Contains(string(reason), "fetch commit abab") {
 		t.Errorf("%q, %v", reason, err)
 	}
+	environment[shimv1.EnvCloneCommit] = commit
+	if err := shim.Clone(t.Context(), get); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(folder + shimv1.CloneError); !os.IsNotExist(err) {
+		t.Errorf("the reason of an earlier start is left: %v", err)
+	}
 	environment[shimv1.EnvCloneFolder] = "clone"
 	if err := shim.Clone(t.Context(), get); err == nil {
 		t.Error("a folder somewhere was accepted")

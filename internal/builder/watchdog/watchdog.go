@@ -136,11 +136,8 @@ func (w *Watchdog) read(ctx context.Context) (builds build.BuildList, workers bu
 	workers.Complete = list.Complete
 	var ids []int64
 	for _, each := range list.Workers {
-		observed := build.ObservedWorker{ID: each.WorkerID, BuildID: each.BuildID, Instance: each.Instance, Status: build.WorkerStatus(each.Status)}
-		if !each.CreatedAt.IsZero() { // else it counts as new
-			observed.Age = list.Now.Sub(each.CreatedAt)
-		}
-		workers.Workers = append(workers.Workers, observed)
+		workers.Workers = append(workers.Workers, build.ObservedWorker{ID: each.WorkerID, BuildID: each.BuildID, Instance: each.Instance,
+			Status: build.WorkerStatus(each.Status), Age: list.Age(each)})
 		if each.Instance == w.Settings.Instance {
 			ids = append(ids, each.BuildID)
 		}

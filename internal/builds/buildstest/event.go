@@ -2,6 +2,7 @@ package buildstest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +119,14 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 		_, err := s.Record(s.ctx, id, builds.Event{Source: builds.Aggregator, EventID: "pod-waits", Status: build.Running, Reason: "Unreachable"})
 		storetest.Check(t, err)
 	}
+	long := strings.Repeat("w", 300)
+	for _, eventID := range []string{long + "1", long + "1", long + "2"} {
+		_, err := s.Record(s.ctx, id, builds.Event{Source: builds.Watchdog, EventID: eventID, Message: "a long id"})
+		storetest.Check(t, err)
+	}
+	if has, err := s.HasEvent(s.ctx, id, builds.Watchdog, long+"2"); err != nil || !has {
+		t.Errorf("an event with a long id is not found: %v", err)
+	}
 	all, err := s.Events(s.ctx, id, 1, 2)
 	storetest.Check(t, err)
 	if len(all) != 2 || all[0].Seq != 2 || all[1].Seq != 3 {
@@ -125,7 +134,7 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 	}
 	b, err := s.Build(s.ctx, id)
 	storetest.Check(t, err)
-	if b.LastSeq != 5 || b.Reason != "Unreachable" || b.Status != build.Running {
+	if b.LastSeq != 7 || b.Reason != "Unreachable" || b.Status != build.Running {
 		t.Errorf("the build is %+v", b)
 	}
 	for name, e := range map[string]builds.Event{"of the worker": events[0], "without an id": {Source: builds.API, Status: build.Failed}} {
@@ -136,7 +145,7 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 	far := event(4, 2, build.Running)
 	far.At = time.Date(200_000, 1, 1, 0, 0, 0, 0, time.UTC)
 	s.ingest(t, id, builds.Batch{Events: []builds.Event{far}})
-	if all, err = s.Events(s.ctx, id, 5, 1); err != nil || len(all) != 1 || !all[0].At.Equal(all[0].StoredAt) {
+	if all, err = s.Events(s.ctx, id, 7, 1); err != nil || len(all) != 1 || !all[0].At.Equal(all[0].StoredAt) {
 		t.Errorf("an event of the far future is %+v, %v", all, err)
 	}
 	for name, b := range map[string]builds.Batch{

@@ -27,7 +27,7 @@ func ReportOf(object *unstructured.Unstructured, main string) (Report, error) {
 		return Report{}, fmt.Errorf("read the state of pod %s: %w", object.GetName(), err)
 	}
 	r := Report{Ended: p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed", IP: p.Status.PodIP}
-	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+	for _, c := range p.containers() {
 		if at := c.State.began(); !at.IsZero() && (r.StartedAt.IsZero() || at.Before(r.StartedAt)) {
 			r.StartedAt = at
 		}
@@ -61,7 +61,7 @@ func (p *pod) trouble() string {
 	if v := judgeDisruption(p); v.Outcome != fine {
 		return v.Text
 	}
-	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+	for _, c := range p.containers() {
 		if c.State.Waiting == nil {
 			continue
 		}
@@ -79,7 +79,7 @@ func (p *pod) trouble() string {
 
 // end returns how a pod ended.
 func (p *pod) end(main string) string {
-	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+	for _, c := range p.containers() {
 		if t := c.State.Terminated; t != nil && (c.Name == main || t.ExitCode != 0) {
 			return fmt.Sprintf("the container %s ended: %s", c.Name, t)
 		}

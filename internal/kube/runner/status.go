@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +73,14 @@ type terminated struct {
 	Message   string `json:"message"`
 }
 
+// containers returns the statuses of all containers, those that run first in front. Several goroutines read one pod, so it is a copy.
+func (p *pod) containers() []containerStatus {
+	return slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+}
+
 // container returns the state of a container by name; an empty one if it has none.
 func (p *pod) container(name string) containerState {
-	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+	for _, c := range p.containers() {
 		if c.Name == name {
 			return c.State
 		}
@@ -118,7 +124,7 @@ func judge(p *pod, pull time.Duration) verdict {
 	if v := judgeLoss(p); v.Outcome != fine {
 		return v
 	}
-	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+	for _, c := range p.containers() {
 		if v := judgeContainer(c, pull); v.Outcome != fine {
 			return v
 		}

@@ -166,3 +166,13 @@ func TestWorkersAreReported(t *testing.T) {
 		}
 	}
 }
+
+// TestContainersOfAPodAreACopy as several goroutines read one pod at a time.
+func TestContainersOfAPodAreACopy(t *testing.T) {
+	t.Parallel()
+	room := make([]containerStatus, 2)
+	p := &pod{Status: podStatus{InitContainerStatuses: room[:1], ContainerStatuses: []containerStatus{{Name: containerStep}}}}
+	if got := p.containers(); len(got) != 2 || got[1].Name != containerStep || room[1].Name != "" {
+		t.Errorf("got %+v, and beside the first list %+v", got, room[1])
+	}
+}

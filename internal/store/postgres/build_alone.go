@@ -31,10 +31,6 @@ func (t *tx) ForgetPasswords(id builds.ID) error {
 
 // BuildPasswords reads the passwords of those of the builds that have any.
 func (t *tx) BuildPasswords(ids []builds.ID) (map[builds.ID]builds.Passwords, error) {
-	wanted := make([]int64, len(ids))
-	for i, id := range ids {
-		wanted[i] = int64(id)
-	}
 	found := map[builds.ID]builds.Passwords{}
 	_, err := query(t, func(row pgx.Row) (id builds.ID, err error) {
 		var names string
@@ -44,6 +40,6 @@ func (t *tx) BuildPasswords(ids []builds.ID) (map[builds.ID]builds.Passwords, er
 		}
 		found[id] = p
 		return id, err
-	}, `SELECT build_id, names, sealed FROM build_password WHERE build_id = ANY ($1)`, wanted)
+	}, `SELECT build_id, names, sealed FROM build_password WHERE build_id = ANY ($1)`, numbers(ids))
 	return found, err
 }

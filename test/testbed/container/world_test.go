@@ -30,39 +30,17 @@ import (
 // limit bounds every wait.
 const limit = 2 * time.Minute
 
-// program is the product, built once.
-var program struct {
-	once sync.Once
-	path string
-	err  error
-}
+var program testbed.Product
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if program.path != "" {
-		_ = os.RemoveAll(filepath.Dir(program.path))
-	}
+	_ = program.Remove() // a temporary folder
 	os.Exit(code)
 }
 
 func waybill(t *testing.T) string {
 	t.Helper()
-	program.once.Do(func() {
-		var folder string
-		if folder, program.err = os.MkdirTemp("", "waybill"); program.err != nil {
-			return
-		}
-		program.path = filepath.Join(folder, "waybill")
-		compile := exec.Command("go", "build", "-o", program.path, "./cmd/waybill")
-		compile.Dir = filepath.Join("..", "..", "..") // of the product's own module
-		if out, err := compile.CombinedOutput(); err != nil {
-			program.err = fmt.Errorf("%w\n%s", err, out)
-		}
-	})
-	if program.err != nil {
-		t.Fatal(program.err)
-	}
-	return program.path
+	return program.Path(t, filepath.Join("..", "..", ".."))
 }
 
 // project is a folder with a build, and a user of its own.

@@ -45,23 +45,36 @@ const waitEvery = time.Minute
 func (h *Handler) elsewhere(ctx context.Context, a conductor.Attempt, row builds.Build) (action.Outcome, error) {
 	row, err := h.resolve(ctx, row)
 	if err != nil {
-		return action.Outcome{}, err
+		return action.Outcome{}, h.noteTrouble(ctx, row, err)
 	}
 	if err := h.startAt(ctx, a, row); err != nil {
 		return action.Outcome{}, err
 	}
-	for wait := h.Workers.Waiter(); !row.Status.Ended(); {
-		if row, err = h.Workers.Builds.Build(ctx, row.ID); err == nil && !row.Status.Ended() {
-			err = wait(ctx, time.Now().Add(waitEvery))
-		}
-		if context.Cause(ctx) == conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
-			return h.expire(ctx, row), nil
-		}
-		if err != nil {
-			return action.Outcome{}, err
-		}
+	row, err = h.awaitReports(ctx, row)
+	if context.Cause(ctx) == conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
+		return h.expire(ctx, row), nil
+	}
+	if err != nil {
+		return action.Outcome{}, err
 	}
 	return h.concludeAlone(ctx, h.table(row))
+}
+
+// awaitReports returns the row of a build once its end was reported. With an error it is the row that was read last.
+func (h *Handler) awaitReports(ctx context.Context, row builds.Build) (builds.Build, error) {
+	wait := h.Workers.Waiter()
+	for {
+		now, err := h.Workers.Builds.Build(ctx, row.ID)
+		if err != nil {
+			return row, err
+		}
+		if row = now; row.Status.Ended() {
+			return row, nil
+		}
+		if err := wait(ctx, time.Now().Add(waitEvery)); err != nil {
+			return row, err
+		}
+	}
 }
 
 // startAt has the build engine of a row start its build, unless it has or the build has ended. An attempt that dies between the start and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -135,22 +136,36 @@ func TestACancelEndsABuildOfAnotherEngineAtOnce(t *testing.T) {
 
 func TestABuildOfAnotherEngineTakesItsTimeOnly(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s, stored, _, _, _ := atJenkins(t, builds.Build{}, func(ctx context.Context, _ *builds.Builds) error {
-		cancel(conductor.ErrAttemptTimeout)
-		return ctx.Err()
-	})
-	if o := s.do(ctx, 1); o.Kind != action.Expired {
-		t.Errorf("%+v", o)
-	}
-	if row, err := stored.Build(t.Context(), 1); err != nil || row.Status != domain.TimedOut {
-		t.Errorf("%+v, %v", row, err)
+	for name, waited := range map[string]error{"while it waits": context.Canceled, "while the build is read": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			s, stored, _, _, _ := atJenkins(t, builds.Build{}, func(context.Context, *builds.Builds) error {
+				cancel(conductor.ErrAttemptTimeout)
+				return waited
+			})
+			if o := s.do(ctx, 1); o.Kind != action.Expired || o.Ref != "build/1" {
+				t.Errorf("%+v", o)
+			}
+			if row, err := stored.Build(t.Context(), 1); err != nil || row.Status != domain.TimedOut {
+				t.Errorf("%+v, %v", row, err)
+			}
+		})
 	}
 }
 
 func TestABuildOfAnotherEngineThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	s, stored, jenkins, _, _ := atJenkins(t, builds.Build{}, fails)
+	s, stored, jenkins, dir, _ := atJenkins(t, builds.Build{}, fails)
+	project := s.handler.Workers.Project
+	s.handler.Workers.Project = func(string) (build.Project, error) { return build.Project{URL: filepath.Join(dir, "gone")}, nil }
+	if o := s.do(t.Context(), 1); o.Kind != action.Retry || !strings.Contains(o.Error, "for its branches") {
+		t.Errorf("%+v", o)
+	}
+	if b, err := stored.Build(t.Context(), 1); err != nil || !strings.Contains(b.Message, "for its branches") {
+		t.Errorf("the build does not say what it waits for: %+v, %v", b, err)
+	}
+	s.handler.Workers.Project = project
 	jenkins.answer = action.Outcome{Kind: action.Fatal, Code: "http_404", Error: "404"}
 	if o := s.do(t.Context(), 1); o.Kind != action.Fatal || o.Code != "http_404" || !strings.Contains(o.Error, "jenkins did not take the build: 404") {
 		t.Errorf("%+v", o)
