@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -65,6 +66,7 @@ type Config struct {
 
 const (
 	listEvery   = 5 * time.Second
+	listSoon    = 50 * time.Millisecond // while a worker starts; later after a quarter of its age
 	silence     = 30 * time.Second
 	startLimit  = 10 * time.Minute
 	ackAgain    = 30 * time.Second // after which a worker that is still listed gets the final acknowledgement again
@@ -124,6 +126,7 @@ func (a *Aggregator) Run(ctx context.Context) error {
 			serving, rest := divide(workers)
 			a.follow(ctx, serving)
 			a.judge(ctx, rest)
+			pause = min(pause, untilStarted(rest))
 		case ctx.Err() == nil:
 			pause = away.Next()
 			a.Log.Warn("listing workers failed", obs.Error(err), obs.KeyRetryIn, pause.String())
@@ -196,6 +199,18 @@ func divide(workers []Worker) (serving, rest []Worker) {
 		}
 	}
 	return serving, rest
+}
+
+// untilStarted returns how long the workers need not be listed because of those that are starting: a quarter of the age of the
+// youngest, so that a follower of a build waits for little longer than for its worker.
+func untilStarted(workers []Worker) time.Duration {
+	pause := time.Duration(math.MaxInt64)
+	for _, w := range workers {
+		if w.Status == "" || w.Status == build.WorkerPending || w.Status == build.WorkerRunning {
+			pause = min(pause, max(listSoon, w.Age/4))
+		}
+	}
+	return pause
 }
 
 // same reports whether both are the same worker at the same place.
