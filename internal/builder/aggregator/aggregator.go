@@ -75,6 +75,7 @@ const (
 	firstDelay  = 200 * time.Millisecond
 	longDelay   = 30 * time.Second
 	writeEvery  = 200 * time.Millisecond // between the beginnings of two transactions of one worker, unless one is full
+	writeSoon   = 100 * time.Millisecond // the same when a whole block waits
 	mostAtOnce  = 1 << 20                // bytes of one transaction
 	renewEvery  = 10 * time.Second       // of the lease, when a worker sends nothing but that it lives
 	packAlready = builds.BlockSize / 2   // bytes of a batch that no other is joined to
