@@ -185,13 +185,16 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 	}}, nil
 }
 
-// wakePause is the least time between two wake-ups of an aggregator: its own writes are changes of builds, too.
-const wakePause = time.Second
+// wakePause is the least time between two wake-ups of an aggregator.
+const wakePause = 100 * time.Millisecond
 
-// wakeUp has the workers listed soon after a build has changed, since it may have got a worker. It returns when ctx ends.
+// wakeUp has the workers listed when a build has got one. It returns when ctx ends.
 func wakeUp(ctx context.Context, wait func(context.Context, store.Topic, time.Time) error, wake chan struct{}) {
-	for wait(ctx, store.TopicBuild, time.Time{}) == nil && loop.Pause(ctx, wakePause) {
+	for wait(ctx, store.TopicWorker, time.Time{}) == nil {
 		loop.Poke(wake)
+		if !loop.Pause(ctx, wakePause) {
+			return
+		}
 	}
 }
 

@@ -129,6 +129,7 @@ func (b *Builds) Assign(ctx context.Context, id ID, worker, nonce string) error 
 		}
 		found.WorkerID, found.Nonce = worker, nonce
 		t.Touch(store.TopicBuild)
+		t.Touch(store.TopicWorker)
 		return errors.Join(t.UpdateBuild(found), t.ForgetPasswords(id))
 	})
 }

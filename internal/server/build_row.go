@@ -310,14 +310,16 @@ func (b *tableBuild) ReadLog(ctx context.Context, step int, offset int64, buffer
 	return size, int64(bytes.Count(buffer[:size], []byte("\n"))), nil
 }
 
-// Follow returns a function that returns when the build may have changed since its last call. Wake-ups are those of all builds, so it
-// rests before each wait.
+// Follow returns a function that returns when the build may have changed since its last call. Wake-ups are those of all builds, so
+// there is a least time between two looks.
 func (b *tableBuild) Follow() func(ctx context.Context) error {
-	wait := b.from.Waiter()
+	wait, looked := b.from.Waiter(), time.Now()
 	return func(ctx context.Context) error {
-		if err := pauseFor(ctx, tablePause); err != nil {
+		if err := pauseFor(ctx, time.Until(looked.Add(tablePause))); err != nil {
 			return err
 		}
-		return wait(ctx, time.Now().Add(tableNet))
+		err := wait(ctx, time.Now().Add(tableNet))
+		looked = time.Now()
+		return err
 	}
 }

@@ -17,11 +17,12 @@ const (
 	TopicCancel Topic = "cancel" // a cancellation of a claimed action was requested
 	TopicAccess Topic = "access" // a token was revoked, or a session ended
 	TopicBuild  Topic = "build"  // results of a build were stored, or the build was changed
+	TopicWorker Topic = "worker" // a build has got a worker
 )
 
 // Topics returns every topic.
 func Topics() []Topic {
-	return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess, TopicBuild}
+	return []Topic{TopicEntry, TopicAction, TopicReady, TopicCancel, TopicAccess, TopicBuild, TopicWorker}
 }
 
 // Signal reports one change of a topic, or several that were merged.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -65,6 +66,7 @@ type Config struct {
 
 const (
 	listEvery   = 5 * time.Second
+	listSoon    = 50 * time.Millisecond // while a worker starts; later after a quarter of its age
 	silence     = 30 * time.Second
 	startLimit  = 10 * time.Minute
 	ackAgain    = 30 * time.Second // after which a worker that is still listed gets the final acknowledgement again
@@ -73,6 +75,7 @@ const (
 	firstDelay  = 200 * time.Millisecond
 	longDelay   = 30 * time.Second
 	writeEvery  = 200 * time.Millisecond // between the beginnings of two transactions of one worker, unless one is full
+	writeSoon   = 100 * time.Millisecond // the same when a whole block waits
 	mostAtOnce  = 1 << 20                // bytes of one transaction
 	renewEvery  = 10 * time.Second       // of the lease, when a worker sends nothing but that it lives
 	packAlready = builds.BlockSize / 2   // bytes of a batch that no other is joined to
@@ -124,6 +127,7 @@ func (a *Aggregator) Run(ctx context.Context) error {
 			serving, rest := divide(workers)
 			a.follow(ctx, serving)
 			a.judge(ctx, rest)
+			pause = min(pause, untilStarted(rest))
 		case ctx.Err() == nil:
 			pause = away.Next()
 			a.Log.Warn("listing workers failed", obs.Error(err), obs.KeyRetryIn, pause.String())
@@ -196,6 +200,18 @@ func divide(workers []Worker) (serving, rest []Worker) {
 		}
 	}
 	return serving, rest
+}
+
+// untilStarted returns how long the workers need not be listed because of those that are starting: a quarter of the age of the
+// youngest, so that a follower of a build waits for little longer than for its worker.
+func untilStarted(workers []Worker) time.Duration {
+	pause := time.Duration(math.MaxInt64)
+	for _, w := range workers {
+		if w.Status == "" || w.Status == build.WorkerPending || w.Status == build.WorkerRunning {
+			pause = min(pause, max(listSoon, w.Age/4))
+		}
+	}
+	return pause
 }
 
 // same reports whether both are the same worker at the same place.

@@ -137,7 +137,7 @@ func (p *pending) add(i item) {
 
 // gather adds what is there, and what comes until the next transaction may begin.
 func (w *writer) gather(ctx context.Context, p *pending) {
-	timer := time.NewTimer(time.Until(w.began.Add(writeEvery)))
+	timer := time.NewTimer(w.until(p))
 	defer timer.Stop()
 	for over := false; !p.full; {
 		select {
@@ -152,6 +152,7 @@ func (w *writer) gather(ctx context.Context, p *pending) {
 		if over {
 			return
 		}
+		timer.Reset(w.until(p))
 		select {
 		case i, open := <-w.items:
 			if !open {
@@ -164,6 +165,15 @@ func (w *writer) gather(ctx context.Context, p *pending) {
 			return
 		}
 	}
+}
+
+// until returns how long what is pending waits for more.
+func (w *writer) until(p *pending) time.Duration {
+	pause := writeEvery
+	if p.size >= builds.BlockSize {
+		pause = writeSoon
+	}
+	return time.Until(w.began.Add(pause))
 }
 
 // flush stores what is pending, or only renews the lease, if it is time for that.

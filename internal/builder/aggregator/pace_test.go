@@ -1,0 +1,57 @@
+package aggregator
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
+)
+
+// starting lists a worker that starts as old as it is, and counts.
+type starting struct {
+	since time.Time
+	asked int
+}
+
+func (s *starting) Workers(context.Context) ([]Worker, error) {
+	s.asked++
+	return []Worker{{Build: 1, Status: build.WorkerPending, Age: time.Since(s.since)}}, nil
+}
+
+// TestAWorkerThatStartsIsListedOften while it is young.
+func TestAWorkerThatStartsIsListedOften(t *testing.T) {
+	t.Parallel()
+	for age, want := range map[time.Duration][2]int{0: {10, 20}, time.Hour: {1, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			list := &starting{since: time.Now().Add(-age)}
+			if err := New(Config{Workers: list, Every: 10 * time.Second}).Run(ctx); err != nil || list.asked < want[0] || list.asked > want[1] {
+				t.Errorf("a worker of the age %s is listed %d times a second, want %v; %v", age, list.asked, want, err)
+			}
+		})
+	}
+}
+
+// TestAWholeBlockIsStoredSooner than a few entries.
+func TestAWholeBlockIsStoredSooner(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int64]time.Duration{100: writeEvery, builds.BlockSize: writeSoon, mostAtOnce: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWriter(&follower{Aggregator: New(Config{})})
+			w.began = time.Now()
+			for _, half := range []int64{size / 2, size - size/2} {
+				if err := w.put(t.Context(), item{}, half); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var p pending
+			if w.gather(t.Context(), &p); p.size != size || time.Since(w.began) != want {
+				t.Errorf("%d bytes of %d are stored after %s, want %s", p.size, size, time.Since(w.began), want)
+			}
+		})
+	}
+}
