@@ -31,8 +31,16 @@ const mark = 0x1f
 // FormatEntry appends the entry to dst: time, space, marks, text, newline. The text holds no
 // newline.
 func FormatEntry(dst []byte, e Entry) []byte {
-	dst = e.At.UTC().AppendFormat(dst, entryTime)
-	dst = append(dst, ' ')
+	return FormatText(FormatTime(dst, e.At), e)
+}
+
+// FormatTime appends the time of an entry, as FormatEntry does, and the space after it.
+func FormatTime(dst []byte, at time.Time) []byte {
+	return append(at.UTC().AppendFormat(dst, entryTime), ' ')
+}
+
+// FormatText appends what FormatEntry appends after the time.
+func FormatText(dst []byte, e Entry) []byte {
 	if e.Marks != (Marks{}) || len(e.Text) > 0 && e.Text[0] == mark {
 		dst = append(dst, mark)
 		for _, m := range [...]struct {

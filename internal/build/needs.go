@@ -35,6 +35,9 @@ type place struct{ stage, step int }
 
 // needs checks what the steps of a file wait for: each need names one step, and no step waits for itself.
 func (r *reader) needs(file *File) {
+	if !file.hasNeeds() {
+		return
+	}
 	index := indexSteps(file)
 	edges, count := map[place][]place{}, 0
 	for i := range file.Stages {
@@ -62,6 +65,13 @@ func (r *reader) needs(file *File) {
 		}
 	}
 	r.cycles(file, edges)
+}
+
+// hasNeeds reports whether a step names what it waits for.
+func (f *File) hasNeeds() bool {
+	return slices.ContainsFunc(f.Stages, func(stage Stage) bool {
+		return slices.ContainsFunc(stage.Steps, func(step Step) bool { return step.Needs != nil })
+	})
 }
 
 // stepIndex has the steps of a file by name. A step of a matrix has two: its own, and the one that all combinations have.

@@ -44,12 +44,13 @@ type reader struct {
 	inType      bool           // the fields of a step type are read
 	steps       int            // how many were read
 	types, keys []document.Key // stepTypes and stepTable, which are made once
+	stageKeys   []document.Key // the same of stageTable
 
 	openKeys map[string]bool // scopes of mappings in which a variable is a key
 }
 
 func (r *reader) read(root *document.Node) (*File, fault.Problems) {
-	r.types, r.keys, r.openKeys = stepTypes(), stepTable(), map[string]bool{}
+	r.types, r.keys, r.stageKeys, r.openKeys = stepTypes(), stepTable(), stageTable(), map[string]bool{}
 	r.tools = r.tools.withDefaults()
 	r.Separator = "/"
 	r.Accept = r.accept
@@ -203,10 +204,11 @@ func (r *reader) stage(f *document.Field, known []Environment) Stage {
 	case f.Value.Kind != document.Map:
 		r.Add(f.Value, "wrong-kind", f.Key, "want a mapping of steps, found %s", f.Value.Kind)
 	}
+	stage.Steps = make([]Step, 0, min(len(f.Value.Fields), max(maxSteps+1-r.steps, 0)))
 	for i := range f.Value.Fields {
 		field := &f.Value.Fields[i]
 		switch {
-		case isStageKey(field):
+		case r.isStageKey(field):
 			r.stageKey(field, &stage, known)
 		case r.steps <= maxSteps: // further ones are not worth the memory: stepNames refuses the file
 			r.steps++
@@ -229,8 +231,8 @@ func stageHint(name string) string {
 
 // isStageKey reports whether f is a stage's own key and not a step. Two of the names are a step
 // when a mapping follows.
-func isStageKey(f *document.Field) bool {
-	if document.Find(stageTable(), f.Key) == nil {
+func (r *reader) isStageKey(f *document.Field) bool {
+	if document.Find(r.stageKeys, f.Key) == nil {
 		return false
 	}
 	older := f.Key == "run-if" || f.Key == "fail-fast"
@@ -381,11 +383,9 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 
 // stepKey checks and reads one key beside the step type.
 func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
-	key := document.Find(r.keys, f.Key)
 	path := r.Join(scope, f.Key)
-	single := &document.Node{Kind: document.Map, Fields: []document.Field{*f}}
 	before := len(r.Problems)
-	r.Check(single, document.Place{Path: scope, At: f.At}, []document.Key{*key})
+	r.CheckField(f, scope, document.Find(r.keys, f.Key))
 	switch f.Key { // these are read with what is wrong, too
 	case "services":
 		step.Spec.Services = r.services(f.Value, path)

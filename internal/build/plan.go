@@ -114,7 +114,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 
 // plan plans the file with these variables.
 func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
-	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}}
+	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
 	chosen, faults := (&reader{replaced: s.replaced, variables: variables, noPush: choice.NoPush, tools: choice.Tools}).read(root)
 	problems := append(s.problems, faults...)
@@ -235,7 +235,8 @@ func (p *Plan) add(stage Stage, number int, chosen []int, ids map[place][]int) {
 	for _, earlier := range p.Steps {
 		after = append(after, earlier.ID)
 	}
-	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: []int{}}
+	out := PlanStage{Name: stage.Name, RunsIf: stage.RunsIf, FailFast: stage.FailFast, Steps: make([]int, 0, len(chosen))}
+	p.Steps = slices.Grow(p.Steps, len(chosen))
 	for _, i := range chosen {
 		s := stage.Steps[i]
 		step := PlanStep{ID: len(p.Steps) + 1, Stage: stage.Name, Name: s.Name, Type: s.Type, At: s.At, After: after,
@@ -255,6 +256,9 @@ func (p *Plan) add(stage Stage, number int, chosen []int, ids map[place][]int) {
 
 // connect has the steps with needs wait for these, and warns of needs that are not selected.
 func (p *Plan) connect(file *File, ids map[place][]int) (warnings fault.Problems) {
+	if !file.hasNeeds() {
+		return nil
+	}
 	index := indexSteps(file)
 	for at, its := range ids {
 		step := &file.Stages[at.stage].Steps[at.step]

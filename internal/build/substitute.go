@@ -142,6 +142,7 @@ type substituter struct {
 	replaced  map[*document.Node]bool // values that came from variables, and matrices that are one combination
 	grown     int                     // values that steps with a matrix have come to
 	size      int                     // bytes of the texts
+	plain     map[*document.Node]bool // values without variables all through, which are not copied
 }
 
 // stages copies the root with the variables of every stage replaced; names of stages never are.
@@ -150,10 +151,66 @@ func (s *substituter) stages(root *document.Node) *document.Node {
 	out.Fields = slices.Clone(root.Fields)
 	for i, f := range out.Fields {
 		if f.Key != keyInputs && f.Key != keyEnvironments {
+			s.isPlain(f.Value)
 			out.Fields[i].Value = s.stage(f.Value, f.Key)
 		}
 	}
 	return &out
+}
+
+// isPlain reports whether no text in a value has a variable. If one has, it notes the lists and mappings inside in which none has.
+func (s *substituter) isPlain(n *document.Node) bool {
+	children, child := len(n.Items), func(i int) *document.Node { return n.Items[i] }
+	plain := n.Kind != document.String || !hasVariable(n.Text)
+	if n.Kind == document.Map {
+		children, child = len(n.Fields), func(i int) *document.Node { return n.Fields[i].Value }
+		plain = !slices.ContainsFunc(n.Fields, func(f document.Field) bool { return hasVariable(f.Key) })
+	}
+	for i := range children {
+		switch own := s.isPlain(child(i)); {
+		case own && !plain:
+			s.note(child(i))
+		case !own && plain:
+			plain = false
+			for earlier := range i {
+				s.note(child(earlier))
+			}
+		}
+	}
+	return plain
+}
+
+// note notes a list or mapping without variables.
+func (s *substituter) note(n *document.Node) {
+	if n.Kind == document.List || n.Kind == document.Map {
+		s.plain[n] = true
+	}
+}
+
+func hasVariable(text string) bool { return strings.Contains(text, "${") }
+
+// keep reports whether a value without variables is used as it is, and counts the bytes of its texts.
+func (s *substituter) keep(n *document.Node) bool {
+	size := textSize(n)
+	if s.size+size > maxDocument {
+		return false
+	}
+	s.size += size
+	return true
+}
+
+// textSize returns the bytes of the keys and strings in a value.
+func textSize(n *document.Node) (size int) {
+	if n.Kind == document.String {
+		size = len(n.Text)
+	}
+	for _, item := range n.Items {
+		size += textSize(item)
+	}
+	for _, f := range n.Fields {
+		size += len(f.Key) + textSize(f.Value)
+	}
+	return size
 }
 
 // stage copies a stage with its variables replaced, and each step with a matrix once for each combination.
@@ -184,33 +241,48 @@ func (s *substituter) stage(n *document.Node, scope string) *document.Node {
 	return &out
 }
 
-// node copies n with its variables replaced; quiet: names without a value are left to the shell.
+// node copies n with its variables replaced, unless it has none; quiet: names without a value are left to the shell.
 func (s *substituter) node(n *document.Node, scope string, quiet bool) *document.Node {
-	out := *n
 	switch n.Kind {
 	case document.List:
+		if s.plain[n] && s.keep(n) {
+			return n
+		}
+		out := *n
 		out.Items = make([]*document.Node, len(n.Items))
 		for i, item := range n.Items {
 			out.Items[i] = s.node(item, document.Index(scope, i), quiet)
 		}
+		return &out
 	case document.Map:
+		if s.plain[n] && s.keep(n) {
+			return n
+		}
+		out := *n
 		out.Fields = s.fields(n, scope, quiet)
+		return &out
 	case document.String:
+		if !hasVariable(n.Text) && s.keep(n) {
+			return n
+		}
 		return s.scalar(n, scope, quiet)
 	}
-	return &out
+	return n
 }
 
 func (s *substituter) fields(n *document.Node, scope string, quiet bool) []document.Field {
 	out := slices.Clone(n.Fields)
-	seen := map[string]fault.Position{}
+	var seen map[string]fault.Position // nil: no key changes
+	if slices.ContainsFunc(out, func(f document.Field) bool { return hasVariable(f.Key) }) {
+		seen = map[string]fault.Position{}
+	}
 	for i, f := range out {
 		out[i] = s.field(f, scope, quiet, seen)
 	}
 	return out
 }
 
-// field copies a field with its variables replaced. seen has the keys before it.
+// field copies a field with its variables replaced. seen has the keys before it; nil: they are known to be others.
 func (s *substituter) field(f document.Field, scope string, quiet bool, seen map[string]fault.Position) document.Field {
 	key := s.text(f.Key, f.At, scope, quiet)
 	if len(key) > maxName && key != f.Key {
@@ -222,7 +294,9 @@ func (s *substituter) field(f document.Field, scope string, quiet bool, seen map
 		s.problems.Add(fault.Problem{Position: f.At, Code: "key-repeated", Scope: scope,
 			Text: fmt.Sprintf("the key %q is already at %d:%d", key, first.Line, first.Column)})
 	}
-	seen[key] = f.At
+	if seen != nil {
+		seen[key] = f.At
+	}
 	f.Key, f.Value = key, s.node(f.Value, scope+"/"+key, quiet || key == "cmds")
 	return f
 }

@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -43,7 +44,7 @@ func (r *Reader) Join(path, key string) string {
 }
 
 // Index returns the path of an item of the list at path.
-func Index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+func Index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // Add reports a fault at n, and where an alias brought n in.
 func (r *Reader) Add(n *Node, code, scope, format string, args ...any) {
@@ -69,18 +70,10 @@ func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 	}
 	for i := range n.Fields {
 		f := &n.Fields[i]
-		key := Find(keys, f.Key)
-		path := r.Join(place.Path, f.Key)
-		switch {
-		case key == nil:
+		if key := Find(keys, f.Key); key == nil {
 			r.unknown(f, place.Path, keys)
-		case key.Later:
-			r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: path,
-				Text: fmt.Sprintf("%q is not yet supported", f.Key) + f.Value.used()})
-		default:
-			before := len(r.Problems)
-			r.value(f, path, key)
-			r.recode(before, key)
+		} else {
+			r.CheckField(f, place.Path, key)
 		}
 	}
 	for i := range keys {
@@ -91,6 +84,20 @@ func (r *Reader) Check(n *Node, place Place, keys []Key) bool {
 		}
 	}
 	return true
+}
+
+// CheckField reports what is wrong with a field of the mapping at path, whose line of the table is key.
+func (r *Reader) CheckField(f *Field, path string, key *Key) {
+	switch {
+	case key.Later:
+		r.Problems.Add(fault.Problem{Position: f.At, Code: "not-supported", Scope: r.Join(path, f.Key),
+			Text: fmt.Sprintf("%q is not yet supported", f.Key) + f.Value.used()})
+	case key.Keys == nil && key.Values == nil && key.Shape.Fits(f.Value) && !(key.Required && f.Value.empty()): // as most are
+	default:
+		before := len(r.Problems)
+		r.value(f, r.Join(path, f.Key), key)
+		r.recode(before, key)
+	}
 }
 
 // recode gives the problems since before the key's own code, if it has one.

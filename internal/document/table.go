@@ -70,18 +70,19 @@ func Names(keys []Key) []string {
 
 // Find returns the table's line for a name; nil if there is none.
 func Find(keys []Key, name string) *Key {
-	i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name })
-	if i < 0 {
-		return nil
+	for i := range keys {
+		if keys[i].Name == name {
+			return &keys[i]
+		}
 	}
-	return &keys[i]
+	return nil
 }
 
 // Fits reports whether n itself has one of the shapes; the items of lists and mappings included,
 // but not the keys inside Object and Objects.
 func (s Shape) Fits(n *Node) bool {
-	for i := range numShapes {
-		if one := Shape(1) << i; s&one != 0 && one.fits(n) {
+	for ; s != 0; s &= s - 1 {
+		if one := s & -s; one.fits(n) {
 			return true
 		}
 	}

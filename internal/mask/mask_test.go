@@ -87,6 +87,33 @@ func TestPiecesDoNotMatter(t *testing.T) {
 	})
 }
 
+// TestWhatBeginsNoNeedleIsSkipped, and no needle nor the beginning of one at the end.
+func TestWhatBeginsNoNeedleIsSkipped(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		needles := rapid.SliceOfN(rapid.StringMatching(`[abcd]{1,5}`), 1, 50).Draw(t, "needles")
+		text := rapid.StringMatching(`[a-f]{0,40}`).Draw(t, "text")
+		var s starts
+		s.fill(needles)
+		n := s.none([]byte(text))
+		for i := range n {
+			for _, needle := range needles {
+				if strings.HasPrefix(text[i:], needle) || strings.HasPrefix(needle, text[i:]) {
+					t.Fatalf("%d bytes are skipped, and %q begins at %d", n, needle, i)
+				}
+			}
+		}
+	})
+	var s starts
+	s.fill([]string{"hunter22", "swordfish"})
+	if n := s.none([]byte("host sword")); n != len("host ") {
+		t.Errorf("%d bytes are skipped", n)
+	}
+	if n := s.none([]byte("humming swan hu")); n != len("humming swan ") {
+		t.Errorf("%d bytes are skipped", n)
+	}
+}
+
 func FuzzStream(f *testing.F) {
 	f.Add("hunter22", "the password is hunter22!", uint(3))
 	f.Add("line one\nline two\n", "x\nline one\nline", uint(9))

@@ -23,6 +23,7 @@ type Set struct {
 	marks  atomic.Int64 // written so far
 	states []state
 	root   [256]int32 // next state of the root; the root is state 0
+	starts starts
 }
 
 // state is a text that begins one of the needles. Its children are a list linked by sibling.
@@ -80,6 +81,7 @@ func compile(needles []string) *Set {
 		s.add(needle)
 	}
 	s.link()
+	s.starts.fill(needles)
 	return s
 }
 

@@ -31,10 +31,7 @@ func (s *Stream) Write(data []byte, emit func([]byte)) {
 	s.held = append(s.held, data...)
 	for i := 0; i < len(data); i++ {
 		if s.at == 0 { // most bytes begin no secret
-			for i < len(data) && s.Set.root[data[i]] == 0 {
-				i++
-			}
-			if i == len(data) {
+			if i += s.Set.starts.none(data[i:]); i == len(data) {
 				break
 			}
 		}

@@ -26,6 +26,7 @@ type Log struct {
 	hash    hash.Hash
 	buffer  []byte
 	last    time.Time // times never go back within a step
+	stamp   []byte    // last, formatted
 	entries int64
 	bytes   int64
 	failed  error // why nothing more is written
@@ -68,10 +69,10 @@ func (l *Log) Append(entries ...build.Entry) error {
 	l.buffer = l.buffer[:0]
 	var count int64
 	for _, e := range entries {
-		if e.At.Before(l.last) {
-			e.At = l.last
+		if l.stamp == nil || e.At.After(l.last) {
+			l.last = e.At
+			l.stamp = build.FormatTime(l.stamp[:0], e.At)
 		}
-		l.last = e.At
 		count += l.format(e)
 	}
 	if l.limit > 0 && l.bytes+int64(len(l.buffer)) > l.limit {
@@ -81,18 +82,18 @@ func (l *Log) Append(entries ...build.Entry) error {
 	return l.write(count)
 }
 
-// format puts an entry into the buffer and returns how many it became: a text of several lines, or a longer one than an entry
-// may have, is cut as a program's output is.
+// format puts an entry, with the last time, into the buffer and returns how many it became: a text of several lines, or a longer
+// one than an entry may have, is cut as a program's output is.
 func (l *Log) format(e build.Entry) (count int64) {
 	if len(e.Text) <= build.MaxText && bytes.IndexByte(e.Text, '\n') < 0 {
-		l.buffer = build.FormatEntry(l.buffer, e)
+		l.buffer = build.FormatText(append(l.buffer, l.stamp...), e)
 		return 1
 	}
 	var framer build.Framer
 	last := e.Marks
 	emit := func(f build.Frame) {
 		e.Text, e.Partial, e.CRLF, e.Unended = f.Text, f.Partial, f.CRLF, f.Unended
-		l.buffer = build.FormatEntry(l.buffer, e)
+		l.buffer = build.FormatText(append(l.buffer, l.stamp...), e)
 		count++
 	}
 	framer.Write(e.Text, emit)

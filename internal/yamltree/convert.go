@@ -19,6 +19,17 @@ type converter struct {
 	anchored int                 // how many nodes around the current one have an anchor
 	problems fault.Problems
 	full     bool // a limit was met: nothing further is read
+	unused   []document.Node
+}
+
+// newNode returns a node, of those that are made many at a time.
+func (c *converter) newNode() *document.Node {
+	if len(c.unused) == 0 {
+		c.unused = make([]document.Node, 64)
+	}
+	n := &c.unused[0]
+	c.unused = c.unused[1:]
+	return n
 }
 
 // maxGrowth is how many times the size of a file the texts may have that its aliases make.
@@ -50,7 +61,8 @@ func (c *converter) at(n *yaml.Node) fault.Position {
 
 // node converts n, which is at the given level and came in through an alias at via, if any.
 func (c *converter) node(n *yaml.Node, via fault.Position, depth int) *document.Node {
-	out := &document.Node{At: c.at(n), Via: via}
+	out := c.newNode()
+	out.At, out.Via = c.at(n), via
 	if !c.admit(n, depth) {
 		return out
 	}
@@ -108,12 +120,14 @@ func (c *converter) release(n *yaml.Node, i int) {
 
 // inside runs f with n marked as being read, so that an alias to it from within is seen.
 func (c *converter) inside(n *yaml.Node, f func()) {
-	c.open[n] = true
-	if n.Anchor != "" {
-		c.anchored++
-		defer func() { c.anchored-- }()
+	if n.Anchor == "" { // no alias names it
+		f()
+		return
 	}
+	c.open[n] = true
+	c.anchored++
 	f()
+	c.anchored--
 	delete(c.open, n)
 }
 
@@ -166,27 +180,68 @@ func (c *converter) tagged(n *yaml.Node, out *document.Node) {
 // merge key brings in takes that key's place; keys written out win at any position.
 func (c *converter) fields(n *yaml.Node, via fault.Position, depth int) []document.Field {
 	written := c.writtenKeys(n)
-	out := make([]document.Field, 0, len(written))
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	out := make([]document.Field, 0, len(written.keys))
+	for _, k := range written.keys {
+		key, value := n.Content[k.at], n.Content[k.at+1]
 		if isMerge(key) {
-			if written["<<"] == key {
-				out = append(out, c.merge(value, via, depth, written)...)
-			}
+			out = append(out, c.merge(value, via, depth, written)...)
 			continue
 		}
-		if name, ok := c.key(key); ok && written[name] == key {
-			c.nodes, c.size = c.nodes+1, c.size+len(name)
-			out = append(out, document.Field{Key: name, At: c.at(key), Value: c.node(value, via, depth+1)})
-			c.release(n, i+1)
-		}
+		c.nodes, c.size = c.nodes+1, c.size+len(k.name)
+		out = append(out, document.Field{Key: k.name, At: c.at(key), Value: c.node(value, via, depth+1)})
+		c.release(n, k.at+1)
 	}
 	return out
 }
 
-// writtenKeys maps each name to the first key of that name and reports the duplicates.
-func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
-	written := map[string]*yaml.Node{}
+// writtenKeys is the keys of a mapping, of each name the first.
+type writtenKeys struct {
+	keys   []writtenKey
+	byName map[string]int // indices in keys; nil while there are few
+}
+
+// writtenKey is a key, which the content of its mapping has at an index.
+type writtenKey struct {
+	name string // << of one that merges
+	at   int
+}
+
+// fewKeys is how many keys are compared one by one, which takes less than a map.
+const fewKeys = 16
+
+// find returns the key of a name.
+func (w *writtenKeys) find(name string) (found writtenKey, ok bool) {
+	if w.byName != nil {
+		i, ok := w.byName[name]
+		if !ok {
+			return found, false
+		}
+		return w.keys[i], true
+	}
+	for _, k := range w.keys {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return found, false
+}
+
+func (w *writtenKeys) add(k writtenKey) {
+	w.keys = append(w.keys, k)
+	switch {
+	case w.byName != nil:
+		w.byName[k.name] = len(w.keys) - 1
+	case len(w.keys) > fewKeys:
+		w.byName = map[string]int{}
+		for i, k := range w.keys {
+			w.byName[k.name] = i
+		}
+	}
+}
+
+// writtenKeys returns the keys of a mapping and reports the duplicates.
+func (c *converter) writtenKeys(n *yaml.Node) *writtenKeys {
+	written := &writtenKeys{keys: make([]writtenKey, 0, len(n.Content)/2)}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		name, ok := c.key(key)
@@ -201,11 +256,12 @@ func (c *converter) writtenKeys(n *yaml.Node) map[string]*yaml.Node {
 			c.add(c.at(key), "too-large", "the key has %d bytes; at most %d are read", len(name), maxKey)
 			continue
 		}
-		if first := written[name]; first != nil {
+		if k, repeated := written.find(name); repeated {
+			first := n.Content[k.at]
 			c.add(c.at(key), "key-repeated", "the key %q is already at %d:%d", name, first.Line, first.Column)
 			continue
 		}
-		written[name] = key
+		written.add(writtenKey{name, i})
 	}
 	return written
 }
@@ -241,7 +297,7 @@ func isMerge(n *yaml.Node) bool {
 }
 
 // merge returns the fields of one mapping, or of a list of mappings, whose names are not written out, each once.
-func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, written map[string]*yaml.Node) []document.Field {
+func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, written *writtenKeys) []document.Field {
 	taken := map[string]bool{}
 	source := c.node(value, via, depth+1)
 	sources := []*document.Node{source}
@@ -257,7 +313,7 @@ func (c *converter) merge(value *yaml.Node, via fault.Position, depth int, writt
 			continue
 		}
 		for _, f := range s.Fields {
-			if !taken[f.Key] && written[f.Key] == nil {
+			if _, isWritten := written.find(f.Key); !taken[f.Key] && !isWritten {
 				taken[f.Key] = true
 				out = append(out, f)
 			}

@@ -1,0 +1,51 @@
+package mask
+
+import "slices"
+
+// starts is a quick test for places where no needle begins, by the first three bytes: each beginning of that length has a bit, which it
+// may share, in the tables of its bytes.
+type starts struct{ first, second, third [256]uint32 }
+
+// fill takes the needles, none of which is empty.
+func (s *starts) fill(needles []string) {
+	var begins []string
+	for _, n := range needles {
+		begins = append(begins, n[:min(len(n), 3)])
+	}
+	slices.Sort(begins)
+	begins = slices.Compact(begins)
+	for i, begin := range begins {
+		s.add(begin, 1<<(i*32/len(begins)))
+	}
+}
+
+func (s *starts) add(begin string, bit uint32) {
+	for at, table := range []*[256]uint32{&s.first, &s.second, &s.third} {
+		if at < len(begin) {
+			table[begin[at]] |= bit
+			continue
+		}
+		for b := range table { // the needle ends before
+			table[b] |= bit
+		}
+	}
+}
+
+// none returns how many bytes at the front of data begin no needle. At the last two bytes, what follows is not known; there none stops at
+// any beginning.
+func (s *starts) none(data []byte) int {
+	var one, two uint32 // needles that may have begun one and two bytes before
+	for i, b := range data {
+		if two&s.third[b] != 0 {
+			return i - 2
+		}
+		two, one = one&s.second[b], s.first[b]
+	}
+	switch {
+	case two != 0:
+		return len(data) - 2
+	case one != 0:
+		return len(data) - 1
+	}
+	return len(data)
+}
