@@ -3,6 +3,7 @@ package builds
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,15 @@ import (
 
 // LongestReported is the most bytes of the text of an entry that another build engine reports.
 const LongestReported = 16 << 10
+
+// Bounds of what another build engine may report about a build. All steps are read with each report, and readers read what a build has whole.
+const (
+	mostReportedSteps     = 2000
+	mostReportedEvents    = 20_000 // and then only the end of the build
+	mostReportedArtifacts = 2000   // files of test results included
+	mostReportedTests     = 100_000
+	mostReportedLog       = 10 << 30 // bytes of all logs
+)
 
 // ReportedEntry is one entry of a step's log from another build engine. Its text has no newline.
 type ReportedEntry struct {
@@ -47,12 +57,15 @@ func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e E
 		if err := in.takes(); err != nil {
 			return err
 		}
-		in.name(step)
-		if err := in.allows(e); err != nil {
+		end := e.Step == 0 && e.Status.Ended()
+		if in.build.LastSeq >= mostReportedEvents && !end {
+			return in.full("changes of status", mostReportedEvents)
+		}
+		if err := errors.Join(in.name(step), in.allows(e)); err != nil {
 			return err
 		}
 		events := []Event{e}
-		if e.Step == 0 && e.Status.Ended() {
+		if end {
 			events = append(in.endSteps(e), e)
 		}
 		for i := range events {
@@ -83,7 +96,9 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 		for _, e := range entries {
 			log := logs[e.Step]
 			if log == nil {
-				in.name(ReportedStep{ID: e.Step})
+				if err := in.name(ReportedStep{ID: e.Step}); err != nil {
+					return err
+				}
 				log = &reportedLog{in: in, step: e.Step, at: in.steps.of(e.Step).Position(), stored: in.steps.of(e.Step).LogLines}
 				logs[e.Step] = log
 			}
@@ -99,6 +114,13 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 			return err
 		}
 		added = int(in.done.Entries)
+		var size int64
+		for _, step := range in.steps.by {
+			size += step.LogBytes
+		}
+		if added > 0 && size > mostReportedLog {
+			return in.full("bytes of logs", mostReportedLog)
+		}
 		return nil
 	})
 	return added, err
@@ -144,13 +166,21 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *T
 		if err := in.takes(); err != nil {
 			return err
 		}
-		in.name(ReportedStep{ID: a.Step})
+		if len(known) >= mostReportedArtifacts {
+			return in.full("artifacts", mostReportedArtifacts)
+		}
+		if err := in.name(ReportedStep{ID: a.Step}); err != nil {
+			return err
+		}
 		stored.ID, stored.State = in.build.ArtifactCursor+1, Stored
 		if err := in.artifacts(Batch{Artifacts: []Artifact{stored}}); err != nil || tests == nil {
 			return err
 		}
 		report := *tests
 		report.Artifact, report.Step, report.Name = stored.ID, a.Step, stored.Name
+		if err := in.omit(&report); err != nil {
+			return err
+		}
 		return in.tests(Batch{Tests: []TestReport{report}})
 	})
 	return stored, err
@@ -188,10 +218,35 @@ func (in *ingestion) takes() error {
 	return nil
 }
 
+// full returns the error for a report of more than a build may have.
+func (in *ingestion) full(what string, most int) error {
+	return fault.New(fault.Refused, "build %d has all %d %s that another build engine may report", in.build.ID, most, what)
+}
+
+// omit leaves out the tests for which a build has no more room: they are only counted.
+func (in *ingestion) omit(r *TestReport) error {
+	before, err := in.TestReports(in.build.ID)
+	if err != nil {
+		return err
+	}
+	room := mostReportedTests
+	for i := range before {
+		room -= before[i].Tests - before[i].Omitted
+	}
+	if room = max(room, 0); len(r.Results) > room {
+		r.Omitted += len(r.Results) - room
+		r.Results = r.Results[:room]
+	}
+	return nil
+}
+
 // name takes the names of a step. One without a name is called after its number.
-func (in *ingestion) name(s ReportedStep) {
+func (in *ingestion) name(s ReportedStep) error {
 	if s.ID == 0 {
-		return
+		return nil
+	}
+	if in.steps.by[s.ID] == nil && len(in.steps.by) >= mostReportedSteps {
+		return in.full("steps", mostReportedSteps)
 	}
 	known := *in.steps.of(s.ID)
 	for _, part := range []struct {
@@ -206,6 +261,7 @@ func (in *ingestion) name(s ReportedStep) {
 		}
 	}
 	in.steps.define(known)
+	return nil
 }
 
 // plainName returns a name without control characters, which the names of a worker's steps never have.

@@ -65,7 +65,7 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	}
 	folder := builds.Folder(row.ID) + "/" + rand.Text()
 	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
-	if known := err == nil && !strings.HasPrefix(stored.BlobKey, folder); known || fault.Is(err, fault.Conflict) { // else a row may need the content
+	if known := err == nil && !strings.HasPrefix(stored.BlobKey, folder); known || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Refused) { // else a row may need the content
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}
 	return stored, err

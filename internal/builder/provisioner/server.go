@@ -34,6 +34,7 @@ type Config struct {
 	Keys       build.BuilderKeys // the first one makes the workers' tokens
 	Concurrent int               // workers at a time
 	PerProject int               // of one project
+	StartLimit time.Duration     // how long the back end may take to start one; 0: 10 min
 	Log        *slog.Logger
 	Metrics    *obs.Provisioner // may be nil
 }
@@ -59,12 +60,12 @@ const (
 type Server struct {
 	Config
 	handler http.Handler
-	turn    chan struct{} // holds one token: workers are created one after another, so that limits hold
+	starts  *starts
 }
 
 // New makes a server.
 func New(c Config) *Server {
-	s := &Server{Config: c, turn: make(chan struct{}, 1)}
+	s := &Server{Config: c, starts: newStarts()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/worker", s.create)
 	mux.HandleFunc("GET /api/worker", s.list)
@@ -125,28 +126,23 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-r.Context().Done():
-		return
-	}
-	workers, err := s.look(r.Context())
-	if err != nil {
-		writeError(w, fault.New(fault.Unavailable, "workers cannot be counted: %w", err))
-		return
-	}
-	if waiting := s.full(request, workers); waiting != nil {
-		writeWaiting(w, *waiting)
-		return
-	}
-	digest, err := request.Digest()
+	leave, err := s.starts.enter()
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	launch := Launch{CreateWorker: request, Digest: digest, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
-	worker, created, err := s.Backend.Create(r.Context(), launch)
+	defer leave()
+	begun, waiting, err := s.starts.take(r.Context(), request, s.look, func(workers []provisionerv1.Worker) *provisionerv1.Waiting { return s.full(request, workers) })
+	if waiting != nil {
+		writeWaiting(w, *waiting)
+		return
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	defer s.starts.end(begun)
+	worker, created, err := s.start(r.Context(), request)
 	if err != nil {
 		writeError(w, err)
 		return
@@ -156,6 +152,23 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 	}
 	writeJSON(w, status, worker)
+}
+
+// start has the back end start a worker, which may take its time. Whether it has done so nevertheless, the next request finds out.
+func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker) (worker provisionerv1.Worker, created bool, err error) {
+	digest, err := request.Digest()
+	if err != nil {
+		return worker, false, err
+	}
+	launch := Launch{CreateWorker: request, Digest: digest, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
+	limit := cmp.Or(s.StartLimit, startLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("a worker did not start within %s", limit))
+	defer cancel()
+	worker, created, err = s.Backend.Create(ctx, launch)
+	if err != nil && ctx.Err() != nil {
+		err = fault.New(fault.Unavailable, "the worker of build %d did not start within %s: %w", request.BuildID, limit, err)
+	}
+	return worker, created, err
 }
 
 // readCreate reads the body of a request to its end.

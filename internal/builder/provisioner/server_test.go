@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,19 +22,34 @@ import (
 
 // platform is a back end in memory.
 type platform struct {
+	hangs   func(ctx context.Context, l provisioner.Launch) // while a worker is created; may be nil
+	mu      sync.Mutex
 	workers []provisionerv1.Worker
 	broken  error
 	tokens  []string
 	forced  []bool
 }
 
-func (p *platform) Create(_ context.Context, l provisioner.Launch) (provisionerv1.Worker, bool, error) {
+func (p *platform) Create(ctx context.Context, l provisioner.Launch) (provisionerv1.Worker, bool, error) {
+	if p.hangs != nil {
+		p.hangs(ctx, l)
+	}
+	if ctx.Err() != nil {
+		return provisionerv1.Worker{}, false, ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.workers, func(w provisionerv1.Worker) bool { return w.BuildID == l.BuildID && w.Instance == l.Instance }); i >= 0 {
+		return p.workers[i], false, p.broken
+	}
 	w := provisionerv1.Worker{WorkerID: fmt.Sprint("w", l.BuildID), BuildID: l.BuildID, Project: l.Project, Instance: l.Instance, Status: "Running"}
 	p.workers, p.tokens = append(p.workers, w), append(p.tokens, l.Token)
 	return w, true, p.broken
 }
 
 func (p *platform) List(context.Context) ([]provisionerv1.Worker, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return slices.Clone(p.workers), p.broken
 }
 
@@ -72,7 +88,7 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := client.Create(t.Context(), wanted(10, "a")); err != nil || len(p.workers) != 10 {
+	if _, err := client.Create(t.Context(), wanted(10, "a")); err != nil || len(p.workers) != 9 {
 		t.Errorf("a build that has a worker waits for room: %v", err)
 	}
 	if want := keys[0].WorkerToken("shop", 10, "0123456789abcdef"); p.tokens[0] != want {

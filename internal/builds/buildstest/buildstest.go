@@ -51,6 +51,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
 		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
 		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,
+		"WhatAnotherEngineReportsIsBounded":   whatAnotherEngineReportsIsBounded,
 	}
 }
 

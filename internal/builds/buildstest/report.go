@@ -151,3 +151,60 @@ func anotherEngineReportsArtifactsAndTests(t *testing.T, s setup) {
 		t.Errorf("%+v, %v", tests, err)
 	}
 }
+
+func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
+	refused := func(what string, err error) {
+		t.Helper()
+		if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	sum := make([]byte, 32)
+	id := s.elsewhere(t)
+	var whole builds.Batch
+	for n := 1; n <= 1999; n++ { // and step 0
+		whole.Steps = append(whole.Steps, builds.Step{ID: n, Stage: "test", Name: fmt.Sprint(n), Needs: []int{}})
+	}
+	for n := 1; n <= 2000; n++ {
+		whole.Artifacts = append(whole.Artifacts, builds.Artifact{ID: n, Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "file", State: builds.Stored})
+	}
+	_, err := s.Ingest(s.ctx, id, whole)
+	storetest.Check(t, err)
+	for n := 0; n < 20_000; n += 2000 {
+		var some builds.Batch
+		for i := range 2000 {
+			some.Events = append(some.Events, builds.Event{Source: builds.Worker, EventID: fmt.Sprint(n + i + 1), Status: build.Running})
+		}
+		_, err := s.Ingest(s.ctx, id, some)
+		storetest.Check(t, err)
+	}
+	_, err = s.ReportLog(s.ctx, id, reported(1, 1))
+	storetest.Check(t, err)
+	_, err = s.ReportLog(s.ctx, id, []builds.ReportedEntry{{Step: 2000, ID: 1}})
+	refused("all 2000 steps", err)
+	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "1", SHA256: sum, Kind: "file"}, nil)
+	storetest.Check(t, err)
+	_, err = s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: "one more", SHA256: sum, Kind: "file"}, nil)
+	refused("all 2000 artifacts", err)
+	_, err = s.ReportStatus(s.ctx, id, builds.ReportedStep{ID: 1}, builds.Event{Status: build.Running})
+	refused("all 20000 changes of status", err)
+	_, err = s.ReportStatus(s.ctx, id, builds.ReportedStep{}, builds.Event{Status: build.Failed})
+	storetest.Check(t, err)
+
+	id = s.elsewhere(t)
+	for n, tests := range []int{99_998, 3, 1} {
+		report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: tests}}}
+		if n > 0 { // the results of the first one would take seconds to store
+			report.Results = make([]testresult.Result, tests)
+		}
+		_, err := s.ReportArtifact(s.ctx, id, builds.Artifact{Step: 1, Name: fmt.Sprint(n), SHA256: sum, Kind: "junit", BlobKey: "x"}, report)
+		storetest.Check(t, err)
+	}
+	reports, err := s.TestReports(s.ctx, id)
+	storetest.Check(t, err)
+	results, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 10)
+	storetest.Check(t, err)
+	if reports[0].Omitted != 0 || reports[1].Omitted != 1 || reports[1].Tests != 3 || reports[2].Omitted != 1 || len(results) != 2 {
+		t.Errorf("%+v, %d results", reports, len(results))
+	}
+}
