@@ -151,7 +151,7 @@ const maxLeftNames = 5
 func (k *keeper) archive(ctx context.Context, name string, kept build.Kept) error {
 	names := kept.Files
 	for _, link := range k.links {
-		if build.MatchGlob(kept.Rule.Path, link) {
+		if build.MatchGlob(kept.Rule.Glob(), link) {
 			names = append(names, link)
 		}
 	}

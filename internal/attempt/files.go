@@ -75,7 +75,7 @@ func (f *Files) Wanted(ctx context.Context, exit build.Exit) (wanted Wanted) {
 		return wanted
 	}
 	for _, rule := range f.run.Step.Artifacts {
-		wanted.Globs = append(wanted.Globs, rule.Path)
+		wanted.Globs = append(wanted.Globs, rule.Glob())
 	}
 	wanted.Globs = append(wanted.Globs, f.run.Step.Tests.Globs()...)
 	for _, c := range f.caches {

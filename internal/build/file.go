@@ -1,6 +1,8 @@
 package build
 
 import (
+	"path"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/document"
@@ -73,8 +75,17 @@ type Container struct {
 
 // ArtifactRule says which files of a step's workspace are kept.
 type ArtifactRule struct {
-	Path    string    `json:"path"`           // glob, slash-separated, from the root of the workspace
+	Path    string    `json:"path"`           // glob, slash-separated, from the root of the workspace; see Glob
 	Name    string    `json:"name,omitempty"` // instead of the file's path
 	Archive bool      `json:"archive,omitempty"`
 	When    Condition `json:"when"`
+}
+
+// Glob returns the glob that the rule's files match. A path without wildcards, and one with a slash at its end, may be that of a folder,
+// all of whose files it means.
+func (r ArtifactRule) Glob() string {
+	if strings.ContainsAny(r.Path, `*?[\`) && !strings.HasSuffix(r.Path, "/") {
+		return r.Path
+	}
+	return path.Join(r.Path, "**")
 }

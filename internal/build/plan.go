@@ -114,7 +114,8 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 
 // plan plans the file with these variables.
 func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
-	s := &substituter{variables: variables, strict: choice.Strict, replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
+	s := &substituter{variables: variables, others: f.Environments, strict: choice.Strict,
+		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
 	chosen, faults := (&reader{replaced: s.replaced, variables: variables, noPush: choice.NoPush, tools: choice.Tools}).read(root)
 	problems := append(s.problems, faults...)

@@ -3,6 +3,7 @@ package build_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,6 +174,27 @@ func TestADigestDoesNotDependOnPasswords(t *testing.T) {
 	}
 }
 
+// TestAMissingVariableNamesItsEnvironments: a name that other environments define is not simply unknown.
+func TestAMissingVariableNamesItsEnvironments(t *testing.T) {
+	t.Parallel()
+	environments := "environments:\n  a: {x: 1, y: 1}\n  b: {x: 2}\n"
+	step := "s: {t: {timeout: \"${%s}\", container: {image: i, cmds: [c]}}}\n"
+	for _, c := range []struct{ environments, variable, selected, want string }{
+		{environments, "x", "", `the variable "x" has no value but in environments a, b, which are not selected, so ${x} stays as it is`},
+		{environments, "y", "b", `the variable "y" has no value but in environment a, which is not selected, so ${y} stays as it is`},
+		{environments, "z", "b", `the variable "z" has no value, so ${z} stays as it is`},
+		{environments + "  c: {x: 1}\n  d: {x: 1}\n  e: {x: 1}\n  f: {x: 1}\n", "x", "", "in environments a, b, c, d, e and 1 more, which are not selected"},
+	} {
+		file, problems := build.Parse(tree(t, c.environments+fmt.Sprintf(step, c.variable)))
+		if problems.Err() != nil {
+			t.Fatal(problems)
+		}
+		if _, problems = build.MakePlan(file, build.Choice{Environment: c.selected}); !strings.Contains(problems.Error(), c.want) {
+			t.Errorf("%s in %q: %v, want %s", c.variable, c.selected, problems, c.want)
+		}
+	}
+}
+
 // TestStagesThatDoNotRunAreNotWarnedOf: a build without an environment does not warn of what its stages lack; their faults count.
 func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	t.Parallel()
@@ -185,7 +207,7 @@ func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	if want := `f:2:34: warning: test/unit/container/image: the variable "x" has no value, so ${x} stays as it is`; problems.Error() != want {
 		t.Errorf("%v, want %s", problems, want)
 	}
-	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(), `deploy/apply/kubectl/namespace: the variable "ns" has no value`) {
+	if _, problems = build.MakePlan(file, build.Choice{Strict: true}); !strings.Contains(problems.Error(), `deploy/apply/kubectl/namespace: the variable "ns" has no value but in environment prod, which is not selected; ${%ns%}`) {
 		t.Errorf("strict: %v", problems)
 	}
 	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(), `deploy/apply/kubectl: unknown key "extra"`) {

@@ -86,7 +86,7 @@ func Collect(rules []ArtifactRule, succeeded bool, files []string) []Kept {
 		kept := Kept{Rule: rule}
 		for _, f := range files {
 			switch {
-			case !MatchGlob(rule.Path, f):
+			case !MatchGlob(rule.Glob(), f):
 			case taken[f]:
 				kept.Taken = true
 			default:

@@ -10,29 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
-// tool is what builds one kind of project.
-type tool struct {
-	step, image string
-	files       []string // globs; a folder with such a file uses the tool
-	commands    []string
-}
-
-// tools returns the tools that StartingFile knows.
-func tools() []tool {
-	return []tool{
-		{"go", "golang:1.26", []string{"go.mod"}, []string{"go vet ./...", "go test ./..."}},
-		{"node", "node:24", []string{"package.json"}, []string{"npm ci", "npm test"}},
-		{"rust", "rust:1", []string{"Cargo.toml"}, []string{"cargo test"}},
-		{"python", "python:3", []string{"pyproject.toml", "setup.py", "requirements.txt"}, []string{"python -m unittest"}},
-		{"maven", "maven:3", []string{"pom.xml"}, []string{"mvn --batch-mode verify"}},
-		{"gradle", "gradle:9", []string{"build.gradle", "build.gradle.kts"}, []string{"gradle build"}},
-		{"dotnet", "mcr.microsoft.com/dotnet/sdk:10.0", []string{"*.sln", "*.slnx", "*.csproj", "*.fsproj"}, []string{"dotnet test"}},
-	}
-}
-
-// makefile returns the tool of a folder that no other tool knows.
-func makefile() tool { return tool{"make", "gcc:15", []string{"Makefile"}, []string{"make"}} }
-
 // mostSteps bounds the images and the manifests of a starting file.
 const mostSteps = 20
 
@@ -50,16 +27,18 @@ func IsManifest(name string) bool {
 	return path.Dir(name) == "deploy" && (path.Ext(name) == ".yml" || path.Ext(name) == ".yaml")
 }
 
-// StartingFile returns a commented build file for a folder with files of these names, slash-separated paths. It is sound.
-func StartingFile(names []string) string {
+// StartingFile returns a commented build file for a folder with these files, by slash-separated path, with the texts of those that
+// StartingText reports. It is sound.
+func StartingFile(files map[string]string) string {
 	var used []tool
+	names := startingFiles(files).sorted()
 	for _, t := range append(tools(), makefile()) {
 		if t.usedIn(names) && (t.step != makefile().step || len(used) == 0) {
 			used = append(used, t)
 		}
 	}
 	if len(used) == 0 {
-		used = []tool{{"hello", "alpine:3", nil, []string{"echo replace this by what tests ${REPO_NAME}"}}}
+		used = []tool{{"hello", "alpine:3", nil, always("echo replace this by what tests ${REPO_NAME}")}}
 	}
 	images, manifests := starting(names, IsDockerfile), starting(names, IsManifest)
 	environments := "# environments:       # variables, chosen by --environment\n#   prod: {namespace: shop}\n"
@@ -76,7 +55,7 @@ func StartingFile(names []string) string {
 test:                 # a stage: any name but inputs and environments
 `)
 	for _, t := range used {
-		t.write(&b)
+		t.write(&b, files)
 	}
 	writeImages(&b, images)
 	writeManifests(&b, manifests)
@@ -162,7 +141,7 @@ func (t tool) usedIn(names []string) bool {
 }
 
 // write writes the step of the tool.
-func (t tool) write(b *strings.Builder) {
+func (t tool) write(b *strings.Builder, files startingFiles) {
 	b.WriteString("  " + t.step + ":\n" +
 		"    # timeout: 10m\n" +
 		"    # artifacts: [\"dist/**\"]      # files to keep\n" +
@@ -170,7 +149,7 @@ func (t tool) write(b *strings.Builder) {
 		"      image: " + t.image + "      # ignored where steps run as processes of this computer\n" +
 		"      cmds:\n" +
 		"        - set -e               # a command that fails ends the step\n")
-	for _, command := range t.commands {
+	for _, command := range t.commands(files) {
 		b.WriteString("        - " + command + "\n")
 	}
 }

@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,7 @@ func TestStartingFilesAreSound(t *testing.T) {
 		"manifests":       {[]string{"deploy/shop.yml", "deploy/shop.yaml", "deploy/run-if.yml", "deploy/x y.yml", "deploy/sub/x.yml", "other/x.yml"}, []string{"hello", "apply-run-if", "shop", "shop-2"}},
 		"names that look": {[]string{"go.mod.bak", "xgo.mod"}, []string{"hello"}},
 	} {
-		file, problems := build.Parse(tree(t, build.StartingFile(c.names)))
+		file, problems := build.Parse(tree(t, build.StartingFile(named(c.names...))))
 		if problems != nil || file.Advice() != nil {
 			t.Errorf("%s: %v, %v", name, problems, file.Advice())
 			continue
@@ -42,6 +43,57 @@ func TestStartingFilesAreSound(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(c.steps, steps); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// named returns files without texts.
+func named(names ...string) map[string]string {
+	files := map[string]string{}
+	for _, name := range names {
+		files[name] = ""
+	}
+	return files
+}
+
+// TestStartingFilesRunTheTestsThatAreThere: the commands follow from lock files, from the test program that the project names, and from targets.
+func TestStartingFilesRunTheTestsThatAreThere(t *testing.T) {
+	t.Parallel()
+	venv := []string{"python3 -m venv --clear .venv", ". .venv/bin/activate"}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"npm with a lock":       {map[string]string{"package.json": `{"scripts": {"test": "node --test"}}`, "package-lock.json": ""}, []string{"npm ci", "npm test"}},
+		"npm without a lock":    {map[string]string{"package.json": `{"scripts": {"test": "node --test", "build": "tsc"}}`}, []string{"npm install", "npm run build", "npm test"}},
+		"npm without tests":     {map[string]string{"package.json": `{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}`}, []string{"npm install"}},
+		"npm unreadable":        {map[string]string{"package.json": `{`}, []string{"npm install", "npm test"}},
+		"yarn":                  {map[string]string{"package.json": `{"scripts": {"test": "x"}}`, "yarn.lock": ""}, []string{"corepack yarn install --frozen-lockfile", "corepack yarn test"}},
+		"pnpm":                  {map[string]string{"package.json": `{"scripts": {"test": "x"}}`, "pnpm-lock.yaml": ""}, []string{"corepack pnpm install --frozen-lockfile", "corepack pnpm test"}},
+		"pytest in pyproject":   {map[string]string{"pyproject.toml": "[tool.pytest.ini_options]\n"}, append(venv, "pip install pytest", "python -m pytest")},
+		"pytest required":       {map[string]string{"requirements.txt": "flask\n", "requirements-dev.txt": "pytest==8\n"}, append(venv, "pip install -r requirements-dev.txt", "pip install -r requirements.txt", "python -m pytest")},
+		"pytest in setup.cfg":   {map[string]string{"setup.cfg": "[tool:pytest]\n", "setup.py": ""}, append(venv, "pip install .", "pip install pytest", "python -m pytest")},
+		"pytest in tests":       {map[string]string{"pyproject.toml": "[project]\nname = 'x'\n", "tests/test_x.py": "import x\n\ndef test_one():\n    pass\n"}, append(venv, "pip install .", "pip install pytest", "python -m pytest")},
+		"unittest":              {map[string]string{"setup.py": "", "test_x.py": "import unittest\nclass T(unittest.TestCase):\n    def test_x(self): pass\n"}, append(venv, "pip install .", "python -m unittest discover")},
+		"unittest in a folder":  {map[string]string{"requirements.txt": "", "tests/test_x.py": "import unittest\n"}, append(venv, "pip install -r requirements.txt", "python -m unittest discover -s tests")},
+		"unittest in a package": {map[string]string{"setup.py": "", "tests/__init__.py": "", "tests/test_x.py": "import unittest\n"}, append(venv, "pip install .", "python -m unittest")},
+		"make":                  {map[string]string{"Makefile": "CHECK := x\ncheck := y\nall:\n\tcc x.c\ntested: all\n"}, []string{"make"}},
+		"make test":             {map[string]string{"Makefile": "all:\n\tcc x.c\n.PHONY: test\ncheck: all\ntest: all\n\t./x\n"}, []string{"make", "make test"}},
+		"make check":            {map[string]string{"makefile": "all check::\n\t./x\n", "Makefile": "test:\n"}, []string{"make", "make check"}},
+	} {
+		file, problems := build.Parse(tree(t, build.StartingFile(c.files)))
+		if problems != nil {
+			t.Errorf("%s: %v", name, problems)
+			continue
+		}
+		plan, problems := build.MakePlan(file, build.Choice{})
+		if problems != nil {
+			t.Errorf("%s: %v", name, problems)
+			continue
+		}
+		argv := plan.Steps[0].Spec.Argv
+		if diff := cmp.Diff("set -e\n"+strings.Join(c.want, "\n"), argv[len(argv)-1]); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", name, diff)
 		}
 	}
@@ -62,7 +114,7 @@ func TestStartingFilesAreBounded(t *testing.T) {
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("deploy/%d.yml", i))
 	}
-	file, problems := build.Parse(tree(t, build.StartingFile(names)))
+	file, problems := build.Parse(tree(t, build.StartingFile(named(names...))))
 	if problems != nil || len(file.Stages[1].Steps) != 20 {
 		t.Errorf("%d steps, %v", len(file.Stages[1].Steps), problems)
 	}
@@ -70,5 +122,5 @@ func TestStartingFilesAreBounded(t *testing.T) {
 
 func TestStartingFile(t *testing.T) {
 	t.Parallel()
-	goldentest.Compare(t, "testdata/start.yml", build.StartingFile([]string{"go.mod", "package.json", "Dockerfile", "tools/Dockerfile", "deploy/shop.yml"}))
+	goldentest.Compare(t, "testdata/start.yml", build.StartingFile(named("go.mod", "package.json", "package-lock.json", "Dockerfile", "tools/Dockerfile", "deploy/shop.yml")))
 }

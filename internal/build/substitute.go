@@ -137,7 +137,8 @@ var variableName = regexp.MustCompile(`^[\pL\pN_. -]+$`)
 // substituter replaces variables all over a document.
 type substituter struct {
 	variables Variables
-	strict    bool // a name without a value is an error, also where the shell might know it
+	others    []Environment // of the file, of which one at most is selected
+	strict    bool          // a name without a value is an error, also where the shell might know it
 	problems  fault.Problems
 	replaced  map[*document.Node]bool // values that came from variables, and matrices that are one combination
 	grown     int                     // values that steps with a matrix have come to
@@ -338,11 +339,33 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 		case strings.HasPrefix(name, hashPrefix) && strings.Contains(scope, "/"+keyCache+"["): // the runner replaces it
 		case s.strict:
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope,
-				Text: fmt.Sprintf("the variable %q has no value; ${%%%s%%} leaves it to the shell", name, name)})
+				Text: fmt.Sprintf("the variable %q has no value%s; ${%%%s%%} leaves it to the shell", name, s.inOthers(name), name)})
 		case !quiet || strings.HasPrefix(name, keyMatrix+"."): // a shell cannot have it
 			s.problems.Add(fault.Problem{Position: at, Code: "variable-undefined", Scope: scope, Warning: true,
-				Text: fmt.Sprintf("the variable %q has no value, so ${%s} stays as it is", name, name)})
+				Text: fmt.Sprintf("the variable %q has no value%s, so ${%s} stays as it is", name, s.inOthers(name), name)})
 		}
 	}
 	return replaced
+}
+
+// mostOthers is how many environments are named.
+const mostOthers = 5
+
+// inOthers says which environments would give a variable a value: " but in environment prod, which is not selected"; "" if none would.
+func (s *substituter) inOthers(name string) string {
+	var names []string
+	for _, e := range s.others {
+		if _, ok := e.Values[name]; ok {
+			names = append(names, e.Name)
+		}
+	}
+	switch n := len(names); {
+	case n == 0:
+		return ""
+	case n == 1:
+		return fmt.Sprintf(" but in environment %s, which is not selected", names[0])
+	case n > mostOthers:
+		return fmt.Sprintf(" but in environments %s and %d more, which are not selected", strings.Join(names[:mostOthers], ", "), n-mostOthers)
+	}
+	return fmt.Sprintf(" but in environments %s, which are not selected", strings.Join(names, ", "))
 }

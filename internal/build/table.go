@@ -100,7 +100,7 @@ func stepTable() []d.Key {
 		{Name: "secrets", Shape: d.Texts, Help: "Secrets that it gets as environment variables of these names; they are neither stored nor shown."},
 		{Name: keyMatrix, Shape: d.Object, Help: "Axes with lists of values: the step runs once for each combination, at most 256, with ${matrix.AXIS}. exclude lists combinations to leave out."},
 		{Name: "timeout", Shape: d.Duration, Help: "How long an attempt may take, such as 10m; none by default."},
-		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: globs, in which ** spans folders.", Keys: []d.Key{
+		{Name: "artifacts", Shape: d.Entries, Help: "Files to keep: folders, and globs in which ** spans folders.", Keys: []d.Key{
 			{Name: "path", Shape: d.Text, Required: true, Help: "A glob from the root of the workspace."},
 			{Name: "name", Shape: d.Text, Help: "The artifact's name; the file's path by default."},
 			{Name: "archive", Shape: d.Flag, Default: "false", Help: "Pack all matching files into one .tar.gz."},

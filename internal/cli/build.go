@@ -65,13 +65,15 @@ func (a *app) lintFailed(err error) error {
 }
 
 func buildLintCommand(a *app) *cobra.Command {
-	strict := false
+	var flags runFlags
 	c := &cobra.Command{
-		Use:     "lint [DIR|FILE]",
-		Short:   "Report every fault and warning of a .wharf-ci.yml",
-		Example: examples("waybill build lint", "waybill build lint examples/hello -o json"),
+		Use:   "lint [DIR|FILE]",
+		Short: "Report every fault and warning of a .wharf-ci.yml",
+		Long: `Reports every fault and warning of a file. --strict-vars also refuses a variable that has no
+value, as waybill run --strict-vars does: with --environment in that one, else in all.`,
+		Example: examples("waybill build lint", "waybill build lint examples/hello -o json", "waybill build lint --strict-vars --environment prod"),
 		Args:    arguments(0, 1, "DIR"),
-		RunE: func(_ *cobra.Command, given []string) error {
+		RunE: func(c *cobra.Command, given []string) error {
 			root, name := a.Dir, build.FileName
 			if len(given) > 0 {
 				root = a.Path(given[0])
@@ -79,7 +81,10 @@ func buildLintCommand(a *app) *cobra.Command {
 			if info, err := os.Stat(root); err == nil && !info.IsDir() {
 				root, name = filepath.Split(root)
 			}
-			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), strict)
+			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), flags.strict)
+			if err == nil && flags.strictVars {
+				err = a.lintVariables(c.Context(), root, name, file, flags)
+			}
 			if err != nil {
 				return a.lintFailed(err)
 			}
@@ -89,7 +94,9 @@ func buildLintCommand(a *app) *cobra.Command {
 			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
 		},
 	}
-	c.Flags().BoolVar(&strict, "strict", false, "refuse an unknown field of a step type, instead of a warning")
+	c.Flags().BoolVar(&flags.strict, "strict", false, "refuse an unknown field of a step type, instead of a warning")
+	c.Flags().BoolVar(&flags.strictVars, "strict-vars", false, "refuse a variable that has no value, also in commands")
+	c.Flags().StringVar(&flags.environment, "environment", "", "with --strict-vars: the environment whose variables count (default: each)")
 	return c
 }
 

@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	slashpath "path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +24,8 @@ func buildInitCommand(a *app) *cobra.Command {
 		Short: "Write a .wharf-ci.yml to start from",
 		Long: `Writes a commented .wharf-ci.yml into this folder (or DIR), with a step for each tool whose
 files are there, such as go.mod or package.json, for each Dockerfile, and for each manifest
-deploy/*.yml. A file that exists is left as it is.`,
+deploy/*.yml. The tests that are there decide how they are run: pytest or unittest, npm test,
+make test. A file that exists is left as it is.`,
 		Example: examples("waybill build init"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
@@ -38,10 +41,17 @@ deploy/*.yml. A file that exists is left as it is.`,
 // mostLookedAt is how many files and folders are looked at for a starting file.
 const mostLookedAt = 20_000
 
-// startingNames returns the files of a folder that a starting file follows from, slash-separated: those in it, and the Dockerfiles and manifests
-// below it.
-func startingNames(dir string) (names []string, err error) {
-	looked := 0
+// Bounds of the texts that are read for a starting file.
+const (
+	mostStartingTexts = 100
+	mostStartingText  = 64 << 10 // bytes of one; of a longer one the beginning is read
+)
+
+// startingFiles returns the files of a folder that a starting file follows from, by slash-separated path: those in it, and the Dockerfiles,
+// manifests and tests in Python below it.
+func startingFiles(dir string) (files map[string]string, err error) {
+	files = map[string]string{}
+	looked, read := 0, 0
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(dir, file)
 		name = filepath.ToSlash(name)
@@ -53,28 +63,41 @@ func startingNames(dir string) (names []string, err error) {
 			return fs.SkipAll
 		case err != nil || relErr != nil:
 			return nil // what cannot be read has no step
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"node_modules", "vendor", "testdata"}, d.Name())):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"node_modules", "vendor", "testdata", "venv"}, d.Name())):
 			return fs.SkipDir
 		case d.IsDir():
 			return nil
-		case !strings.Contains(name, "/"), build.IsDockerfile(name), build.IsManifest(name):
-			names = append(names, name)
+		case build.StartingText(name) && d.Type().IsRegular() && read < mostStartingTexts:
+			files[name] = beginningOf(file)
+			read++
+		case !strings.Contains(name, "/"), build.IsDockerfile(name), build.IsManifest(name), slashpath.Base(name) == "__init__.py":
+			files[name] = ""
 		}
 		return nil
 	})
-	return names, err
+	return files, err
+}
+
+// beginningOf returns the beginning of a file; "" if it cannot be read.
+func beginningOf(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, mostStartingText)) // what could be read
+	return string(text)
 }
 
 // writeBuildFile writes the starting file of a folder that has no build file.
 func (a *app) writeBuildFile(dir string) error {
-	names, err := startingNames(dir)
+	files, err := startingFiles(dir)
 	if err != nil {
 		return fault.New(fault.Invalid, "read %s: %w", a.Shorten(dir), assembly.Plain(err))
 	}
-	for _, name := range names {
-		if other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"; name == other {
-			return fault.New(fault.Invalid, "%s has %s", a.Shorten(dir), other).WithHint("mv %s %s   # only this name is read", other, build.FileName)
-		}
+	other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"
+	if _, ok := files[other]; ok {
+		return fault.New(fault.Invalid, "%s has %s", a.Shorten(dir), other).WithHint("mv %s %s   # only this name is read", other, build.FileName)
 	}
 	path := filepath.Join(dir, build.FileName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -84,7 +107,7 @@ func (a *app) writeBuildFile(dir string) error {
 	case err != nil:
 		return fault.New(fault.Invalid, "write %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
-	_, err = f.WriteString(build.StartingFile(names))
+	_, err = f.WriteString(build.StartingFile(files))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fault.New(fault.Unavailable, "write %s: %w", a.Shorten(path), assembly.Plain(err))
 	}

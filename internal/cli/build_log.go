@@ -19,7 +19,8 @@ func buildLogCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log BUILD [STAGE/STEP]",
 		Short: "Print what a build's steps printed",
-		Long: `Prints the lines of a step, or of every step with the step in front. What a terminal would obey is
+		Long: `Prints the lines of a step, or of every step with the step in front. A step may also be named by its
+number, by its name, or by the beginning of that, if no other step fits. What a terminal would obey is
 left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
 unchanged, without remarks of Waybill: use it to write a file.`,
 		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -41,24 +40,6 @@ func LineOf(step *build.PlanStep, id int64, e build.Entry) BuildLine {
 		line.Stream = "stderr"
 	}
 	return line
-}
-
-// BuildStep returns the step named stage/step or by its number; 0 is the build itself.
-func BuildStep(p *build.Plan, name string) (*build.PlanStep, error) {
-	var known []string
-	for i := range p.Steps {
-		if step := &p.Steps[i]; step.Path() == name || strconv.Itoa(step.ID) == name {
-			return step, nil
-		}
-		known = append(known, p.Steps[i].Path())
-	}
-	if name == "0" {
-		return &build.PlanStep{}, nil
-	}
-	if len(known) == 0 {
-		return nil, fault.New(fault.NotFound, "the build has no step %q: it has none, or has not begun", name)
-	}
-	return nil, fault.New(fault.NotFound, "the build has no step %q; it has %s", name, strings.Join(known, ", ")).WithNearest(name, known)
 }
 
 // BuildLogRange selects what BuildLines gives.

@@ -74,6 +74,37 @@ t:
 	}
 }
 
+// TestARuleMayNameAFolder: a path without wildcards means the files of the folder that it names, a glob only those that it matches.
+func TestARuleMayNameAFolder(t *testing.T) {
+	t.Parallel()
+	_, r := fresh(t).run(t.Context(), `s:
+  a:
+    artifacts: [dist, {path: ./docs/, archive: true}, {path: "o*/", archive: true, name: o.tgz}, other*, hello.txt]
+    container: {image: i, cmds: ["mkdir -p dist/deep docs/deep other; echo 1 > dist/one; echo 2 > dist/deep/two; echo 3 > docs/deep/three; echo 4 > other/four"]}
+t:
+  b:
+    needs: [a]
+    container: {image: i, cmds: ["cat dist/one dist/deep/two docs/deep/three other/four"]}
+`)
+	artifacts, err := r.Artifacts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range artifacts {
+		got = append(got, a.Name)
+	}
+	if diff := cmp.Diff([]string{"dist/deep/two", "dist/one", "a.tar.gz", "o.tgz", "hello.txt"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"artifacts: other* matches no file"}, notes(t, r, 1)); diff != "" {
+		t.Error(diff)
+	}
+	if got := string(printed(t, r, 2, false)); got != "1\n2\n3\n4\n" {
+		t.Errorf("the step printed %q", got)
+	}
+}
+
 // TestArchivesKeepLinks: links inside an archive, to files and to folders, arrive as links. Those to elsewhere in the workspace are files
 // there, and those to nothing in it are left out and named.
 func TestArchivesKeepLinks(t *testing.T) {

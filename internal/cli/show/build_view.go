@@ -13,8 +13,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// tailLines is how many lines of a failed step are shown at the end.
-const tailLines = 10
+// tailLines is how many lines of a failed step are shown at the end: what a trace with its message needs, and most screens have.
+const tailLines = 30
+
+// mostRemarks is how many remarks about the workspace are shown.
+const mostRemarks = 10
 
 // longestLine is how many bytes of a line are held until its end comes. Then they are shown as a line.
 const longestLine = 1 << 20
@@ -59,6 +62,9 @@ func (b *buildBoard) status(step int, u results.Update) {
 	row.status, row.reason, row.attempt = u.Status, u.Reason, u.Attempt
 	if u.Status.Ended() {
 		row.ended = u.Timestamp
+		if !u.Status.Broken() {
+			row.tail = nil
+		}
 	}
 }
 
@@ -191,6 +197,9 @@ func (b *buildBoard) waits(step build.PlanStep) string {
 func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
 	row := b.steps[step.ID]
 	var out []string
+	if left := row.entries - int64(len(row.tail)); left > 0 {
+		out = append(out, "   "+s.faint("│ … the last "+Count(len(row.tail), "line")+":"))
+	}
 	for _, line := range row.tail {
 		out = append(out, "   "+s.faint("│")+" "+line)
 	}
@@ -296,7 +305,7 @@ type buildScene struct {
 func (v *buildScene) Remark(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.remarks) < tailLines {
+	if len(v.remarks) < mostRemarks {
 		v.remarks = append(v.remarks, "   "+v.Style.faint(OneLine(text)))
 	}
 }

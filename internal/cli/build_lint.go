@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// lintVariables returns the variables without a value as faults: of the environment that the flags name, else those that are faults in
+// each environment of the file.
+func (a *app) lintVariables(ctx context.Context, root, name string, file *build.File, flags runFlags) error {
+	flags.file, flags.dryRun, flags.projectID = name, dryClient, "0"
+	source, err := a.buildSource(ctx, []string{root}, flags)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	environments := []string{flags.environment}
+	if flags.environment == "" && len(file.Environments) > 0 {
+		environments = nil
+		for _, e := range file.Environments {
+			environments = append(environments, e.Name)
+		}
+	}
+	facts := source.facts(ctx)
+	var common fault.Problems
+	for i, environment := range environments {
+		flags.environment = environment
+		missing, err := a.missingVariables(ctx, source, file, flags, facts)
+		switch {
+		case err != nil:
+			return err
+		case i == 0, slices.ContainsFunc(common, isMore): // of very many only the first are known
+			common = missing
+		case !slices.ContainsFunc(missing, isMore):
+			common = slices.DeleteFunc(common, func(p fault.Problem) bool { return !slices.Contains(missing, p) })
+		}
+	}
+	return common.Err()
+}
+
+// isMore reports whether a problem stands for further ones of its kind.
+func isMore(p fault.Problem) bool { return p.More > 0 }
+
+// missingVariables returns the variables without a value, also those in files of the workspace. Other faults are errors.
+func (a *app) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags runFlags, facts map[string]string) (fault.Problems, error) {
+	choice, _, err := a.buildChoice(source, flags, facts, "0")
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = makePlan(ctx, file, choice, source, flags.strict)
+	problems, ok := errors.AsType[fault.Problems](err)
+	if !ok {
+		return nil, err
+	}
+	var missing, other fault.Problems
+	for _, p := range problems {
+		switch {
+		case p.Code == "variable-undefined", isMore(p):
+			missing = append(missing, p)
+		case p.Code == "builtin-missing": // only a build needs a registry
+		default:
+			other = append(other, p)
+		}
+	}
+	return missing, other.Err()
+}
