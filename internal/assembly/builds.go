@@ -198,7 +198,7 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 		go wakeUp(ctx, changes.Wait, wake)
 		both, ctx := errgroup.WithContext(ctx)
 		if s.Kind == shared {
-			both.Go(func() error { return s.present(RoleAggregator, o.Log)(ctx) })
+			both.Go(func() error { return s.present(o.Log, RoleAggregator)(ctx) })
 		}
 		both.Go(func() error { return a.Run(ctx) })
 		return both.Wait()

@@ -392,9 +392,9 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ names, want []string }{
-		{[]string{RoleAPI}, []string{"api", "presence", "observer", "config"}},
-		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "presence", "observer", "config", "schema"}},
-		{[]string{RoleProvisioner}, []string{"provisioner", "config", "schema", "operations"}},
+		{[]string{RoleAPI}, []string{"api", "observer", "presence", "config"}},
+		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "observer", "presence", "config", "schema"}},
+		{[]string{RoleProvisioner}, []string{"provisioner", "presence", "config", "schema", "operations"}},
 	} {
 		s, err := p.Open(t.Context(), dir, Serve)
 		if err != nil {

@@ -183,6 +183,8 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Started: func() {
 		if page {
 			a.greet(s)
+		} else if s.API != nil { // what else listens logs its address itself
+			a.Log.Info("the API and the pages are served", obs.KeyURL, s.API.URL(), obs.KeyPage, s.API.Page(), obs.KeyRoles, strings.Join(inOrder(names), " "))
 		}
 	}})
 }
