@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -30,6 +32,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/store"
+	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 // tokenSize bounds a file with a token, in bytes.
@@ -61,7 +64,7 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 // workers returns how the handler of builds has those in the database run.
 func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
 	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
-		Engine: s.engines(log), Waiter: s.buildWaiter}
+		Engine: s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
 	client := s.provisionerClient()
 	if client == nil {
 		return w, nil // without a key, which would be made now
@@ -126,8 +129,29 @@ func (s *Session) projects() server.Projects {
 			}
 			return nil
 		},
-		Keys: func() (build.BuilderKeys, error) { return s.Home.BuilderKeys(s.Live.Now().Builder.Key) },
+		Keys:   func() (build.BuilderKeys, error) { return s.Home.BuilderKeys(s.Live.Now().Builder.Key) },
+		Inputs: s.buildInputs,
 	}
+}
+
+// buildInputs reads the inputs of the build file of a project at a commit, else at the tip of the branch. A file that is missing or cannot be
+// understood has none: it is for the worker to report.
+func (s *Session) buildInputs(ctx context.Context, name, branch, commit string) ([]build.Input, error) {
+	p, err := s.project(name)
+	if err != nil {
+		return nil, err
+	}
+	from := git.Clone{URL: p.URL, Branch: cmp.Or(branch, p.Branch), Commit: commit, Credentials: p.Credentials}
+	text, ok, err := from.File(ctx, path.Join(p.Subdirectory, build.FileName), yamltree.BuildFile)
+	if err != nil || !ok {
+		return nil, err
+	}
+	root, _ := yamltree.Parse(build.FileName, text, yamltree.BuildFile)
+	if root == nil {
+		return nil, nil
+	}
+	file, _ := build.Parse(root)
+	return file.Inputs, nil
 }
 
 // buildWaiter returns a function that returns when a build may have changed since its last call, and at a time in any case.
@@ -178,7 +202,7 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 			return nil
 		})
 		if s.Kind == shared {
-			loops.Go(func() error { return s.present(RoleAggregator, o.Log)(ctx) })
+			loops.Go(func() error { return s.present(o.Log, RoleAggregator)(ctx) })
 		}
 		loops.Go(func() error { return a.Run(ctx) })
 		return loops.Wait()

@@ -30,6 +30,8 @@ type Flags struct {
 	Store    string // the ledger's URL; "": the configuration's, else waybill.db in the home
 	SSHDials int    // connections to ssh hosts that are being made at a time; 0: the pool's default
 	Server   string // URL of a running `waybill up` or `waybill serve api`; "": work on the log itself
+	// LogRetention is how long results of builds in the database are kept, see config.ParseRetention; "": as configured.
+	LogRetention string
 }
 
 // Path returns a path that a person wrote as an absolute path: a relative one begins at the working directory.
@@ -110,6 +112,12 @@ func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 func (p Place) override(cfg *config.Config) error {
 	if p.Flags.Store != "" {
 		cfg.Ledger.URL = p.Flags.Store
+	}
+	if text := p.Flags.LogRetention; text != "" {
+		var ok bool
+		if cfg.Ledger.LogRetention, ok = config.ParseRetention(text); !ok {
+			return fault.New(fault.Invalid, "--log-retention %s: want at least 1d, such as 90d, or never", text)
+		}
 	}
 	return checkStore(cfg.Ledger.URL)
 }

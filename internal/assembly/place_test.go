@@ -122,6 +122,17 @@ func TestConfigurationIsReadAndOverridden(t *testing.T) {
 	_, _, err = p.Config(p.HomeOf(dir))
 	wantFault(t, err, fault.Invalid, `the store "mysql://db/waybill" is not known`)
 	p.Flags.Store = ""
+	for text, want := range map[string]time.Duration{"30d": 30 * 24 * time.Hour, "never": 0, "": 90 * 24 * time.Hour} {
+		p.Flags.LogRetention = text
+		cfg, _, err = p.Config(p.HomeOf(dir))
+		if err != nil || cfg.Ledger.LogRetention != want {
+			t.Errorf("--log-retention %s: %+v, %v", text, cfg.Ledger, err)
+		}
+	}
+	p.Flags.LogRetention = "1h"
+	_, _, err = p.Config(p.HomeOf(dir))
+	wantFault(t, err, fault.Invalid, "--log-retention 1h: want at least 1d, such as 90d, or never")
+	p.Flags.LogRetention = ""
 	for name, p := range map[string]Place{"WAYBILL_CONFIG": placeIn(dir, map[string]string{"WAYBILL_CONFIG": "none.yaml"})} {
 		_, _, err := p.Config(p.HomeOf(dir))
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "read the configuration none.yaml") {
@@ -392,9 +403,9 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ names, want []string }{
-		{[]string{RoleAPI}, []string{"api", "presence", "observer", "config"}},
-		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "presence", "observer", "config", "schema"}},
-		{[]string{RoleProvisioner}, []string{"provisioner", "config", "schema", "operations"}},
+		{[]string{RoleAPI}, []string{"api", "observer", "presence", "config"}},
+		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "observer", "presence", "config", "schema"}},
+		{[]string{RoleProvisioner}, []string{"provisioner", "presence", "config", "schema", "operations"}},
 	} {
 		s, err := p.Open(t.Context(), dir, Serve)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,7 +79,7 @@ func (s *Session) ServingRoles(ctx context.Context, o RoleOptions, names ...stri
 		roles = append(roles, s.outdating())
 	}
 	if !slices.Contains(names, RoleAPI) { // the API serves metrics and health itself
-		operations, err := s.operationsRole(ctx, o)
+		operations, err := s.operationsRole(ctx, o, names)
 		if err != nil {
 			return nil, err
 		}
@@ -104,6 +105,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		return nil, err
 	}
 	var roles []lifecycle.Role
+	var claimless []string // roles that join the queue for the status alone
 	if s.Kind == shared {
 		roles = append(roles, lifecycle.Role{Name: "blobs", Run: func(ctx context.Context) error { return s.reportBlobs(ctx, o.Log) }})
 	}
@@ -132,15 +134,21 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 				return nil, err
 			}
 			roles = append(roles, role)
+			if name != RoleAggregator || s.Kind != shared { // which joins by itself there, to share the workers
+				claimless = append(claimless, name)
+			}
 		case RoleAPI:
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
 			}
-			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "presence", Run: s.present(name, o.Log)},
-				lifecycle.Role{Name: "observer", Run: s.observe(o)})
+			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "observer", Run: s.observe(o)})
+			claimless = append(claimless, name)
 		default:
 			return nil, fault.New(fault.Internal, "role %q not found", name)
 		}
+	}
+	if claimless != nil {
+		roles = append(roles, lifecycle.Role{Name: "presence", Run: s.present(o.Log, claimless...)})
 	}
 	return roles, nil
 }
@@ -187,10 +195,10 @@ func (s *Session) blobIdentity(ctx context.Context) (string, error) {
 	return blob.Identity(ctx, s.blobs)
 }
 
-// present returns a function that keeps a role registered which claims nothing, so that the status shows it.
-func (s *Session) present(role string, log *slog.Logger) func(context.Context) error {
+// present returns a function that keeps roles registered which claim nothing, so that the status shows them.
+func (s *Session) present(log *slog.Logger, roles ...string) func(context.Context) error {
 	identity := s.instance()
-	identity.Roles = []string{role}
+	identity.Roles = roles
 	return func(ctx context.Context) error { return queue.Present(ctx, s.Ledger, identity, log) }
 }
 
@@ -274,7 +282,7 @@ func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, er
 
 // operationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
 // --listen a port that is taken gives way to a free one of the same host.
-func (s *Session) operationsRole(ctx context.Context, o RoleOptions) (lifecycle.Role, error) {
+func (s *Session) operationsRole(ctx context.Context, o RoleOptions, names []string) (lifecycle.Role, error) {
 	made, err := s.server(o, server.Options{Listen: o.Listen, OperationsOnly: true})
 	if err != nil {
 		return lifecycle.Role{}, err
@@ -288,7 +296,7 @@ func (s *Session) operationsRole(ctx context.Context, o RoleOptions) (lifecycle.
 	if err != nil {
 		return lifecycle.Role{}, err
 	}
-	o.Log.Info("metrics and health are served", obs.KeyURL, made.URL())
+	o.Log.Info("metrics and health are served", obs.KeyURL, made.URL(), obs.KeyRoles, strings.Join(names, " "))
 	return lifecycle.Role{Name: "operations", Run: made.Run}, nil
 }
 

@@ -122,6 +122,23 @@ func (in Input) accepts() string {
 	return "a " + string(in.Type)
 }
 
+// PlainPasswords returns those of a file's inputs that are passwords although their values are among the plain inputs of a build.
+func PlainPasswords(inputs []Input, plain map[string]string) (passwords []Input) {
+	for _, in := range inputs {
+		if _, given := plain[in.Name]; given && in.Type == PasswordInput {
+			passwords = append(passwords, in)
+		}
+	}
+	return passwords
+}
+
+// PlainProblem returns what is wrong with a password that is given as a plain input to a build of a server.
+func (in Input) PlainProblem() fault.Problem {
+	name := VisibleText([]byte(in.Name))
+	return fault.Problem{Position: in.At, Code: "input-password", Scope: keyInputs + "." + name,
+		Text: fmt.Sprintf("the input %q is a password, and plain inputs are stored and shown; give it by -p %s, or over HTTP in passwords", name, name)}
+}
+
 // inputSources returns the values that were given, and the defaults.
 func (f *File) inputSources(given map[string]string) (Variables, fault.Problems) {
 	var problems fault.Problems

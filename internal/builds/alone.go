@@ -3,7 +3,10 @@ package builds
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
@@ -22,7 +25,7 @@ func (b *Builds) AddPasswordsIn(tx *store.Tx, id ID, p Passwords) error {
 	if len(p.Names) == 0 {
 		return nil
 	}
-	return b.in(tx).InsertPasswords(id, p)
+	return b.in(tx).PutPasswords(id, p)
 }
 
 // Passwords reads the passwords of builds, by their ids. A build without any is not in the answer.
@@ -32,6 +35,35 @@ func (b *Builds) Passwords(ctx context.Context, ids ...ID) (found map[ID]Passwor
 		return err
 	})
 	return found, err
+}
+
+// passwordEvent is the id of the event that ends a build with a password among its plain inputs.
+const passwordEvent = "password-in-inputs"
+
+// RefusePlain ends a build as Failed, for a reason, whose plain inputs with these names are passwords, and erases their values. The names
+// are then those of passwords that the build had. A build that has a worker or has ended stays as it is.
+func (b *Builds) RefusePlain(ctx context.Context, id ID, names []string, why string) error {
+	return b.write(ctx, fmt.Sprintf("erase passwords in the inputs of build %d", id), func(t txn) error {
+		found, err := t.lock(id)
+		if err != nil || found.Status.Ended() || found.WorkerID != "" {
+			return err
+		}
+		had, err := t.BuildPasswords([]ID{id})
+		if err != nil {
+			return err
+		}
+		passwords := Passwords{Names: append(slices.Clone(had[id].Names), names...)}
+		slices.Sort(passwords.Names)
+		left := maps.Clone(found.Inputs)
+		for _, name := range names {
+			delete(left, name)
+		}
+		if err := errors.Join(t.PutPasswords(id, passwords), t.EraseInputs(id, left)); err != nil {
+			return err
+		}
+		_, err = t.record(found, Event{Source: Conductor, EventID: passwordEvent, Status: build.Failed, Reason: "PasswordInInputs", Message: why}, b.options)
+		return err
+	})
 }
 
 // Resolve stores what a build without a deployment builds: the commit that its branch was at.

@@ -167,7 +167,7 @@ func (b *Builds) change(ctx context.Context, what string, id ID, fn func(txn, *B
 	})
 }
 
-// Delete deletes what is stored of a build that has ended, and leaves a tombstone, so that late data is refused. The caller
+// Delete deletes what is stored of a build that has ended, its inputs included, and leaves a tombstone, so that late data is refused. The caller
 // then clears Folder in the blob store. Deleting again does nothing. A build that has not ended is fault.Refused.
 func (b *Builds) Delete(ctx context.Context, id ID) error {
 	return b.write(ctx, fmt.Sprintf("delete build %d", id), func(t txn) error {
@@ -186,6 +186,11 @@ func (b *Builds) Delete(ctx context.Context, id ID) error {
 		t.Touch(store.TopicBuild)
 		if err := t.DeleteResults(id); err != nil {
 			return err
+		}
+		if len(found.Inputs) > 0 {
+			if err := t.EraseInputs(id, nil); err != nil {
+				return err
+			}
 		}
 		return t.UpdateBuild(found)
 	})

@@ -71,7 +71,10 @@ type Rows interface {
 
 // PasswordRows is the passwords of builds, in one transaction.
 type PasswordRows interface {
-	InsertPasswords(id ID, p Passwords) error
+	// PutPasswords stores the passwords of a build, in the place of those that it has.
+	PutPasswords(id ID, p Passwords) error
+	// EraseInputs stores other inputs of a build, and leaves as little as the database can of the former ones.
+	EraseInputs(id ID, left map[string]string) error
 	// ForgetPasswords deletes the values of a build's passwords. Their names stay.
 	ForgetPasswords(id ID) error
 	// BuildPasswords reads the passwords of those of the builds that have any.

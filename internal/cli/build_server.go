@@ -62,8 +62,9 @@ func buildRunCommand(a *app) *cobra.Command {
 		Use:   "run PROJECT",
 		Short: "Have a server build a project of its configuration",
 		Long: `Has the server build a commit of a project's repository, without a deployment: the one that the
-branch is at when the build begins, or --commit. A value of --input is stored and shown as it is;
-a password is kept encrypted until the build's worker has it. Another build engine is given none.`,
+branch is at when the build begins, or --commit. A value of --input is stored and shown as it is,
+so an input of type password is refused there: give it by --password, which is kept encrypted
+until the build's worker has it. Another build engine is given no passwords.`,
 		Example: examples("waybill build run shop --server https://waybill.example.org --follow",
 			"waybill build run shop --branch topic --stage test -i log-level=debug --server https://waybill.example.org"),
 		Args: arguments(1, 1, "PROJECT"),

@@ -85,6 +85,11 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("PORT", strconv.Itoa(port))
+	docs, err := filepath.Abs("../../docs")
+	if err != nil {
+		return err
+	}
+	env.Setenv("DOCS", docs)
 	env.Defer(func() { stopServices(env.WorkDir) })
 	return nil
 }

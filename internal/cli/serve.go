@@ -30,6 +30,7 @@ type serveFlags struct {
 func (f *serveFlags) add(a *app, c *cobra.Command) {
 	a.addDials(c)
 	c.Flags().StringVar(&f.listen, "listen", "", "where the API, the page, metrics and health are served (default: server.listen, else 127.0.0.1:7070)")
+	c.Flags().StringVar(&a.Flags.LogRetention, "log-retention", "", "how long logs, artifacts and test results of builds in the database are kept, such as 30d, or never (default: ledger.logRetention, else 90d)")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&f.logFormat, "log-format", "", "text or json (default: text on a terminal)")
 	c.Flags().BoolVar(&f.metricsPerPipeline, "metrics-per-pipeline", false, "metrics of deployments, waiting steps and lag have the label pipeline")
@@ -183,6 +184,8 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Started: func() {
 		if page {
 			a.greet(s)
+		} else if s.API != nil { // what else listens logs its address itself
+			a.Log.Info("the API and the pages are served", obs.KeyURL, s.API.URL(), obs.KeyPage, s.API.Page(), obs.KeyRoles, strings.Join(inOrder(names), " "))
 		}
 	}})
 }

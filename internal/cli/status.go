@@ -15,7 +15,10 @@ func statusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Report whether everything keeps up, and if not, what is slow",
 		Long: `Shows what waits that should not and why, the processes that run roles, what lives at each
-handler, and what comes next. The exit status says only whether it could be read.`,
+handler, and what comes next. The exit status says only whether it could be read.
+
+A process without a heartbeat is dead once its lease has ended; on the log in a home its
+lock says whether it lives. A caboose is among the roles once a handler has workflows.`,
 		Example: examples("waybill status", "waybill status --server http://127.0.0.1:7070 -o json"),
 		Args:    arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
@@ -13,6 +14,15 @@ const (
 	leastHeartbeat   = time.Second
 	longestHeartbeat = 10 * time.Minute
 )
+
+// ParseRetention reads how long something is kept: a span of at least a day, or never, which is 0.
+func ParseRetention(text string) (kept time.Duration, ok bool) {
+	if text == "never" {
+		return 0, true
+	}
+	kept, err := definition.ParseDuration(text)
+	return kept, err == nil && kept >= leastRetention && kept <= longestSpan
+}
 
 // ledger reads where the log is and how long it remembers actions.
 func (r *reader) ledger(n *document.Node, l *Ledger) {
@@ -28,11 +38,8 @@ func (r *reader) ledger(n *document.Node, l *Ledger) {
 	}
 	for name, into := range map[string]*time.Duration{"retention": &l.Retention, "logRetention": &l.LogRetention} {
 		if v := n.Get(name); fits(v, document.Scalar) {
-			*into = 0
-			if v.Text == "never" {
-				continue
-			}
-			if *into = r.span(v, "ledger."+name); *into < leastRetention {
+			var ok bool
+			if *into, ok = ParseRetention(v.Text); !ok {
 				r.Add(v, "value-invalid", "ledger."+name, "want at least 1d, or never, found %q", v.Text)
 			}
 		}

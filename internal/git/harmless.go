@@ -76,10 +76,15 @@ func run(ctx context.Context, dir string, settings []setting, arguments ...strin
 
 // runWith works like run, with an environment that wins over the one that keeps git to this machine.
 func runWith(ctx context.Context, dir string, settings []setting, environ []string, arguments ...string) ([]byte, error) {
+	return runInput(ctx, dir, settings, environ, "", arguments...)
+}
+
+// runInput works like runWith, with a standard input.
+func runInput(ctx context.Context, dir string, settings []setting, environ []string, input string, arguments ...string) ([]byte, error) {
 	stdout := printed{most: mostPrinted}
 	var stderr ending
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, arguments...)...)
-	c.Stdout, c.Stderr, c.WaitDelay = &stdout, &stderr, waitDelay
+	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = strings.NewReader(input), &stdout, &stderr, waitDelay
 	// A repository of which a part is missing would fetch it, by a program that its configuration
 	// names.
 	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")

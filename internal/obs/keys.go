@@ -46,6 +46,8 @@ const (
 	KeyTick       = "tick"
 	KeyDoing      = "doing"
 	KeyURL        = "url"
+	KeyPage       = "page"
+	KeyRoles      = "roles"
 	KeyBuildID    = "build_id"
 	KeyWorkerID   = "worker_id"
 	KeyPID        = "pid"

@@ -33,6 +33,8 @@ type Projects struct {
 	Engine func(project, asked string) (string, error)
 	// MayReport reports whether a token may report about builds of another build engine. nil: only the token with the engine's name may.
 	MayReport func(engine, token string) bool
+	// Inputs reads the inputs of the file that a build of a project would get; none if the file is missing or cannot be understood. nil: it cannot be read.
+	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
 }
 
 // ProjectView is a project.
@@ -91,6 +93,9 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	if err != nil {
 		return made, false, err
 	}
+	if err := s.refusePlain(ctx, o); err != nil {
+		return made, false, err
+	}
 	a, err := s.buildAction(ctx, o)
 	if err != nil {
 		return made, false, err
@@ -124,6 +129,37 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	}
 	_, state, err := s.BuildState(ctx, nameOf(id))
 	return state.BuildSummary, created, err
+}
+
+// Bounds of reading the build file of a request.
+const (
+	fileReadLimit    = 10 * time.Second
+	fileReadPatience = 2 * time.Second
+	mostFileReads    = 4 // at a time
+)
+
+// refusePlain returns an error if a plain input of a request is a password, which would be stored and shown. A repository that does not answer
+// soon is not waited for: the conductor asks again before a worker has the build.
+func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
+	if len(o.Inputs) == 0 || s.projects.Inputs == nil {
+		return nil
+	}
+	release, err := s.fileReads.Acquire(ctx)
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	defer release()
+	reading, cancel := context.WithTimeout(ctx, fileReadLimit)
+	defer cancel()
+	inputs, err := s.projects.Inputs(reading, o.Project, o.Branch, o.Commit)
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	var faults fault.Problems
+	for _, in := range build.PlainPasswords(inputs, o.Inputs) {
+		faults.Add(in.PlainProblem())
+	}
+	return faults.Err()
 }
 
 // buildAction returns the action of a build, but for what AddBuild completes.

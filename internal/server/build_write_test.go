@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -165,6 +166,38 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 	}
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestAPasswordAmongPlainInputsIsRefusedBeforeAnythingIsStored(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	away := error(nil)
+	s := serveProjects(t, servertest.Start(t), server.Projects{
+		All: func() map[string]config.Project {
+			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+		},
+		Ready: func() error { return nil },
+		Keys:  func() (build.BuilderKeys, error) { return builderKeys, nil },
+		Inputs: func(_ context.Context, project, branch, commit string) ([]build.Input, error) {
+			asked = append(asked, project+" "+branch+" "+commit)
+			return []build.Input{{Name: "level", Type: build.StringInput}, {Name: "key", Type: build.PasswordInput}}, away
+		},
+	})
+	const path = "/api/project/shop/build?branch=topic"
+	status, answer := s.post(t, path, `{"inputs": {"level": "debug", "key": "swordfish"}}`)
+	if status != http.StatusBadRequest || !strings.Contains(answer, `the input \"key\" is a password`) || !strings.Contains(answer, "-p key") || strings.Contains(answer, "swordfish") {
+		t.Errorf("%d %s", status, answer)
+	}
+	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	s.start(t, "?branch=topic", `{"commit": "`+commit+`", "inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`)
+	away = fault.New(fault.Unavailable, "the repository is away")
+	s.start(t, "?branch=topic", `{"inputs": {"level": "debug"}}`) // the conductor looks again
+	s.start(t, "?branch=topic", `{"passwords": {"key": "swordfish"}}`)
+	if diff := cmp.Diff([]string{"shop topic ", "shop topic " + commit, "shop topic "}, asked); diff != "" {
+		t.Error(diff)
 	}
 }
 

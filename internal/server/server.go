@@ -158,6 +158,9 @@ func (s *Server) LoginURL(by string) string {
 	return s.access.site.loginOrigin(host) + "/login?code=" + s.access.newLoginCode(visitor{by: by})
 }
 
+// Page returns the address of the first page.
+func (s *Server) Page() string { return strings.TrimSuffix(s.LoginPage(), "login") }
+
 // LoginPage returns the address of the form into which a person types a token.
 func (s *Server) LoginPage() string {
 	if s.options.URL != nil {

@@ -41,8 +41,9 @@ type Service struct {
 	// machine. nil: it reaches none.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
 	// ReadLog returns a part of the output of a service on a host; known and nil as for Inspect.
-	ReadLog func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
-	plans   *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
+	ReadLog   func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
+	fileReads *semaphore.Semaphore // bounds how many build files are read at a time
+	plans     *semaphore.Semaphore // bounds how many plans are made at a time: each folds a whole log
 }
 
 // Offers are the handlers, processes, schedules and groups of people of the configuration in force. A nil function offers nothing.
@@ -83,8 +84,9 @@ func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle, builds: o.Builds, projects: o.Projects,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
-		observed: observations{all: map[string]observation{}},
-		looks:    looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
-		decoding: semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),
-		plans:    semaphore.New(mostPlans, planPatience, "too many plans are being made")}
+		observed:  observations{all: map[string]observation{}},
+		looks:     looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
+		decoding:  semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),
+		fileReads: semaphore.New(mostFileReads, fileReadPatience, "too many build files are being read"),
+		plans:     semaphore.New(mostPlans, planPatience, "too many plans are being made")}
 }

@@ -36,9 +36,22 @@ type InstanceView struct {
 	Roles    []string      `json:"roles"`
 	Handlers []string      `json:"handlers"` // handlers that it serves
 	Since    time.Time     `json:"since"`
-	State    string        `json:"state"` // alive | draining | dead (no instance has removed it yet)
-	Guard    string        `json:"guard"` // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
+	State    string        `json:"state"`             // alive | draining | dead (no instance has removed it yet)
+	Guard    string        `json:"guard"`             // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
+	LeaseEnd time.Time     `json:"leaseEnd,omitzero"` // when it is dead unless it sends another heartbeat; zero with guard home
 	Reload   *queue.Reload `json:"reload,omitempty"`
+}
+
+// Lease returns how stale an instance is: when its lease ends or has ended; "" for one without a lease.
+func (p InstanceView) Lease(now time.Time) string {
+	switch left := p.LeaseEnd.Sub(now); {
+	case p.LeaseEnd.IsZero():
+		return ""
+	case left > 0:
+		return "ends in " + Took(left)
+	default:
+		return "ended " + Took(-left) + " ago"
+	}
 }
 
 // HandlerView is the live actions of a handler, and the number of processes that serve it.
@@ -142,6 +155,9 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 		p.Roles, p.Handlers = append(p.Roles, i.Roles...), append(p.Handlers, i.Handlers...)
 		if i.StartedAt.Before(p.Since) {
 			p.Since = i.StartedAt
+		}
+		if p.LeaseEnd.IsZero() || i.LeaseEnd.Before(p.LeaseEnd) {
+			p.LeaseEnd = i.LeaseEnd
 		}
 		switch {
 		case s.ledger.Embedded():

@@ -42,6 +42,45 @@ func passwordsAreForgotten(t *testing.T, s setup) {
 	check(ended, nil)
 }
 
+func aPasswordInTheInputsIsErased(t *testing.T, s setup) {
+	given := map[string]string{"level": "debug", "key": "marlin"}
+	create := func(p builds.Passwords) (id builds.ID) {
+		storetest.Check(t, s.db.Write(s.ctx, "create a build", func(tx *store.Tx) error {
+			b, err := s.CreateIn(tx, builds.Build{Project: "shop", Inputs: given})
+			if id = b.ID; err != nil {
+				return err
+			}
+			return s.AddPasswordsIn(tx, id, p)
+		}))
+		return id
+	}
+	plain, both, runs := create(builds.Passwords{}), create(builds.Passwords{Names: []string{"token"}, Sealed: []byte{1, 0, 2}}), create(builds.Passwords{})
+	storetest.Check(t, s.Assign(s.ctx, runs, "w", "nonce"))
+	for id, want := range map[builds.ID][]string{plain: {"key"}, both: {"key", "token"}, runs: nil} {
+		storetest.Check(t, s.RefusePlain(s.ctx, id, []string{"key"}, "key is a password"))
+		b, err := s.Build(s.ctx, id)
+		storetest.Check(t, err)
+		found, err := s.Passwords(s.ctx, id)
+		storetest.Check(t, err)
+		if id == runs {
+			if b.Status != build.Scheduling || b.Inputs["key"] != "marlin" || len(found) != 0 {
+				t.Errorf("a build with a worker: %+v, %+v", b, found)
+			}
+			continue
+		}
+		if b.Status != build.Failed || b.Reason != "PasswordInInputs" || b.Message != "key is a password" || len(b.Inputs) != 1 || b.Inputs["level"] != "debug" {
+			t.Errorf("%+v", b)
+		}
+		if p := found[id]; !slices.Equal(p.Names, want) || p.Sealed != nil {
+			t.Errorf("%+v", p)
+		}
+	}
+	storetest.Check(t, s.Delete(s.ctx, plain))
+	if all, err := s.List(s.ctx, builds.Query{IDs: []builds.ID{plain}, Deleted: true}); err != nil || len(all) != 1 || len(all[0].Inputs) != 0 {
+		t.Errorf("a deleted build has inputs: %+v, %v", all, err)
+	}
+}
+
 func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
 	waits, runs := s.create(t), s.create(t)
 	storetest.Check(t, s.Resolve(s.ctx, runs, "topic", "88d0e17"))

@@ -45,6 +45,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"ArtifactsHaveTestResults":            artifactsHaveTestResults,
 		"DeletedBuildsTakeNothing":            deletedBuildsTakeNothing,
 		"PasswordsAreForgotten":               passwordsAreForgotten,
+		"APasswordInTheInputsIsErased":        aPasswordInTheInputsIsErased,
 		"ACancelEndsABuildWithoutAWorker":     aCancelEndsABuildWithoutAWorker,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
 		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,

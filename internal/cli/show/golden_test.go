@@ -302,8 +302,8 @@ func statusViews() map[string][]string {
 			{Text: "the lane notify is slowed\nby 429", Warning: true},
 		},
 		Processes: []server.InstanceView{
-			{Name: "host-a/1", State: "alive", Guard: "lock", Roles: []string{"conductor", "deployer"}, Since: at(0), Version: "1.2.3"},
-			{Name: "host-b/2", State: "draining", Guard: "lease", Roles: []string{"api"}, Since: at(0), Version: "1.2.2", Reload: &queue.Reload{Since: at(10)}},
+			{Name: "host-a/1", State: "alive", Guard: "lock", Roles: []string{"conductor", "deployer"}, LeaseEnd: at(6120), Since: at(0), Version: "1.2.3"},
+			{Name: "host-b/2", State: "draining", Guard: "lease", Roles: []string{"api"}, LeaseEnd: at(5600), Since: at(0), Version: "1.2.2", Reload: &queue.Reload{Since: at(10)}},
 			{Name: "host-c/3", State: "alive", Guard: "lease", Reload: &queue.Reload{Since: at(10), TriedAt: at(20), Faults: []string{"bad"}}},
 		},
 		Handlers: []server.HandlerView{{Served: 2, Backlog: queue.Backlog{Handler: "mail", Ready: 3, Oldest: at(5000), Counts: map[action.Status]int{action.Queued: 3, action.Running: 1}}}},

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,9 +104,9 @@ func instanceLines(v server.StatusView) []string {
 		return []string{"no process runs roles"}
 	}
 	var t table
-	t.add("PROCESS", "STATE", "GUARD", "ROLES", "SINCE", "VERSION", "CONFIGURATION")
+	t.add("PROCESS", "STATE", "GUARD", "LEASE", "ROLES", "SINCE", "VERSION", "CONFIGURATION")
 	for _, p := range v.Processes {
-		t.add(p.Name, p.State, p.Guard, strings.Join(p.Roles, " "), Clock(v.Now, p.Since), p.Version, reloadText(p, v.Now))
+		t.add(p.Name, p.State, p.Guard, cmp.Or(p.Lease(v.Now), "-"), strings.Join(p.Roles, " "), Clock(v.Now, p.Since), p.Version, reloadText(p, v.Now))
 	}
 	return t.lines()
 }

@@ -15,13 +15,23 @@ func (t *tx) ResolveBuild(id builds.ID, branch, commit string) error {
 	return t.do(`UPDATE build SET branch = $2, "commit" = $3 WHERE build_id = $1`, int64(id), branch, commit)
 }
 
-// InsertPasswords stores the passwords of a build.
-func (t *tx) InsertPasswords(id builds.ID, p builds.Passwords) error {
+// PutPasswords stores the passwords of a build.
+func (t *tx) PutPasswords(id builds.ID, p builds.Passwords) error {
 	names, err := json.Marshal(p.Names)
 	if err != nil {
 		return err
 	}
-	return t.do(`INSERT INTO build_password (build_id, names, sealed) VALUES ($1, $2, $3)`, int64(id), string(names), p.Sealed)
+	return t.do(`INSERT INTO build_password (build_id, names, sealed) VALUES ($1, $2, $3)
+		ON CONFLICT (build_id) DO UPDATE SET names = excluded.names, sealed = excluded.sealed`, int64(id), string(names), p.Sealed)
+}
+
+// EraseInputs stores other inputs of a build. The former ones are in the table's file until it is vacuumed.
+func (t *tx) EraseInputs(id builds.ID, left map[string]string) error {
+	text, err := json.Marshal(left)
+	if err != nil {
+		return err
+	}
+	return t.do(`UPDATE build SET inputs = $2 WHERE build_id = $1`, int64(id), string(text))
 }
 
 // ForgetPasswords deletes the values of a build's passwords.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/waybill-dev/waybill/internal/builds"
 )
@@ -14,14 +15,31 @@ func (t *tx) ResolveBuild(id builds.ID, branch, commit string) error {
 	return err
 }
 
-// InsertPasswords stores the passwords of a build.
-func (t *tx) InsertPasswords(id builds.ID, p builds.Passwords) error {
+// PutPasswords stores the passwords of a build.
+func (t *tx) PutPasswords(id builds.ID, p builds.Passwords) error {
 	names, err := list(p.Names)
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(`INSERT INTO build_password (build_id, names, sealed) VALUES (?, ?, ?)`, id, names, p.Sealed)
+	_, err = t.exec(`INSERT INTO build_password (build_id, names, sealed) VALUES (?1, ?2, ?3)
+		ON CONFLICT (build_id) DO UPDATE SET names = ?2, sealed = ?3`, id, names, p.Sealed)
 	return err
+}
+
+// EraseInputs stores other inputs of a build. After the commit no page of the file has the former ones, and the write-ahead log has them
+// no longer than a reader needs it.
+func (t *tx) EraseInputs(id builds.ID, left map[string]string) error {
+	text, err := json.Marshal(left)
+	if err != nil {
+		return err
+	}
+	// fast, as the connection has it, overwrites no page that becomes free, and long inputs have such.
+	if err := drained(t.ctx, t.conn, "PRAGMA secure_delete = on"); err != nil {
+		return t.driver.explain("erase inputs", err)
+	}
+	t.erases = true
+	_, err = t.exec(`UPDATE build SET inputs = ? WHERE build_id = ?`, string(text), id)
+	return errors.Join(err, t.driver.explain("erase inputs", drained(t.ctx, t.conn, "PRAGMA secure_delete = fast")))
 }
 
 // ForgetPasswords deletes the values of a build's passwords.

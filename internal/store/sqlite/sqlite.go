@@ -184,7 +184,7 @@ const walSize = 16 << 20
 // source returns the data source name: the file, and the pragmas of each connection.
 func (d *Driver) source(readOnly bool) string {
 	busy := fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())
-	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", fmt.Sprintf("journal_size_limit(%d)", walSize), "foreign_keys(1)"}}
+	pragmas := url.Values{"_pragma": {busy, "auto_vacuum(incremental)", "journal_mode(wal)", "synchronous(full)", "secure_delete(fast)", fmt.Sprintf("journal_size_limit(%d)", walSize), "foreign_keys(1)"}}
 	if readOnly {
 		pragmas["_pragma"] = []string{busy, "query_only(1)"}
 	}
@@ -239,7 +239,8 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return d.explain("begin", err)
 	}
-	if err := fn(&tx{ctx: ctx, driver: d, conn: conn, kept: d.kept, now: d.now(), plans: plans}); err != nil {
+	t := &tx{ctx: ctx, driver: d, conn: conn, kept: d.kept, now: d.now(), plans: plans}
+	if err := fn(t); err != nil {
 		return err
 	}
 	if !keep {
@@ -249,6 +250,9 @@ func (d *Driver) writing(ctx context.Context, plans *[]string, keep bool, fn fun
 		return d.explain("commit", err)
 	}
 	committed = true
+	if t.erases { // else the log is emptied later
+		_ = drained(context.WithoutCancel(ctx), conn, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	return nil
 }
 

@@ -27,6 +27,7 @@ type tx struct {
 	now    time.Time
 	plans  *[]string // receives query plans; nil unless Explain wants them
 
+	erases   bool  // what it has overwritten may not stay in the write-ahead log
 	recorded int64 // position of what the transaction records; 0 until it records something
 }
 

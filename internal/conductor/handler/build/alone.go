@@ -31,6 +31,9 @@ type Project struct {
 // tipLimit is how long the repository of a build may take to say where its branch is.
 const tipLimit = time.Minute
 
+// fileLimit is how long a commit of it may take to be fetched for its build file.
+const fileLimit = 5 * time.Minute
+
 // alone makes an attempt at a build without a deployment. The row has been there from the start, so a build that failed is the end of
 // its action: what repeats it is a new build.
 func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) (action.Outcome, error) {
@@ -46,6 +49,9 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 			Error: "this conductor's server.yaml names no provisioner: builder: {provisioner: {url: …}}"}, nil
 	}
 	if row, err = h.resolve(ctx, row); err != nil {
+		return action.Outcome{}, h.noteTrouble(ctx, row, err)
+	}
+	if row, err = h.refusePlain(ctx, row); err != nil {
 		return action.Outcome{}, h.noteTrouble(ctx, row, err)
 	}
 	if err := h.waitsForOlder(ctx, row); err != nil {
@@ -115,6 +121,41 @@ func (h *Handler) resolve(ctx context.Context, row builds.Build) (builds.Build, 
 	}
 	row.Branch, row.Commit = at.Branch, at.Commit
 	return row, h.Workers.Builds.Resolve(ctx, row.ID, at.Branch, at.Commit)
+}
+
+// inputsEvent is the id of the event that no plain input of a build is a password.
+const inputsEvent = "inputs-checked"
+
+// refusePlain ends a build, before any worker has it, that was given a password as a plain input: only here is it known what the file at the
+// build's commit has. It returns the build as it is then.
+func (h *Handler) refusePlain(ctx context.Context, row builds.Build) (builds.Build, error) {
+	if len(row.Inputs) == 0 || row.WorkerID != "" || row.Status.Ended() {
+		return row, nil
+	}
+	if checked, err := h.Workers.Builds.HasEvent(ctx, row.ID, builds.Conductor, inputsEvent); checked || err != nil {
+		return row, err
+	}
+	reading, cancel := context.WithTimeoutCause(ctx, fileLimit, fmt.Errorf("the repository did not answer within %s", fileLimit))
+	defer cancel()
+	inputs, err := h.Workers.Inputs(reading, row.Project, row.Branch, row.Commit)
+	if err != nil {
+		return row, fault.Wrap(fault.Unavailable, err)
+	}
+	var names []string
+	var faults fault.Problems
+	for _, in := range build.PlainPasswords(inputs, row.Inputs) {
+		names = append(names, in.Name)
+		faults.Add(in.PlainProblem())
+	}
+	if names == nil {
+		_, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: inputsEvent})
+		return row, err
+	}
+	why := faults.Err().Error() + "\nThe value was erased."
+	if err := h.Workers.Builds.RefusePlain(ctx, row.ID, names, why); err != nil {
+		return row, err
+	}
+	return h.Workers.Builds.Build(ctx, row.ID)
 }
 
 // noteTrouble stores in a build why its repository does not answer, and returns that error. What is stored already changes nothing.

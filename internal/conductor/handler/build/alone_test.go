@@ -165,6 +165,80 @@ func TestABuildWithoutADeploymentThatCannotBegin(t *testing.T) {
 	}
 }
 
+// TestAPasswordAmongPlainInputsIsErased leaves nothing of it in the files of the database, whatever else was written meanwhile.
+func TestAPasswordAmongPlainInputsIsErased(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{20, 60 << 10} { // a part of a page, and many pages
+		s, stored, y := inWorkers(t, fails)
+		dir, commit := repository(t)
+		secret := strings.Repeat("marlin-", length/len("marlin-")+1)
+		alone(t, s, stored, dir, builds.Build{Commit: commit, Inputs: map[string]string{"level": "debug", "key": secret}})
+		for range 30 { // which move rows from page to page
+			if _, err := stored.Create(t.Context(), builds.Build{Project: "other", Inputs: map[string]string{"level": "debug"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !stores(t, s.database, "marlin") {
+			t.Error("the test does not find what is stored")
+		}
+		s.handler.Workers.Inputs = func(_ context.Context, project, branch, at string) ([]domain.Input, error) {
+			if project != "shop" || branch != "" || at != commit {
+				t.Errorf("%s %s %s", project, branch, at)
+			}
+			return []domain.Input{{Name: "level", Type: domain.StringInput}, {Name: "key", Type: domain.PasswordInput}}, nil
+		}
+		o := s.do(t.Context(), 1)
+		if o.Kind != action.Fatal || !strings.Contains(o.Error, `the input "key" is a password`) || !strings.Contains(o.Error, "-p key") || strings.Contains(o.Error, "marlin") {
+			t.Errorf("%+v", o)
+		}
+		if again := s.do(t.Context(), 2); again.Kind != action.Fatal || again.Error != o.Error || len(y.asked) != 0 {
+			t.Errorf("%+v, %+v", again, y.asked)
+		}
+		if stores(t, s.database, "marlin") {
+			t.Errorf("a password of %d bytes is still stored", len(secret))
+		}
+	}
+}
+
+// stores reports whether a file of a database has a text.
+func stores(t *testing.T, database, text string) (found bool) {
+	t.Helper()
+	files, err := filepath.Glob(database + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = found || strings.Contains(string(data), text)
+	}
+	return found
+}
+
+func TestInputsAreCheckedOnceAndOnlyWithTheFile(t *testing.T) {
+	t.Parallel()
+	s, stored, y := inWorkers(t, fails)
+	dir, commit := repository(t)
+	alone(t, s, stored, dir, builds.Build{Commit: commit, Inputs: map[string]string{"key": "x"}})
+	s.handler.Workers.Inputs = func(context.Context, string, string, string) ([]domain.Input, error) { return nil, errors.New("away") }
+	if o := s.do(t.Context(), 1); o.Kind != action.Retry || o.Error != "away" || len(y.asked) != 0 {
+		t.Errorf("%+v, %v", o, y.asked)
+	}
+	read := 0
+	s.handler.Workers.Inputs = func(context.Context, string, string, string) ([]domain.Input, error) {
+		read++
+		return []domain.Input{{Name: "key", Type: domain.StringInput}}, nil
+	}
+	y.waiting = &provisionerv1.Waiting{Running: 4, Limit: 4}
+	for n := range 2 {
+		if o := s.do(t.Context(), n+2); o.Kind != action.RetryAfter || read != 1 {
+			t.Errorf("%+v, read %d times", o, read)
+		}
+	}
+}
+
 func TestBuildsOfAProjectTakeTurns(t *testing.T) {
 	t.Parallel()
 	s, stored, y := inWorkers(t, fails)

@@ -79,12 +79,13 @@ func (l *log) RegisterArtifact(_ context.Context, _ string, _ int64, a pipeline.
 
 // setup is a handler on a home of its own.
 type setup struct {
-	t       *testing.T
-	log     *log
-	blobs   blob.Store
-	builds  string
-	handler *build.Handler
-	action  action.Action
+	t        *testing.T
+	log      *log
+	blobs    blob.Store
+	builds   string
+	handler  *build.Handler
+	action   action.Action
+	database string // file of the builds; "": none
 }
 
 // fresh makes a handler for a revision that consists of one .wharf-ci.yml.

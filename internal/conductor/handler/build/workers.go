@@ -33,7 +33,9 @@ type Workers struct {
 	Waiter  func() func(ctx context.Context, until time.Time) error
 	Project func(name string) (Project, error) // by its name, as it is now
 	Engine  func(name string) (Engine, error)  // by its name, as it is now
-	Keys    build.BuilderKeys                  // that passwords of builds are sealed with
+	// Inputs reads the inputs of the file at a commit of a project; none if the file is missing or cannot be understood.
+	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
+	Keys   build.BuilderKeys // that passwords of builds are sealed with
 }
 
 // Times of an attempt in a worker.

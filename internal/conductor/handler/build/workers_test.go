@@ -49,7 +49,8 @@ func (y *yard) Delete(_ context.Context, workerID string, _ bool) error {
 // inWorkers gives a handler workers whose builds are in a database of their own. wait is what happens while an attempt waits.
 func inWorkers(t *testing.T, wait func(ctx context.Context, stored *builds.Builds) error) (*setup, *builds.Builds, *yard) {
 	t.Helper()
-	driver, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "waybill.db"))
+	database := filepath.Join(t.TempDir(), "waybill.db")
+	driver, err := sqlite.Open(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,9 @@ func inWorkers(t *testing.T, wait func(ctx context.Context, stored *builds.Build
 	t.Cleanup(func() { _ = db.Close() })
 	stored, y := builds.New(db, driver, builds.Options{}), &yard{}
 	s := fresh(t, shop, pipeline.Artifact{Label: "about", Path: "dist/about"})
+	s.database = database
 	s.handler.Workers = &build.Workers{Builds: stored, Provisioner: y, Instance: "shop", Now: func(ctx context.Context) (time.Time, error) { return store.Now(ctx, db) },
+		Inputs: func(context.Context, string, string, string) ([]domain.Input, error) { return nil, nil },
 		Waiter: func() func(context.Context, time.Time) error {
 			return func(ctx context.Context, _ time.Time) error { return wait(ctx, stored) }
 		}}
