@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -56,7 +57,9 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	}
 	folder := builds.Folder(number) + "/" + rand.Text()
 	stored, err := s.reportArtifact(ctx, number, folder+"/", a, content)
-	if known := err == nil && !strings.HasPrefix(stored.BlobKey, folder); known || fault.Is(err, fault.Conflict) { // else a row may need the content
+	used := err == nil && strings.HasPrefix(stored.BlobKey, folder)
+	unknown := err != nil && (ctx.Err() != nil || loop.Passing(err)) // a row may have been stored
+	if !used && !unknown {
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}
 	return stored, err
