@@ -17,8 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/waybill-dev/waybill/test/chaos"
 )
 
 // printName is the word by which this program becomes a step that prints: bench print-lines A-SECOND SECONDS.
@@ -37,15 +35,11 @@ func followFlags(f *flag.FlagSet, o *Options) {
 // followBuild measures the delay from the write of a step's process until a follower of the server's event stream has the line: over
 // the worker, the aggregator, the database and the server, which are the real program.
 func followBuild(ctx context.Context, o Options) ([]Result, error) {
-	folder, err := os.MkdirTemp("", "waybill-bench-")
+	folder, binary, err := makeProgram(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	binary, err := chaos.Build(ctx, "..", folder)
-	if err != nil {
-		return nil, err
-	}
 	p99 := Result{Bench: "build-follow", Unit: "ms", Driver: o.Driver, Subject: fmt.Sprintf("p99 at %.0f lines/s", o.Rate)}
 	for n := range o.Rounds {
 		round, err := followRound(ctx, o, binary, filepath.Join(folder, fmt.Sprint(n)))

@@ -19,7 +19,6 @@ import (
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
 	"github.com/waybill-dev/waybill/api/worker/v1/workerv1connect"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/test/chaos"
 )
 
 // workerMemoryFlags declares the flags of build-memory.
@@ -30,15 +29,11 @@ func workerMemoryFlags(f *flag.FlagSet, o *Options) {
 // workerMemory measures the most memory that a worker, the real program, takes while a step prints a log and two readers receive it a message a
 // tenth of a second; and the same with a log of 1 MiB.
 func workerMemory(ctx context.Context, o Options) ([]Result, error) {
-	dir, err := os.MkdirTemp("", "waybill-bench-")
+	dir, binary, err := makeProgram(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	binary, err := chaos.Build(ctx, "..", dir)
-	if err != nil {
-		return nil, err
-	}
 	long := Result{Bench: "build-memory", Unit: "MiB", Subject: fmt.Sprintf("a log of %d MiB", o.Size)}
 	short := Result{Bench: "build-memory", Unit: "MiB", Subject: "a log of 1 MiB"}
 	if err := measureInTurn(o.Rounds, dir, map[*Result]func(string) (Round, error){

@@ -23,15 +23,11 @@ func breakDown(ctx context.Context, o Options) ([]Result, error) {
 	if !o.KillOne || o.Driver != "postgres" {
 		return nil, errors.New("chaos wants --kill-one-of-two and --driver postgres: two processes share a database")
 	}
-	folder, err := os.MkdirTemp("", "waybill-bench-")
+	folder, binary, err := makeProgram(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	binary, err := chaos.Build(ctx, "..", folder)
-	if err != nil {
-		return nil, err
-	}
 	result := Result{Bench: "chaos", Subject: "kill -9 one of two conductors: its claims taken over", Driver: o.Driver, Unit: "s"}
 	faults := 0
 	for range o.Rounds {
@@ -75,4 +71,15 @@ func killRound(ctx context.Context, o Options, binary string) (Round, []string, 
 	verdict, err := w.Judge(ctx)
 	seconds := takeover.Within.Seconds()
 	return Round{Ops: takeover.Claims, Seconds: seconds, PerSecond: float64(takeover.Claims) / seconds}, verdict.Faults, errors.Join(err, w.Close())
+}
+
+// makeProgram makes the real program in a new folder, which the caller removes.
+func makeProgram(ctx context.Context) (folder, binary string, err error) {
+	if folder, err = os.MkdirTemp("", "waybill-bench-"); err != nil {
+		return "", "", err
+	}
+	if binary, err = chaos.Build(ctx, "..", folder); err != nil {
+		return "", "", errors.Join(err, os.RemoveAll(folder))
+	}
+	return folder, binary, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
-	"github.com/waybill-dev/waybill/test/chaos"
 )
 
 func restartFlags(f *flag.FlagSet, o *Options) {
@@ -29,15 +28,11 @@ func restart(ctx context.Context, o Options) ([]Result, error) {
 	if o.Driver != "sqlite" {
 		return nil, errors.New("restart needs --driver sqlite; on PostgreSQL other processes take over: use chaos")
 	}
-	folder, err := os.MkdirTemp("", "waybill-bench-")
+	folder, binary, err := makeProgram(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	binary, err := chaos.Build(ctx, "..", folder)
-	if err != nil {
-		return nil, err
-	}
 	r := Result{Bench: "restart", Subject: "from kill -9 to the first claim, " + grouped(float64(o.Live)) + " live", Driver: o.Driver, Unit: "s"}
 	for n := range o.Rounds {
 		round, err := restartRound(ctx, o, binary, filepath.Join(folder, fmt.Sprint(n)))

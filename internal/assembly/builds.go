@@ -61,7 +61,7 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 	return client, nil
 }
 
-// workers returns how the handler of builds has those in the database run.
+// workers returns what the handler of builds needs to run those of the database.
 func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
 	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
 		Engine: s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
@@ -284,7 +284,7 @@ const (
 	lastBytes = 7 << 10 // an event has room for some more
 )
 
-// reach has a worker that is a pod be reached through its cluster.
+// reach sets how a worker that is a pod is reached: through its cluster.
 func (l listedWorkers) reach(w *aggregator.Worker) error {
 	pod, err := kube.ParsePodAddress(w.Address)
 	if err != nil {

@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
@@ -41,10 +42,7 @@ func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err
 	}
-	if err := k.Retain(ctx, k.retention, k.blobs); err != nil {
-		return err
-	}
-	return k.Builds.Retain(ctx, k.logs, k.blobs)
+	return errors.Join(k.Retain(ctx, k.retention, k.blobs), k.Builds.Retain(ctx, k.logs, k.blobs))
 }
 
 // Sample measures the ledger, and counts its partitions on PostgreSQL.

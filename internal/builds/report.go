@@ -54,14 +54,14 @@ func (b *Builds) ReportStatus(ctx context.Context, id ID, step ReportedStep, e E
 		if twice, err := in.HasBuildEvent(id, Engine, cleanEventID(e.EventID)); err != nil || twice {
 			return err
 		}
-		if err := in.takes(); err != nil {
+		if err := in.checkOpen(); err != nil {
 			return err
 		}
 		end := e.Step == 0 && e.Status.Ended()
 		if in.build.LastSeq >= mostReportedEvents && !end {
 			return in.full("changes of status", mostReportedEvents)
 		}
-		if err := errors.Join(in.name(step), in.allows(e)); err != nil {
+		if err := errors.Join(in.nameStep(step), in.checkReported(e)); err != nil {
 			return err
 		}
 		events := []Event{e}
@@ -89,14 +89,14 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 		}
 	}
 	err = b.report(ctx, id, func(in *ingestion) error {
-		if err := in.takes(); err != nil {
+		if err := in.checkOpen(); err != nil {
 			return err
 		}
 		logs := map[int]*reportedLog{}
 		for _, e := range entries {
 			log := logs[e.Step]
 			if log == nil {
-				if err := in.name(ReportedStep{ID: e.Step}); err != nil {
+				if err := in.nameStep(ReportedStep{ID: e.Step}); err != nil {
 					return err
 				}
 				log = &reportedLog{in: in, step: e.Step, at: in.steps.of(e.Step).Position(), stored: in.steps.of(e.Step).LogLines}
@@ -126,7 +126,7 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 	return added, err
 }
 
-// check returns fault.Invalid for what cannot be an entry.
+// check returns fault.Invalid for an entry that cannot be stored.
 func (e ReportedEntry) check() error {
 	if err := checkStep(e.Step); err != nil {
 		return err
@@ -163,13 +163,13 @@ func (b *Builds) ReportArtifact(ctx context.Context, id ID, a Artifact, tests *T
 			stored = known[i]
 			return nil
 		}
-		if err := in.takes(); err != nil {
+		if err := in.checkOpen(); err != nil {
 			return err
 		}
 		if len(known) >= mostReportedArtifacts {
 			return in.full("artifacts", mostReportedArtifacts)
 		}
-		if err := in.name(ReportedStep{ID: a.Step}); err != nil {
+		if err := in.nameStep(ReportedStep{ID: a.Step}); err != nil {
 			return err
 		}
 		stored.ID, stored.State = in.build.ArtifactCursor+1, Stored
@@ -210,8 +210,8 @@ func (b *Builds) report(ctx context.Context, id ID, fn func(*ingestion) error) e
 	})
 }
 
-// takes returns fault.Conflict if the build has ended.
-func (in *ingestion) takes() error {
+// checkOpen returns fault.Conflict if the build has ended.
+func (in *ingestion) checkOpen() error {
 	if in.build.Status.Ended() {
 		return fault.New(fault.Conflict, "build %d is %s, and takes no more reports", in.build.ID, in.build.Status)
 	}
@@ -240,8 +240,8 @@ func (in *ingestion) omit(r *TestReport) error {
 	return nil
 }
 
-// name takes the names of a step. One without a name is called after its number.
-func (in *ingestion) name(s ReportedStep) error {
+// nameStep stores the names that a report gives a step. A step without a name is called after its number.
+func (in *ingestion) nameStep(s ReportedStep) error {
 	if s.ID == 0 {
 		return nil
 	}
@@ -272,8 +272,8 @@ func plainName(name string) string {
 // statuses are all that a report may have.
 var statuses = [...]build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Backoff, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Skipped}
 
-// allows returns fault.Conflict for a change that is not allowed.
-func (in *ingestion) allows(e Event) error {
+// checkReported returns fault.Conflict for a change of status that is not allowed.
+func (in *ingestion) checkReported(e Event) error {
 	check := func(to build.Status) error { return checkBuild(in.build.Status, to) }
 	if e.Step > 0 {
 		check = func(to build.Status) error { return checkChange(in.steps.of(e.Step).Status, to) }

@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,27 +17,34 @@ const (
 )
 
 // Retain deletes the logs, events, artifacts and test results of builds that ended longer ago than the retention, by the database's clock, and their
-// artifacts in the blob store. The builds and their steps stay. 0 deletes nothing. What is interrupted is continued by the next call.
-func (b *Builds) Retain(ctx context.Context, retention time.Duration, blobs store.Folders) error {
-	for retention > 0 {
+// artifacts in the blob store. The builds and their steps stay. 0 deletes nothing. What is interrupted is continued by the next call. A build that
+// cannot be cleared does not keep later ones from it; the first error is returned.
+func (b *Builds) Retain(ctx context.Context, retention time.Duration, blobs store.Folders) (failed error) {
+	for last := ID(0); retention > 0; {
 		var old []ID
 		err := b.read(ctx, "look for builds that are too old", func(t txn) (err error) {
-			old, err = t.BuildsBefore(t.Now().Add(-retention), expiredAtOnce)
+			old, err = t.BuildsBefore(t.Now().Add(-retention), last, expiredAtOnce)
 			return err
 		})
 		if err != nil {
-			return err
+			return cmp.Or(failed, err)
 		}
+		failures := 0
 		for _, id := range old {
+			last = id
 			if err := b.expire(ctx, id, blobs); err != nil {
-				return err
+				failed = cmp.Or(failed, err)
+				failures++
+			}
+			if ctx.Err() != nil {
+				return cmp.Or(failed, context.Cause(ctx))
 			}
 		}
-		if len(old) < expiredAtOnce {
-			return nil
+		if len(old) < expiredAtOnce || failures == expiredAtOnce { // the blob store or the database is away
+			return failed
 		}
 	}
-	return nil
+	return failed
 }
 
 // expire deletes what a build has left. The blobs go first: only their rows name them.

@@ -31,8 +31,9 @@ type Rows interface {
 	ResolveBuild(id ID, branch, commit string) error
 	// DeleteResults deletes all rows of a build but its own.
 	DeleteResults(id ID) error
-	// BuildsBefore returns builds that have ended, were not deleted and have not expired, with no progress since a time; the oldest first.
-	BuildsBefore(at time.Time, limit int) ([]ID, error)
+	// BuildsBefore returns builds after one that have ended, were not deleted and have not expired, with no progress since a time; the oldest
+	// first.
+	BuildsBefore(at time.Time, after ID, limit int) ([]ID, error)
 	// DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps. left says that there are more.
 	DeleteSome(id ID, most int) (left bool, err error)
 

@@ -45,23 +45,23 @@ func Seal(keys build.BuilderKeys, of action.ID, values map[string]string) ([]byt
 // Unseal decrypts what Seal has encrypted for the same action.
 func Unseal(keys build.BuilderKeys, of action.ID, sealed []byte) (map[string]string, error) {
 	if len(sealed) < numberSize {
-		return nil, fault.New(fault.Corrupt, "they are not stored any more")
+		return nil, fault.New(fault.Corrupt, "the passwords are not stored any more")
 	}
 	number := int(binary.BigEndian.Uint32(sealed))
 	key, known := keys.Numbered(number)
 	if !known {
-		return nil, fault.New(fault.Invalid, "they were sealed with the key k%d, which this process does not have: all processes need the same builder.key", number)
+		return nil, fault.New(fault.Invalid, "the passwords were sealed with the key k%d, which this process does not have: all processes need the same builder.key", number)
 	}
 	sealing, err := sealer(key)
 	if err != nil {
 		return nil, err
 	}
 	if sealed = sealed[numberSize:]; len(sealed) < sealing.NonceSize() {
-		return nil, fault.New(fault.Corrupt, "what is stored is damaged")
+		return nil, fault.New(fault.Corrupt, "the stored passwords are damaged")
 	}
 	text, err := sealing.Open(nil, sealed[:sealing.NonceSize()], sealed[sealing.NonceSize():], of[:])
 	if err != nil {
-		return nil, fault.New(fault.Corrupt, "what is stored is damaged, or was sealed with another key: all processes need the same builder.key")
+		return nil, fault.New(fault.Corrupt, "the stored passwords are damaged, or were sealed with another key: all processes need the same builder.key")
 	}
 	var values map[string]string
 	return values, json.Unmarshal(text, &values)

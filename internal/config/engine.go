@@ -60,7 +60,7 @@ func (r *reader) builds(n *document.Node, c *Config) {
 	}
 }
 
-// knownEngine adds a fault for the name of a build engine that there is not.
+// knownEngine adds a fault for the name of a build engine that the file does not have.
 func (r *reader) knownEngine(n *document.Node, at string, b Builds) {
 	if !fits(n, document.Text) || n.Text == "" {
 		return

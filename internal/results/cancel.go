@@ -11,14 +11,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// CancelFile is a file of the results that is there once another process has asked for the end of the build. It is empty until the worker
-// knows.
-const CancelFile = "cancel"
+// cancelFile is a file of the results that exists once another process has asked for the end of the build. It is empty until the worker
+// was signaled.
+const cancelFile = "cancel"
 
 // Cancel has notify ask the worker to cancel the build. It does so once, since a worker that is asked twice ends without an end of its
 // build: fault.Refused says that this was done before, or is being done.
 func (r *Reader) Cancel(notify func() error) error {
-	file, err := os.OpenFile(filepath.Join(r.dir, CancelFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(filepath.Join(r.dir, cancelFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("cancel a build: %w", err)
 	}

@@ -17,7 +17,7 @@ func (r *Reader) Remove() error {
 	if r.Alive() {
 		return fault.New(fault.Refused, "a worker still writes the results in %s", r.dir)
 	}
-	names := []string{stepsFolder, snapshotFile, WorkerFile, TakenFile, reserveName, lockName, CancelFile, buildFile}
+	names := []string{stepsFolder, snapshotFile, WorkerFile, TakenFile, reserveName, lockName, cancelFile, buildFile}
 	for _, name := range names {
 		path := filepath.Join(r.dir, name)
 		if err := errors.Join(os.RemoveAll(path), os.RemoveAll(path+".tmp")); err != nil {

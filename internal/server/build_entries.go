@@ -17,8 +17,8 @@ import (
 
 // Bounds of a request for a log.
 const (
-	mostEntries = 10_000 // entries of one answer in JSON
-	entriesPlan = 1000   // entries of one answer, unless the request says
+	mostEntries    = 10_000 // entries of one answer in JSON
+	defaultEntries = 1000   // entries of one answer, unless the request names a number
 )
 
 // BuildEntry is one entry of a build's log.
@@ -60,9 +60,9 @@ type BuildLogQuery struct {
 // errEnough stops a scan without being an error.
 var errEnough = errors.New("enough")
 
-// ScanBuildLog gives the entries of a step after a place to visit, as far as the log goes now, and returns the place after the
+// scanBuildLog gives the entries of a step after a place to visit, as far as the log goes now, and returns the place after the
 // last entry that visit has taken. The text of an entry is valid until visit returns. The error errEnough of visit is not returned.
-func ScanBuildLog(ctx context.Context, r BuildReader, step int, from results.Position, visit func(BuildEntry) error) (results.Position, error) {
+func scanBuildLog(ctx context.Context, r BuildReader, step int, from results.Position, visit func(BuildEntry) error) (results.Position, error) {
 	buffer := make([]byte, results.BatchSize)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -95,7 +95,7 @@ func EachBuildEntry(ctx context.Context, r BuildReader, q BuildLogQuery, visit f
 		if err != nil {
 			return err
 		}
-		if _, err := ScanBuildLog(ctx, r, step, from, func(e BuildEntry) error {
+		if _, err := scanBuildLog(ctx, r, step, from, func(e BuildEntry) error {
 			if q.Limit > 0 && count == q.Limit || !q.Before.IsZero() && !e.At.Before(q.Before) {
 				return errEnough
 			}

@@ -128,7 +128,7 @@ func (s *Server) readBuildLog(w http.ResponseWriter, r *http.Request, b BuildRea
 		return sendTextLog(w, r, b, state, q)
 	}
 	if q.Limit == 0 {
-		q.Limit = entriesPlan
+		q.Limit = defaultEntries
 		if q.Tail > 0 {
 			q.Limit = mostEntries
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
@@ -65,7 +66,9 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	}
 	folder := builds.Folder(row.ID) + "/" + rand.Text()
 	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
-	if known := err == nil && !strings.HasPrefix(stored.BlobKey, folder); known || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Refused) { // else a row may need the content
+	used := err == nil && strings.HasPrefix(stored.BlobKey, folder)
+	unknown := err != nil && (ctx.Err() != nil || loop.Passing(err)) // a row may have been stored
+	if !used && !unknown {
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}
 	return stored, err

@@ -67,8 +67,9 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
+	report("POST", "/artifact?step=100001&name=shop.tar", "of no step", 400, "not the id of a step")
 	if kept, err := s.Blobs.Folders(t.Context(), builds.Folder(b.ID)); err != nil || len(kept) != 1 {
-		t.Errorf("the blob store has %q of one artifact that was sent three times, %v", kept, err)
+		t.Errorf("the blob store has %q of one artifact that was sent three times, and one that was refused, %v", kept, err)
 	}
 	report("POST", "/artifact?step=3&name=%1B%5B31ma%0D%0Ab%E2%80%AE", "x", 200, `"name":"a b"`)
 	report("PUT", "/status", `{"status":"Running","stepId":3,"stage":"a\u001b[31m\u202eb","step":"c\u0007\n"}`, 200, "")

@@ -25,7 +25,7 @@ const (
 	mostSearches   = 8                // at a time: each keeps a processor or the database busy
 	longestNeedle  = 200              // bytes of the text that is searched for
 	matchText      = 500              // bytes of an entry that are returned
-	matchesOfReply = 1000             // unless the request says
+	defaultMatches = 1000             // of one answer, unless the request names a number
 )
 
 // BuildMatches is what a search has found, newest first.
@@ -34,8 +34,8 @@ type BuildMatches struct {
 	Next    string          `json:"next,omitempty"` // cursor with which the search continues; "": everything was searched
 }
 
-// SearchQuery asks for the entries whose visible text contains Text. Upper and lower case of ASCII letters are alike.
-type SearchQuery struct {
+// searchQuery asks for the entries whose visible text contains Text. Upper and lower case of ASCII letters are alike.
+type searchQuery struct {
 	Text  string
 	Steps []int // ascending
 	// The search begins before the entry Before of the step From, if one is set.
@@ -47,7 +47,7 @@ type SearchQuery struct {
 // searchBuildLog answers with the entries that contain a text.
 func (s *Server) searchBuildLog(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error {
 	query := r.URL.Query()
-	q := SearchQuery{From: -1}
+	q := searchQuery{From: -1}
 	var err error
 	if q.Text, q.Limit, err = readSearch(query); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Server) searchBuildLog(w http.ResponseWriter, r *http.Request, b BuildR
 		}
 	}
 	return s.sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
-		return SearchBuild(ctx, b, state, q, each)
+		return searchBuild(ctx, b, state, q, each)
 	})
 }
 
@@ -143,7 +143,7 @@ func (s *Server) searchAll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.sendMatches(w, r, func(ctx context.Context, each func(BuildLogEntry) error) (string, error) {
-		return s.service.searchBuilds(ctx, among, from, SearchQuery{Text: text, Limit: limit, From: -1}, each)
+		return s.service.searchBuilds(ctx, among, from, searchQuery{Text: text, Limit: limit, From: -1}, each)
 	})
 }
 
@@ -152,7 +152,7 @@ func readSearch(query url.Values) (text string, limit int, err error) {
 	if text = query.Get("q"); text == "" || len(text) > longestNeedle {
 		return "", 0, fault.New(fault.Invalid, "q: want a text of 1 to %d bytes", longestNeedle)
 	}
-	limit = matchesOfReply
+	limit = defaultMatches
 	if given := query.Get("limit"); given != "" {
 		if limit, err = strconv.Atoi(given); err != nil || limit < 1 || limit > mostEntries {
 			return "", 0, fault.New(fault.Invalid, "limit: want a number of 1 to %d, found %q", mostEntries, clip(given))
@@ -179,7 +179,7 @@ func parseSearchCursor(text string) (c searchCursor, err error) {
 }
 
 // searchBuilds searches the logs of the builds that a query selects, the newest first.
-func (s *Service) searchBuilds(ctx context.Context, among BuildQuery, from searchCursor, q SearchQuery, each func(BuildLogEntry) error) (next string, err error) {
+func (s *Service) searchBuilds(ctx context.Context, among BuildQuery, from searchCursor, q searchQuery, each func(BuildLogEntry) error) (next string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, longestSearch, errSearchTime)
 	defer cancel()
 	if from.build != "" { // one that was removed has nothing to continue with
@@ -224,7 +224,7 @@ func timedOut(ctx, limited context.Context, cursor string, err error) (string, e
 }
 
 // searchOne searches the logs of one build, and lowers the limit by what it has found.
-func (s *Service) searchOne(ctx context.Context, id, after string, q *SearchQuery, each func(BuildLogEntry) error) (next string, err error) {
+func (s *Service) searchOne(ctx context.Context, id, after string, q *searchQuery, each func(BuildLogEntry) error) (next string, err error) {
 	reader, state, err := s.BuildState(ctx, id)
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Refused) { // removed just now
 		return "", nil
@@ -242,7 +242,7 @@ func (s *Service) searchOne(ctx context.Context, id, after string, q *SearchQuer
 			return after, err
 		}
 	}
-	return SearchBuild(ctx, reader, state, one, func(e BuildLogEntry) error {
+	return searchBuild(ctx, reader, state, one, func(e BuildLogEntry) error {
 		q.Limit--
 		return each(e)
 	})
@@ -250,9 +250,9 @@ func (s *Service) searchOne(ctx context.Context, id, after string, q *SearchQuer
 
 var errSearchTime = errors.New("the search took longer than " + longestSearch.String())
 
-// SearchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds. It gives what it finds to each, and
+// searchBuild searches the logs of steps, the last step and the newest entries first, for at most ten seconds. It gives what it finds to each, and
 // returns the cursor with which the search continues; "": everything was searched.
-func SearchBuild(ctx context.Context, b BuildReader, state BuildState, q SearchQuery, each func(BuildLogEntry) error) (next string, err error) {
+func searchBuild(ctx context.Context, b BuildReader, state BuildState, q searchQuery, each func(BuildLogEntry) error) (next string, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, longestSearch, errSearchTime)
 	defer cancel()
 	found := 0

@@ -57,7 +57,7 @@ func (c *Client) SearchLogs(ctx context.Context, id, text string, q BuildQuery, 
 		query, path = url.Values{"q": {text}}, "/api/build"+apiPath(id, "log", "search")
 	}
 	for given := 0; ; {
-		page := matchesOfReply
+		page := defaultMatches
 		if limit > 0 {
 			page = min(page, limit-given)
 		}

@@ -29,6 +29,7 @@ const (
 	mostPages      = 1000
 	pageSize       = 1000
 	requestTimeout = 10 * time.Minute
+	longestRetry   = 10 * time.Minute
 )
 
 // errSlow is the cause with which a request ends that takes too long.
@@ -39,7 +40,7 @@ type Created struct {
 	Worker  Worker
 	New     bool          // false: the build has had it
 	Waiting *Waiting      // not nil: the limits leave room for none yet, and Worker is empty
-	Retry   time.Duration // with Waiting: when to ask again
+	Retry   time.Duration // with Waiting: when to ask again; 0: the provisioner does not say
 }
 
 // Create starts the worker of a build. Doing it again with the same request returns the same worker. A provisioner that cannot be
@@ -134,10 +135,18 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) (s
 	}
 	problem := readProblem(response, text)
 	if problem.Waiting != nil {
-		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without one: at once
-		return response.StatusCode, problem.Waiting, time.Duration(seconds) * time.Second, nil
+		return response.StatusCode, problem.Waiting, retryAfter(response.Header), nil
 	}
 	return response.StatusCode, nil, 0, problem.toError()
+}
+
+// retryAfter reads when to ask again; 0 if the answer does not say, or says what cannot be.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, longestRetry)
 }
 
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {

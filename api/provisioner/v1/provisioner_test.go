@@ -1,7 +1,10 @@
 package provisionerv1_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +83,27 @@ func TestAWorkerOfUnknownAgeIsNew(t *testing.T) {
 	for want, w := range map[time.Duration]provisionerv1.Worker{0: {}, time.Minute: {CreatedAt: now.Add(-time.Minute)}} {
 		if got := list.Age(w); got != want {
 			t.Errorf("%+v: age %s, want %s", w, got, want)
+		}
+	}
+}
+
+// TestAPauseHasBounds whatever a provisioner answers.
+func TestAPauseHasBounds(t *testing.T) {
+	t.Parallel()
+	after := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", provisionerv1.ProblemType)
+		w.Header().Set("Retry-After", after)
+		w.WriteHeader(http.StatusTooManyRequests)
+		_ = json.NewEncoder(w).Encode(provisionerv1.WaitingProblem(provisionerv1.Waiting{Running: 1, Limit: 1}))
+	}))
+	defer server.Close()
+	client := &provisionerv1.Client{URL: server.URL, Token: func() (string, error) { return "token", nil }}
+	for given, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-7": 0, "soon": 0, "2000000000": 10 * time.Minute, "99999999999999999999": 0} {
+		after = given
+		made, err := client.Create(t.Context(), sound())
+		if err != nil || made.Waiting == nil || made.Retry != want {
+			t.Errorf("Retry-After %q: %+v, %v; want %s", given, made, err, want)
 		}
 	}
 }

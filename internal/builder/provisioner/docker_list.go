@@ -18,6 +18,7 @@ import (
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -177,7 +178,7 @@ func (d *Docker) address(c *workerContainer) string {
 	return ""
 }
 
-// endOf says how a worker ended.
+// endOf returns how a worker ended.
 func (d *Docker) endOf(ctx context.Context, c *workerContainer) string {
 	switch {
 	case d.taken(ctx, c):
@@ -194,33 +195,23 @@ func (d *Docker) endOf(ctx context.Context, c *workerContainer) string {
 	return reason
 }
 
-// mostLast bounds the lines that are read of an ended worker, and their bytes.
+// Bounds of what is quoted of an ended worker.
 const (
-	mostLast      = "5"
+	mostLastLines = "5"
 	mostLastBytes = 500
 )
 
 // lastLines returns what a worker printed last.
 func (d *Docker) lastLines(ctx context.Context, c *workerContainer) string {
-	log, err := d.Engine.API().ContainerLogs(ctx, c.ID, client.ContainerLogsOptions{ShowStderr: true, Tail: mostLast})
+	log, err := d.Engine.API().ContainerLogs(ctx, c.ID, client.ContainerLogsOptions{ShowStderr: true, Tail: mostLastLines})
 	if err != nil {
 		return ""
 	}
 	defer log.Close()
-	out := &lastBytes{}
+	out := &command.Tail{Limit: mostLastBytes}
 	_, _ = stdcopy.StdCopy(out, out, log) // what can be read is shown
-	return strings.TrimSpace(build.Printable(string(out.data), nil))
-}
-
-// lastBytes keeps the end of what is written to it.
-type lastBytes struct{ data []byte }
-
-func (l *lastBytes) Write(p []byte) (int, error) {
-	l.data = append(l.data, p...)
-	if more := len(l.data) - mostLastBytes; more > 0 {
-		l.data = append([]byte(nil), l.data[more:]...)
-	}
-	return len(p), nil
+	text, _ := out.Text()
+	return strings.TrimSpace(build.Printable(text, nil))
 }
 
 // taken reports whether a reader has acknowledged everything.

@@ -113,7 +113,7 @@ func (s *Snapshots) Send(ctx context.Context, targets []Target) {
 // Wait returns when nothing is sent any more, after the end of the context that Send was given.
 func (s *Snapshots) Wait() { s.running.Wait() }
 
-// persist sends a snapshot, again and again until the worker has it or does not want it.
+// persist sends a snapshot until the worker has it or refuses it, as often as it takes.
 func (s *Snapshots) persist(ctx context.Context, t Target) {
 	away := loop.Backoff{First: firstPushDelay, Most: longPushDelay}
 	for {

@@ -49,6 +49,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"ACancelEndsABuildWithoutAWorker":     aCancelEndsABuildWithoutAWorker,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
 		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,
+		"WhatCannotBeClearedKeepsNothingElse": whatCannotBeClearedKeepsNothingElse,
 		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
 		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
 		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,

@@ -2,8 +2,10 @@ package buildstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,14 +18,46 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// cleared is a blob store that notes which folders were cleared.
-type cleared []string
+// cleared is a blob store that notes which folders were cleared, and cannot clear broken.
+type cleared struct {
+	folders []string
+	broken  string
+}
 
 func (c *cleared) Folders(context.Context, string) ([]string, error) { return nil, nil }
 
 func (c *cleared) Clear(_ context.Context, folder string) error {
-	*c = append(*c, folder)
+	if folder == c.broken {
+		return errors.New("permission denied")
+	}
+	c.folders = append(c.folders, folder)
 	return nil
+}
+
+// whatCannotBeClearedKeepsNothingElse: builds that come after one whose artifacts cannot be deleted expire.
+func whatCannotBeClearedKeepsNothingElse(t *testing.T, s setup) {
+	var ids []builds.ID
+	for range 60 { // more than one page
+		id := s.create(t)
+		_, err := s.Record(s.ctx, id, builds.Event{Source: builds.API, EventID: "end", Status: build.Canceled})
+		storetest.Check(t, err)
+		ids = append(ids, id)
+	}
+	blobs := &cleared{broken: builds.Folder(ids[0])}
+	for range 2 {
+		err := s.Retain(s.ctx, time.Nanosecond, blobs)
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("artifacts of build %d: permission denied", ids[0])) {
+			t.Errorf("the error is %v", err)
+		}
+		if len(blobs.folders) != len(ids)-1 {
+			t.Errorf("%d folders were cleared, want %d", len(blobs.folders), len(ids)-1)
+		}
+	}
+	blobs.broken = ""
+	storetest.Check(t, s.Retain(s.ctx, time.Nanosecond, blobs))
+	if b, err := s.Build(s.ctx, ids[0]); err != nil || b.ExpiredAt.IsZero() {
+		t.Errorf("the build is %+v, %v", b, err)
+	}
 }
 
 // whatIsTooOldIsDeleted in slices: the build has more rows than one holds. Running builds, young ones and deleted ones are left alone.
@@ -50,8 +84,8 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 	blobs := cleared{}
 	storetest.Check(t, s.Retain(s.ctx, 0, &blobs))
 	storetest.Check(t, s.Retain(s.ctx, time.Hour, &blobs))
-	if len(blobs) > 0 {
-		t.Errorf("cleared %v", blobs)
+	if len(blobs.folders) > 0 {
+		t.Errorf("cleared %v", blobs.folders)
 	}
 	now, err := store.Now(s.ctx, s.db)
 	storetest.Check(t, err)
@@ -63,7 +97,7 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 	for range 2 {
 		storetest.Check(t, s.Retain(s.ctx, 24*time.Hour, &blobs))
 	}
-	if diff := cmp.Diff(cleared{builds.Folder(old)}, blobs); diff != "" {
+	if diff := cmp.Diff([]string{builds.Folder(old)}, blobs.folders); diff != "" {
 		t.Error(diff)
 	}
 	b, err := s.Build(s.ctx, old)

@@ -157,12 +157,12 @@ func (t *tx) DeleteResults(id builds.ID) error {
 }
 
 // BuildsBefore returns builds that have ended, were not deleted and have not expired, with no progress since a time.
-func (t *tx) BuildsBefore(at time.Time, n int) ([]builds.ID, error) {
+func (t *tx) BuildsBefore(at time.Time, after builds.ID, n int) ([]builds.ID, error) {
 	return query(t, func(row pgx.Row) (id builds.ID, err error) {
 		err = row.Scan(&id)
 		return id, err
 	}, `SELECT build_id FROM build WHERE status NOT IN ('Scheduling', 'Running') AND deleted_at IS NULL AND expired_at IS NULL
-		AND coalesce(last_progress_at, created_at) < $1 ORDER BY build_id LIMIT $2`, at, n)
+		AND coalesce(last_progress_at, created_at) < $1 AND build_id > $2 ORDER BY build_id LIMIT $3`, at, int64(after), n)
 }
 
 // DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps.

@@ -149,12 +149,12 @@ func (t *tx) DeleteResults(id builds.ID) error {
 }
 
 // BuildsBefore returns builds that have ended, were not deleted and have not expired, with no progress since a time.
-func (t *tx) BuildsBefore(at time.Time, n int) ([]builds.ID, error) {
+func (t *tx) BuildsBefore(at time.Time, after builds.ID, n int) ([]builds.ID, error) {
 	return rows(t, func(s scanner) (id builds.ID, err error) {
 		err = s.Scan(&id)
 		return id, err
 	}, `SELECT build_id FROM build WHERE status NOT IN ('Scheduling', 'Running') AND deleted_at IS NULL AND expired_at IS NULL
-		AND coalesce(last_progress_at, created_at) < ? ORDER BY build_id LIMIT ?`, micros(at), n)
+		AND coalesce(last_progress_at, created_at) < ? AND build_id > ? ORDER BY build_id LIMIT ?`, micros(at), after, n)
 }
 
 // DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps.

@@ -93,7 +93,7 @@ func (b *Inbox) Serve(ctx context.Context, listener net.Listener) error {
 	})
 }
 
-// Pass has requests answered by the API of the build's results from now on, but for those about the snapshot.
+// Pass hands every later request to the API of the build's results, except those about the snapshot.
 func (b *Inbox) Pass(to *Server) { b.next.Store(to) }
 
 // Wait returns when the whole snapshot has come, or with the reason why it never will.

@@ -42,7 +42,7 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 		return action.Outcome{}, err
 	}
 	if row.Engine != "" {
-		return h.elsewhere(ctx, a, row)
+		return h.atEngine(ctx, a, row)
 	}
 	if h.Workers.Provisioner == nil {
 		return action.Outcome{Kind: action.Throttle, Code: string(fault.Unavailable), At: time.Now().Add(awayPause),
@@ -57,7 +57,7 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 	if err := h.waitsForOlder(ctx, row); err != nil {
 		return action.Outcome{}, err
 	}
-	row, err = h.inWorkerOf(ctx, row, h.requestAlone)
+	row, err = h.runInWorker(ctx, row, h.requestAlone)
 	if context.Cause(ctx) == conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
 		return h.expire(ctx, row), nil
 	}

@@ -91,7 +91,7 @@ func failureCode(s build.Status) string {
 	return "build_failed"
 }
 
-// errDamaged says that an artifact has no bytes that are those that the step yielded, which only another build can yield again.
+// errDamaged reports an artifact whose stored bytes are not those that the step yielded. Only another build can yield them again.
 var errDamaged = errors.New("the artifact is damaged")
 
 // buildAgain returns the outcome of an attempt after which the next one is a new build.

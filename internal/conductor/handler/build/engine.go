@@ -41,13 +41,13 @@ const startLimit = time.Minute
 // waitEvery is how often a build is read whose changes nothing announces.
 const waitEvery = time.Minute
 
-// elsewhere makes an attempt at a build that another build engine runs: it has the build started there, once, and waits for the reported end.
-func (h *Handler) elsewhere(ctx context.Context, a conductor.Attempt, row builds.Build) (action.Outcome, error) {
+// atEngine makes an attempt at a build that another build engine runs: it has the build started there, once, and waits for the reported end.
+func (h *Handler) atEngine(ctx context.Context, a conductor.Attempt, row builds.Build) (action.Outcome, error) {
 	row, err := h.resolve(ctx, row)
 	if err != nil {
 		return action.Outcome{}, h.noteTrouble(ctx, row, err)
 	}
-	if err := h.startAt(ctx, a, row); err != nil {
+	if err := h.startAtEngine(ctx, a, row); err != nil {
 		return action.Outcome{}, err
 	}
 	row, err = h.awaitReports(ctx, row)
@@ -77,9 +77,9 @@ func (h *Handler) awaitReports(ctx context.Context, row builds.Build) (builds.Bu
 	}
 }
 
-// startAt has the build engine of a row start its build, unless it has or the build has ended. An attempt that dies between the start and
+// startAtEngine has the build engine of a row start its build, unless it has or the build has ended. An attempt that dies between the start and
 // its remark is followed by one that asks again, with the same build.
-func (h *Handler) startAt(ctx context.Context, a conductor.Attempt, row builds.Build) error {
+func (h *Handler) startAtEngine(ctx context.Context, a conductor.Attempt, row builds.Build) error {
 	started, err := h.Workers.Builds.HasEvent(ctx, row.ID, builds.Conductor, startedEvent)
 	if err != nil || started || row.Status.Ended() {
 		return err
@@ -105,7 +105,7 @@ func (h *Handler) startAt(ctx context.Context, a conductor.Attempt, row builds.B
 	defer cancel()
 	done := engine.Start.Do(asking, a)
 	if done.Kind != action.Done {
-		// The lane is that of the project, whose other builds may run elsewhere.
+		// The lane is that of the project, whose other builds may run atEngine.
 		done.DisableLane, done.PauseLane, done.Refused = false, time.Time{}, false
 		done.Error = fmt.Sprintf("the build engine %s did not take the build: %s", row.Engine, cmp.Or(done.Error, done.Code))
 		return end{done}

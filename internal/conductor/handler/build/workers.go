@@ -23,7 +23,7 @@ type Provisioner interface {
 	Delete(ctx context.Context, workerID string, force bool) error
 }
 
-// Workers has builds in the database run. Every field must be set, but without a Provisioner Keys need not be.
+// Workers is what runs the builds of the database. Every field must be set, but without a Provisioner Keys need not be.
 type Workers struct {
 	Builds      *builds.Builds
 	Provisioner Provisioner                                  // nil: builds of deployments are children of this process
@@ -52,7 +52,7 @@ func (t *task) inWorker(ctx context.Context) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	row, err = t.inWorkerOf(ctx, row, t.request)
+	row, err = t.runInWorker(ctx, row, t.request)
 	return t.table(row), err
 }
 
@@ -64,8 +64,8 @@ func (h *Handler) table(row builds.Build) *table {
 // request returns what the worker of a build is asked for, the same each time.
 type request func(ctx context.Context, row builds.Build) (provisionerv1.CreateWorker, error)
 
-// inWorkerOf has a worker run a build, or continues to watch it, and returns its row once it has ended.
-func (h *Handler) inWorkerOf(ctx context.Context, row builds.Build, request request) (builds.Build, error) {
+// runInWorker starts the worker of a build, unless it has one, and returns the build's row once it has ended.
+func (h *Handler) runInWorker(ctx context.Context, row builds.Build, request request) (builds.Build, error) {
 	if row.Status.Ended() {
 		return row, nil
 	}
