@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -89,14 +88,19 @@ func writeLines(path string, lines int) error {
 		return err
 	}
 	out, random := bufio.NewWriterSize(f, 1<<16), rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("compile link test ok cached vet fetch unpack shop/cart shop/order shop/mail internal/queue cmd/shop")
 	for i := range lines {
-		line := fmt.Sprintf("%-6s %-14s object=%016x size=%-8d took=%dms", words[random.IntN(7)], words[7+random.IntN(6)], random.Uint64(), random.IntN(1e7), random.IntN(1e4))
-		if _, err = fmt.Fprintf(out, "%-91.91s %07d\n", line, i); err != nil {
+		if _, err = fmt.Fprintln(out, printedLine(random, i)); err != nil {
 			break
 		}
 	}
 	return errors.Join(err, out.Flush(), f.Close())
+}
+
+// printedLine returns a line of 99 bytes as programs print them, with words and numbers.
+func printedLine(random *rand.Rand, i int) string {
+	words := [...]string{"compile", "link", "test", "ok", "cached", "vet", "fetch", "unpack", "shop/cart", "shop/order", "shop/mail", "internal/queue", "cmd/shop"}
+	line := fmt.Sprintf("%-6s %-14s object=%016x size=%-8d took=%dms", words[random.IntN(7)], words[7+random.IntN(6)], random.Uint64(), random.IntN(1e7), random.IntN(1e4))
+	return fmt.Sprintf("%-91.91s %07d", line, i)
 }
 
 // logRounds runs a build that prints the lines while it is copied, and copies it twice again: into an empty database, and into the same.

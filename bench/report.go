@@ -21,6 +21,7 @@ type Round struct {
 	PerSecond float64 `json:"per_second"`
 	P50       float64 `json:"p50_ms,omitempty"`
 	P99       float64 `json:"p99_ms,omitempty"`
+	Longest   float64 `json:"longest_ms,omitempty"`
 	WALBytes  int64   `json:"wal_bytes,omitempty"`
 	Bytes     float64 `json:"bytes,omitempty"`         // on disk for each operation
 	HeapMB    float64 `json:"heap_mb,omitempty"`       // in use, after a collection

@@ -117,13 +117,29 @@ func (p *Positions) extend(buffer []byte) (bool, error) {
 	if err != nil || size == 0 {
 		return false, err
 	}
-	next := Position{end.ID + entries, end.Offset + int64(size)}
-	if n := len(p.known); n > 1 && next.Offset-p.known[n-2].Offset <= int64(len(buffer)) {
+	p.add(Position{end.ID + entries, end.Offset + int64(size)})
+	return true, nil
+}
+
+// add takes a place at most a batch behind the last one. The caller holds the lock.
+func (p *Positions) add(next Position) {
+	if n := len(p.known); n > 1 && next.Offset-p.known[n-2].Offset <= BatchSize {
 		p.known[n-1] = next // a growing log is asked for in small pieces
 	} else {
 		p.known = append(p.known, next)
 	}
-	return true, nil
+}
+
+// Passed learns that a reader of the log has come from one place to another by one batch, so that these need no scan. It waits for no
+// scan either.
+func (p *Positions) Passed(from, to Position) {
+	if !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	if end := p.known[len(p.known)-1]; from.Offset <= end.Offset && end.Offset < to.Offset {
+		p.add(to)
+	}
 }
 
 // walk goes over the entries after a known place while pass is true for the place before an entry and its bytes.

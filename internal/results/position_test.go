@@ -70,6 +70,46 @@ func TestAPlaceIsFoundByItsEntry(t *testing.T) {
 	}
 }
 
+// TestAPlaceThatAReaderPassedNeedsNoScan: it is known even when the file has gone.
+func TestAPlaceThatAReaderPassedNeedsNoScan(t *testing.T) {
+	t.Parallel()
+	store := create(t, filepath.Join(t.TempDir(), "r"), 0)
+	places := aLog(t, store, 1, 1000, time.Now())
+	reader := open(t, store.Dir())
+	finder, late := reader.Positions(1), reader.Positions(1)
+	buffer := make([]byte, results.BatchSize)
+	var at results.Position
+	var passed []results.Position
+	for {
+		size, entries, err := reader.ReadBatch(1, at.Offset, buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size == 0 {
+			break
+		}
+		next := results.Position{ID: at.ID + entries, Offset: at.Offset + int64(size)}
+		finder.Passed(at, next)
+		late.Passed(at, next)
+		late.Passed(results.Position{ID: next.ID + 1, Offset: next.Offset + 1}, results.Position{ID: 1 << 40, Offset: 1 << 40}) // a reader far ahead
+		at = next
+		passed = append(passed, at)
+	}
+	if at != places[len(places)-1] || len(passed) < 3 {
+		t.Fatalf("%v were passed", passed)
+	}
+	if err := os.Remove(reader.LogPath(1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range passed {
+		for _, p := range []*results.Positions{finder, late} {
+			if got, err := p.AfterEntry(want.ID); err != nil || got != want {
+				t.Errorf("after entry %d: %v, %v; want %v", want.ID, got, err, want)
+			}
+		}
+	}
+}
+
 func TestAPlaceIsFoundInAGrowingLog(t *testing.T) {
 	t.Parallel()
 	store := create(t, filepath.Join(t.TempDir(), "r"), 0)

@@ -266,6 +266,7 @@ func (c *logCursor) atEnd(path string) error {
 // sendBatch sends what of a batch is in the bounds of time, and moves the cursor behind the batch.
 func (l *logStream) sendBatch(c *logCursor, batch []byte, entries int64) error {
 	from, next := c.at, results.Position{ID: c.at.ID + entries, Offset: c.at.Offset + int64(len(batch))}
+	l.server.positions[c.step].Passed(from, next)
 	c.first = time.Time{}
 	for !l.since.IsZero() && len(batch) > 0 {
 		line := batch[:bytes.IndexByte(batch, '\n')+1]
