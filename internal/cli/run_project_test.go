@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"testing"
+
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+// TestAWorkersBuildIsOfItsProject whatever its files say: they are what the project's people write.
+func TestAWorkersBuildIsOfItsProject(t *testing.T) {
+	t.Parallel()
+	source := &buildSource{name: "3f9c2ab", origin: "https://git.example.org/victim.git", unpacked: true}
+	launch := func(project, url string) launchFlags {
+		l := launchFlags{file: "-", Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
+		if url != "" {
+			l.Repository = &provisionerv1.Repository{URL: url}
+		}
+		return l
+	}
+	owners := map[string]string{}
+	for name, j := range map[string]struct {
+		launch   launchFlags
+		pipeline string
+	}{
+		"by hand": {}, "a pipeline's": {pipeline: "shop"}, "a worker's": {launch: launch("shop", "")}, "another worker's": {launch: launch("tools", "")},
+		"of a repository": {launch: launch("shop", "https://git.example.org/shop.git")}, "of another one": {launch: launch("shop", "https://git.example.org/tools.git")},
+	} {
+		owner := job{source: source, flags: runFlags{launch: j.launch}}.cacheOwner(j.pipeline)
+		if other, twice := owners[owner]; twice {
+			t.Errorf("%s shares files with %s: %s", name, other, owner)
+		}
+		owners[owner] = name
+	}
+	if owners[source.origin] != "by hand" {
+		t.Errorf("%v", owners)
+	}
+	flags := runFlags{projectID: "3", launch: launch("3", "")}
+	files := build.Variables{build.Texts(".wharf-vars.yml", map[string]string{"WHARF_INSTANCE": "other"})}
+	choice := flags.choice(nil, "41", nil, files)
+	for name, want := range map[string]string{"PROJECT_ID": "3", "WHARF_INSTANCE": "waybill"} {
+		if got, ok := choice.Project.Lookup(name); !ok || got.Text != want {
+			t.Errorf("%s is %v", name, got)
+		}
+	}
+	if own := (runFlags{}).choice(nil, "41", nil, files).Project; own != nil {
+		t.Errorf("by hand the files count: %v", own)
+	}
+}
