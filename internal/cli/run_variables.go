@@ -20,7 +20,13 @@ func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]strin
 	if err != nil {
 		return build.Choice{}, nil, err
 	}
-	files, problems := a.readVariables(s.variableFiles(flags.file))
+	paths := s.variableFiles(flags.file)
+	for _, path := range paths {
+		if err := s.stays(path); err != nil {
+			return build.Choice{}, nil, err
+		}
+	}
+	files, problems := a.readVariables(paths)
 	if err := problems.Err(); err != nil {
 		return build.Choice{}, nil, err
 	}
