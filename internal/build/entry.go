@@ -92,7 +92,7 @@ func ParseEntry(line []byte) Entry {
 	if err != nil {
 		return Entry{Text: line}
 	}
-	e := Entry{At: at.UTC(), Text: line[end+1:]}
+	e := Entry{At: ClampTime(at), Text: line[end+1:]}
 	if marks, text, ok := cutMarks(e.Text); ok {
 		e.Marks, e.Text = marks, text
 	}

@@ -12,6 +12,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
+func TestTimesThatJSONCannotHaveAreClamped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"9999-12-31T23:59:59-12:00": "9999-12-31T23:59:59Z", "0000-01-01T00:00:00+12:00": "0001-01-01T00:00:00Z", "2026-03-01T08:00:00+01:00": "2026-03-01T07:00:00Z",
+	} {
+		e := build.ParseEntry([]byte(text + " \x1fe\x1fx\n"))
+		if got, err := e.At.MarshalText(); err != nil || string(got) != want || string(e.Text) != "x" || !e.Stderr {
+			t.Errorf("%s: %s %q %v, %v", text, got, e.Text, e.Stderr, err)
+		}
+	}
+}
+
 func TestEntriesAreWrittenAsSpecified(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2021, 11, 24, 11, 22, 3, 200_000_000, time.FixedZone("", 3600))

@@ -38,6 +38,7 @@ type reader struct {
 	document.Reader
 	replaced  map[*document.Node]bool // values that came from variables; nil: nothing was replaced yet
 	variables Variables               // for what fields are by default; nil: nothing was replaced yet
+	project   Variables               // which name the project's Secrets; nil: variables do
 	noPush    bool                    // images stay where they are built
 	tools     Tools
 
@@ -335,7 +336,7 @@ func (r *reader) step(f *document.Field, stage string) Step {
 			types = append(types, field)
 		}
 	}
-	if id := r.variable("PROJECT_ID"); id != "" {
+	if id := r.projectVariable("PROJECT_ID"); id != "" {
 		for _, secret := range step.Secrets {
 			step.Spec.Secrets = append(step.Spec.Secrets, SecretKeys{Object: r.projectObject(id) + "-secrets", Key: secret.Name, Name: secret.Name, Local: DefaultSecrets})
 		}

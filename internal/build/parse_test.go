@@ -566,3 +566,31 @@ func TestNamesAndNeedsThatMultiply(t *testing.T) {
 		t.Errorf("%d problems in %d bytes about circles", len(problems), len(text))
 	}
 }
+
+// TestAFileCannotNameAnotherProject and so get the Secrets of that one, where the caller says which project is built.
+func TestAFileCannotNameAnotherProject(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{
+		"an environment": "environments: {e: {PROJECT_ID: 7, WHARF_INSTANCE: other}}",
+		"inputs":         `inputs: [{name: PROJECT_ID, type: string, default: "7"}, {name: WHARF_INSTANCE, type: string, default: other}]` + "\nenvironments: {e: {x: 1}}",
+	} {
+		parsed, problems := build.Parse(tree(t, file+"\na: {x: {secrets: [TOKEN], container: {image: i, cmds: [x], secretName: db}}}"))
+		if err := problems.Err(); err != nil {
+			t.Fatal(err)
+		}
+		own := build.Variables{build.Texts("test", map[string]string{"PROJECT_ID": "3", "WHARF_INSTANCE": "waybill"})}
+		for want, project := range map[string]build.Variables{"wharf-waybill-project-3": own, "wharf-other-project-7": nil} {
+			plan, problems := build.MakePlan(parsed, build.Choice{Environment: "e", Variables: own, Project: project})
+			if err := problems.Err(); err != nil {
+				t.Fatal(err)
+			}
+			secrets := plan.Steps[0].Spec.Secrets
+			if len(secrets) != 2 || !strings.HasPrefix(secrets[0].Object, want+"-secret") || !strings.HasPrefix(secrets[1].Object, want+"-secret") {
+				t.Errorf("%s: %+v, want those of %s", name, secrets, want)
+			}
+		}
+		if _, problems := build.MakePlan(parsed, build.Choice{Environment: "e", Project: build.Variables{}}); !strings.Contains(problems.Error(), "PROJECT_ID, a number, names the Secrets of the project, and has no value") {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+}

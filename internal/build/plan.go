@@ -20,6 +20,7 @@ type Choice struct {
 	Also        []string          // steps of the other stages, by path, that take part because they are reused
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
+	Project     Variables         // where PROJECT_ID and WHARF_INSTANCE count for the names of Secrets, whatever the file says; nil: everywhere
 	Strict      bool              // a variable without a value is an error
 	NoPush      bool              // images stay where they are built
 	Tools       Tools
@@ -117,7 +118,7 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 	s := &substituter{variables: variables, others: f.Environments, strict: choice.Strict,
 		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
-	chosen, faults := (&reader{replaced: s.replaced, variables: variables, noPush: choice.NoPush, tools: choice.Tools}).read(root)
+	chosen, faults := (&reader{replaced: s.replaced, variables: variables, project: choice.Project, noPush: choice.NoPush, tools: choice.Tools}).read(root)
 	problems := append(s.problems, faults...)
 	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
 	problems.Sort()

@@ -125,11 +125,21 @@ func (r *reader) inside(n *document.Node, scope string) {
 }
 
 // variable returns the value of a variable with its own variables replaced; "" without one.
-func (r *reader) variable(name string) string {
-	if _, ok := r.variables.Lookup(name); !ok {
+func (r *reader) variable(name string) string { return valueOf(r.variables, name) }
+
+// projectVariable returns the value of a variable that names the project: a build's file must not name another one, and get its Secrets.
+func (r *reader) projectVariable(name string) string {
+	if r.project != nil {
+		return valueOf(r.project, name)
+	}
+	return r.variable(name)
+}
+
+func valueOf(variables Variables, name string) string {
+	if _, ok := variables.Lookup(name); !ok {
 		return ""
 	}
-	text, _, err := Substitute(r.variables, "${"+name+"}")
+	text, _, err := Substitute(variables, "${"+name+"}")
 	if err != nil {
 		return "" // reported where it is used
 	}
@@ -157,7 +167,7 @@ const objectWords = "the name of an object in the cluster: lower-case letters, d
 // project returns the keys of a Secret of the project, all or one.
 func (f fields) project(name string) SecretKeys {
 	secret := f.text(name, "")
-	id := f.variable("PROJECT_ID")
+	id := f.projectVariable("PROJECT_ID")
 	f.matches(name, "name-invalid", objectName, objectWords)
 	if n := f.settled(name); n != nil && (id == "" || strings.Trim(id, "0123456789") != "") {
 		was := "has no value"
@@ -171,7 +181,7 @@ func (f fields) project(name string) SecretKeys {
 
 // projectObject returns how the names of a project's objects begin.
 func (r *reader) projectObject(id string) string {
-	instance := r.variable("WHARF_INSTANCE")
+	instance := r.projectVariable("WHARF_INSTANCE")
 	if instance == "" {
 		instance = "local"
 	}

@@ -48,7 +48,7 @@ type txn struct {
 
 func (b *Builds) in(tx *store.Tx) txn {
 	rows, passwords := b.driver.BuildRows(tx.Rows)
-	return txn{tx, rows, passwords}
+	return txn{tx, legible{rows}, passwords}
 }
 
 func (b *Builds) write(ctx context.Context, what string, fn func(txn) error) error {

@@ -24,6 +24,7 @@ const (
 	mostReportedArtifacts = 2000   // files of test results included
 	mostReportedTests     = 100_000
 	mostReportedLog       = 10 << 30 // bytes of all logs
+	mostCompared          = 1000     // blocks of known entries that one report of a log has read
 )
 
 // ReportedEntry is one entry of a step's log from another build engine. Its text has no newline.
@@ -92,14 +93,14 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 		if err := in.checkOpen(); err != nil {
 			return err
 		}
-		logs := map[int]*reportedLog{}
+		logs, blocks := map[int]*reportedLog{}, 0
 		for _, e := range entries {
 			log := logs[e.Step]
 			if log == nil {
 				if err := in.nameStep(ReportedStep{ID: e.Step}); err != nil {
 					return err
 				}
-				log = &reportedLog{in: in, step: e.Step, at: in.steps.of(e.Step).Position(), stored: in.steps.of(e.Step).LogLines}
+				log = &reportedLog{in: in, step: e.Step, at: in.steps.of(e.Step).Position(), stored: in.steps.of(e.Step).LogLines, blocks: &blocks}
 				logs[e.Step] = log
 			}
 			if err := log.add(e); err != nil {
@@ -326,6 +327,7 @@ type reportedLog struct {
 	lines   [][]byte // of batches
 	block   Block    // of the entry that was compared last
 	data    []byte   // of block
+	blocks  *int     // that were read for all steps
 }
 
 // add appends an entry, or compares it with the one that has its id.
@@ -378,6 +380,10 @@ func (l *reportedLog) compare(e ReportedEntry) error {
 // find reads a stored entry.
 func (l *reportedLog) find(logID int64, into *build.Entry) error {
 	if logID < l.block.First || logID >= l.block.First+int64(l.block.Lines) {
+		if *l.blocks++; *l.blocks > mostCompared {
+			return fault.New(fault.Invalid, "the entries of the log jump to and fro, so that more than %d parts of it would be read", mostCompared).
+				WithHint("send the entries of each step in their order")
+		}
 		block, _, err := l.in.BlockOf(l.in.build.ID, l.step, logID)
 		if err != nil {
 			return err

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -234,6 +236,9 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	}
 	resumes, err := a.resumption(&flags, source)
 	if err != nil {
+		return job{}, err
+	}
+	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
 		return job{}, err
 	}
 	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
@@ -516,15 +521,23 @@ func (a *app) buildCache(j job) *buildcache.Shelf {
 	if j.flags.cacheSize == 0 {
 		return nil
 	}
-	project := j.source.name
-	if j.source.origin != "" { // with its host: another one may have a repository of the same name
-		project = j.source.origin
-	} else if name := a.Environment("WHARF_VAR_REPO_NAME"); j.source.unpacked && name != "" { // of the pipeline
-		project = name
-	} else if name := j.flags.launch.Variables["REPO_NAME"]; name != "" {
-		project = name
+	return buildcache.Open(dir, j.flags.cacheSize).Of(j.cacheOwner(a.Environment("WHARF_VAR_REPO_NAME")))
+}
+
+// cacheOwner names the builds that share files. Those of a server share them by their project or pipeline: the URL of origin is in the files that
+// are built, which may name the repository of another project.
+func (j job) cacheOwner(pipeline string) string {
+	switch launch := j.flags.launch; {
+	case launch.on() && launch.Repository != nil:
+		return fmt.Sprintf("worker of %s: %q %s", launch.Instance, launch.Project, launch.Repository.URL)
+	case launch.on():
+		return fmt.Sprintf("worker of %s: %q", launch.Instance, cmp.Or(launch.Project, launch.Variables["REPO_NAME"], j.source.name))
+	case j.source.unpacked && pipeline != "":
+		return pipeline
+	case j.source.origin != "": // with its host: another one may have a repository of the same name
+		return j.source.origin
 	}
-	return buildcache.Open(dir, j.flags.cacheSize).Of(project)
+	return j.source.name
 }
 
 // buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -184,6 +185,7 @@ func (s *buildSource) receive(ctx context.Context, launch launchFlags, in *inbox
 		tree = filepath.Join(s.scratch, "clone")
 		s.root = filepath.Join(tree, filepath.FromSlash(r.Subdirectory))
 	}
+	s.whole = tree
 	if err := getClone(ctx, launch.Launch, tree); err != nil {
 		return fault.Wrap(fault.Unavailable, err)
 	}
@@ -195,6 +197,29 @@ func (s *buildSource) receive(ctx context.Context, launch launchFlags, in *inbox
 		return fault.New(fault.Invalid, "folder %s of commit %s leaves the repository", r.Subdirectory, r.Commit)
 	}
 	s.root = root
+	return nil
+}
+
+// stays returns an error if a file that others have written is a link to outside: what this process can read may be a token, and faults of a file
+// quote it.
+func (s *buildSource) stays(path string) error {
+	if !s.unpacked && !s.received {
+		return nil
+	}
+	if below, err := filepath.Rel(s.root, path); err != nil || !filepath.IsLocal(below) {
+		return nil // of the user or the machine
+	}
+	led, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil //nolint:nilerr // it is missing, which its reader says
+	}
+	whole, err := filepath.EvalSymlinks(cmp.Or(s.whole, s.root))
+	if err != nil {
+		return fmt.Errorf("find the files that are built: %w", err)
+	}
+	if inside, err := filepath.Rel(whole, led); err != nil || !filepath.IsLocal(inside) {
+		return fault.New(fault.Invalid, "%s is a link that leads outside of the files that are built", filepath.Base(path))
+	}
 	return nil
 }
 

@@ -26,6 +26,7 @@ type buildSource struct {
 	scratch  string   // the worker's own folder
 	unpacked bool     // root is scratch/tree already, and not a repository
 	taken    bool     // root is scratch/tree already, as a clone
+	whole    string   // what links of received files may lead to; "": root
 	received bool     // from a provisioner: nothing above root belongs to the build
 	inPlace  bool     // the steps work in root
 	skip     []string // folders that are not part of the workspace, full paths

@@ -20,7 +20,13 @@ func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]strin
 	if err != nil {
 		return build.Choice{}, nil, err
 	}
-	files, problems := a.readVariables(s.variableFiles(flags.file))
+	paths := s.variableFiles(flags.file)
+	for _, path := range paths {
+		if err := s.stays(path); err != nil {
+			return build.Choice{}, nil, err
+		}
+	}
+	files, problems := a.readVariables(paths)
 	if err := problems.Err(); err != nil {
 		return build.Choice{}, nil, err
 	}
@@ -50,6 +56,11 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 	if f.projectID != "" {
 		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.projectID, f.projectID
 	}
+	configured := build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": instance})
+	var own build.Variables
+	if f.launch.on() { // several projects have their Secrets where it builds
+		own = build.Variables{build.Texts("--project-id", project), build.Texts("the provisioner", given), configured}
+	}
 	variables := build.Variables{
 		build.Texts("--build-id", map[string]string{"BUILD_REF": id}),
 		build.Texts("--project-id", project),
@@ -63,8 +74,9 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 		NoPush:      f.noPush,
 		Timeout:     f.timeout,
 		MaxParallel: f.maxParallel,
+		Project:     own,
 		Variables: append(variables,
-			build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": instance}),
+			configured,
 			build.Texts("git", facts)),
 	}
 }

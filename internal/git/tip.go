@@ -42,8 +42,9 @@ func (c Clone) AtTip(ctx context.Context) (at Clone, ok bool, err error) {
 		target, symbolic := strings.CutPrefix(value, "ref: "+headsPrefix)
 		switch {
 		case ref != wanted:
-		case symbolic:
+		case symbolic && isBranch(target):
 			c.Branch = target
+		case symbolic: // no one can name it
 		case isHash(value) && len(value) >= hashLength:
 			c.Commit = value
 		}

@@ -51,3 +51,19 @@ func TestARemoteThatTalksWithoutEnd(t *testing.T) {
 		t.Errorf("%.200v", err)
 	}
 }
+
+// TestABranchThatGitCannotNameIsNotTaken of a server, which may say anything: the commit is built without a branch.
+func TestABranchThatGitCannotNameIsNotTaken(t *testing.T) {
+	dir, hash := t.TempDir(), strings.Repeat("3f", 20)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for target, want := range map[string]string{"main": "main", "-x": "", "a..b": "", "a\x1b[31mb": "", strings.Repeat("n", 300): ""} {
+		program := "#!/bin/sh\nprintf 'ref: refs/heads/" + target + "\\tHEAD\\n" + hash + "\\tHEAD\\n'\n"
+		if err := os.WriteFile(filepath.Join(dir, "git"), []byte(program), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+		at, ok, err := git.Clone{URL: "https://git.example.org/shop.git"}.AtTip(t.Context())
+		if err != nil || !ok || at.Branch != want || at.Commit != hash {
+			t.Errorf("%q: %+v, %v, %v", target, at, ok, err)
+		}
+	}
+}

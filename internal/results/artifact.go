@@ -14,6 +14,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
+// mostArtifacts bounds the artifacts of a build. The list of a step is written again with each, and readers acknowledge all at once.
+const mostArtifacts = 10_000
+
+// ErrArtifactLimit says that a build keeps no more artifacts.
+var ErrArtifactLimit = fmt.Errorf("ArtifactLimit: the build has %d artifacts, which are as many as may be; archive: true packs files into one", mostArtifacts)
+
 // artifactsDocument is artifacts.json.
 type artifactsDocument struct {
 	Artifacts []Artifact `json:"artifacts"`
@@ -50,6 +56,9 @@ func (s *Store) listArtifact(a Artifact, name, temporary string) (Artifact, erro
 		if old.Name == a.Name && old.Size == a.Size && old.SHA256 == a.SHA256 {
 			return old, os.Remove(temporary)
 		}
+	}
+	if s.artifacts >= mostArtifacts {
+		return Artifact{}, errors.Join(ErrArtifactLimit, os.Remove(temporary))
 	}
 	a.ID = s.artifacts + 1
 	a.Path = artifactPath(a.ID, name)

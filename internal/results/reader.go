@@ -45,6 +45,7 @@ func (r *Reader) Dir() string { return r.dir }
 func (r *Reader) Build() (Build, error) {
 	var b Build
 	err := readJSON(filepath.Join(r.dir, buildFile), &b)
+	b.StartedAt = build.ClampTime(b.StartedAt)
 	if err == nil && b.Plan == nil {
 		err = fault.New(fault.Corrupt, "the build in %s has no plan", r.dir)
 	}
@@ -83,6 +84,9 @@ func (r *Reader) Updates(step int) ([]Update, error) {
 	err := readJSON(filepath.Join(r.stepDir(step), statusFile), &document)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	for i := range document.Updates {
+		document.Updates[i].Timestamp = build.ClampTime(document.Updates[i].Timestamp)
 	}
 	return document.Updates, err
 }

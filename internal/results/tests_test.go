@@ -1,6 +1,7 @@
 package results_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -81,5 +82,31 @@ func TestAnArtifactThatTheStepHasIsNotStoredAgain(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "steps", "*", "artifacts", "*"))
 	if err != nil || len(files) != 4 {
 		t.Errorf("%v: %v", err, files)
+	}
+}
+
+func TestABuildHasABoundOfArtifacts(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "b")
+	s := create(t, dir, 1<<20)
+	add := func(name string) error {
+		_, err := s.AddArtifact(1, name, results.KindFile, false, strings.NewReader(name))
+		return err
+	}
+	if err := add("first"); err != nil {
+		t.Fatal(err)
+	}
+	s.SkipArtifacts(9999)
+	if err := add("last"); err != nil {
+		t.Fatal(err)
+	}
+	if err := add("one more"); !errors.Is(err, results.ErrArtifactLimit) || !strings.Contains(err.Error(), "10000 artifacts") {
+		t.Error(err)
+	}
+	if err := add("first"); err != nil {
+		t.Errorf("one that is kept: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "steps", "1", "artifacts", "*")); err != nil || len(left) != 2 {
+		t.Errorf("%q, %v", left, err)
 	}
 }

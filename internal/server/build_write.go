@@ -222,8 +222,11 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	} else if err := place.Check(); o.Commit != "" && err != nil {
 		add("commit", "%v", err)
 	}
-	if strings.ContainsFunc(o.Branch, obeyed) {
-		add("branch", "the branch %+.100q: want a name without characters that turn the direction of text", o.Branch)
+	for field, names := range map[string][]string{"branch": {o.Branch}, "environment": {o.Environment}, "stage": o.Stages,
+		"inputs": slices.Collect(maps.Keys(o.Inputs)), "passwords": slices.Collect(maps.Keys(o.Passwords))} {
+		if i := slices.IndexFunc(names, func(name string) bool { return strings.ContainsFunc(name, obeyed) }); i >= 0 {
+			add(field, "%+.100q: want a name without control characters and those that turn the direction of text", names[i])
+		}
 	}
 	inputs := maps.Clone(o.Inputs)
 	for name, value := range o.Passwords {

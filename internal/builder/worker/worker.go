@@ -260,7 +260,7 @@ func (w *Worker) stepEnded(e stepEnd) error {
 	state := w.states.Steps[e.id]
 	retry := w.Plan.Step(e.id).Retry
 	pause, again := retry.After(state.Attempt, f)
-	if !again || errors.Is(e.err, results.ErrLogLimit) || errors.Is(e.err, results.ErrDiskFull) {
+	if !again || errors.Is(e.err, results.ErrLogLimit) || errors.Is(e.err, results.ErrArtifactLimit) || errors.Is(e.err, results.ErrDiskFull) {
 		return w.end(e.id, u)
 	}
 	u.Status, u.Reason = build.Backoff, fmt.Sprintf("%s; attempt %d of %d begins in %s", u.Reason, state.Attempt+1, retry.Attempts, pause)

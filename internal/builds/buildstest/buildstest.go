@@ -54,6 +54,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
 		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,
 		"WhatAnotherEngineReportsIsBounded":   whatAnotherEngineReportsIsBounded,
+		"BadTimesThatAreStoredAreRead":        badTimesThatAreStoredAreRead,
 	}
 }
 

@@ -1,6 +1,7 @@
 package buildstest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
@@ -44,6 +46,14 @@ func anotherEngineReportsALogWithoutGaps(t *testing.T, s setup) {
 	report(0, reported(1, 300))
 	report(200, reported(250, 500))
 	report(0, append(reported(3, 3), reported(499, 500)...))
+	var jumps []builds.ReportedEntry
+	for range 501 {
+		jumps = append(append(jumps, reported(1, 1)...), reported(500, 500)...)
+	}
+	if _, err := s.ReportLog(s.ctx, id, jumps); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "more than 1000 parts") {
+		t.Errorf("entries that jump: %v", err)
+	}
+	report(0, jumps[:400])
 	changed := reported(501, 502)
 	changed[1] = builds.ReportedEntry{Step: 1, ID: 501, Entry: build.Entry{Text: []byte("other")}}
 	for name, entries := range map[string][]builds.ReportedEntry{
@@ -206,5 +216,35 @@ func whatAnotherEngineReportsIsBounded(t *testing.T, s setup) {
 	storetest.Check(t, err)
 	if reports[0].Omitted != 0 || reports[1].Omitted != 1 || reports[1].Tests != 3 || reports[2].Omitted != 1 || len(results) != 2 {
 		t.Errorf("%+v, %d results", reports, len(results))
+	}
+}
+
+// badTimesThatAreStoredAreRead: an older version stored them, and no answer about the build could be written as JSON.
+func badTimesThatAreStoredAreRead(t *testing.T, s setup) {
+	bad := time.Date(10000, time.January, 1, 11, 59, 59, 0, time.UTC)
+	id := s.create(t)
+	err := s.db.Write(s.ctx, "store times that this version refuses", func(tx *store.Tx) error {
+		rows, _ := s.driver.BuildRows(tx.Rows)
+		row, _, err := rows.LockBuild(id)
+		storetest.Check(t, err)
+		row.Status, row.StartedAt, row.EndedAt, row.LastSeq = build.Failed, bad, bad, 1
+		storetest.Check(t, rows.UpdateBuild(row))
+		storetest.Check(t, rows.PutSteps(id, []builds.Step{{ID: 1, Stage: "test", Name: "unit", Needs: []int{}, Status: build.Failed, StartedAt: bad, EndedAt: bad}}))
+		return rows.InsertBuildEvents(id, []builds.Event{{Seq: 1, Source: builds.Engine, EventID: "1", Status: build.Failed, Applied: true, At: bad, StoredAt: tx.Now()}})
+	})
+	storetest.Check(t, err)
+	one, err := s.Build(s.ctx, id)
+	storetest.Check(t, err)
+	list, err := s.List(s.ctx, builds.Query{})
+	storetest.Check(t, err)
+	steps, err := s.Steps(s.ctx, id)
+	storetest.Check(t, err)
+	events, err := s.Events(s.ctx, id, 0, 10)
+	storetest.Check(t, err)
+	if _, err := json.Marshal([]any{one, list, steps, events}); err != nil || len(list) != 1 || len(steps) != 1 || len(events) != 1 {
+		t.Errorf("%+v %+v %+v %+v: %v", one, list, steps, events, err)
+	}
+	if one.EndedAt.Year() != 9999 || events[0].At.Year() != 9999 {
+		t.Errorf("%s %s", one.EndedAt, events[0].At)
 	}
 }

@@ -1,0 +1,4 @@
+package results
+
+// SkipArtifacts has the next artifact follow the one with an id.
+func (s *Store) SkipArtifacts(id int) { s.artifacts = id }
