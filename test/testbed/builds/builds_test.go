@@ -50,7 +50,7 @@ func TestBuildsOnKubernetes(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"six steps": testSixSteps, "same results": testSameResults, "missing image": testMissingImage, "evicted before it begins": testEvictedBefore, "evicted": testEvicted,
 		"evicted and repeated": testRepeated, "out of memory": testOutOfMemory, "port-forward cut": testForwardCut, "canceled": testCanceled,
-		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers,
+		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers, "slow removal": testSlowRemoval,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
@@ -153,6 +153,32 @@ func testWarning(t *testing.T, w *world) {
 	r.awaitLog("1", "FailedCreatePodSandBox: no address left\n")
 	r.interrupt()
 	r.end(130)
+}
+
+// testSlowRemoval: a step does not wait until the pod of an earlier one is gone, and the build does.
+func testSlowRemoval(t *testing.T, w *world) {
+	script, let := w.waiting(t)
+	second, letSecond := w.waiting(t)
+	r := w.start(t, map[string]string{".wharf-ci.yml": "one:\n  first: {container: {image: golang, cmds: ['" + script + "']}}\ntwo:\n  second: {container: {image: golang, cmds: ['" + second + "']}}\n"})
+	pods := w.client.CoreV1().Pods(r.namespace)
+	hold := func(pod, finalizers string) {
+		t.Helper()
+		patch := `{"metadata": {"finalizers": ` + finalizers + `}}`
+		if _, err := pods.Patch(t.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := r.awaitPod(runs)
+	hold(first.Name, `["waybill.dev/test"]`)
+	let()
+	r.awaitPod(func(pod *corev1.Pod) bool { return pod.Name != first.Name && runs(pod) })
+	if _, err := pods.Get(t.Context(), first.Name, metav1.GetOptions{}); err != nil {
+		t.Errorf("the first pod: %v", err)
+	}
+	letSecond()
+	r.awaitLog("2", "ended\n")
+	hold(first.Name, "null")
+	r.end(0)
 }
 
 // testLeftovers: a build whose process was killed leaves a pod, which the next build removes once it has ended.
