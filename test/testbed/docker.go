@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
-	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/test/testbed/controlgroup"
 )
@@ -142,6 +141,17 @@ func busyboxImage(t testing.TB, busybox string) []byte {
 // there. It wants the user and password, "": none.
 func (e *Engine) Registry(t testing.TB, user, password string) (image string) {
 	t.Helper()
+	return serveRegistry(t, listen(t, e.server, "127.0.0.1"), user, password)
+}
+
+// Registry serves one image as that of an Engine does, on the node's own loopback.
+func (c *Cluster) Registry(t testing.TB, user, password string) (image string) {
+	t.Helper()
+	return serveRegistry(t, listen(t, c.network, "127.0.0.1"), user, password)
+}
+
+func serveRegistry(t testing.TB, listener net.Listener, user, password string) (image string) {
+	t.Helper()
 	const manifestType = "application/vnd.docker.distribution.manifest.v2+json"
 	layer := busyboxImage(t, systemProgram(t, "busybox", "busybox-static"))
 	digest := func(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
@@ -164,7 +174,6 @@ func (e *Engine) Registry(t testing.TB, user, password string) (image string) {
 	for _, blob := range [][]byte{config, layer} {
 		mux.HandleFunc("/v2/app/blobs/"+digest(blob), serve("application/octet-stream", blob))
 	}
-	listener := e.listen(t)
 	guard := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, _ := r.BasicAuth(); u != user || p != password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="testbed"`)
@@ -177,38 +186,6 @@ func (e *Engine) Registry(t testing.TB, user, password string) (image string) {
 	go func() { _ = server.Serve(listener) }() // until it is closed
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String() + "/app:1"
-}
-
-// listen returns a listener on a free port of the Engine's own loopback: a socket belongs to the network of the thread that makes it.
-func (e *Engine) listen(t testing.TB) net.Listener {
-	t.Helper()
-	type made struct {
-		net.Listener
-		error
-	}
-	done := make(chan made, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		listener, err := listenIn(t.Context(), fmt.Sprintf("/proc/%d/ns/net", e.server.processID()))
-		done <- made{listener, err}
-	}()
-	m := <-done
-	if m.error != nil {
-		t.Fatalf("testbed: listen beside dockerd: %v", m.error)
-	}
-	return m.Listener
-}
-
-func listenIn(ctx context.Context, namespace string) (net.Listener, error) {
-	file, err := os.Open(namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
-	return (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
 // Kill kills the Engine and all its containers without warning.

@@ -3,26 +3,26 @@ package testbed
 import (
 	"archive/tar"
 	"bytes"
-	"context"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // WorkerImage is the name of the image that ImportWorkers makes.
 const WorkerImage = "local/waybill:1"
 
-// ImportWorkers makes the image of workers: this build of the product, git and a shell, with the libraries that they are linked to, and
-// further files by their path.
+// ImportWorkers makes the image of workers, with further files by their path.
 func (e *Engine) ImportWorkers(t testing.TB, waybill string, files map[string][]byte) {
+	t.Helper()
+	e.Import(t, WorkerImage, workerImage(t, waybill, files))
+}
+
+// workerImage returns the files of an image for workers: this build of the product, git and a shell, with the libraries that they are
+// linked to, and further files by their path.
+func workerImage(t testing.TB, waybill string, files map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
@@ -59,7 +59,7 @@ func (e *Engine) ImportWorkers(t testing.TB, waybill string, files map[string][]
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.Import(t, WorkerImage, out.Bytes())
+	return out.Bytes()
 }
 
 // library matches the path of a library in what ldd prints.
@@ -73,39 +73,4 @@ func libraries(t testing.TB, program string) (paths []string) {
 		paths = append(paths, filepath.Clean(match[1]))
 	}
 	return paths
-}
-
-// Inside returns the arguments with which a program runs in the Engine's own network, where published ports are.
-func (e *Engine) Inside(argv ...string) []string {
-	return append([]string{"nsenter", "--net=" + e.network(), "--"}, argv...)
-}
-
-func (e *Engine) network() string { return fmt.Sprintf("/proc/%d/ns/net", e.server.processID()) }
-
-// Dial connects to an address of the Engine's own network.
-func (e *Engine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	type made struct {
-		net.Conn
-		error
-	}
-	done := make(chan made, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		connection, err := dialIn(ctx, e.network(), network, address)
-		done <- made{connection, err}
-	}()
-	m := <-done
-	return m.Conn, m.error
-}
-
-func dialIn(ctx context.Context, namespace, network, address string) (net.Conn, error) {
-	file, err := os.Open(namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
-	return (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address) // without a second goroutine, which has another thread
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/test/testbed/binary"
 )
 
-// Cluster is a Kubernetes control plane: etcd and the API server. It has no
+// Cluster is a Kubernetes control plane: etcd and the API server. Unless Node made it, it has no
 // nodes and no controllers, so pods stay pending, namespaces are not emptied and
 // owners' dependants are not collected; custom resources behave as everywhere.
 type Cluster struct {
@@ -30,47 +30,61 @@ type Cluster struct {
 	Config     *rest.Config      // the same for clients in this process; no client-side rate limit
 	Dynamic    dynamic.Interface // a client made of it
 
-	folder string
-	server *service
-	broken chan error // holds why, when a part of the cluster ended by itself
+	folder  string
+	server  *service
+	machine *service   // a real node, and with it Kubernetes' own controllers; nil: none
+	network *service   // holds the network that the cluster is in; nil: this computer's
+	broken  chan error // holds why, when a part of the cluster ended by itself
 }
 
-// token is what the cluster's administrator identifies with.
-const token = "administrator"
+// Tokens that clients of the cluster identify with.
+const (
+	token     = "administrator"
+	nodeToken = "node" // has the rights of the node's kubelet
+)
 
 // Kubernetes starts a control plane of its own for the test; about five seconds.
 func Kubernetes(t testing.TB) *Cluster {
 	t.Helper()
-	kube := program(t, binary.Kube())
-	folder := t.TempDir()
 	at := addresses(t, 3)
-	store, peers, server := "http://"+at[0], "http://"+at[1], at[2]
+	c := &Cluster{folder: t.TempDir()}
+	c.startServer(t, program(t, binary.Kube()), "http://"+at[0], "http://"+at[1], at[2])
+	return c
+}
 
-	c := &Cluster{folder: folder, broken: make(chan error, 1), Config: &rest.Config{
+// startServer starts etcd, which serves clients and peers at the given URLs, and the API server.
+func (c *Cluster) startServer(t testing.TB, kube, store, peers, server string) {
+	t.Helper()
+	c.broken = make(chan error, 1)
+	c.Config = &rest.Config{
 		Host: "https://" + server, BearerToken: token, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(folder, "pki", "apiserver.crt")},
-	}}
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(c.folder, "pki", "apiserver.crt")},
+	}
+	client := http.DefaultClient
+	if c.network != nil {
+		c.Config.Dial = c.Dial
+		client = &http.Client{Transport: &http.Transport{DialContext: c.Dial}}
+	}
 	etcd := &service{
-		name: "etcd", dir: folder, died: c.fail,
-		argv: []string{
-			kube, "etcd", "--data-dir=" + filepath.Join(folder, "etcd"), "--log-level=warn",
-			"--listen-client-urls=" + store, "--advertise-client-urls=" + store,
-			"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers,
+		name: "etcd", dir: c.folder, died: c.fail,
+		argv: c.Inside(
+			kube, "etcd", "--data-dir="+filepath.Join(c.folder, "etcd"), "--log-level=warn",
+			"--listen-client-urls="+store, "--advertise-client-urls="+store,
+			"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers,
 			"--unsafe-no-fsync", // the data must outlive processes, not the machine
-		},
-		ready: answers(http.DefaultClient, store+"/health"),
+		),
+		ready: answers(client, store+"/health"),
 	}
 	etcd.manage(t)
 
 	c.prepare(t)
-	c.server = &service{name: "apiserver", dir: folder, died: c.fail, argv: c.serverCommand(kube, store, server), ready: c.ready}
+	c.server = &service{name: "apiserver", dir: c.folder, died: c.fail, argv: c.Inside(c.serverCommand(kube, store, server)...), ready: c.ready}
 	c.server.manage(t)
 
 	var err error
 	if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
 		t.Fatalf("testbed: make a client of the cluster: %v", err)
 	}
-	return c
 }
 
 // Kill kills the API server without warning. Clients see refused connections until Start.
@@ -97,21 +111,25 @@ func (c *Cluster) fail(why error) {
 // know one user by a token, which needs no certificate authority.
 func (c *Cluster) serverCommand(kube, store, address string) []string {
 	host, port := splitAddress(address)
-	return []string{
+	argv := []string{
 		kube, "kube-apiserver",
 		"--etcd-servers=" + store,
 		"--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port,
-		"--endpoint-reconciler-type=none", // refuses loopback addresses
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--cert-dir=" + filepath.Join(c.folder, "pki"),
 		"--token-auth-file=" + filepath.Join(c.folder, "tokens.csv"),
-		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + filepath.Join(c.folder, "accounts.key"),
 		"--service-account-signing-key-file=" + filepath.Join(c.folder, "accounts.key"),
-		"--disable-admission-plugins=ServiceAccount", // the accounts it asks for come from a controller
 		"--profiling=false",
 	}
+	if c.network != nil { // it has a node
+		return append(argv, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--kubelet-preferred-address-types=InternalIP")
+	}
+	return append(argv, "--authorization-mode=RBAC",
+		"--endpoint-reconciler-type=none",            // refuses loopback addresses
+		"--disable-admission-plugins=ServiceAccount", // the accounts it asks for come from a controller
+	)
 }
 
 // prepare writes what the API server and its clients read.
@@ -129,18 +147,18 @@ func (c *Cluster) prepare(t testing.TB) {
 	key := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 	for name, content := range map[string][]byte{
 		"accounts.key": key,
-		"tokens.csv":   []byte(token + `,admin,admin,"system:masters"` + "\n"),
+		"tokens.csv":   []byte(token + `,admin,admin,"system:masters"` + "\n" + nodeToken + `,system:node:` + nodeName + `,node,"system:nodes"` + "\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(c.folder, name), content, 0o600); err != nil {
 			t.Fatalf("testbed: prepare the API server: %v", err)
 		}
 	}
-	if err := clientcmd.WriteToFile(c.kubeconfig(), c.Kubeconfig); err != nil {
+	if err := clientcmd.WriteToFile(c.kubeconfig(token), c.Kubeconfig); err != nil {
 		t.Fatalf("testbed: write a kubeconfig: %v", err)
 	}
 }
 
-func (c *Cluster) kubeconfig() clientcmdapi.Config {
+func (c *Cluster) kubeconfig(token string) clientcmdapi.Config {
 	const name = "testbed"
 	return clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: c.Config.Host, CertificateAuthority: c.Config.CAFile}},

@@ -37,6 +37,10 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("testbed: make a namespace: %v", err)
 	}
+	if c.machine != nil { // no pod is made before the controllers have made its account
+		accounts := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(made.GetName())
+		c.Await(t, accounts, "default", func(*unstructured.Unstructured) bool { return true })
+	}
 	return made.GetName()
 }
 

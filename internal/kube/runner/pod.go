@@ -22,7 +22,7 @@ import (
 const (
 	firstPause   = 200 * time.Millisecond
 	longestPause = 5 * time.Second
-	quotaPause   = 5 * time.Second
+	quotaPause   = time.Second      // pods of earlier steps are being removed
 	alivePause   = 30 * time.Second // between two signs of life
 	unseenPause  = 30 * time.Second // for a pod that was made and is not seen
 	deleteLimit  = 3 * time.Minute
@@ -71,6 +71,10 @@ func (a *podAttempt) make(ctx context.Context) (exit build.Exit, err error) {
 	force := forceAfter
 	if gone, ok := errors.AsType[*lossError](err); ok && strings.HasPrefix(gone.text, nodeLost) {
 		force = longestPause // the cluster has given the node up; its shims end the program
+	}
+	if err == nil {
+		a.runner.removing.Go(func() { _ = a.remove(context.WithoutCancel(ctx), force) }) // Close reports a pod that stays
+		return exit, nil
 	}
 	return exit, errors.Join(err, a.remove(context.WithoutCancel(ctx), force))
 }

@@ -76,6 +76,7 @@ type Runner struct {
 	watching sync.Once
 	stop     context.CancelFunc
 	stopped  chan struct{}
+	removing sync.WaitGroup // removals of pods whose steps have ended
 
 	packing  sync.Mutex
 	packed   *os.File // the build's workspace as a snapshot; nil: not yet
@@ -145,6 +146,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	if r.stop == nil {
 		return nil
 	}
+	r.removing.Wait()
 	r.stop()
 	<-r.stopped
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), deleteLimit, fmt.Errorf("pods still exist after %s", deleteLimit))
@@ -221,7 +223,7 @@ func overQuota(err error) bool {
 const maxPods = 4
 
 // Run makes one attempt at a step. A pod that is lost before the program begins is replaced, which costs no attempt. When ctx ends the
-// program gets SIGTERM, and SIGKILL after the grace. The attempt's pods are gone when Run returns.
+// program gets SIGTERM, and SIGKILL after the grace. When the program has ended, Run does not wait until its pod is gone; Close does.
 func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit build.Exit, err error) {
 	r.watch(ctx)
 	folder := filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID))

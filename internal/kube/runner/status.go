@@ -189,6 +189,9 @@ func judgeDisruption(p *pod) verdict {
 // judgeContainer looks at one container.
 func judgeContainer(c containerStatus, pull time.Duration) verdict {
 	if w := c.State.Waiting; w != nil {
+		if strings.Contains(w.Message, "invalid reference format") { // Kubernetes 1.36 has the reason ErrImagePull for it
+			return verdict{Outcome: failed, Text: "ImagePull: " + w.Message, OfStep: true}
+		}
 		switch w.Reason {
 		case "InvalidImageName":
 			return verdict{Outcome: failed, Text: "ImagePull: " + w.Message, OfStep: true}

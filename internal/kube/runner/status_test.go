@@ -27,6 +27,8 @@ func TestWhatPodsReport(t *testing.T) {
 			verdict{wait, "ImagePull: not present", pull, true}},
 		"image of a bad name": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "InvalidImageName", "message": "couldn't parse"}}}]}`,
 			verdict{Outcome: failed, Text: "ImagePull: couldn't parse", OfStep: true}},
+		"image of a bad name that was asked for": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "ErrImagePull", "message": "invalid reference format: bad"}}}]}`,
+			verdict{Outcome: failed, Text: "ImagePull: invalid reference format: bad", OfStep: true}},
 		"Secret missing": {`{"containerStatuses": [{"name": "step", "state": {"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"x\" not found"}}}]}`,
 			verdict{wait, `PodConfig: secret "x" not found`, 2 * time.Minute, true}},
 		"does not fit": {`{"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}]}`,

@@ -1,13 +1,12 @@
 //go:build services
 
-// Package builds_test runs builds on a real Kubernetes API server whose node is the testbed's own.
+// Package builds_test runs builds on a real Kubernetes API server. Its node is a real one, or the testbed's own, which has the faults that a
+// real one does not have when a test asks.
 package builds_test
 
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +50,7 @@ func TestBuildsOnKubernetes(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"six steps": testSixSteps, "same results": testSameResults, "missing image": testMissingImage, "evicted before it begins": testEvictedBefore, "evicted": testEvicted,
 		"evicted and repeated": testRepeated, "out of memory": testOutOfMemory, "port-forward cut": testForwardCut, "canceled": testCanceled,
-		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers,
+		"canceled early": testCanceledEarly, "secrets": testSecrets, "secrets of the cluster": testClusterSecrets, "rights": testRights, "warning": testWarning, "leftovers": testLeftovers, "slow removal": testSlowRemoval,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
@@ -156,10 +155,36 @@ func testWarning(t *testing.T, w *world) {
 	r.end(130)
 }
 
+// testSlowRemoval: a step does not wait until the pod of an earlier one is gone, and the build does.
+func testSlowRemoval(t *testing.T, w *world) {
+	script, let := w.waiting(t)
+	second, letSecond := w.waiting(t)
+	r := w.start(t, map[string]string{".wharf-ci.yml": "one:\n  first: {container: {image: golang, cmds: ['" + script + "']}}\ntwo:\n  second: {container: {image: golang, cmds: ['" + second + "']}}\n"})
+	pods := w.client.CoreV1().Pods(r.namespace)
+	hold := func(pod, finalizers string) {
+		t.Helper()
+		patch := `{"metadata": {"finalizers": ` + finalizers + `}}`
+		if _, err := pods.Patch(t.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := r.awaitPod(runs)
+	hold(first.Name, `["waybill.dev/test"]`)
+	let()
+	r.awaitPod(func(pod *corev1.Pod) bool { return pod.Name != first.Name && runs(pod) })
+	if _, err := pods.Get(t.Context(), first.Name, metav1.GetOptions{}); err != nil {
+		t.Errorf("the first pod: %v", err)
+	}
+	letSecond()
+	r.awaitLog("2", "ended\n")
+	hold(first.Name, "null")
+	r.end(0)
+}
+
 // testLeftovers: a build whose process was killed leaves a pod, which the next build removes once it has ended.
 func testLeftovers(t *testing.T, w *world) {
 	namespace := w.cluster.Namespace(t)
-	script, _ := waiting(t)
+	script, _ := w.waiting(t)
 	r := w.startAs(t, w.cluster.Kubeconfig, namespace, oneStep("golang", script, ""))
 	pod := r.awaitPod(runs)
 	r.awaitLog("1", "begun\n")
@@ -193,19 +218,8 @@ func testEvictedBefore(t *testing.T, w *world) {
 	}
 }
 
-// waiting prints that it has begun and waits for a file, which the test makes.
-func waiting(t *testing.T) (script string, let func()) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "let")
-	return "echo begun; while ! test -e " + file + "; do sleep 0.1; done; echo ended", func() {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func testEvicted(t *testing.T, w *world) {
-	script, _ := waiting(t)
+	script, _ := w.waiting(t)
 	r := w.start(t, oneStep("golang", script, ""))
 	pod := r.awaitPod(runs)
 	r.awaitLog("1", "begun\n")
@@ -231,7 +245,7 @@ func testRepeated(t *testing.T, w *world) {
 }
 
 func testOutOfMemory(t *testing.T, w *world) {
-	script, _ := waiting(t)
+	script, _ := w.waiting(t)
 	r := w.start(t, oneStep("golang", script, ""))
 	pod := r.awaitPod(runs)
 	r.awaitLog("1", "begun\n")
@@ -282,8 +296,8 @@ func testCanceledEarly(t *testing.T, w *world) {
 // testSecrets: a secret and a password reach the step, and neither the pod nor the log.
 func testSecrets(t *testing.T, w *world) {
 	t.Setenv("WAYBILL_SECRET_TOKEN", "hunter22-token")
-	script, let := waiting(t)
-	files := oneStep("golang", "echo $TOKEN ${key}; printenv TOKEN | cut -c1-8; "+script, "    secrets: [TOKEN]\n")
+	script, let := w.waiting(t)
+	files := oneStep("golang", "echo $TOKEN ${key}; echo $TOKEN | cut -c1-8; "+script, "    secrets: [TOKEN]\n")
 	files[".wharf-ci.yml"] = "inputs: [{name: key, type: password}]\n" + files[".wharf-ci.yml"]
 	r := w.start(t, files, "-i", "key=hunter22-key")
 	pod := r.awaitPod(runs)
@@ -338,7 +352,7 @@ func testRights(t *testing.T, w *world) {
 
 // testServerKilled: the step continues while the API server is away, and its log is whole.
 func testServerKilled(t *testing.T, w *world) {
-	script, let := waiting(t)
+	script, let := w.waiting(t)
 	r := w.start(t, oneStep("golang", script, "    artifacts: [made]\n"))
 	r.awaitLog("1", "begun\n")
 	w.cluster.Kill(t)
@@ -351,7 +365,7 @@ func testServerKilled(t *testing.T, w *world) {
 }
 
 func testNodeLost(t *testing.T, w *world) {
-	script, _ := waiting(t)
+	script, _ := w.waiting(t)
 	r := w.start(t, oneStep("golang", script, ""))
 	r.awaitPod(runs)
 	r.awaitLog("1", "begun\n")

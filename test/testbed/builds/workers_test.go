@@ -224,8 +224,9 @@ func (s *site) awaitNone() {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	for {
-		pods, err := s.world.client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
-		secrets, secretsErr := s.world.client.CoreV1().Secrets(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=waybill"})
+		of := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=waybill"}
+		pods, err := s.world.client.CoreV1().Pods(s.namespace).List(ctx, of)
+		secrets, secretsErr := s.world.client.CoreV1().Secrets(s.namespace).List(ctx, of)
 		if errors.Join(err, secretsErr) == nil && len(pods.Items) == 0 && len(secrets.Items) == 0 {
 			return
 		}

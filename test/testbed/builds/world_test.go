@@ -7,10 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,26 +37,35 @@ const limit = 5 * time.Minute
 // world is a cluster with a node, and this program.
 type world struct {
 	cluster *testbed.Cluster
-	kubelet *testbed.Kubelet
+	kubelet *testbed.Kubelet // nil: the node is a real one
 	client  kubernetes.Interface
 	program string
+	flags   []string // of every build
 }
 
+// newWorld makes a cluster whose node is the testbed's own.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{cluster: testbed.Kubernetes(t), program: filepath.Join(t.TempDir(), "waybill")}
+	w := &world{cluster: testbed.Kubernetes(t)}
+	w.prepare(t)
+	w.kubelet = w.cluster.Kubelet(t, w.program)
+	return w
+}
+
+// prepare builds the program and connects to the cluster.
+func (w *world) prepare(t testing.TB) {
+	t.Helper()
+	w.program = filepath.Join(t.TempDir(), "waybill")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", w.program, "./cmd/waybill")
 	build.Dir = filepath.Join("..", "..", "..") // of the product's own module
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	w.kubelet = w.cluster.Kubelet(t, w.program)
 	var err error
 	if w.client, err = kubernetes.NewForConfig(w.cluster.Config); err != nil {
 		t.Fatal(err)
 	}
-	return w
 }
 
 // run is one build.
@@ -87,7 +98,8 @@ func (w *world) startAs(t *testing.T, kubeconfig, namespace string, files map[st
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	arguments := append([]string{"run", "--runner", "kubernetes", "--kubeconfig", kubeconfig, "--namespace", namespace,
 		"--shim-image", "waybill", "--results-dir", r.results, "--build-id", "7", "--grace", "5s", "--cache-dir", filepath.Join(t.TempDir(), "cache")}, flags...)
-	r.command = exec.CommandContext(ctx, w.program, arguments...)
+	argv := w.cluster.Inside(append(append([]string{w.program}, arguments...), w.flags...)...)
+	r.command = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	r.command.Dir, r.command.Stdout, r.command.Stderr = dir, &r.out, &r.out
 	r.command.Env = append(os.Environ(), "HOME="+t.TempDir())
 	if err := r.command.Start(); err != nil {
@@ -192,17 +204,24 @@ func (r *run) artifacts(step string) (all []string) {
 	return all
 }
 
-// account applies the manifests of rights to a namespace, and returns the kubeconfig of an account that has one of its roles.
-func (w *world) account(t *testing.T, namespace, role string) string {
+// applyRights applies the manifests of rights to a namespace.
+func (w *world) applyRights(t testing.TB, namespace string) {
 	t.Helper()
 	manifests, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "builder", "rbac.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.cluster.Apply(t, strings.ReplaceAll(string(manifests), "metadata: {", "metadata: {namespace: "+namespace+", "))
+}
+
+// account applies the manifests of rights to a namespace, and returns the kubeconfig of an account that has one of its roles.
+func (w *world) account(t *testing.T, namespace, role string) string {
+	t.Helper()
+	w.applyRights(t, namespace)
 	accounts := w.client.CoreV1().ServiceAccounts(namespace)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
-	if account, err = accounts.Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	account, err := accounts.Create(t.Context(), account, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: account.Name}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: role},
@@ -226,6 +245,35 @@ func (w *world) account(t *testing.T, namespace, role string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// waiting returns a script that prints that it has begun and waits until the test lets it continue.
+func (w *world) waiting(t *testing.T) (script string, let func()) {
+	t.Helper()
+	if w.kubelet == nil {
+		return w.waitingForServer(t)
+	}
+	file := filepath.Join(t.TempDir(), "let")
+	return "echo begun; while ! test -e " + file + "; do sleep 0.1; done; echo ended", func() {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// waitingForServer asks a server beside the node, since a container has no file of this computer.
+func (w *world) waitingForServer(t *testing.T) (script string, let func()) {
+	t.Helper()
+	var open atomic.Bool
+	listener := w.cluster.Listen(t)
+	server := &http.Server{ReadHeaderTimeout: limit, Handler: http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
+		if !open.Load() {
+			http.Error(answer, "not yet", http.StatusServiceUnavailable)
+		}
+	})}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	t.Cleanup(func() { _ = server.Close() })
+	return "echo begun; until wget -q -O /dev/null http://" + listener.Addr().String() + "/ 2> /dev/null; do sleep 0.1; done; echo ended", func() { open.Store(true) }
 }
 
 // statuses returns every status of a step in order.

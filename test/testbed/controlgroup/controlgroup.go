@@ -1,4 +1,4 @@
-// Package controlgroup removes the control groups of a container engine that was killed.
+// Package controlgroup makes the control groups of a node's pods, and removes those of a container engine or node that was killed.
 package controlgroup
 
 import (
@@ -9,11 +9,38 @@ import (
 	"time"
 )
 
-// Prefix begins the names of the groups that hold the containers of the testbed's Engines.
-const Prefix = "waybill-testbed-docker-"
+// Prefix begins the names of the groups that hold the containers of the testbed's Engines and nodes.
+const Prefix = "waybill-testbed-"
 
 // patience bounds the wait for killed processes.
 const patience = 2 * time.Minute
+
+// Make makes a control group in every hierarchy, which may use what its parent may.
+func Make(name string) error {
+	const top = "/sys/fs/cgroup"
+	hierarchies, _ := filepath.Glob(top + "/*/tasks") // the pattern is well-formed; only the first version has this file
+	if len(hierarchies) == 0 {
+		return os.Mkdir(filepath.Join(top, name), 0o755)
+	}
+	var failed error
+	for _, tasks := range hierarchies {
+		parent := filepath.Dir(tasks)
+		group := filepath.Join(parent, name)
+		if err := os.Mkdir(group, 0o755); errors.Is(err, fs.ErrExist) {
+			continue // one hierarchy has two names
+		} else if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(parent, file))
+			if err == nil { // it is the hierarchy of cpuset
+				failed = errors.Join(failed, os.WriteFile(filepath.Join(group, file), value, 0o644)) //nolint:gosec // the file exists
+			}
+		}
+	}
+	return failed
+}
 
 // Remove removes the control groups whose names begin so, in every hierarchy, once no process is in them.
 func Remove(prefix string) error {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -14,15 +15,23 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
 	// Another component is one more line here and its import above; the module knows all of Kubernetes.
 	components := map[string]func() *cobra.Command{
-		"kube-apiserver": apiserver.NewAPIServerCommand,
+		"kube-apiserver":          apiserver.NewAPIServerCommand,
+		"kube-controller-manager": controllers.NewControllerManagerCommand,
+		"kube-proxy":              proxy.NewProxyCommand,
+		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	}
 	if len(os.Args) < 2 {
-		refuse("usage: kube etcd|kube-apiserver [FLAG]...")
+		refuse("usage: kube etcd|kube-apiserver|kube-controller-manager|kube-proxy|kube-scheduler|kubelet [FLAG]...")
 	}
 	os.Args = os.Args[1:]
 	if os.Args[0] == "etcd" {
