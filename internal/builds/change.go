@@ -64,7 +64,7 @@ func (in *ingestion) apply(e *Event) error {
 	if !canStore(e.At) {
 		e.At = e.StoredAt
 	}
-	e.EventID, e.Reason, e.Message = cleanEventID(e.EventID), clean(e.Reason, mostReason), clean(e.Message, mostMessage)
+	e.EventID, e.Reason, e.Message = cleanEventID(e.EventID), StoredReason(e.Reason), clean(e.Message, mostMessage)
 	if e.Applied = e.Status == ""; e.Applied {
 		return nil
 	}

@@ -91,6 +91,9 @@ func clean(text string, most int) string {
 	return text[:most]
 }
 
+// StoredReason returns the reason of an event as it is stored, which is cut if it is long.
+func StoredReason(reason string) string { return clean(reason, mostReason) }
+
 // mostEventID bounds the id of an event, in bytes. A longer one ends in a digest, so that two differ.
 const mostEventID = 200
 

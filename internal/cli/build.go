@@ -191,13 +191,13 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 	if err != nil {
 		return show.BuildSummary{}, err
 	}
-	last, err := r.Last(0)
+	last, alive, err := r.State()
 	s := show.BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Steps: len(b.Plan.Steps),
 		StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
 		s.EndedAt = last.Timestamp
-	case !r.Alive():
+	case !alive:
 		s.Status, s.Lost, s.Reason = build.Lost, true, "its worker ended before the build did"
 	}
 	return s, err

@@ -119,6 +119,14 @@ func (r *Reader) Alive() bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
+// State returns the present status of the build, and whether its worker lives. A build without an end whose worker does not live is lost. The
+// worker is looked for first: it may write the end and die meanwhile.
+func (r *Reader) State() (last Update, alive bool, err error) {
+	alive = r.Alive()
+	last, err = r.Last(0)
+	return last, alive, err
+}
+
 // Artifacts lists what all steps yielded, step by step.
 func (r *Reader) Artifacts() ([]Artifact, error) {
 	b, err := r.Build()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,5 +101,37 @@ func TestWaitEndTellsALostBuildFromAnEndedOne(t *testing.T) {
 	}
 	if final, err := r.WaitEnd(t.Context()); final != nil || err != nil {
 		t.Errorf("without a worker: %v, %v", final, err)
+	}
+}
+
+// TestAWorkerThatEndsMeanwhileHasNotLostItsBuild: it writes the end and dies while the status is read, which a pipe makes wait.
+func TestAWorkerThatEndsMeanwhileHasNotLostItsBuild(t *testing.T) {
+	t.Parallel()
+	store, r := begun(t)
+	path := filepath.Join(r.Dir(), "steps", "0", "status.json")
+	before, err := os.ReadFile(path)
+	if err := errors.Join(err, os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	type state struct {
+		last  results.Update
+		alive bool
+		err   error
+	}
+	read := make(chan state, 1)
+	go func() {
+		last, alive, err := r.State()
+		read <- state{last, alive, err}
+	}()
+	pipe, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for the reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pipe.Write(before)
+	if err := errors.Join(err, store.Close(), pipe.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-read; s.err != nil || s.last.Status != build.Running || !s.alive {
+		t.Errorf("got %+v", s)
 	}
 }

@@ -132,21 +132,20 @@ func (f *BuildFolders) summary(ctx context.Context, id string) (BuildSummary, er
 	if err != nil {
 		return BuildSummary{}, err
 	}
-	last, err := r.Last(0)
+	last, alive, err := r.State()
 	if err != nil {
 		return BuildSummary{}, err
 	}
-	s, known := f.describe(ctx, r, b, last)
+	s, known := f.describe(ctx, r.Dir(), summarizeBuild(b, last, alive))
 	if s.Status.Ended() && known {
 		f.keep(s)
 	}
 	return s, ctx.Err()
 }
 
-// describe returns the summary of a build in a folder; known is false if it does not have the deployment that may be known later.
-func (f *BuildFolders) describe(ctx context.Context, r *results.Reader, b results.Build, last results.Update) (s BuildSummary, known bool) {
-	s = summarizeBuild(b, last, last.Status.Ended() || r.Alive())
-	s.Results = r.Dir()
+// describe adds to the summary of a build its folder and its deployment; known is false if that may be known later.
+func (f *BuildFolders) describe(ctx context.Context, dir string, s BuildSummary) (described BuildSummary, known bool) {
+	s.Results = dir
 	name, _, attempted := strings.Cut(s.ID, ".")
 	id, err := action.ParseID(name)
 	if !attempted || err != nil {
@@ -231,6 +230,7 @@ func (b *folderBuild) State(ctx context.Context) (BuildState, error) {
 	if err != nil {
 		return BuildState{}, err
 	}
+	alive := b.reader.Alive()         // before the status, as in Reader.State
 	final, err := b.reader.Updates(0) // first, so that an end is not seen before what led to it
 	if err != nil {
 		return BuildState{}, err
@@ -239,7 +239,7 @@ func (b *folderBuild) State(ctx context.Context) (BuildState, error) {
 	if len(final) > 0 {
 		last = final[len(final)-1]
 	}
-	summary, _ := b.folders.describe(ctx, b.reader, described, last)
+	summary, _ := b.folders.describe(ctx, b.reader.Dir(), summarizeBuild(described, last, alive))
 	state := BuildState{BuildSummary: summary, Plan: described.Plan,
 		Updates: map[int][]results.Update{0: final}, Artifacts: []results.Artifact{}, Counts: map[int]testresult.Counts{}}
 	for _, step := range described.Plan.Steps {

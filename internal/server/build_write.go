@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -212,7 +213,11 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	if slices.Contains(o.Stages, allStages) {
 		o.Stages = nil
 	}
-	var faults fault.Problems
+	return engine, faultsOf(*o, p).Err()
+}
+
+// faultsOf returns all that is wrong with a request for a build of a project.
+func faultsOf(o NewBuild, p config.Project) (faults fault.Problems) {
 	add := func(field, format string, arguments ...any) {
 		faults.Add(fault.Problem{Code: "value-invalid", Scope: field, Text: fmt.Sprintf(format, arguments...)})
 	}
@@ -245,10 +250,10 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	asked := provisionerv1.CreateWorker{BuildID: 1, Project: o.Project, Instance: "waybill", Nonce: strings.Repeat("x", 26),
 		Repository: &provisionerv1.Repository{URL: p.Repository, Subdirectory: p.Subdirectory, Credential: p.Credential},
 		Stages:     o.Stages, Environment: o.Environment, Inputs: inputs}
-	if err := asked.Check(); err != nil {
-		return "", err
+	if refused, ok := errors.AsType[fault.Problems](asked.Check()); ok {
+		faults.Add(refused...)
 	}
-	return engine, faults.Err()
+	return faults
 }
 
 // sizeOf returns how many bytes names and values come to.

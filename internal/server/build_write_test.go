@@ -150,6 +150,7 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 		{"/api/project/shop/build", `{"commit": "3f9c2ab"}`, http.StatusBadRequest, "want all 40 hex digits"},
 		{"/api/project/shop/build?engine=x", `{}`, http.StatusBadRequest, "engine"},
 		{"/api/project/shop/build", `{"inputs": {"a=b": ""}}`, http.StatusBadRequest, "want names of 1 to 100 bytes"},
+		{"/api/project/shop/build?branch=a..b", `{"inputs": {"a=b": ""}}`, http.StatusBadRequest, "want a name that git accepts"}, // both faults
 		{"/api/project/shop/build", `{"inputs": {"a": "` + strings.Repeat("x", 40<<10) + `"}, "passwords": {"b": "` + strings.Repeat("x", 30<<10) + `"}}`, http.StatusBadRequest, "65536 are allowed"},
 		{"/api/project/shop/build", `{"inputs": {"a": "1"}, "passwords": {"a": "2"}}`, http.StatusBadRequest, `\"a\" is an input already`},
 		{"/api/project/shop/build", `{"passwords": {"a": "swordfish"}}`, http.StatusConflict, "needs a builder key"},

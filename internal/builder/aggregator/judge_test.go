@@ -83,6 +83,30 @@ func TestWorkersThatServeNothingAreJudged(t *testing.T) {
 	}
 }
 
+// TestTheReasonOfAWorkerIsTheNewestOne also if it was the reason before, and is stored once for as long as it stays.
+func TestTheReasonOfAWorkerIsTheNewestOne(t *testing.T) {
+	t.Parallel()
+	store := &ends{build: builds.Build{ID: 1, Status: build.Scheduling}, now: time.Now()}
+	a, ids := New(Config{Ends: store}), map[string]bool{}
+	full, pull := "Unschedulable: 0/3 nodes", "ImagePull: "+strings.Repeat("x", 1000)
+	for i, reason := range []string{full, pull, full} {
+		for range 2 {
+			if err := a.judgeOne(t.Context(), Worker{Build: 1, Status: build.WorkerPending, Reason: reason}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(store.events); n != i+1 {
+				t.Fatalf("%d events after %.30q, want %d", n, reason, i+1)
+			}
+			last := store.events[i]
+			ids[last.EventID] = true
+			store.build.Reason, store.build.LastSeq = builds.StoredReason(last.Reason), int64(i+1)
+		}
+	}
+	if len(ids) != 3 {
+		t.Errorf("events with the same id: %v", ids)
+	}
+}
+
 // TestALostBuildHasWhatItsWorkerPrinted even if that cannot be read.
 func TestALostBuildHasWhatItsWorkerPrinted(t *testing.T) {
 	t.Parallel()

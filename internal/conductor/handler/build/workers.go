@@ -181,9 +181,15 @@ func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 	asking, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	list, err := h.Workers.Provisioner.List(asking, provisionerv1.Filter{BuildID: int64(row.ID)})
-	if err != nil || !list.Complete {
-		h.Log.Warn("the worker of a build cannot be looked at", obs.KeyBuildID, int64(row.ID), obs.Error(err))
+	if err == nil && !list.Complete {
+		err = fault.New(fault.Unavailable, "the provisioner cannot list all workers")
+	}
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case err != nil:
+		h.Log.Warn("the worker of a build cannot be looked at", obs.KeyBuildID, int64(row.ID), obs.Error(err))
+		return nil
 	}
 	reason, patience := "the worker is gone", time.Duration(0)
 	for _, w := range list.Workers {

@@ -1,0 +1,87 @@
+package server_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// TestABuildThatEndsWhileItIsReadIsNotLost: its worker dies while its status is read, which a pipe makes wait.
+func TestABuildThatEndsWhileItIsReadIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(*testing.T, *server.BuildFolders) (build.Status, error){
+		"in a list": func(t *testing.T, f *server.BuildFolders) (build.Status, error) {
+			list, err := f.Builds(t.Context(), server.BuildQuery{})
+			if err != nil || len(list.Builds) != 1 {
+				return "", errors.Join(err, errors.New("the build is not listed"))
+			}
+			return list.Builds[0].Status, nil
+		},
+		"by itself": func(t *testing.T, f *server.BuildFolders) (build.Status, error) {
+			r, err := f.OpenBuild(t.Context(), "7")
+			if err != nil {
+				return "", err
+			}
+			state, err := r.State(t.Context())
+			return state.Status, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			store, err := results.Create(filepath.Join(root, "7"), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status := filepath.Join(store.Dir(), "steps", "0", "status.json")
+			update := func(s build.Status) (text []byte) {
+				t.Helper()
+				_, err := store.Update(0, results.Update{Status: s, Timestamp: time.Now()})
+				if err == nil {
+					text, err = os.ReadFile(status)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			if err := store.Describe(results.Build{ID: "7", Plan: &build.Plan{}}); err != nil {
+				t.Fatal(err)
+			}
+			running, ended := update(build.Running), update(build.Completed)
+			if err := errors.Join(os.Remove(status), syscall.Mkfifo(status, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			folders := server.NewBuildFolders(root, nil)
+			answers := make(chan error, 1)
+			go func() {
+				got, err := read(t, folders)
+				if err == nil && got != build.Running {
+					err = errors.New("it is " + string(got))
+				}
+				answers <- err
+			}()
+			pipe, err := os.OpenFile(status, os.O_WRONLY, 0) // waits for the reader
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = pipe.Write(running)
+			if err := errors.Join(err, store.Close(), pipe.Close(), <-answers); err != nil {
+				t.Error(err)
+			}
+			if err := errors.Join(os.Remove(status), os.WriteFile(status, ended, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := read(t, folders); err != nil || got != build.Completed {
+				t.Errorf("then it is %s, %v", got, err)
+			}
+		})
+	}
+}
