@@ -236,6 +236,9 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
+	if err := source.checkReceived(flags); err != nil {
+		return job{}, err
+	}
 	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
 	if err != nil {
 		return job{}, err
