@@ -18,7 +18,8 @@ func buildVarsCommand(a *app) *cobra.Command {
 		Short: "List the variables that a build may use",
 		Long: `Lists every variable that a build of this folder (or DIR) would have, with its value and
 where it comes from. Of several with one name the one that wins is listed. Of a password
-*** is shown; BUILD_REF has its value once a build starts.`,
+*** is shown; BUILD_REF has its value once a build starts. Steps also have the value of an
+input in their environment, as WAYBILL_INPUT_NAME, which is safe in commands.`,
 		Example: examples("waybill build vars", "waybill build vars --environment stage -i level=debug -o json"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, given []string) error {

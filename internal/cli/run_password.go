@@ -69,7 +69,7 @@ func usesInput(ctx context.Context, file *build.File, choice build.Choice, sourc
 			return false // the build is refused for it, whatever the password is
 		}
 		for _, step := range plan.Steps {
-			digests[i] = append(digests[i], step.Name+" "+step.Digest)
+			digests[i] = append(append(digests[i], step.Name+" "+step.Digest), plan.Environ(step.ID)...)
 		}
 	}
 	return !slices.Equal(digests[0], digests[1])
