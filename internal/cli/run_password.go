@@ -46,7 +46,7 @@ func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Cho
 func missingPassword(name string, again bool, flags runFlags) string {
 	flag := "--input"
 	if flags.rerunOf != "" {
-		flag = "--password"
+		flag = "-p"
 	}
 	if again {
 		return fmt.Sprintf("the earlier build was given the password %q, which is not kept; give it again by %s %s=…", name, flag, name)
