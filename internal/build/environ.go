@@ -130,5 +130,5 @@ func (s *secretSetter) give(step *PlanStep, at fault.Position, scope, secret, va
 	}
 }
 
-// Environ returns the secrets of a step as NAME=value, for a runner; they must be neither stored nor shown.
-func (p *Plan) Environ(step int) []string { return p.environ[step] }
+// Environ returns the secrets and the passwords of a step as NAME=value, for a runner; they must be neither stored nor shown.
+func (p *Plan) Environ(step int) []string { return slices.Concat(p.passwords[step], p.environ[step]) }

@@ -59,6 +59,7 @@ func (r *reader) inputs(n *document.Node) []Input {
 		out = append(out, in)
 	}
 	r.Problems.Add(literal.Problems...)
+	r.Problems.Add(inputClashes(out)...)
 	return out
 }
 

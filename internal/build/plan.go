@@ -43,7 +43,9 @@ type Plan struct {
 
 	secrets    []string
 	environ    map[int][]string // secrets of steps, by id
+	passwords  map[int][]string // inputs with passwords that steps get as variables, by id
 	unselected []string         // see Unselected
+	inputs     []string         // NAME=value, which every step gets
 }
 
 // PlanStage is a selected stage.
@@ -90,15 +92,19 @@ func (s PlanStep) Path() string { return s.Stage + "/" + s.Name }
 // The plan has *** in the place of passwords; PlanStep.Clear returns a step with them.
 func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	variables, problems := file.Variables(choice)
-	plan, faults := file.plan(variables.masked(), choice)
+	inputs, unfit := file.inputEnviron(variables)
+	plan, faults := file.plan(variables.masked(), choice, inputs.plain)
 	secrets, large := variables.secrets()
-	problems = append(append(append(problems, large...), variables.shortPasswords()...), faults...)
+	if large == nil {
+		large = unfit
+	}
+	problems = slices.Concat(problems, large, variables.shortPasswords(), faults)
 	problems.Sort()
 	if problems.Err() != nil {
 		return nil, problems
 	}
 	if len(secrets) > 0 {
-		clear, faults := file.plan(variables, choice)
+		clear, faults := file.plan(variables, choice, inputs.plain)
 		if len(clear.Steps) != len(plan.Steps) {
 			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
 		} else {
@@ -110,11 +116,12 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 		}
 		plan.conceal(clear, secrets)
 	}
+	plan.givePasswords(inputs)
 	return plan, problems
 }
 
-// plan plans the file with these variables.
-func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) {
+// plan plans the file with these variables. environ is what every step gets of the inputs.
+func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan, fault.Problems) {
 	s := &substituter{variables: variables, others: f.Environments, strict: choice.Strict,
 		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
@@ -122,7 +129,7 @@ func (f *File) plan(variables Variables, choice Choice) (*Plan, fault.Problems) 
 	problems := append(s.problems, faults...)
 	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
 	problems.Sort()
-	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel}
+	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel, inputs: environ}
 	if plan.Timeout == 0 {
 		plan.Timeout = DefaultTimeout
 	}
@@ -247,7 +254,7 @@ func (p *Plan) add(stage Stage, number int, chosen []int, ids map[place][]int) {
 			step.Secrets = append(step.Secrets, secret.Name)
 		}
 		step.Spec, step.secretsAt = s.Spec, s.Secrets
-		step.Spec.Step = step.Path()
+		step.Spec.Step, step.Spec.Environ = step.Path(), slices.Concat(s.Spec.Environ, p.inputs)
 		step.Digest = step.digest()
 		p.Steps = append(p.Steps, step)
 		out.Steps = append(out.Steps, step.ID)

@@ -29,7 +29,7 @@ func inputTable(t InputType) []d.Key {
 		types, fallback = []string{string(t)}, d.Text
 	}
 	keys := []d.Key{
-		{Name: "name", Shape: d.Text, Required: true, Help: "The variable that the input sets."},
+		{Name: "name", Shape: d.Text, Required: true, Help: "The variable that the input sets. Steps have its value as WAYBILL_INPUT_NAME, too, in upper case and with _ for other characters."},
 		{Name: "type", Shape: d.Text, Required: true, Values: types, Code: "input-type",
 			Help: "string, password (never shown or stored), number, or choice."},
 		{Name: "default", Shape: fallback, Required: t == ChoiceInput, Code: "input-default",

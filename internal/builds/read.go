@@ -89,6 +89,15 @@ func (b *Builds) TestReports(ctx context.Context, id ID) (found []TestReport, er
 	return found, err
 }
 
+// StepCounts counts the steps of builds. A build whose steps are not known is not in the result.
+func (b *Builds) StepCounts(ctx context.Context, ids []ID) (found map[ID]int, err error) {
+	err = b.read(ctx, "count the steps of builds", func(t txn) error {
+		found, err = t.StepCounts(ids)
+		return err
+	})
+	return found, err
+}
+
 // TestSummaries reads the summaries of all reports of builds.
 func (b *Builds) TestSummaries(ctx context.Context, ids []ID) (found map[ID][]Summary, err error) {
 	err = b.read(ctx, "sum the tests of builds", func(t txn) error {

@@ -42,6 +42,9 @@ type Rows interface {
 	// Steps reads steps in the order of their ids; nil reads all.
 	Steps(id ID, only []int) ([]Step, error)
 
+	// StepCounts counts the steps of builds, step 0 left out. A build without any is not in the result.
+	StepCounts(ids []ID) (map[ID]int, error)
+
 	InsertBuildEvents(id ID, events []Event) error
 	// HasBuildEvent reports whether an event of a source is stored.
 	HasBuildEvent(id ID, source Source, eventID string) (bool, error)

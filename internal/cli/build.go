@@ -149,6 +149,9 @@ func (b buildShelf) open(name string) (*results.Reader, error) {
 			return nil, err
 		}
 	}
+	if slices.ContainsFunc(b.roots, func(r results.Root) bool { return r.Gone(name) }) {
+		return nil, fault.New(fault.NotFound, "the results of build %s were removed: it was deleted, or is older than what is kept", name).WithHint("waybill build list")
+	}
 	return nil, fault.New(fault.NotFound, "build %s not found on this computer", name).WithHint("waybill build list")
 }
 

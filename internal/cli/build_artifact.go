@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -158,7 +159,7 @@ func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.A
 	}
 	switch len(found) {
 	case 0:
-		return results.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q", name).WithNearest(name, names)
+		return results.Artifact{}, fault.New(fault.NotFound, "the build has no artifact %q; %s", name, listedNames(names)).WithNearest(name, names)
 	case 1:
 		return found[0], nil
 	}
@@ -167,6 +168,22 @@ func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.A
 		which += fmt.Sprintf(" %d (%s)", artifact.ID, p.Step(artifact.Step).Path())
 	}
 	return results.Artifact{}, fault.New(fault.Invalid, "several artifacts are named %s: name one by its id:%s", name, which)
+}
+
+// mostNames is how many names an error lists.
+const mostNames = 20
+
+// listedNames says which names there are: it has a, b and 3 more.
+func listedNames(names []string) string {
+	if len(names) == 0 {
+		return "it has none"
+	}
+	shown := names[:min(len(names), mostNames)]
+	text := "it has " + strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // saveArtifact writes a file that is not there yet; one that cannot be written whole does not stay.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,10 +59,32 @@ type buildSearchOptions struct {
 
 // logSearcher searches logs of builds; server.Client does.
 type logSearcher interface {
+	Build(ctx context.Context, id string) (server.BuildView, error)
 	SearchLogs(ctx context.Context, id, text string, q server.BuildQuery, limit int, each func(server.BuildLogEntry) error) error
 }
 
-// runBuildSearch prints each entry that is found as it is found: build, step, entry, text.
+// stepNamer names the steps of builds.
+type stepNamer struct {
+	from  logSearcher
+	build string // the last one; a search gives those of a build one after another
+	plan  *build.Plan
+}
+
+// name returns stage/step, or the step's number if the build cannot be read any more.
+func (n *stepNamer) name(ctx context.Context, id string, step int) string {
+	if n.build != id {
+		n.build, n.plan = id, nil
+		if view, err := n.from.Build(ctx, id); err == nil {
+			n.plan = view.Plan
+		}
+	}
+	if n.plan == nil || n.plan.Step(step) == nil {
+		return strconv.Itoa(step)
+	}
+	return n.plan.Step(step).Path()
+}
+
+// runBuildSearch prints each entry that is found as it is found: build, step, number of the line, text.
 func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) error {
 	none := o.Query == server.BuildQuery{}
 	switch {
@@ -72,13 +95,14 @@ func runBuildSearch(ctx context.Context, s logSearcher, o buildSearchOptions) er
 	case o.Limit < 0:
 		return fault.New(fault.Invalid, "--limit %d: want 0 or more", o.Limit)
 	}
-	found := 0
+	found, steps := 0, stepNamer{from: s}
 	err := s.SearchLogs(ctx, o.Build, o.Text, o.Query, o.Limit, func(e server.BuildLogEntry) error {
 		found++
 		if o.Out.JSON {
 			return o.Out.Line(e)
 		}
-		_, err := fmt.Fprintf(o.Bytes, "%s %d:%d %s\n", build.Printable(e.BuildID, nil), e.StepID, e.ID, build.VisibleText([]byte(e.Message)))
+		step := build.Printable(steps.name(ctx, e.BuildID, e.StepID), nil)
+		_, err := fmt.Fprintf(o.Bytes, "%s %s:%d %s\n", build.Printable(e.BuildID, nil), step, e.ID, build.VisibleText([]byte(e.Message)))
 		return err
 	})
 	if err == nil && found == 0 && !o.Out.JSON {

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -15,7 +18,8 @@ func buildVarsCommand(a *app) *cobra.Command {
 		Short: "List the variables that a build may use",
 		Long: `Lists every variable that a build of this folder (or DIR) would have, with its value and
 where it comes from. Of several with one name the one that wins is listed. Of a password
-*** is shown.`,
+*** is shown; BUILD_REF has its value once a build starts. Steps also have the value of an
+input in their environment, as WAYBILL_INPUT_NAME, which is safe in commands.`,
 		Example: examples("waybill build vars", "waybill build vars --environment stage -i level=debug -o json"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -41,11 +45,7 @@ func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags 
 	if err != nil {
 		return err
 	}
-	id, _, err := a.buildPlace(flags)
-	if err != nil {
-		return err
-	}
-	choice, warnings, err := a.buildChoice(source, flags, source.facts(ctx), id)
+	choice, warnings, err := a.buildChoice(source, flags, source.facts(ctx), flags.buildID)
 	if err != nil {
 		return err
 	}
@@ -56,6 +56,10 @@ func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags 
 	all, problems := variables.List()
 	if err := problems.Err(); err != nil {
 		return err
+	}
+	if _, known := variables.Lookup("BUILD_REF"); !known {
+		all = append(all, build.Variable{Name: "BUILD_REF", Source: "the start of a build"})
+		slices.SortFunc(all, func(a, b build.Variable) int { return strings.Compare(a.Name, b.Name) })
 	}
 	a.printProblems(warnings)
 	return a.printer().Answer(show.Items(all), show.BuildVariables(all)...)

@@ -8,7 +8,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
@@ -48,8 +50,18 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	if (interrupted(ctx) || fault.Is(err, fault.Interrupted)) && endedWith(err) {
 		return fault.ExitInterrupted
 	}
+	if unread(err) {
+		return fault.ExitUnread
+	}
 	a.report(err)
 	return exitStatus(err)
+}
+
+// unread reports whether err is only that nothing reads the output any more. It is where a command watches SIGPIPE, which else ends
+// the process.
+func unread(err error) bool {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	return ok && (failed.Path == os.Stdout.Name() || failed.Path == os.Stderr.Name()) && errors.Is(failed, syscall.EPIPE)
 }
 
 // endedWith reports whether err is only the end of a context.

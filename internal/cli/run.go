@@ -238,6 +238,9 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
+	if err := source.checkReceived(flags); err != nil {
+		return job{}, err
+	}
 	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
 		return job{}, err
 	}

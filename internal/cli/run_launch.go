@@ -223,6 +223,35 @@ func (s *buildSource) stays(path string) error {
 	return nil
 }
 
+// checkReceived returns an error if what a provisioner had built has no build file. It says where that was looked for, since the folder
+// means nothing to who asked for the build.
+func (s *buildSource) checkReceived(flags runFlags) error {
+	if !s.received {
+		return nil
+	}
+	if _, err := os.Lstat(filepath.Join(s.root, filepath.FromSlash(flags.file))); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r := flags.launch.Repository
+	if r == nil {
+		return fault.New(fault.Invalid, "%s not found in the files of %s", flags.file, s.name)
+	}
+	where := "commit " + r.Commit
+	if r.Branch != "" {
+		where += " of branch " + r.Branch
+	}
+	if r.Subdirectory != "" {
+		where = "the folder " + r.Subdirectory + " of " + where
+	}
+	missing := fault.New(fault.Invalid, "%s not found in %s of %s", flags.file, where, r.URL)
+	if other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"; flags.file == build.FileName {
+		if _, err := os.Lstat(filepath.Join(s.root, other)); err == nil {
+			return missing.WithHint("rename %s there: only %s is read", other, build.FileName)
+		}
+	}
+	return missing.WithHint("waybill build init   # writes one, to be committed there")
+}
+
 // unpack unpacks the snapshot that a provisioner sends.
 func (s *buildSource) unpack(ctx context.Context, in *inbox, tree string) error {
 	wait, cancel := context.WithTimeoutCause(ctx, filesTimeout, fmt.Errorf("the files have not come within %s", filesTimeout))

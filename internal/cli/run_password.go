@@ -46,7 +46,7 @@ func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Cho
 func missingPassword(name string, again bool, flags runFlags) string {
 	flag := "--input"
 	if flags.rerunOf != "" {
-		flag = "--password"
+		flag = "-p"
 	}
 	if again {
 		return fmt.Sprintf("the earlier build was given the password %q, which is not kept; give it again by %s %s=…", name, flag, name)
@@ -69,7 +69,7 @@ func usesInput(ctx context.Context, file *build.File, choice build.Choice, sourc
 			return false // the build is refused for it, whatever the password is
 		}
 		for _, step := range plan.Steps {
-			digests[i] = append(digests[i], step.Name+" "+step.Digest)
+			digests[i] = append(append(digests[i], step.Name+" "+step.Digest), plan.Environ(step.ID)...)
 		}
 	}
 	return !slices.Equal(digests[0], digests[1])

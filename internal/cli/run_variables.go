@@ -38,7 +38,7 @@ func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]strin
 	return choice, problems.Warnings(), nil
 }
 
-// choice puts the variables in the order of their precedence. files are the files of variables.
+// choice puts the variables in the order of their precedence. id is empty while it is not known. files are the files of variables.
 func (f runFlags) choice(facts map[string]string, id string, environ []string, files build.Variables) build.Choice {
 	given := map[string]string{}
 	for _, pair := range environ {
@@ -56,13 +56,17 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 	if f.projectID != "" {
 		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.projectID, f.projectID
 	}
+	ref := map[string]string{}
+	if id != "" {
+		ref["BUILD_REF"] = id
+	}
 	configured := build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": instance})
 	var own build.Variables
 	if f.launch.on() { // several projects have their Secrets where it builds
 		own = build.Variables{build.Texts("--project-id", project), build.Texts("the provisioner", given), configured}
 	}
 	variables := build.Variables{
-		build.Texts("--build-id", map[string]string{"BUILD_REF": id}),
+		build.Texts("--build-id", ref),
 		build.Texts("--project-id", project),
 		build.Texts("WHARF_VAR_… of the environment", given),
 	}

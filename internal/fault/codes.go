@@ -47,6 +47,7 @@ const (
 	ExitRefused     = 4   // canceled, superseded or refused
 	ExitPending     = 5   // only plan: something would change
 	ExitInterrupted = 130 // ended by Ctrl-C, SIGTERM or a closed terminal
+	ExitUnread      = 141 // what it prints is not read any more, as behind head(1): as if SIGPIPE had ended it
 )
 
 // status is the HTTP status and the exit status of a code.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,9 @@ func RootAt(dir string) Root { return Root{dir} }
 // Dir returns the folder of a build.
 func (r Root) Dir(id string) string { return filepath.Join(r.dir, id) }
 
+// counterFile has the last number that was given.
+const counterFile = "last"
+
 // NextID counts one up in a locked file, so that two builds never share a number.
 func (r Root) NextID() (string, error) {
 	f, last, err := r.counter()
@@ -79,6 +83,18 @@ func (r Root) NextID() (string, error) {
 		return "", fmt.Errorf("number a build: %w", err)
 	}
 	return id, nil
+}
+
+// Gone reports whether a build has had the id, a number, and has no results any more.
+func (r Root) Gone(id string) bool {
+	n, err := strconv.Atoi(id)
+	if err != nil || n < 1 || strconv.Itoa(n) != id {
+		return false
+	}
+	text, _ := os.ReadFile(filepath.Join(r.dir, counterFile)) // without it no number was given
+	last, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	_, statErr := os.Lstat(r.Dir(id))
+	return err == nil && n <= last && errors.Is(statErr, fs.ErrNotExist)
 }
 
 // GiveBack counts one down again, for a build that did not begin after all, unless another one has a number since.
@@ -105,7 +121,7 @@ func (r Root) counter() (f *os.File, last int, err error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return nil, 0, fmt.Errorf("number a build: %w", err)
 	}
-	if f, err = os.OpenFile(filepath.Join(r.dir, "last"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if f, err = os.OpenFile(filepath.Join(r.dir, counterFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, 0, fmt.Errorf("number a build: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {

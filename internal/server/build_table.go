@@ -159,7 +159,7 @@ func (t *BuildTables) having(ctx context.Context, ids []builds.ID, part builds.P
 	return has, err
 }
 
-// addCounts adds what the tests of builds came to.
+// addCounts adds the steps of builds that have not ended, and what the tests of builds came to.
 func (t *BuildTables) addCounts(ctx context.Context, list []BuildSummary) error {
 	if len(list) == 0 {
 		return nil
@@ -168,6 +168,16 @@ func (t *BuildTables) addCounts(ctx context.Context, list []BuildSummary) error 
 	for i := range list {
 		ids[i], _ = numberOf(list[i].ID) // of a row
 		at[ids[i]] = &list[i]
+	}
+	unknown := slices.DeleteFunc(slices.Clone(ids), func(id builds.ID) bool { return at[id].Steps > 0 })
+	if len(unknown) > 0 {
+		steps, err := t.Rows.StepCounts(ctx, unknown)
+		if err != nil {
+			return err
+		}
+		for id, n := range steps {
+			at[id].Steps = n
+		}
 	}
 	sums, err := t.Rows.TestSummaries(ctx, ids)
 	for id, all := range sums {
@@ -218,12 +228,14 @@ func (t *BuildTables) OpenBuild(ctx context.Context, id string) (BuildReader, er
 	if !ok {
 		return t.Folders.OpenBuild(ctx, id)
 	}
-	found, err := t.Rows.List(ctx, builds.Query{IDs: []builds.ID{number}})
-	if err != nil {
+	found, err := t.Rows.List(ctx, builds.Query{IDs: []builds.ID{number}, Deleted: true})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(found) == 0 {
+	case len(found) == 0:
 		return t.Folders.OpenBuild(ctx, id)
+	case !found[0].DeletedAt.IsZero():
+		return nil, fault.New(fault.NotFound, "build %s was deleted at %s", id, found[0].DeletedAt.Format(time.RFC3339))
 	}
 	return t.open(number), nil
 }

@@ -367,7 +367,7 @@ func samePasswords(id builds.ID, had []string, given map[string]string) error {
 	var faults fault.Problems
 	for _, name := range had {
 		if _, ok := given[name]; !ok {
-			faults.Add(fault.Problem{Code: "password-missing", Scope: "passwords." + name, Text: fmt.Sprintf("build %d had it, and passwords are not kept: give it again", id)})
+			faults.Add(fault.Problem{Code: "password-missing", Scope: "passwords." + name, Text: fmt.Sprintf("build %d had it, and passwords are not kept: give it again (waybill build rerun %d -p %s)", id, id, name)})
 		}
 	}
 	for name := range given {

@@ -169,7 +169,7 @@ func (p *podRun) container(c corev1.Container, init bool) int {
 	}
 	argv := make([]string, len(c.Command))
 	for i, a := range c.Command {
-		argv[i] = p.local(strings.ReplaceAll(a, "$$(", "$("))
+		argv[i] = p.local(strings.ReplaceAll(a, "$$", "$"))
 		if port, ok := strings.CutPrefix(a, ":"); ok && strings.Trim(port, "0123456789") == "" {
 			argv[i] = net.JoinHostPort(p.ip, port)
 		}
@@ -277,7 +277,7 @@ func (p *podRun) environment(c corev1.Container) ([]string, error) {
 		}
 	}
 	for _, e := range c.Env {
-		value := p.local(strings.ReplaceAll(e.Value, "$$(", "$("))
+		value := p.local(strings.ReplaceAll(e.Value, "$$", "$"))
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			value = map[string]string{"metadata.name": p.pod.Name, "metadata.uid": string(p.pod.UID)}[e.ValueFrom.FieldRef.FieldPath]
 		} else if e.ValueFrom != nil {

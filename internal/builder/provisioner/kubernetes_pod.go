@@ -186,7 +186,7 @@ func (m workerManifest) worker() object {
 
 // variable describes an environment variable whose value is taken as it is: Kubernetes would replace $(NAME).
 func variable(name, value string) object {
-	return object{"name": name, "value": strings.ReplaceAll(value, "$(", "$$(")}
+	return object{"name": name, "value": strings.ReplaceAll(value, "$", "$$")}
 }
 
 func ofPod(name, field string) object {

@@ -356,6 +356,9 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 		t.Errorf("after artifact 1: %+v, %v", after, err)
 	}
 	s.ingest(t, id, builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}})
+	if counts, err := s.StepCounts(s.ctx, []builds.ID{id, 999}); err != nil || len(counts) != 1 || counts[id] != 1 {
+		t.Errorf("counts of steps: %v, %v", counts, err)
+	}
 	for _, c := range []struct {
 		part builds.Part
 		text string

@@ -48,7 +48,11 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 				duration = server.Took(s.EndedAt.Sub(s.StartedAt))
 			}
 		}
-		t.add(s.ID, string(s.Status), strconv.Itoa(s.Steps), started, duration, shorten(s.Source))
+		steps := strconv.Itoa(s.Steps)
+		if s.Steps == 0 && !s.Status.Ended() { // they are not known yet
+			steps = "-"
+		}
+		t.add(s.ID, string(s.Status), steps, started, duration, shorten(s.Source))
 	}
 	return t.lines()
 }

@@ -212,8 +212,8 @@ func (m manifest) step() object {
 	return container
 }
 
-// verbatim keeps $(NAME) as it is, which Kubernetes would replace.
-func verbatim(text string) string { return strings.ReplaceAll(text, "$(", "$$(") }
+// verbatim keeps $(NAME) and $$ as they are, of which Kubernetes would make the variable's value and $.
+func verbatim(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 
 func (m manifest) environ() []any {
 	run, spec := m.run, m.run.Step.Spec

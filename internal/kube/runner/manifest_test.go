@@ -75,6 +75,16 @@ func TestSecretsAreOnlyInTheSecret(t *testing.T) {
 	}
 }
 
+// TestTextsAreVerbatim: Kubernetes reads $$ as $, and $(NAME) as the value of a variable.
+func TestTextsAreVerbatim(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"echo $$ $(x) $y": "echo $$$$ $$(x) $$y", `"; touch x`: `"; touch x`, "$": "$$"} {
+		if got := verbatim(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestPodsHaveNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -381,6 +381,19 @@ func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
 	}, "SELECT artifact_id, step_id, name, format, report::text FROM test_report WHERE build_id = $1 ORDER BY artifact_id", int64(id))
 }
 
+// StepCounts counts the steps of builds.
+func (t *tx) StepCounts(ids []builds.ID) (map[builds.ID]int, error) {
+	all := map[builds.ID]int{}
+	_, err := query(t, func(row pgx.Row) (none struct{}, err error) {
+		var of builds.ID
+		var n int
+		err = row.Scan(&of, &n)
+		all[of] = n
+		return none, err
+	}, "SELECT build_id, count(*) FROM build_step WHERE build_id = ANY ($1) AND step_id > 0 GROUP BY build_id", numbers(ids))
+	return all, err
+}
+
 // TestSummaries reads the summaries of all reports of builds.
 func (t *tx) TestSummaries(ids []builds.ID) (map[builds.ID][]builds.Summary, error) {
 	all := map[builds.ID][]builds.Summary{}

@@ -351,6 +351,23 @@ func (t *tx) TestReports(id builds.ID) ([]builds.TestReport, error) {
 	return rows(t, scan, `SELECT artifact_id, step_id, name, format, report FROM test_report WHERE build_id = ? ORDER BY artifact_id`, id)
 }
 
+// StepCounts counts the steps of builds.
+func (t *tx) StepCounts(ids []builds.ID) (map[builds.ID]int, error) {
+	among, err := list(ids)
+	if err != nil {
+		return nil, err
+	}
+	all := map[builds.ID]int{}
+	_, err = rows(t, func(s scanner) (none struct{}, err error) {
+		var of builds.ID
+		var n int
+		err = s.Scan(&of, &n)
+		all[of] = n
+		return none, err
+	}, `SELECT build_id, count(*) FROM build_step WHERE build_id IN (SELECT value FROM json_each(?)) AND step_id > 0 GROUP BY build_id`, among)
+	return all, err
+}
+
 // TestSummaries reads the summaries of all reports of builds.
 func (t *tx) TestSummaries(ids []builds.ID) (map[builds.ID][]builds.Summary, error) {
 	among, err := list(ids)
