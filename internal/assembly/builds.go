@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -119,8 +121,9 @@ func (s *Session) project(name string) (handler.Project, error) {
 // projects returns what can be built without a deployment.
 func (s *Session) projects() server.Projects {
 	return server.Projects{
-		All:    func() map[string]config.Project { return s.Live.Now().Builds.Projects },
-		Engine: func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
+		All:     func() map[string]config.Project { return s.Live.Now().Builds.Projects },
+		Engine:  func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
+		Engines: func() []string { return slices.Sorted(maps.Keys(s.Live.Now().Builds.Engines)) },
 		Ready: func() error {
 			if s.Live.Now().Builder.Provisioner.URL == "" {
 				return fault.New(fault.Refused, "builds without a deployment need a provisioner, and server.yaml names none").

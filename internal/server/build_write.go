@@ -31,6 +31,8 @@ type Projects struct {
 	Keys  func() (build.BuilderKeys, error)
 	// Engine returns the other build engine that starts a build, by the project and what was named; "": a worker of Waybill does. nil: every name is unknown.
 	Engine func(project, asked string) (string, error)
+	// Engines lists the other build engines, sorted; nil: none.
+	Engines func() []string
 	// Inputs reads the inputs of the file that a build of a project would get; none if the file is missing or cannot be understood. nil: it cannot be read.
 	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
 }
@@ -83,6 +85,19 @@ func (s *Service) Projects() []ProjectView {
 		views = append(views, ProjectView{name, p.Repository, p.Branch, p.Subdirectory})
 	}
 	return views
+}
+
+// Engines lists what a build can name as its engine: the other build engines, with the workers of Waybill in front if there are any. It returns
+// nil without another engine, when nothing can be chosen.
+func (s *Service) Engines() []string {
+	if s.projects.Engines == nil {
+		return nil
+	}
+	engines := s.projects.Engines()
+	if len(engines) > 0 && s.projects.Ready() == nil {
+		return append([]string{config.OwnEngine}, engines...)
+	}
+	return engines
 }
 
 // RunBuild stores a build of a project and the action that has it run. created is false for the repeat of a request.
