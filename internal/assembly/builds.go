@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,6 +124,7 @@ func (s *Session) projects() server.Projects {
 		All:       func() map[string]config.Project { return s.Live.Now().Builds.Projects },
 		Engine:    func(project, asked string) (string, error) { return s.Live.Now().Builds.EngineOf(project, asked) },
 		MayReport: func(engine, token string) bool { return s.Live.Now().Builds.MayReport(engine, token) },
+		Engines:   func() []string { return slices.Sorted(maps.Keys(s.Live.Now().Builds.Engines)) },
 		Ready: func() error {
 			if s.Live.Now().Builder.Provisioner.URL == "" {
 				return fault.New(fault.Refused, "builds without a deployment need a provisioner, and server.yaml names none").

@@ -105,7 +105,6 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 		return nil, err
 	}
 	var roles []lifecycle.Role
-	var claimless []string // roles that join the queue for the status alone
 	if s.Kind == shared {
 		roles = append(roles, lifecycle.Role{Name: "blobs", Run: func(ctx context.Context) error { return s.reportBlobs(ctx, o.Log) }})
 	}
@@ -134,23 +133,29 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 				return nil, err
 			}
 			roles = append(roles, role)
-			if name != RoleAggregator || s.Kind != shared { // which joins by itself there, to share the workers
-				claimless = append(claimless, name)
-			}
 		case RoleAPI:
 			if err := s.listen(ctx, o); err != nil {
 				return nil, err
 			}
 			roles = append(roles, lifecycle.Role{Name: name, Run: s.serveAPI}, lifecycle.Role{Name: "observer", Run: s.observe(o)})
-			claimless = append(claimless, name)
 		default:
 			return nil, fault.New(fault.Internal, "role %q not found", name)
 		}
 	}
-	if claimless != nil {
-		roles = append(roles, lifecycle.Role{Name: "presence", Run: s.present(o.Log, claimless...)})
+	return append(roles, s.presence(o, names)...), nil
+}
+
+// presence makes the role that keeps those of the named roles registered that claim nothing; none if all do.
+func (s *Session) presence(o RoleOptions, names []string) []lifecycle.Role {
+	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog}
+	if s.Kind != shared { // where an aggregator joins by itself, to share the workers
+		claimless = append(claimless, RoleAggregator)
 	}
-	return roles, nil
+	claimless = slices.DeleteFunc(claimless, func(name string) bool { return !slices.Contains(names, name) })
+	if len(claimless) == 0 {
+		return nil
+	}
+	return []lifecycle.Role{{Name: "presence", Run: s.present(o.Log, claimless...)}}
 }
 
 // archives returns where the deployer stores the entries of ended deployments; nil if other processes on the ledger would not

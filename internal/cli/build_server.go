@@ -87,6 +87,9 @@ until the build's worker has it. Another build engine is given no passwords.`,
 			if err != nil {
 				return err
 			}
+			if o.DryRun {
+				return a.printer().Answer(made, fmt.Sprintf("a build of %s can be started; nothing was", o.Project))
+			}
 			return a.begun(c.Context(), changes, made, follow)
 		},
 	}
@@ -98,6 +101,7 @@ until the build's worker has it. Another build engine is given no passwords.`,
 	f.StringArrayVar(&o.Stages, "stage", nil, "run only this stage (repeatable)")
 	f.StringArrayVarP(&inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	passwordFlag(c, &passwords)
+	f.BoolVar(&o.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
 	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
 	return c
 }

@@ -26,7 +26,7 @@ type api struct {
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
-func registerAPI(mux *http.ServeMux, s *Service, version string) {
+func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
 	config := huma.DefaultConfig("Waybill", version)
 	config.CreateHooks = nil // no $schema in answers: they equal the output of the commands with -o json
 	config.OpenAPIPath = prefix + "/openapi"
@@ -53,6 +53,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) {
 	a.registerReplay()
 	a.registerSchedules()
 	a.registerBuilds()
+	return a.huma
 }
 
 // schemaName returns the name of a type's schema. A type of another package has the package in front, since several

@@ -21,11 +21,12 @@ type runBuildInput struct {
 	Branch         string        `query:"branch" maxLength:"250" doc:"default: the project's, else the repository's own"`
 	Environment    string        `query:"environment" maxLength:"1000"`
 	Engine         string        `query:"engine" maxLength:"63" doc:"another build engine of server.yaml, or waybill for a worker; default: the project's, else builds.engine"`
+	DryRun         bool          `query:"dry-run" doc:"check the request and the types of its inputs, and start nothing; the answer is the build without an id"`
 	IdempotencyKey string        `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same build"`
 	Body           *runBuildBody // nil: no inputs, at the branch
 }
 
-// madeBuildOut is a new build. The status is 200 if the request was a repeat.
+// madeBuildOut is a new build. The status is 200 if the request was a repeat, or a dry run.
 type madeBuildOut struct {
 	Status   int
 	Location string `header:"Location"`
@@ -40,7 +41,11 @@ func madeBuild(made BuildSummary, created bool, err error) (*madeBuildOut, error
 	if created {
 		status = http.StatusCreated
 	}
-	return &madeBuildOut{Status: status, Location: "/api/build/" + made.ID, Body: made}, nil
+	out := &madeBuildOut{Status: status, Body: made}
+	if made.ID != "" {
+		out.Location = "/api/build/" + made.ID
+	}
+	return out, nil
 }
 
 // rerunBuildBody is what a build is given again.
@@ -72,7 +77,7 @@ func (a *api) registerBuildChanges() {
 				in.Body = &runBuildBody{}
 			}
 			return madeBuild(a.service.RunBuild(ctx, NewBuild{Project: in.Project, Branch: in.Branch, Commit: in.Body.Commit, Environment: in.Environment,
-				Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey}))
+				Engine: in.Engine, Stages: in.Stages, Inputs: in.Body.Inputs, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey, DryRun: in.DryRun}))
 		})
 	huma.Register(a.huma, buildChange("rerun-build", http.MethodPost, "/api/build/{build}/rerun", ScopeExecute, http.StatusCreated, "Build the commit of an ended build again"),
 		func(ctx context.Context, in *rerunBuildInput) (*madeBuildOut, error) {

@@ -82,30 +82,15 @@ func (s *Service) BuildState(ctx context.Context, id string) (BuildReader, Build
 // buildHandler answers a request about one build.
 type buildHandler func(w http.ResponseWriter, r *http.Request, b BuildReader, state BuildState) error
 
-// handleBuild adds an operation on a build to a mux. What the handler has not answered is answered with its error.
-func (s *Server) handleBuild(mux *http.ServeMux, path string, known []string, answer buildHandler) {
-	mux.HandleFunc("GET /api/build/{build}"+path, func(w http.ResponseWriter, r *http.Request) {
-		err := RefuseUnknown(r.URL.Query(), known)
-		if err == nil {
-			var b BuildReader
-			var state BuildState
-			if b, state, err = s.service.BuildState(r.Context(), r.PathValue("build")); err == nil {
-				err = answer(w, r, b, state)
-			}
-		}
+// aboutBuild returns the answer to requests about one build.
+func (s *Server) aboutBuild(answer buildHandler) func(w http.ResponseWriter, r *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, state, err := s.service.BuildState(r.Context(), r.PathValue("build"))
 		if err != nil {
-			WriteProblem(w, r, err)
+			return err
 		}
-	})
-}
-
-// registerBuilds adds the operations whose answers are streams or files.
-func (s *Server) registerBuilds(mux *http.ServeMux) {
-	s.handleBuild(mux, "/log", []string{"step", "after", "since", "before", "limit", "tail", "text", "raw"}, s.readBuildLog)
-	s.handleBuild(mux, "/log/search", []string{"q", "step", "limit", "after"}, s.searchBuildLog)
-	mux.HandleFunc("GET /api/log/search", s.searchLogs)
-	s.handleBuild(mux, "/stream", []string{"step"}, s.streamBuild)
-	s.handleBuild(mux, "/artifact/{artifact}", nil, s.sendArtifact)
+		return answer(w, r, b, state)
+	}
 }
 
 // forbidScript keeps a browser from running foreign content that is opened on this origin.

@@ -34,6 +34,8 @@ type Projects struct {
 	Engine func(project, asked string) (string, error)
 	// MayReport reports whether a token may report about builds of another build engine. nil: only the token with the engine's name may.
 	MayReport func(engine, token string) bool
+	// Engines lists the other build engines, sorted; nil: none.
+	Engines func() []string
 	// Inputs reads the inputs of the file that a build of a project would get; none if the file is missing or cannot be understood. nil: it cannot be read.
 	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
 }
@@ -60,6 +62,7 @@ type NewBuild struct {
 
 	By             string `json:"-"`
 	IdempotencyKey string `json:"-"`
+	DryRun         bool   `json:"-"` // check it, and store nothing
 }
 
 // mostInputs is the most bytes of the names and values of a build's inputs, passwords included. Lists have the inputs of hundreds of builds.
@@ -88,6 +91,19 @@ func (s *Service) Projects() []ProjectView {
 	return views
 }
 
+// Engines lists what a build can name as its engine: the other build engines, with the workers of Waybill in front if there are any. It returns
+// nil without another engine, when nothing can be chosen.
+func (s *Service) Engines() []string {
+	if s.projects.Engines == nil {
+		return nil
+	}
+	engines := s.projects.Engines()
+	if len(engines) > 0 && s.projects.Ready() == nil {
+		return append([]string{config.OwnEngine}, engines...)
+	}
+	return engines
+}
+
 // RunBuild stores a build of a project and the action that has it run. created is false for the repeat of a request.
 func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, created bool, err error) {
 	engine, err := s.checkBuild(&o)
@@ -96,6 +112,10 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	}
 	if err := s.refusePlain(ctx, o); err != nil {
 		return made, false, err
+	}
+	if o.DryRun {
+		row := builds.Build{Project: o.Project, Branch: o.Branch, Commit: o.Commit, Environment: o.Environment, Stages: o.Stages, Inputs: o.Inputs, Engine: engine}
+		return summaryOfDryRun(row, o.Passwords), false, nil
 	}
 	a, err := s.buildAction(ctx, o)
 	if err != nil {
@@ -132,6 +152,20 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	return state.BuildSummary, created, err
 }
 
+// summaryOfDryRun returns a build as it would be stored.
+func summaryOfDryRun(row builds.Build, passwords map[string]string) BuildSummary {
+	made := BuildSummary{Status: build.Scheduling, Pipeline: row.Project, Branch: row.Branch, Commit: row.Commit, Environment: row.Environment,
+		Engine: row.Engine, Stages: append([]string{}, row.Stages...), Params: []BuildParam{}}
+	for name, value := range row.Inputs {
+		made.Params = append(made.Params, BuildParam{Name: name, Value: value})
+	}
+	for name := range passwords {
+		made.Params = append(made.Params, BuildParam{Name: name, Value: hiddenValue, Hidden: true})
+	}
+	slices.SortFunc(made.Params, func(a, b BuildParam) int { return strings.Compare(a.Name, b.Name) })
+	return made
+}
+
 // Bounds of reading the build file of a request.
 const (
 	fileReadLimit    = 10 * time.Second
@@ -140,7 +174,7 @@ const (
 )
 
 // refusePlain returns an error if a plain input of a request is a password, which would be stored and shown. A repository that does not answer
-// soon is not waited for: the conductor asks again before a worker has the build.
+// soon is not waited for, but in a dry run: the conductor asks again before a worker has the build.
 func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
 	if len(o.Inputs) == 0 || s.projects.Inputs == nil {
 		return nil
@@ -153,7 +187,10 @@ func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
 	reading, cancel := context.WithTimeout(ctx, fileReadLimit)
 	defer cancel()
 	inputs, err := s.projects.Inputs(reading, o.Project, o.Branch, o.Commit)
-	if err != nil {
+	switch {
+	case err != nil && o.DryRun:
+		return fault.New(fault.Unavailable, "the build's file cannot be read, so it is not known which inputs are passwords: %w", err)
+	case err != nil:
 		return context.Cause(ctx)
 	}
 	var faults fault.Problems

@@ -201,7 +201,22 @@ func TestAPasswordAmongPlainInputsIsRefusedBeforeAnythingIsStored(t *testing.T) 
 	away = fault.New(fault.Unavailable, "the repository is away")
 	s.start(t, "?branch=topic", `{"inputs": {"level": "debug"}}`) // the conductor looks again
 	s.start(t, "?branch=topic", `{"passwords": {"key": "swordfish"}}`)
-	if diff := cmp.Diff([]string{"shop topic ", "shop topic " + commit, "shop topic "}, asked); diff != "" {
+	dry := func(body string, want int, says string) {
+		t.Helper()
+		status, answer := s.post(t, path+"&dry-run=true", body)
+		if status != want || !strings.Contains(answer, says) || strings.Contains(answer, "swordfish") {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+	dry(`{"inputs": {"level": "debug"}}`, http.StatusServiceUnavailable, "the repository is away")
+	away = nil
+	dry(`{"inputs": {"key": "swordfish"}}`, http.StatusBadRequest, "is a password")
+	dry(`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`, http.StatusOK, `"params":[{"name":"key","value":"***"},{"name":"level","value":"debug"}]`)
+	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 3 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	topic := "shop topic "
+	if diff := cmp.Diff([]string{topic, topic + commit, topic, topic, topic, topic}, asked); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -19,6 +19,9 @@ func (c *Client) Projects(ctx context.Context) (all []ProjectView, err error) {
 func (c *Client) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, err error) {
 	query := url.Values{"stage": o.Stages}
 	addTexts(query, "branch", o.Branch, "environment", o.Environment, "engine", o.Engine)
+	if o.DryRun {
+		query.Set("dry-run", "true")
+	}
 	body := map[string]any{}
 	for name, value := range map[string]any{"inputs": o.Inputs, "passwords": o.Passwords} {
 		if values := value.(map[string]string); len(values) > 0 {

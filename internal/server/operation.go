@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// admit refuses requests without the scope of their operation, or with unknown query parameters.
+// admit refuses requests without the scope of their operation, or with query parameters that are unknown or wrongly repeated.
 func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 	op := ctx.Operation()
 	for _, scope := range scopesOf(op) {
@@ -18,7 +21,7 @@ func (a *api) admit(ctx huma.Context, next func(huma.Context)) {
 		}
 	}
 	address := ctx.URL()
-	if err := RefuseUnknown(address.Query(), queryOf(op)); err != nil {
+	if err := checkQuery(address.Query(), op.Parameters); err != nil {
 		a.refuse(ctx, err)
 		return
 	}
@@ -31,15 +34,20 @@ func (a *api) refuse(ctx huma.Context, err error) {
 	WriteProblem(writer, request, err)
 }
 
-// queryOf returns the names of an operation's query parameters.
-func queryOf(op *huma.Operation) []string {
-	var names []string
-	for _, p := range op.Parameters {
-		if p.In == "query" {
-			names = append(names, p.Name)
+// checkQuery returns an error that names a query parameter that an operation does not have, or one that is repeated and may not be: of two
+// values one would count, and the client would not know which.
+func checkQuery(query url.Values, parameters []*huma.Param) error {
+	var known []string
+	for _, p := range parameters {
+		if p.In != "query" {
+			continue
+		}
+		known = append(known, p.Name)
+		if n := len(query[p.Name]); n > 1 && p.Schema.Type != huma.TypeArray {
+			return fault.New(fault.Invalid, "query parameter %q is given %d times, and may be given once", p.Name, n)
 		}
 	}
-	return names
+	return RefuseUnknown(query, known)
 }
 
 // scopesOf returns the scopes that an operation needs.

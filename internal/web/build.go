@@ -58,7 +58,7 @@ func (p *Pages) builds(r *http.Request) (content, error) {
 	if page.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
 		return content{}, err
 	}
-	page.Form.Projects = p.service.Projects()
+	page.Form.Projects, page.Form.Engines = p.service.Projects(), p.service.Engines()
 	if page.Form.Newest, err = p.newestBuild(r); err != nil {
 		return content{}, err
 	}

@@ -18,7 +18,8 @@ const passwordField = "password-"
 // buildForm is what starts a build of a project.
 type buildForm struct {
 	Projects []server.ProjectView
-	Newest   string // id of the newest build when the page was drawn
+	Engines  []string // that a build can name; nil: none to choose from
+	Newest   string   // id of the newest build when the page was drawn
 }
 
 // Stored reports whether the build is in the database, where it can be changed from here.
@@ -46,7 +47,7 @@ func buildPath(id string) string { return "/builds/" + url.PathEscape(id) }
 // runBuild starts a build and leads to it.
 func (p *Pages) runBuild(r *http.Request, by string) (next string, err error) {
 	o := server.NewBuild{Project: r.PostFormValue("project"), Branch: strings.TrimSpace(r.PostFormValue("branch")),
-		Environment: strings.TrimSpace(r.PostFormValue("environment")), Stages: strings.Fields(r.PostFormValue("stages")), By: by, IdempotencyKey: pressKey(r)}
+		Environment: strings.TrimSpace(r.PostFormValue("environment")), Stages: strings.Fields(r.PostFormValue("stages")), Engine: r.PostFormValue("engine"), By: by, IdempotencyKey: pressKey(r)}
 	if o.Inputs, err = inputLines(r.PostFormValue("inputs")); err != nil {
 		return "", err
 	}

@@ -23,7 +23,9 @@ func serveProjects(t *testing.T) *site {
 			All: func() map[string]config.Project {
 				return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
 			},
-			Ready: func() error { return nil },
+			Ready:   func() error { return nil },
+			Engine:  config.Builds{Engines: map[string]config.Handler{"jenkins": {}}}.EngineOf,
+			Engines: func() []string { return []string{"jenkins"} },
 			Keys: func() (build.BuilderKeys, error) {
 				return build.BuilderKeys{{Number: 1, Secret: []byte(strings.Repeat("k", 32))}}, nil
 			},
@@ -43,6 +45,23 @@ func (s *site) row(t *testing.T, id builds.ID) builds.Build {
 		t.Fatal(err)
 	}
 	return row
+}
+
+func TestABuildIsStartedAtAnotherEngineByTheForm(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t)
+	const executor = "token-of-dan"
+	for engine, want := range map[string]int{"jenkins": http.StatusSeeOther, "jenkin": http.StatusBadRequest} {
+		if got := s.post(t, "/builds", executor, "", url.Values{"project": {"shop"}, "engine": {engine}}); got != want {
+			t.Errorf("engine %s: %d", engine, got)
+		}
+	}
+	if b := s.row(t, 1); b.Engine != "jenkins" {
+		t.Errorf("%+v", b)
+	}
+	if page := s.page(t, "/builds", executor); !strings.Contains(page, `<option id="run-engine-waybill" value="waybill">`) || !strings.Contains(page, `<option id="run-engine-jenkins" value="jenkins">`) {
+		t.Error("the form has no choice of engines")
+	}
 }
 
 func TestBuildsAreStartedCanceledRepeatedAndDeletedByForms(t *testing.T) {

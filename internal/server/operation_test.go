@@ -1,0 +1,113 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// described is what the tests read of the API's description.
+type described struct {
+	Paths map[string]map[string]struct {
+		OperationID string           `json:"operationId"`
+		Parameters  []describedParam `json:"parameters"`
+		Responses   map[string]any   `json:"responses"`
+	} `json:"paths"`
+}
+
+type describedParam struct {
+	Name     string `json:"name"`
+	In       string `json:"in"`
+	Required bool   `json:"required"`
+	Schema   struct {
+		Type any `json:"type"`
+	} `json:"schema"`
+}
+
+func description(t *testing.T, s *testServer) (d described) {
+	t.Helper()
+	_, body, _ := s.ask(t, "GET", "/api/v1/openapi.json", "")
+	if err := json.Unmarshal([]byte(body), &d); err != nil || len(d.Paths) == 0 {
+		t.Fatalf("%v: %.200s", err, body)
+	}
+	return d
+}
+
+// TestEveryRouteOfTheAPIIsDescribed: operations get on the mux with their description, and in no other way.
+func TestEveryRouteOfTheAPIIsDescribed(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := regexp.MustCompile(`mux\.Handle(?:Func)?\(([^,]+),`)
+	var patterns []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range direct.FindAllSubmatch(text, -1) {
+			if !strings.HasSuffix(file, "_test.go") {
+				patterns = append(patterns, string(found[1]))
+			}
+		}
+	}
+	slices.Sort(patterns)
+	want := []string{`"/"`, `"/"`, `"/api"`, `"/api/"`, `"GET /healthz"`, `"GET /metrics"`, `"GET /readyz"`, `o.Method+" "+o.Path`}
+	if !slices.Equal(patterns, want) {
+		t.Errorf("registered without a description: got %q, want %q", patterns, want)
+	}
+	d := description(t, serve(t, ""))
+	seen := map[string]bool{}
+	for path, operations := range d.Paths {
+		for method, o := range operations {
+			if o.OperationID == "" || seen[o.OperationID] || len(o.Responses) == 0 {
+				t.Errorf("%s %s: the id %q is missing or another one's, or answers are missing", method, path, o.OperationID)
+			}
+			seen[o.OperationID] = true
+		}
+	}
+	for _, route := range []string{"GET /api/project", "POST /api/project/{project}/build", "GET /api/build", "GET /api/build/{build}", "GET /api/build/{build}/step",
+		"GET /api/build/{build}/log", "PUT /api/build/{build}/log", "GET /api/build/{build}/log/search", "GET /api/log/search", "GET /api/build/{build}/stream",
+		"GET /api/build/{build}/artifact", "GET /api/build/{build}/artifact/{artifact}", "POST /api/build/{build}/artifact", "PUT /api/build/{build}/status",
+		"GET /api/build/{build}/test-result", "POST /api/build/{build}/test-result", "POST /api/build/{build}/cancel", "POST /api/build/{build}/rerun", "DELETE /api/build/{build}"} {
+		method, path, _ := strings.Cut(route, " ")
+		if _, ok := d.Paths[path][strings.ToLower(method)]; !ok {
+			t.Errorf("%s is not described", route)
+		}
+	}
+}
+
+// TestRepeatedParametersAreRefused: of two values one would count in silence.
+func TestRepeatedParametersAreRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	braces := regexp.MustCompile(`\{[^}]+\}`)
+	refused := 0
+	for path, operations := range description(t, s).Paths {
+		for method, o := range operations {
+			for _, p := range o.Parameters {
+				if p.In != "query" {
+					continue
+				}
+				repeated := fmt.Sprintf("%s?%s=1&%[2]s=2", braces.ReplaceAllString(path, "1"), p.Name)
+				status, answer, _ := s.ask(t, strings.ToUpper(method), repeated, "", "Authorization", bearer)
+				says := status == http.StatusBadRequest && strings.Contains(answer, fmt.Sprintf(`query parameter \"%s\" is given 2 times`, p.Name))
+				if may := strings.Contains(fmt.Sprint(p.Schema.Type), "array"); says == may {
+					t.Errorf("%s %s: %d %s", method, repeated, status, answer)
+				}
+				refused++
+			}
+		}
+	}
+	if refused < 50 {
+		t.Errorf("only %d parameters were tried", refused)
+	}
+}
