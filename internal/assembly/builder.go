@@ -161,7 +161,7 @@ func (s *Session) pods(c config.Provisioner, log *slog.Logger) (b backend, err e
 		return b, err
 	}
 	pods := provisioner.NewKubernetes(provisioner.KubernetesConfig{Cluster: cluster, Image: c.Kubernetes.Image, PullPolicy: c.Kubernetes.PullPolicy,
-		ServiceAccount: c.Kubernetes.ServiceAccount, Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Log: log,
+		ServiceAccount: c.Kubernetes.ServiceAccount, Accounts: c.Kubernetes.Accounts, Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Log: log,
 		Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
 	log.Info("workers are pods", obs.KeyURL, cluster.Host())
 	return backend{pods, "kubernetes", pods.Run, func() error { return nil }}, nil

@@ -16,7 +16,7 @@ import (
 func choiceFlags() []string {
 	return []string{"strict", "strict-vars", "max-parallel", "timeout", "grace", "max-step-log", "env", "runner", "pull", "in-place",
 		"tracked-only", "no-ignored", "keep-workspace", "no-push", "cache-size", "project-id", "context", "namespace", "shim-image",
-		"image-pull-policy", "pull-deadline"}
+		"image-pull-policy", "pull-deadline", "service-accounts"}
 }
 
 // choicePaths lists those that name files.

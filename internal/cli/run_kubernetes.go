@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ const kubernetesParallel = 20
 // kubernetesFlags say which cluster runs the steps.
 type kubernetesFlags struct {
 	kubeconfig, context, namespace, image, pull string
+	accounts                                    string        // that steps may have, with commas between them; "": any
 	pullDeadline                                time.Duration // 0: the runner's own
 }
 
@@ -35,6 +37,7 @@ func (f *kubernetesFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.namespace, "namespace", "", "with --runner kubernetes: namespace of the pods (default: the context's)")
 	flags.StringVar(&f.image, "shim-image", "", "with --runner kubernetes: image that has waybill in its PATH, for the pods' helpers")
 	flags.StringVar(&f.pull, "image-pull-policy", "", "with --runner kubernetes: Always, IfNotPresent or Never (default: Always, but not for digests and the shim)")
+	flags.StringVar(&f.accounts, "service-accounts", "", "with --runner kubernetes: accounts that steps may name, with commas between them (default: any)")
 	flags.DurationVar(&f.pullDeadline, "pull-deadline", 0, "with --runner kubernetes: how long an image that cannot be pulled is waited for (default 5m)")
 	offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
 }
@@ -43,7 +46,7 @@ func (f *kubernetesFlags) add(c *cobra.Command) {
 func (f kubernetesFlags) check(runner string, inPlace bool) error {
 	if runner != runnerKubernetes {
 		if f != (kubernetesFlags{}) {
-			return fault.New(fault.Invalid, "--kubeconfig, --context, --namespace, --shim-image, --image-pull-policy and --pull-deadline are for --runner %s", runnerKubernetes)
+			return fault.New(fault.Invalid, "--kubeconfig, --context, --namespace, --shim-image, --image-pull-policy, --service-accounts and --pull-deadline are for --runner %s", runnerKubernetes)
 		}
 		return nil
 	}
@@ -93,7 +96,11 @@ func (a *app) newKubernetesRunner(j job) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Cache: a.buildCache(j),
+	var accounts []string
+	if f.accounts != "" {
+		accounts = strings.Split(f.accounts, ",")
+	}
+	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Accounts: accounts, Cache: a.buildCache(j),
 		From: thisUser(), PullDeadline: f.pullDeadline, Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
 }
 

@@ -52,12 +52,13 @@ type Provisioner struct {
 
 // Kubernetes says where workers run as pods, and how.
 type Kubernetes struct {
-	Kubeconfig     string // a file; "" (default): the cluster that this process runs in
-	Context        string // in the file; "" (default): its current one
-	Namespace      string // of the workers and their steps; "" (default): the context's, or that of this process
-	Image          string // has waybill and git in its PATH; needed by the role provisioner
-	PullPolicy     string // of the images of workers and steps: Always, IfNotPresent or Never; "" (default): Kubernetes' own
-	ServiceAccount string // of the workers; default waybill-worker
+	Kubeconfig     string   // a file; "" (default): the cluster that this process runs in
+	Context        string   // in the file; "" (default): its current one
+	Namespace      string   // of the workers and their steps; "" (default): the context's, or that of this process
+	Image          string   // has waybill and git in its PATH; needed by the role provisioner
+	PullPolicy     string   // of the images of workers and steps: Always, IfNotPresent or Never; "" (default): Kubernetes' own
+	ServiceAccount string   // of the workers; default waybill-worker
+	Accounts       []string // service accounts that steps may name beside default
 }
 
 // WorkerDocker says how workers run as containers of a Docker Engine.
@@ -119,6 +120,7 @@ func builderKeys() []document.Key {
 				{Name: "image", Shape: document.Text, Help: "image of the workers, with waybill and git in its PATH"},
 				{Name: "imagePullPolicy", Shape: document.Text, Help: "of the images of workers and steps: Always, IfNotPresent or Never"},
 				{Name: "serviceAccount", Shape: document.Text, Default: "waybill-worker", Help: "account of the workers, which runs the steps"},
+				{Name: "accounts", Shape: document.Texts, Help: "accounts that steps may name by serviceAccount, beside default"},
 			}},
 		}},
 		{Name: "tools", Shape: document.Object, Help: "what steps run that build images, deploy or pack", Keys: toolKeys()},
@@ -134,6 +136,7 @@ func builderKeys() []document.Key {
 const (
 	longestInstance = 40 // it is part of the names of pods
 	mostTokens      = 100
+	mostAccounts    = 100
 	leastInterval   = 10 * time.Second
 )
 
@@ -234,6 +237,12 @@ func (r *reader) kubernetes(n *document.Node) *Kubernetes {
 			if *name.into = v.Text; !objectName.MatchString(v.Text) {
 				r.Add(v, "value-invalid", path+name.key, "want a name of Kubernetes, of lower-case letters, digits, hyphens and dots, found %q", v.Text)
 			}
+		}
+	}
+	if v := n.Get("accounts"); fits(v, document.Texts) {
+		k.Accounts = n.Strs("accounts")
+		if i := slices.IndexFunc(k.Accounts, func(name string) bool { return !objectName.MatchString(name) || name == k.ServiceAccount }); i >= 0 || len(k.Accounts) > mostAccounts {
+			r.Add(v, "value-invalid", path+"accounts", "want at most %d names of service accounts, other than that of the workers", mostAccounts)
 		}
 	}
 	if v := n.Get("image"); fits(v, document.Text) {

@@ -29,6 +29,7 @@ type KubernetesConfig struct {
 	Image          string            // has this program and git in its PATH
 	PullPolicy     string            // of the workers' images and their steps'; "": Kubernetes' own
 	ServiceAccount string            // of the workers, with the rights to run steps; "": waybill-worker
+	Accounts       []string          // that steps may name beside default; may be nil
 	Credentials    map[string]string // paths of files of git-credential-store, by name; may be nil
 	Grace          time.Duration     // how long a worker may take to end; 0: 10 min
 	Linger         time.Duration     // how long a worker stays after its build's end; 0: 24 h

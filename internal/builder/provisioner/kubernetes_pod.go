@@ -172,7 +172,8 @@ func (m workerManifest) worker() object {
 	stay := max(m.config.Grace-reserve, m.config.Grace/2)
 	command := []any{"waybill", "run", "--launch", launchFolder + "/" + launchKey, "--results-dir", workFolder + "/results", "--listen", ":" + strconv.Itoa(workerPort),
 		"--linger", m.config.Linger.String(), "--termination-grace", stay.String(), "--cache-size", "0",
-		"--runner", "kubernetes", "--namespace", m.config.Cluster.Namespace, "--shim-image", m.config.Image}
+		"--runner", "kubernetes", "--namespace", m.config.Cluster.Namespace, "--shim-image", m.config.Image,
+		"--service-accounts", strings.Join(append([]string{"default"}, m.config.Accounts...), ",")}
 	if m.config.PullPolicy != "" {
 		command = append(command, "--image-pull-policy", m.config.PullPolicy)
 	}

@@ -49,7 +49,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	log := slog.New(slog.DiscardHandler)
 	return &cluster{t: t, api: api, blobs: blobs, Kubernetes: provisioner.NewKubernetes(provisioner.KubernetesConfig{
-		Cluster: &kube.Cluster{Interface: api, Namespace: "builds"}, Image: "waybill:1", Credentials: map[string]string{"github": credentials},
+		Cluster: &kube.Cluster{Interface: api, Namespace: "builds"}, Image: "waybill:1", Accounts: []string{"deployer"}, Credentials: map[string]string{"github": credentials},
 		Snapshots: &provisioner.Snapshots{Blobs: blobs, Log: log}, Log: log})}
 }
 
@@ -103,7 +103,7 @@ func TestAWorkerIsAPodWithItsSecrets(t *testing.T) {
 		}
 	}
 	for _, want := range []string{`"automountServiceAccountToken":false`, `"terminationGracePeriodSeconds":600`, `"restartPolicy":"Never"`, `"serviceAccountName":"waybill-worker"`,
-		`"WHARF_KUBERNETES_OWNER_ENABLE","value":"true"`, `x$$(y)`, `"readOnlyRootFilesystem":true`, `"runAsNonRoot":true`} {
+		`"WHARF_KUBERNETES_OWNER_ENABLE","value":"true"`, `x$$(y)`, `"readOnlyRootFilesystem":true`, `"runAsNonRoot":true`, `"--service-accounts","default,deployer"`} {
 		if !strings.Contains(pod, want) && !strings.Contains(pod, strings.Replace(want, `"WHARF`, `"name":"WHARF`, 1)) {
 			t.Errorf("the pod lacks %s: %s", want, pod)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,8 @@ type Config struct {
 	PullPolicy string // of all images; "": always, but not for digests and the shim's
 	Owner      *Owner // nil: pods belong to no object
 	Cache      *buildcache.Shelf
-	From       string // names this user of this computer; pods of it that have ended are removed by the next build. "": none are
+	Accounts   []string // service accounts that steps may name; nil: any. Those of tools are configured
+	From       string   // names this user of this computer; pods of it that have ended are removed by the next build. "": none are
 
 	Grace        time.Duration // between SIGTERM and SIGKILL of a step that is ended
 	Timeout      time.Duration // of the build
@@ -181,6 +183,10 @@ func (r *Runner) sweep(ctx context.Context) error {
 func (r *Runner) Check(ctx context.Context, steps []build.PlanStep) fault.Problems {
 	var problems fault.Problems
 	for _, step := range steps {
+		if account := step.Spec.ServiceAccount; r.Accounts != nil && step.Type == "container" && account != "" && !slices.Contains(r.Accounts, account) {
+			problems = append(problems, fault.Problem{Position: step.At, Code: "account-refused", Scope: step.Path(),
+				Text: fmt.Sprintf("steps may not run as the service account %.100q, only as %s", account, strings.Join(r.Accounts, ", "))})
+		}
 		if step.Spec.OS == "windows" {
 			problems = append(problems, fault.Problem{Position: step.At, Code: "os-unfit", Scope: step.Path(), Text: "pods with os: windows are not supported: what runs beside a step needs linux"})
 		}
