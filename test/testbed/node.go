@@ -69,7 +69,7 @@ func Node(t testing.TB) *Cluster {
 		s.manage(t)
 	}
 	c.startMachine(t, kube, groups)
-	c.load(t, pauseImage, busyboxImage(t, busybox), "/bin/busybox", "sleep", "2147483647")
+	c.load(t, pauseImage, "", busyboxImage(t, busybox), "/bin/busybox", "sleep", "2147483647")
 	return c
 }
 
@@ -187,23 +187,23 @@ imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 `
 
-// ImportBusybox makes an image on the node that has busybox under the names of its programs.
-func (c *Cluster) ImportBusybox(t testing.TB, name string) {
+// ImportBusybox makes an image on the node that has busybox under the names of its programs, which run as a user: ana, who has no rights, or as root if it is "".
+func (c *Cluster) ImportBusybox(t testing.TB, name, user string) {
 	t.Helper()
-	c.load(t, name, busyboxImage(t, systemProgram(t, "busybox", "busybox-static")), "/bin/sh")
+	c.load(t, name, user, busyboxImage(t, systemProgram(t, "busybox", "busybox-static")), "/bin/sh")
 }
 
 // ImportWorkers makes the image of workers on the node, with further files by their path.
 func (c *Cluster) ImportWorkers(t testing.TB, name, waybill string, files map[string][]byte) {
 	t.Helper()
-	c.load(t, name, workerImage(t, waybill, files), "waybill")
+	c.load(t, name, "", workerImage(t, waybill, files), "waybill")
 }
 
 // load makes an image on the node of a tar with its files.
-func (c *Cluster) load(t testing.TB, name string, layer []byte, command ...string) {
+func (c *Cluster) load(t testing.TB, name, user string, layer []byte, command ...string) {
 	t.Helper()
 	path := filepath.Join(c.folder, "image.tar")
-	if err := os.WriteFile(path, imageArchive(t, name, layer, command), 0o600); err != nil {
+	if err := os.WriteFile(path, imageArchive(t, name, user, layer, command), 0o600); err != nil {
 		t.Fatalf("testbed: import %s: %v", name, err)
 	}
 	defer os.Remove(path)
@@ -220,11 +220,11 @@ func (c *Cluster) OnNode(argv ...string) []string {
 }
 
 // imageArchive returns an image of one layer, as docker save writes it.
-func imageArchive(t testing.TB, name string, layer []byte, command []string) []byte {
+func imageArchive(t testing.TB, name, user string, layer []byte, command []string) []byte {
 	t.Helper()
 	config := map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Cmd": command, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}},
+		"config": map[string]any{"Cmd": command, "User": user, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
 	}
 	reference := name

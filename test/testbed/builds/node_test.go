@@ -21,7 +21,8 @@ func newNode(t testing.TB) *world {
 	w := &world{cluster: testbed.Node(t), flags: []string{"--image-pull-policy", "IfNotPresent"}}
 	w.prepare(t)
 	w.cluster.ImportWorkers(t, "waybill", w.program, nil)
-	w.cluster.ImportBusybox(t, "golang")
+	w.cluster.ImportBusybox(t, "golang", "")
+	w.cluster.ImportBusybox(t, "unprivileged", "ana")
 	return w
 }
 
@@ -30,7 +31,7 @@ func TestBuildsOnANode(t *testing.T) {
 	t.Run("together", func(t *testing.T) { // they mostly wait
 		for name, test := range map[string]func(*testing.T, *world){
 			"same results": testSameResultsOnANode, "six steps": testSixSteps, "canceled": testCanceled, "rights": testRights, "images": testImages, "out of memory": testMemory,
-			"evicted by kubelet": testEvictedByKubelet, "evicted by a client": testEvictedByClient, "in the cluster": testInTheCluster,
+			"evicted by kubelet": testEvictedByKubelet, "evicted by a client": testEvictedByClient, "in the cluster": testInTheCluster, "user of the image": testUser,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -41,6 +42,7 @@ func TestBuildsOnANode(t *testing.T) {
 	t.Run("secrets", func(t *testing.T) { testSecrets(t, w) }) // these two set variables of this process
 	t.Run("secrets of the cluster", func(t *testing.T) { testClusterSecrets(t, w) })
 	t.Run("API server killed", func(t *testing.T) { testServerKilled(t, w) })
+	t.Run("node restarted", func(t *testing.T) { testNodeRestarted(t, w) })
 	t.Run("node lost", func(t *testing.T) { testNodeKilled(t, w) }) // the last one: the node does not come back
 }
 
@@ -66,6 +68,15 @@ func testImages(t *testing.T, w *world) {
 		if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Failed"}) || !strings.HasPrefix(reason, "ImagePull: ") || !strings.Contains(reason, want) {
 			t.Errorf("%s: %q, %q", image, got, reason)
 		}
+	}
+}
+
+// testUser: an image whose programs run as a user without rights has a workspace that it may change.
+func testUser(t *testing.T, w *world) {
+	r := w.start(t, oneStep("unprivileged", "id -u; rm .wharf-ci.yml; echo mine > made; cat made", "    artifacts: [made]\n"))
+	r.end(0)
+	if got := r.log("1"); got != "1000\nmine\n" || !slices.Equal(r.artifacts("1"), []string{"file made"}) {
+		t.Errorf("the log is %q, the artifacts are %q", got, r.artifacts("1"))
 	}
 }
 
@@ -104,6 +115,23 @@ func testEvictedByClient(t *testing.T, w *world) {
 	}
 	r.end(0)
 	if got := r.log("1"); !strings.HasPrefix(got, "attempt 1\n") || !strings.HasSuffix(got, "attempt 2\n") || !strings.Contains(got, "Evicted: ") {
+		t.Errorf("the log is %q", got)
+	}
+}
+
+// testNodeRestarted: what ran on the node has ended, and the node is back before the cluster gives it up.
+func testNodeRestarted(t *testing.T, w *world) {
+	script, _ := w.waiting(t)
+	r := w.start(t, oneStep("golang", script, ""))
+	r.awaitPod(runs)
+	r.awaitLog("1", "begun\n")
+	w.cluster.KillNode(t)
+	w.cluster.StartNode(t)
+	r.end(1)
+	if got, reason := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || !strings.HasPrefix(reason, "Unknown: the container results ended: ") {
+		t.Errorf("%q, %q", got, reason)
+	}
+	if got := r.log("1"); got != "begun\n" {
 		t.Errorf("the log is %q", got)
 	}
 }
