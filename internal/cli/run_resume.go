@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -36,12 +38,16 @@ func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
 type resumption struct {
 	worker.Resumed
 	before results.Build
-	text   string // which steps are reused, for people
+	sent   results.Earlier // of a build that a provisioner has sent, of which before has no plan
+	text   string          // which steps are reused, for people
 }
 
-// resumption finds the build that --resume names; nil without --resume. What was asked of that build is asked of this one too, unless the
+// resumption finds the build that --resume or a provisioner names; nil without one. What was asked of that build is asked of this one too, unless the
 // flags say something else.
-func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, error) {
+func (a *app) resumption(ctx context.Context, flags *runFlags, source *buildSource, in *inbox) (*resumption, error) {
+	if flags.launch.Earlier != nil {
+		return a.earlierResults(ctx, source, flags.launch, in), ctx.Err()
+	}
 	if flags.resume == "" {
 		return nil, nil
 	}
@@ -62,7 +68,7 @@ func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, err
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
 	flags.inherit(before)
-	return &resumption{Resumed: worker.Resumed{Results: r}, before: before}, nil
+	return &resumption{Resumed: worker.Resumed{ID: before.ID, Results: r}, before: before}, nil
 }
 
 // inherit takes over what was asked of an earlier build. Its passwords must be given again.
@@ -102,10 +108,23 @@ func (f runFlags) given(source *buildSource, file *build.File, inputs map[string
 
 // choose finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
 func (s *resumption) choose(plan *build.Plan, source *buildSource) {
-	s.Steps = plan.Reusable(s.before.Plan, func(id int) bool {
+	if s.before.Plan == nil {
+		s.Reuse = plan.Reusable(s.sent.Steps)
+		for id := range s.Again {
+			s.Again[id] = cmp.Or(s.sent.Missing, s.Again[id])
+		}
+		return
+	}
+	s.Reuse = plan.Reusable(s.before.Plan.Earlier(func(id int) string {
 		last, err := s.Results.Last(id)
-		return err == nil && (last.Status == build.Completed || last.Status == build.Reused) && s.Results.VerifyStep(id) == nil
-	})
+		if missing := build.MissingOf(last.Status); missing != "" {
+			return missing
+		}
+		if err != nil || s.Results.VerifyStep(id) != nil {
+			return "its log or an artifact has been changed since"
+		}
+		return ""
+	}))
 	s.text = s.describe(plan, changedFiles(source, s.before.StartedAt))
 }
 
