@@ -89,6 +89,7 @@ type BuildSummary struct {
 	Params      []BuildParam       `json:"params"`
 	Runner      string             `json:"runner,omitempty"`
 	RerunOf     string             `json:"rerunOf,omitempty"`
+	Resume      bool               `json:"resume,omitempty"` // steps of RerunOf that completed are reused
 	Steps       int                `json:"steps"`
 	ScheduledOn time.Time          `json:"scheduledOn,omitzero"`
 	StartedOn   time.Time          `json:"startedOn,omitzero"`
@@ -229,7 +230,8 @@ type BuildStepView struct {
 	At         fault.Position     `json:"at,omitzero"` // in the file
 	Status     build.Status       `json:"status"`
 	Reason     string             `json:"reason,omitempty"`
-	Waits      string             `json:"waits,omitempty"` // for what a step that has not begun waits
+	ReusedFrom string             `json:"reusedFrom,omitempty"` // id of the build in which it completed, if it did not run in this one
+	Waits      string             `json:"waits,omitempty"`      // for what a step that has not begun waits
 	Attempt    int                `json:"attempt,omitempty"`
 	Attempts   int                `json:"attempts,omitempty"` // how many it may have; 0: one
 	ExitCode   *int               `json:"exitCode,omitempty"`
@@ -260,6 +262,9 @@ func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 		Attempt: last.Attempt, ExitCode: last.ExitCode, After: step.After, Needs: step.Needs}
 	if step.Retry != nil {
 		v.Attempts = step.Retry.Attempts
+	}
+	if last.Status == build.Reused {
+		v.ReusedFrom = s.RerunOf
 	}
 	for _, u := range s.Updates[step.ID] {
 		if v.StartedOn.IsZero() && u.Status != build.Pending && !u.Status.Ended() {

@@ -201,7 +201,7 @@ func tableSummary(b *builds.Build) BuildSummary {
 		s.Reason = strings.TrimPrefix(s.Reason+": ", ": ") + b.Message
 	}
 	if b.RerunOf != 0 {
-		s.RerunOf = strconv.FormatInt(int64(b.RerunOf), 10)
+		s.RerunOf, s.Resume = strconv.FormatInt(int64(b.RerunOf), 10), b.Resume
 	}
 	if b.Final != nil {
 		s.Steps = b.Final.Steps
