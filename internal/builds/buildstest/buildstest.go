@@ -46,6 +46,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"DeletedBuildsTakeNothing":            deletedBuildsTakeNothing,
 		"PasswordsAreForgotten":               passwordsAreForgotten,
 		"ACancelEndsABuildWithoutAWorker":     aCancelEndsABuildWithoutAWorker,
+		"WhatALaterBuildReusesIsKept":         whatALaterBuildReusesIsKept,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
 		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,
 		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
