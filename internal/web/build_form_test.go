@@ -157,7 +157,7 @@ func TestABuildIsResumedByAForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := s.page(t, "/builds/2", "token-of-dan")
-	for _, want := range []string{`resumes <a href="/builds/1">1</a>`, `reused from <a href="/builds/1#step-1">build 1</a>`, `id="ask-rerun"`} {
+	for _, want := range []string{`resumes <a href="/builds/1">1</a>`, `reused</span> <span class="took">from <a href="/builds/1#step-1">build 1</a>`, `id="ask-rerun"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
