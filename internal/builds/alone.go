@@ -45,10 +45,13 @@ func (b *Builds) Resolve(ctx context.Context, id ID, branch, commit string) erro
 	})
 }
 
-// Bundle stores the blob key of what the steps of the earlier build have left, and returns the key that counts: the first one.
+// NoBundle in place of a key says that a build is given nothing of the earlier one.
+const NoBundle = "none"
+
+// Bundle stores the blob key of what the steps of the earlier build have left, and returns the key that counts: the first one, or NoBundle.
 func (b *Builds) Bundle(ctx context.Context, id ID, key string) (counts string, err error) {
 	err = b.change(ctx, "store the bundle of", id, func(_ txn, b *Build) {
-		if b.Bundle == "" {
+		if b.Bundle == "" || key == NoBundle {
 			b.Bundle = key
 		}
 		counts = b.Bundle

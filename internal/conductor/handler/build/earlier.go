@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
@@ -25,7 +26,7 @@ const (
 // earlier returns what the worker of a build is given of the build that it resumes; nil if it resumes none. What the earlier build has left is gathered
 // once: every attempt asks for the same.
 func (h *Handler) earlier(ctx context.Context, row builds.Build) (*provisionerv1.Earlier, error) {
-	if !row.Resume || row.RerunOf == 0 {
+	if !row.Resume || row.RerunOf == 0 || row.Bundle == builds.NoBundle {
 		return nil, nil
 	}
 	if row.Bundle == "" {
@@ -59,6 +60,19 @@ func (h *Handler) gather(ctx context.Context, row builds.Build) (key string, err
 		err = fault.Wrap(fault.Unavailable, err)
 	}
 	return key, err
+}
+
+// withoutEarlier has the next attempt ask for a worker that is given nothing of the earlier build, since the provisioner cannot give it.
+func (h *Handler) withoutEarlier(ctx context.Context, row builds.Build, cause error) error {
+	if _, err := h.Workers.Builds.Bundle(ctx, row.ID, builds.NoBundle); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("every step runs again: what build %d has left cannot be sent to the worker: %v", row.RerunOf, cause)
+	_, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "without-bundle", Status: build.Scheduling, Reason: "Resume", Message: text})
+	if err != nil {
+		return err
+	}
+	return end{waiting(text, time.Second)}
 }
 
 // forget deletes the bundle of a build that has ended.

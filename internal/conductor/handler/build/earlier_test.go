@@ -249,6 +249,34 @@ func TestWhatGoesWhileItIsGatheredIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+// TestABundleThatTheProvisionerCannotSendIsLeftOut, and the build says so.
+func TestABundleThatTheProvisionerCannotSendIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, code := range []fault.Code{fault.TooLarge, fault.NotFound} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			s, stored, y := inWorkers(t, fails)
+			_, err := stored.Create(t.Context(), builds.Build{Project: "shop"})
+			if err := errors.Join(err, fails(t.Context(), stored)); err != nil {
+				t.Fatal(err)
+			}
+			alone(t, s, stored, "", builds.Build{RerunOf: 1, Resume: true, Commit: strings.Repeat("ab", 20)})
+			y.away = fault.New(code, "the bundle has 9 bytes")
+			if o := s.do(t.Context(), 1); o.Kind != action.RetryAfter {
+				t.Fatalf("%+v", o)
+			}
+			row, err := stored.Build(t.Context(), 2)
+			if err != nil || row.Reason != "Resume" || row.Message != "every step runs again: what build 1 has left cannot be sent to the worker: the bundle has 9 bytes" {
+				t.Errorf("%+v, %v", row, err)
+			}
+			y.away = nil
+			if o := s.do(t.Context(), 2); o.Code != "build_failed" || len(y.asked) != 2 || y.asked[0].Earlier == nil || y.asked[1].Earlier != nil {
+				t.Errorf("%+v, asked for %+v", o, y.asked)
+			}
+		})
+	}
+}
+
 // vanishing is a store whose artifacts are gone after so many reads.
 type vanishing struct {
 	blob.Store
