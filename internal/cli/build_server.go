@@ -180,6 +180,9 @@ of the new build says of every step why it is reused or runs again.`,
 			if err != nil {
 				return err
 			}
+			if resume && !made.Resume {
+				a.printer().Note("the server is of an older version: it runs every step again")
+			}
 			return a.begun(c.Context(), changes, made, follow)
 		},
 	}

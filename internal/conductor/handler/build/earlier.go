@@ -132,6 +132,9 @@ func (g *gathering) look(ctx context.Context, project string) error {
 		}
 		g.earlier = append(g.earlier, build.Earlier{ID: s.ID, Stage: s.Stage, Name: s.Name, Identity: s.Identity, Missing: missing})
 	}
+	if len(g.earlier) == 0 {
+		g.missing = fmt.Sprintf("build %d ended before it had steps", g.id)
+	}
 	return nil
 }
 

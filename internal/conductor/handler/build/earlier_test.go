@@ -160,6 +160,11 @@ func TestWhatTheEarlierBuildLacksRunsAgain(t *testing.T) {
 		build  string // why nothing can be reused
 		step   string // why the step tool cannot
 	}{
+		"it had no steps": {change: func(b *builds.Batch) { *b = builds.Batch{} }, build: "build 1 ended before it had steps",
+			after: func(ctx context.Context, _ *setup, stored *builds.Builds) error {
+				_, err := stored.Cancel(ctx, 1, "ana")
+				return err
+			}},
 		"it was deleted": {after: func(ctx context.Context, _ *setup, stored *builds.Builds) error { return stored.Delete(ctx, 1) },
 			build: "build 1 has been deleted"},
 		"it expired": {after: func(ctx context.Context, s *setup, stored *builds.Builds) error {
