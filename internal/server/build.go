@@ -259,12 +259,9 @@ func (s BuildState) StepViews() []BuildStepView {
 func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 	last := s.Last(step.ID)
 	v := BuildStepView{ID: step.ID, Stage: step.Stage, Name: step.Name, Type: step.Type, At: step.At, Status: last.Status, Reason: last.Reason,
-		Attempt: last.Attempt, ExitCode: last.ExitCode, After: step.After, Needs: step.Needs}
+		Attempt: last.Attempt, ExitCode: last.ExitCode, After: step.After, Needs: step.Needs, ReusedFrom: s.reusedFrom(last)}
 	if step.Retry != nil {
 		v.Attempts = step.Retry.Attempts
-	}
-	if last.Status == build.Reused {
-		v.ReusedFrom = s.RerunOf
 	}
 	for _, u := range s.Updates[step.ID] {
 		if v.StartedOn.IsZero() && u.Status != build.Pending && !u.Status.Ended() {
@@ -289,6 +286,14 @@ func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 		v.Waits = s.waitsFor(step)
 	}
 	return v
+}
+
+// reusedFrom returns the build in which a step completed that was not run in this one; "" for any other step.
+func (s BuildState) reusedFrom(last results.Update) string {
+	if last.Status == build.Reused {
+		return s.RerunOf
+	}
+	return ""
 }
 
 // namedWaits is how many steps are named that a step waits for.
