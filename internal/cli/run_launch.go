@@ -230,7 +230,7 @@ func (a *app) earlierResults(ctx context.Context, source *buildSource, launch la
 		earlier.Results, earlier.sent, err = unpackBundle(ctx, path, filepath.Join(source.scratch, "earlier"))
 	}
 	if err != nil {
-		earlier.sent.Missing = "the results of the earlier build cannot be used: " + assembly.Plain(err).Error()
+		earlier.sent = results.Earlier{Missing: "the results of the earlier build cannot be used: " + assembly.Plain(err).Error()}
 	}
 	return earlier
 }
@@ -248,7 +248,8 @@ func unpackBundle(ctx context.Context, path, dir string) (r *results.Reader, sen
 	if r, err = results.Open(dir); err == nil {
 		sent, err = r.Earlier()
 	}
-	return r, sent, errors.Join(err, os.Remove(path))
+	_ = os.Remove(path) // else it goes with the worker's folder
+	return r, sent, err
 }
 
 // maxCloneError bounds the reason for a clone that failed, in bytes.
