@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	domain "github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -280,6 +281,45 @@ func TestABundleThatTheProvisionerCannotSendIsLeftOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAConductorThatEndsWhileItGathersLeavesNothing: the next attempt gathers everything.
+func TestAConductorThatEndsWhileItGathersLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s, stored, y, sent := resumes(t, nil)
+	ctx, end := context.WithCancelCause(t.Context())
+	s.handler.Blobs = &ending{Store: s.blobs, left: 1, end: func() { end(conductor.ErrShutdown) }}
+	if o := s.do(ctx, 1); o.Kind != action.GivenBack || len(y.asked) != 0 {
+		t.Fatalf("%+v, asked for %+v", o, y.asked)
+	}
+	if row, err := stored.Build(t.Context(), 2); err != nil || row.Bundle != "" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if left, err := s.blobs.Folders(t.Context(), "build/2"); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	s.handler.Blobs = s.blobs
+	if o := s.do(t.Context(), 2); o.Code != "build_failed" {
+		t.Fatalf("%+v", o)
+	}
+	if _, earlier := unpacked(t, *sent); earlier.Steps[0].Missing != "" {
+		t.Errorf("%+v", earlier)
+	}
+}
+
+// ending is a store that ends something when an artifact is read after so many reads.
+type ending struct {
+	blob.Store
+	left int
+	end  func()
+}
+
+func (e *ending) Get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
+	if e.left--; e.left < 0 {
+		e.end()
+		return nil, 0, context.Cause(ctx)
+	}
+	return e.Store.Get(ctx, key)
 }
 
 // vanishing is a store whose artifacts are gone after so many reads.
