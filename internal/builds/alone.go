@@ -77,6 +77,23 @@ func (b *Builds) Resolve(ctx context.Context, id ID, branch, commit string) erro
 	})
 }
 
+// NoBundle in place of a key says that a build is given nothing of the earlier one.
+const NoBundle = "none"
+
+// Bundle stores the blob key of what the steps of the earlier build have left, and returns the key that counts: the first one, or NoBundle.
+func (b *Builds) Bundle(ctx context.Context, id ID, key string) (counts string, err error) {
+	err = b.change(ctx, "store the bundle of", id, func(_ txn, b *Build) {
+		if b.Bundle == "" || key == NoBundle {
+			b.Bundle = key
+		}
+		counts = b.Bundle
+	})
+	return counts, err
+}
+
+// BundleFolder returns the folder of a build's bundle in the blob store.
+func BundleFolder(id ID) string { return Folder(id) + "/earlier" }
+
 // canceledEvent is the id of the event that ends a build that no worker has.
 const canceledEvent = "canceled"
 

@@ -27,6 +27,8 @@ type Build struct {
 	WorkerID    string            `json:"workerId,omitempty"`
 	Nonce       string            `json:"-"` // of the worker's token
 	RerunOf     ID                `json:"rerunOf,omitempty"`
+	Resume      bool              `json:"resume,omitempty"` // steps of RerunOf that completed do not run again
+	Bundle      string            `json:"-"`                // blob key of what these have left; "": it was not gathered yet
 	ActionID    action.ID         `json:"actionId,omitzero"`
 
 	Status  build.Status `json:"status"`
@@ -79,6 +81,7 @@ type Step struct {
 	LogBytes  int64        `json:"logBytes"`           // of the entries, as in the worker's file
 	Trailer   *Trailer     `json:"trailer,omitempty"`  // nil: the step has not ended
 	HashState []byte       `json:"-"`                  // of SHA-256 over LogBytes; nil: over nothing
+	Identity  string       `json:"-"`                  // build.Plan.Identity; "": not known
 }
 
 // Position returns the end of the log that is stored.
@@ -142,6 +145,8 @@ type Artifact struct {
 	State    ArtifactState `json:"state"`
 	BlobKey  string        `json:"-"`
 	StoredAt time.Time     `json:"storedAt"`
+
+	Executable bool `json:"executable,omitempty"` // the file was
 }
 
 // TestReport is what a file of a step reports about tests. The file is an artifact.

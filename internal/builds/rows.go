@@ -20,7 +20,7 @@ type Rows interface {
 	// LockBuild locks and reads a build, also a deleted one. No build has the id if ok is false.
 	LockBuild(id ID) (b Build, ok bool, err error)
 	// UpdateBuild writes what changes in the life of a build: all but what InsertBuild stores for good, which is everything
-	// from Project to Environment, Deployment, Target, Stages, Inputs, Engine, RerunOf, CreatedBy and CreatedAt.
+	// from Project to Environment, Deployment, Target, Stages, Inputs, Engine, RerunOf, Resume, CreatedBy and CreatedAt.
 	UpdateBuild(b Build) error
 	// Builds reads by query, newest first.
 	Builds(q Query) ([]Build, error)

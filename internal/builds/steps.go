@@ -50,8 +50,9 @@ func (s *steps) of(id int) *Step {
 func (s *steps) define(p Step) {
 	step := s.of(p.ID)
 	stage, name, kind := clean(p.Stage, mostName), clean(p.Name, mostName), clean(p.Type, mostName)
-	if step.Stage != stage || step.Name != name || step.Type != kind || !slices.Equal(step.Needs, p.Needs) {
-		step.Stage, step.Name, step.Type, step.Needs = stage, name, kind, append([]int{}, p.Needs...)
+	identity := clean(p.Identity, mostName)
+	if step.Stage != stage || step.Name != name || step.Type != kind || step.Identity != identity || !slices.Equal(step.Needs, p.Needs) {
+		step.Stage, step.Name, step.Type, step.Identity, step.Needs = stage, name, kind, identity, append([]int{}, p.Needs...)
 		s.change(p.ID)
 	}
 }

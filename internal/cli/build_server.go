@@ -164,10 +164,12 @@ func buildRerunCommand(a *app) *cobra.Command {
 they are given again.
 
 Without --server it is one that waybill run ran in a folder of this computer: as waybill run does
-there, with the same flags, on the files as they are now. --resume reuses the steps that
-completed. With --server the server builds the same commit; a step of a deployment is
-retried by its deployment.`,
-		Example:           examples("waybill build rerun 3", "waybill build rerun 3 --resume -p token", "waybill build rerun 41 --server https://waybill.example.org"),
+there, with the same flags, on the files as they are now. With --server the server builds the
+same commit; a step of a deployment is retried by its deployment.
+
+--resume reuses the steps that completed, with their logs, artifacts and test results. The log
+of the new build says of every step why it is reused or runs again.`,
+		Example:           examples("waybill build rerun 3", "waybill build rerun 3 --resume -p token", "waybill build rerun 41 --resume --server https://waybill.example.org"),
 		Args:              arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
@@ -178,19 +180,19 @@ retried by its deployment.`,
 			if a.Flags.Server == "" {
 				return a.rerunHere(c.Context(), given[0], values, resume)
 			}
-			if resume {
-				return fault.New(fault.Invalid, "--resume is for builds of this computer: a server runs every step again").WithHint("leave --resume out")
-			}
 			changes := a.buildServer(a.Flags.Server)
-			made, err := changes.RerunBuild(c.Context(), server.BuildRerun{ID: given[0], Passwords: values, IdempotencyKey: rand.Text()})
+			made, err := changes.RerunBuild(c.Context(), server.BuildRerun{ID: given[0], Passwords: values, Resume: resume, IdempotencyKey: rand.Text()})
 			if err != nil {
 				return err
+			}
+			if resume && !made.Resume {
+				a.printer().Note("the server is of an older version: it runs every step again")
 			}
 			return a.begun(c.Context(), changes, made, follow)
 		},
 	}
 	passwordFlag(c, &passwords)
-	c.Flags().BoolVar(&resume, "resume", false, "without --server: reuse the steps that completed")
+	c.Flags().BoolVar(&resume, "resume", false, "reuse the steps that completed and are still described the same way")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
 	return c
 }

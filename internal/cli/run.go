@@ -234,7 +234,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err := source.receive(ctx, flags.launch, in); err != nil {
 		return job{}, err
 	}
-	resumes, err := a.resumption(&flags, source)
+	resumes, err := a.resumption(ctx, &flags, source, in)
 	if err != nil {
 		return job{}, err
 	}

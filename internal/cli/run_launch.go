@@ -24,6 +24,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
 // Bounds of what a provisioner gives a worker.
@@ -117,8 +119,8 @@ func (a *app) launchText(name string) ([]byte, error) {
 	return text, err
 }
 
-// inboxFile is the name of the snapshot that is sent to this process, in the worker's own folder.
-const inboxFile = "snapshot.tar.zst"
+// inboxFile is the name of the snapshot or bundle that is sent to this process, in the worker's own folder.
+const inboxFile = "inbox.tar.zst"
 
 // openInbox begins to serve the worker API before there is a plan, if a provisioner sends the files. Without one it returns nil.
 func (a *app) openInbox(ctx context.Context, source *buildSource, flags runFlags) (*inbox, error) {
@@ -254,14 +256,54 @@ func (s *buildSource) checkReceived(flags runFlags) error {
 
 // unpack unpacks the snapshot that a provisioner sends.
 func (s *buildSource) unpack(ctx context.Context, in *inbox, tree string) error {
-	wait, cancel := context.WithTimeoutCause(ctx, filesTimeout, fmt.Errorf("the files have not come within %s", filesTimeout))
-	defer cancel()
-	if err := in.Wait(wait); err != nil {
+	if err := in.await(ctx); err != nil {
 		return fault.New(fault.Unavailable, "wait for the files of the build: %w", err)
 	}
 	path := filepath.Join(s.scratch, inboxFile)
 	_, err := worker.Snapshot{Path: path}.Take(ctx, tree)
 	return errors.Join(err, os.Remove(path))
+}
+
+// await returns when everything has come that a provisioner sends.
+func (in *inbox) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, filesTimeout, fmt.Errorf("the files have not come within %s", filesTimeout))
+	defer cancel()
+	return in.Wait(ctx)
+}
+
+// earlierResults gets what the steps of an earlier build have left. Without that, every step of this one runs.
+func (a *app) earlierResults(ctx context.Context, source *buildSource, launch launchFlags, in *inbox) *resumption {
+	id := strconv.FormatInt(launch.Earlier.BuildID, 10)
+	earlier := &resumption{Resumed: worker.Resumed{ID: id}, before: results.Build{ID: id}}
+	path := launch.BundleFile
+	var err error
+	if in != nil {
+		path, err = filepath.Join(source.scratch, inboxFile), in.await(ctx)
+	}
+	if err == nil {
+		earlier.Results, earlier.sent, err = unpackBundle(ctx, path, filepath.Join(source.scratch, "earlier"))
+	}
+	if err != nil {
+		earlier.sent = results.Earlier{Missing: "the results of the earlier build cannot be used: " + assembly.Plain(err).Error()}
+	}
+	return earlier
+}
+
+// unpackBundle unpacks what the steps of an earlier build have left into a folder, and checks it.
+func unpackBundle(ctx context.Context, path, dir string) (r *results.Reader, sent results.Earlier, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, sent, err
+	}
+	defer file.Close()
+	if err := workspace.Extract(ctx, file, dir, ""); err != nil {
+		return nil, sent, err
+	}
+	if r, err = results.Open(dir); err == nil {
+		sent, err = r.Earlier()
+	}
+	_ = os.Remove(path) // else it goes with the worker's folder
+	return r, sent, err
 }
 
 // getClone clones the repository into a folder, or moves a clone there that was made before.

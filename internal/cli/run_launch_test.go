@@ -61,7 +61,7 @@ func TestAWorkerThatIsNotGivenEverythingDoesNothing(t *testing.T) {
 		"another version's":   {strings.Replace(string(whole), `"buildId"`, `"swordfishId"`, 1), "want one whole object of JSON"},
 		"a request of no one": {text(t, unchecked), "want a number above zero"},
 		"a short token":       {text(t, short), "want a token of at least 16 bytes"},
-		"files twice":         {text(t, unfit), "want it with a snapshot, and without snapshotFile"},
+		"files twice":         {text(t, unfit), "want it with a snapshot or earlier, and without snapshotFile and bundleFile"},
 		"too much":            {strings.Repeat(" ", 2<<20), "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -35,14 +37,18 @@ func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
 // resumption is the earlier build that a build resumes.
 type resumption struct {
 	worker.Resumed
-	before results.Build
-	whole  map[int]bool // its steps that were looked at: they completed, and what they left is as it was
-	text   string       // which steps are reused, for people
+	before  results.Build
+	sent    results.Earlier // of a build that a provisioner has sent, of which before has no plan
+	missing map[int]string  // why its steps that were looked at cannot be reused
+	text    string          // which steps are reused, for people
 }
 
-// resumption finds the build that --resume names; nil without --resume. What was asked of that build is asked of this one too, unless the
+// resumption finds the build that --resume or a provisioner names; nil without one. What was asked of that build is asked of this one too, unless the
 // flags say something else.
-func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, error) {
+func (a *app) resumption(ctx context.Context, flags *runFlags, source *buildSource, in *inbox) (*resumption, error) {
+	if flags.launch.Earlier != nil {
+		return a.earlierResults(ctx, source, flags.launch, in), ctx.Err()
+	}
 	if flags.resume == "" {
 		return nil, nil
 	}
@@ -63,7 +69,7 @@ func (a *app) resumption(flags *runFlags, source *buildSource) (*resumption, err
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
 	flags.inherit(before)
-	return &resumption{Resumed: worker.Resumed{Results: r}, before: before, whole: map[int]bool{}}, nil
+	return &resumption{Resumed: worker.Resumed{ID: before.ID, Results: r}, before: before, missing: map[int]string{}}, nil
 }
 
 // inherit takes over what was asked of an earlier build. Its passwords must be given again.
@@ -116,7 +122,7 @@ func (s *resumption) addNeeded(choice *build.Choice, plan func() (*build.Plan, e
 		}
 		reused := s.reusable(p)
 		for _, step := range p.Steps {
-			if reused[step.ID] == 0 {
+			if reused.Again[step.ID] != "" {
 				runsAgain[step.Path()] = true
 			}
 		}
@@ -129,21 +135,38 @@ func (s *resumption) addNeeded(choice *build.Choice, plan func() (*build.Plan, e
 
 // choose finds the steps of a plan that need not run again.
 func (s *resumption) choose(plan *build.Plan, source *buildSource) {
-	s.Steps = s.reusable(plan)
+	s.Reuse = s.reusable(plan)
+	if s.before.Plan == nil {
+		return
+	}
 	s.text = s.describe(plan, changedFiles(source, s.before.StartedAt))
 }
 
-// reusable returns the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
-func (s *resumption) reusable(plan *build.Plan) map[int]int {
-	return plan.Reusable(s.before.Plan, func(id int) bool {
-		whole, known := s.whole[id]
-		if !known {
-			last, err := s.Results.Last(id)
-			whole = err == nil && (last.Status == build.Completed || last.Status == build.Reused) && s.Results.VerifyStep(id) == nil
-			s.whole[id] = whole
-		}
-		return whole
-	})
+// reusable finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
+func (s *resumption) reusable(plan *build.Plan) build.Reuse {
+	if s.before.Plan != nil {
+		return plan.Reusable(s.before.Plan.Earlier(s.missingOf))
+	}
+	reuse := plan.Reusable(s.sent.Steps)
+	for id := range reuse.Again {
+		reuse.Again[id] = cmp.Or(s.sent.Missing, reuse.Again[id])
+	}
+	return reuse
+}
+
+// missingOf says why a step of the earlier build cannot be reused; "": it can.
+func (s *resumption) missingOf(id int) string {
+	why, known := s.missing[id]
+	if known {
+		return why
+	}
+	last, err := s.Results.Last(id)
+	why = build.MissingOf(last.Status)
+	if why == "" && (err != nil || s.Results.VerifyStep(id) != nil) {
+		why = "its log or an artifact has been changed since"
+	}
+	s.missing[id] = why
+	return why
 }
 
 // earlierBuild opens the build that --resume names.

@@ -13,8 +13,13 @@ import (
 // TestStoriesOnASharedLog plays stories on PostgreSQL.
 func TestStoriesOnASharedLog(t *testing.T) {
 	t.Parallel()
-	play(t, "testdata/script/build-project.txtar", func(env *testscript.Env) error {
-		env.Setenv("STORE", pgtest.URL(t))
-		return nil
-	})
+	for _, story := range []string{"build-project", "build-resume"} {
+		t.Run(story, func(t *testing.T) {
+			t.Parallel()
+			play(t, "testdata/script/"+story+".txtar", func(env *testscript.Env) error {
+				env.Setenv("STORE", pgtest.URL(t))
+				return nil
+			})
+		})
+	}
 }

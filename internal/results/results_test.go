@@ -89,7 +89,7 @@ func TestStepsAreReused(t *testing.T) {
 	store := create(t, second, 0)
 	update(t, store, 0, build.Running)
 	for id, from := range map[int]int{1: 2, 2: 1} {
-		reused, err := store.Reuse(id, open(t, first), from, time.Now())
+		reused, err := store.Reuse(id, open(t, first), from, results.Update{Timestamp: time.Now(), Reason: "reused"})
 		if err != nil || reused.Update.Status != build.Reused || len(reused.Artifacts) != 1 || reused.Artifacts[0].Step != id {
 			t.Fatalf("%+v, %v", reused, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 )
@@ -21,8 +20,8 @@ type ReusedStep struct {
 }
 
 // Reuse records that a step did not run, since it completed in an earlier build: its log, artifacts and test results are those of
-// that build, whose folder may be removed. It returns them as they were stored.
-func (s *Store) Reuse(id int, earlier *Reader, from int, at time.Time) (ReusedStep, error) {
+// that build, whose folder may be removed. Of u it takes the time and the reason. It returns them as they were stored.
+func (s *Store) Reuse(id int, earlier *Reader, from int, u Update) (ReusedStep, error) {
 	last, err := earlier.Last(from)
 	if err != nil {
 		return ReusedStep{}, err
@@ -48,7 +47,8 @@ func (s *Store) Reuse(id int, earlier *Reader, from int, at time.Time) (ReusedSt
 	if err := s.reuseFiles(id, earlier, reused); err != nil {
 		return ReusedStep{}, err
 	}
-	reused.Update, err = s.record(id, Update{Timestamp: at, Status: build.Reused, Attempt: last.Attempt, ExitCode: last.ExitCode, Trailer: last.Trailer})
+	u.Status, u.Attempt, u.ExitCode, u.Trailer = build.Reused, last.Attempt, last.ExitCode, last.Trailer
+	reused.Update, err = s.record(id, u)
 	return reused, err
 }
 

@@ -56,6 +56,7 @@ type rerunBuildBody struct {
 // rerunBuildInput is a request to run a build again.
 type rerunBuildInput struct {
 	BuildPath
+	Resume         bool            `query:"resume" doc:"reuse the steps that completed and are still the same: they do not run again"`
 	IdempotencyKey string          `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same build"`
 	Body           *rerunBuildBody // nil: it had no passwords
 }
@@ -84,7 +85,7 @@ func (a *api) registerBuildChanges() {
 			if in.Body == nil {
 				in.Body = &rerunBuildBody{}
 			}
-			return madeBuild(a.service.RerunBuild(ctx, BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey}))
+			return madeBuild(a.service.RerunBuild(ctx, BuildRerun{ID: in.ID, Passwords: in.Body.Passwords, Resume: in.Resume, By: IdentityOf(ctx).Name, IdempotencyKey: in.IdempotencyKey}))
 		})
 	handle(a, buildChange("cancel-build", http.MethodPost, "/api/build/{build}/cancel", ScopeOperate, http.StatusAccepted, "Cancel a build"),
 		func(ctx context.Context, in *BuildPath) (BuildSummary, error) {

@@ -89,6 +89,7 @@ type BuildSummary struct {
 	Params      []BuildParam       `json:"params"`
 	Runner      string             `json:"runner,omitempty"`
 	RerunOf     string             `json:"rerunOf,omitempty"`
+	Resume      bool               `json:"resume,omitempty"` // steps of RerunOf that completed are reused
 	Steps       int                `json:"steps"`
 	ScheduledOn time.Time          `json:"scheduledOn,omitzero"`
 	StartedOn   time.Time          `json:"startedOn,omitzero"`
@@ -229,7 +230,8 @@ type BuildStepView struct {
 	At         fault.Position     `json:"at,omitzero"` // in the file
 	Status     build.Status       `json:"status"`
 	Reason     string             `json:"reason,omitempty"`
-	Waits      string             `json:"waits,omitempty"` // for what a step that has not begun waits
+	ReusedFrom string             `json:"reusedFrom,omitempty"` // id of the build in which it completed, if it did not run in this one
+	Waits      string             `json:"waits,omitempty"`      // for what a step that has not begun waits
 	Attempt    int                `json:"attempt,omitempty"`
 	Attempts   int                `json:"attempts,omitempty"` // how many it may have; 0: one
 	ExitCode   *int               `json:"exitCode,omitempty"`
@@ -257,7 +259,7 @@ func (s BuildState) StepViews() []BuildStepView {
 func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 	last := s.Last(step.ID)
 	v := BuildStepView{ID: step.ID, Stage: step.Stage, Name: step.Name, Type: step.Type, At: step.At, Status: last.Status, Reason: last.Reason,
-		Attempt: last.Attempt, ExitCode: last.ExitCode, After: step.After, Needs: step.Needs}
+		Attempt: last.Attempt, ExitCode: last.ExitCode, After: step.After, Needs: step.Needs, ReusedFrom: s.reusedFrom(last)}
 	if step.Retry != nil {
 		v.Attempts = step.Retry.Attempts
 	}
@@ -284,6 +286,14 @@ func (s BuildState) stepView(step *build.PlanStep) BuildStepView {
 		v.Waits = s.waitsFor(step)
 	}
 	return v
+}
+
+// reusedFrom returns the build in which a step completed that was not run in this one; "" for any other step.
+func (s BuildState) reusedFrom(last results.Update) string {
+	if last.Status == build.Reused {
+		return s.RerunOf
+	}
+	return ""
 }
 
 // namedWaits is how many steps are named that a step waits for.

@@ -140,7 +140,7 @@ func (b *tableBuild) readArtifacts(ctx context.Context, k *knownBuild) error {
 	k.artifacts = slices.Clip(k.artifacts)
 	for _, a := range artifacts {
 		k.artifacts = append(k.artifacts, results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
-			SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind})
+			SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind, Executable: a.Executable})
 	}
 	return err
 }

@@ -206,7 +206,7 @@ func tableSummary(b *builds.Build) BuildSummary {
 		s.Reason = strings.TrimPrefix(s.Reason+": ", ": ") + b.Message
 	}
 	if b.RerunOf != 0 {
-		s.RerunOf = nameOf(b.RerunOf)
+		s.RerunOf, s.Resume = nameOf(b.RerunOf), b.Resume
 	}
 	if b.Final != nil {
 		s.Steps = b.Final.Steps

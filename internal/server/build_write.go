@@ -59,6 +59,7 @@ type NewBuild struct {
 	Passwords   map[string]string `json:"-"`                // inputs that are passwords
 	Engine      string            `json:"engine,omitempty"` // another build engine, or config.OwnEngine; "": as configured
 	RerunOf     builds.ID         `json:"rerunOf,omitempty"`
+	Resume      bool              `json:"resume,omitempty"` // steps of RerunOf that completed are reused
 
 	By             string `json:"-"`
 	IdempotencyKey string `json:"-"`
@@ -143,7 +144,7 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 		return made, false, err
 	}
 	row := builds.Build{Project: o.Project, Branch: o.Branch, Commit: o.Commit, Environment: o.Environment, Stages: o.Stages, Inputs: o.Inputs,
-		Engine: engine, RerunOf: o.RerunOf, Nonce: rand.Text(), CreatedBy: o.By}
+		Engine: engine, RerunOf: o.RerunOf, Resume: o.Resume, Nonce: rand.Text(), CreatedBy: o.By}
 	id, created, err := s.ledger.AddBuild(ctx, row, passwords, a, once)
 	if err != nil {
 		return made, false, err
@@ -370,6 +371,7 @@ func (s *Service) cancelFolder(ctx context.Context, id string) (BuildSummary, er
 type BuildRerun struct {
 	ID             string
 	Passwords      map[string]string // those that the build had: they are not kept
+	Resume         bool              // steps that completed, and are still the same, do not run again
 	By             string
 	IdempotencyKey string
 }
@@ -387,6 +389,9 @@ func (s *Service) RerunBuild(ctx context.Context, o BuildRerun) (made BuildSumma
 			WithHint("its deployment can retry the step: waybill deployment retry")
 	case !row.Status.Ended():
 		return made, false, fault.New(fault.Refused, "build %d is %s; cancel it first, or wait for its end", row.ID, row.Status)
+	case o.Resume && row.Engine != "":
+		return made, false, fault.New(fault.Refused, "build %d was run by the build engine %s, whose steps Waybill cannot reuse", row.ID, row.Engine).
+			WithHint("leave resume out: the engine runs every step again")
 	}
 	had, err := s.ledger.Builds.Passwords(ctx, row.ID)
 	if err != nil {
@@ -396,7 +401,7 @@ func (s *Service) RerunBuild(ctx context.Context, o BuildRerun) (made BuildSumma
 		return made, false, err
 	}
 	return s.RunBuild(ctx, NewBuild{Project: row.Project, Branch: row.Branch, Commit: row.Commit, Environment: row.Environment, Stages: row.Stages,
-		Inputs: row.Inputs, Passwords: o.Passwords, Engine: cmp.Or(row.Engine, config.OwnEngine), RerunOf: row.ID, By: o.By, IdempotencyKey: o.IdempotencyKey})
+		Inputs: row.Inputs, Passwords: o.Passwords, Engine: cmp.Or(row.Engine, config.OwnEngine), RerunOf: row.ID, Resume: o.Resume, By: o.By, IdempotencyKey: o.IdempotencyKey})
 }
 
 // samePasswords returns an error unless exactly the passwords are given that a build had.

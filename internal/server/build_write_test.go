@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -397,7 +398,56 @@ func TestACancelEndsTheActionOfABuildOfAnotherEngine(t *testing.T) {
 	if status, answer, _ := s.ask(t, "PUT", "/api/build/1/status", `{"status": "Running"}`, "Authorization", bearer, "Content-Type", "application/json"); status != http.StatusConflict {
 		t.Errorf("%d %s", status, answer)
 	}
+	if status, answer := s.post(t, "/api/build/1/rerun?resume=true", ""); status != http.StatusConflict || !strings.Contains(answer, "was run by the build engine jenkins, whose steps Waybill cannot reuse") {
+		t.Errorf("%d %s", status, answer)
+	}
 	if status, answer := s.post(t, "/api/build/1/rerun", ""); status != http.StatusCreated || !strings.Contains(answer, `"engine":"jenkins"`) {
 		t.Errorf("%d %s", status, answer)
+	}
+}
+
+func TestABuildIsResumed(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *testServer) {
+		s.start(t, "?stage=test&branch=main", `{"commit": "`+commit+`"}`)
+		if status, answer := s.post(t, "/api/build/1/rerun?resume=true", ""); status != http.StatusConflict || !strings.Contains(answer, "cancel it first") {
+			t.Errorf("%d %s", status, answer)
+		}
+		if status, _ := s.post(t, "/api/build/1/cancel", ""); status != http.StatusAccepted {
+			t.Fatal(status)
+		}
+		if status, answer := s.post(t, "/api/build/1/rerun?resume=yes", ""); status != http.StatusUnprocessableEntity && status != http.StatusBadRequest || !strings.Contains(answer, "resume") {
+			t.Errorf("%d %s", status, answer)
+		}
+		for i, want := range []int{http.StatusCreated, http.StatusOK} {
+			status, answer := s.post(t, "/api/build/1/rerun?resume=true", "", "Idempotency-Key", "once")
+			if status != want || !strings.Contains(answer, `"buildId":"2"`) || !strings.Contains(answer, `"rerunOf":"1","resume":true`) {
+				t.Errorf("request %d: %d %s", i, status, answer)
+			}
+		}
+		if status, answer := s.post(t, "/api/build/1/rerun", "", "Idempotency-Key", "once"); status == http.StatusOK || status == http.StatusCreated {
+			t.Errorf("without resume it is another request: %d %s", status, answer)
+		}
+		made, err := s.Ledger.Builds.Build(t.Context(), 2)
+		if err != nil || !made.Resume || made.RerunOf != 1 || made.Commit != commit {
+			t.Errorf("%+v, %v", made, err)
+		}
+		none := sha256.Sum256(nil)
+		reused := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{
+			{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: &builds.Trailer{SHA256: none[:]}}}}
+		if _, err := s.Ledger.Builds.Ingest(t.Context(), 2, reused); err != nil {
+			t.Fatal(err)
+		}
+		if _, answer, _ := s.ask(t, "GET", "/api/build/2/step", "", "Authorization", bearer); !strings.Contains(answer, `"status":"Reused","reason":"reused from build 1","reusedFrom":"1"`) {
+			t.Error(answer)
+		}
+	})
+}
+
+func TestOpenAPISaysHowABuildIsResumed(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t, servertest.Start(t), server.Projects{})
+	_, document, _ := s.ask(t, "GET", "/api/v1/openapi.json", "")
+	if !strings.Contains(document, "reuse the steps that completed and are still the same") || !strings.Contains(document, `"reusedFrom"`) {
+		t.Error("the document lacks the query parameter resume, or the field reusedFrom")
 	}
 }

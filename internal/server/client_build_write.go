@@ -40,7 +40,11 @@ func (c *Client) RerunBuild(ctx context.Context, o BuildRerun) (made BuildSummar
 	if len(o.Passwords) > 0 {
 		body["passwords"] = o.Passwords
 	}
-	return made, c.changeBuild(ctx, request{method: http.MethodPost, path: "/api/build" + apiPath(o.ID, "rerun"), once: o.IdempotencyKey}, body, &made)
+	query := url.Values{}
+	if o.Resume {
+		query.Set("resume", "true")
+	}
+	return made, c.changeBuild(ctx, request{method: http.MethodPost, path: "/api/build" + apiPath(o.ID, "rerun"), query: query, once: o.IdempotencyKey}, body, &made)
 }
 
 // CancelBuild calls Service.CancelBuild on the server. The server takes the user from the token.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -30,6 +31,11 @@ func (p buildPage) Stored() bool {
 
 // CanRerun reports whether the build can be run again as another one.
 func (p buildPage) CanRerun() bool { return p.Stored() && p.Ended() && p.Deployment == 0 }
+
+// CanResume reports whether it can be run again with steps that it has completed. One that completed has nothing left to do.
+func (p buildPage) CanResume() bool {
+	return p.CanRerun() && p.Engine == "" && p.ExpiredOn.IsZero() && p.Status != build.Completed && p.Status != build.Skipped
+}
 
 // Passwords lists the inputs that a rerun is given again.
 func (p buildPage) Passwords() (names []string) {
@@ -93,7 +99,7 @@ func (p *Pages) newestBuild(r *http.Request) (string, error) {
 
 // rerunBuild runs a build again and leads to the new one.
 func (p *Pages) rerunBuild(r *http.Request, by string) (next string, err error) {
-	o := server.BuildRerun{ID: r.PathValue("build"), By: by, IdempotencyKey: pressKey(r), Passwords: map[string]string{}}
+	o := server.BuildRerun{ID: r.PathValue("build"), By: by, IdempotencyKey: pressKey(r), Passwords: map[string]string{}, Resume: r.PostFormValue("resume") != ""}
 	for field := range r.PostForm {
 		if name, ok := strings.CutPrefix(field, passwordField); ok {
 			o.Passwords[name] = r.PostFormValue(field)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"crypto/sha256"
 	"net/http"
 	"net/url"
 	"strings"
@@ -110,8 +111,12 @@ func TestBuildsAreStartedCanceledRepeatedAndDeletedByForms(t *testing.T) {
 	if got := s.post(t, "/builds/1/cancel", operator, "", nil); got != http.StatusConflict {
 		t.Errorf("%d", got)
 	}
-	if page := s.page(t, "/builds/1", executor); !strings.Contains(page, `action="/builds/1/rerun"`) || strings.Contains(page, "/delete") {
-		t.Error("want one button")
+	page = s.page(t, "/builds/1", executor)
+	if !strings.Contains(page, `id="ask-rerun"`) || !strings.Contains(page, `id="ask-resume"`) || strings.Contains(page, "/delete") {
+		t.Error("want the buttons Rerun and Resume")
+	}
+	if page := s.page(t, "/builds/1", operator); strings.Contains(page, "ask-resume") {
+		t.Error("without the scope execute there is a button")
 	}
 	if got := s.post(t, "/builds/1/rerun", executor, "", nil); got != http.StatusSeeOther || s.row(t, 2).RerunOf != 1 {
 		t.Errorf("%d", got)
@@ -141,5 +146,42 @@ func TestARerunAsksForPasswords(t *testing.T) {
 	}
 	if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", url.Values{"password-key": {"again"}}); got != http.StatusSeeOther || s.row(t, 2).RerunOf != 1 {
 		t.Errorf("%d", got)
+	}
+}
+
+func TestABuildIsResumedByAForm(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t)
+	if _, _, err := s.Service.RunBuild(t.Context(), server.NewBuild{Project: "shop", By: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Service.CancelBuild(t.Context(), "1", "ana"); err != nil {
+		t.Fatal(err)
+	}
+	fields := url.Values{"newest": {"1"}, "resume": {"true"}}
+	if got := s.post(t, "/builds/1/rerun", "token-of-cyd", "", fields); got != http.StatusForbidden {
+		t.Errorf("without the scope execute: %d", got)
+	}
+	for range 2 { // the button is pressed twice
+		if got := s.post(t, "/builds/1/rerun", "token-of-dan", "", fields); got != http.StatusSeeOther || !s.row(t, 2).Resume || s.row(t, 2).RerunOf != 1 {
+			t.Errorf("%d, %+v", got, s.row(t, 2))
+		}
+	}
+	none := sha256.Sum256(nil)
+	empty := &builds.Trailer{SHA256: none[:]}
+	reused := builds.Batch{Steps: []builds.Step{{ID: 1, Stage: "test", Name: "unit"}}, Events: []builds.Event{
+		{Source: builds.Worker, EventID: "1", Status: build.Running}, {Source: builds.Worker, EventID: "2", Step: 1, Status: build.Reused, Reason: "reused from build 1", Trailer: empty},
+		{Source: builds.Worker, EventID: "3", Status: build.Completed, Trailer: empty, Final: &builds.Final{Steps: 1, Events: 3}}}}
+	if _, err := s.Ledger.Builds.Ingest(t.Context(), 2, reused); err != nil {
+		t.Fatal(err)
+	}
+	page := s.page(t, "/builds/2", "token-of-dan")
+	for _, want := range []string{`resumes <a href="/builds/1">1</a>`, `reused</span> <span class="took">from <a href="/builds/1#step-1">build 1</a>`, `id="ask-rerun"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if strings.Contains(page, "ask-resume") {
+		t.Error("a build that completed can be resumed")
 	}
 }

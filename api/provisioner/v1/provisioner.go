@@ -34,12 +34,27 @@ type CreateWorker struct {
 
 	Repository *Repository `json:"repository,omitempty"` // the files; this or the snapshot
 	Snapshot   string      `json:"snapshot,omitempty"`   // key of a snapshot in the blob store
+	Earlier    *Earlier    `json:"earlier,omitempty"`    // the build that is resumed; nil: none
 
 	File        string            `json:"file,omitempty"` // "": .wharf-ci.yml
 	Environment string            `json:"environment,omitempty"`
 	Stages      []string          `json:"stages,omitempty"`
 	Inputs      map[string]string `json:"inputs,omitempty"`    // passwords included
 	Variables   map[string]string `json:"variables,omitempty"` // as from the environment
+}
+
+// Earlier is a build whose steps need not all run again. It comes with a repository.
+type Earlier struct {
+	BuildID int64  `json:"buildId"`
+	Bundle  string `json:"bundle"` // key in the blob store of what its steps have left
+}
+
+// Sent returns the key in the blob store of what a worker is given beside the request: a snapshot or a bundle; "": nothing.
+func (c CreateWorker) Sent() string {
+	if c.Earlier != nil {
+		return c.Earlier.Bundle
+	}
+	return c.Snapshot
 }
 
 // Repository is one commit of a repository.
@@ -96,12 +111,13 @@ type Launch struct {
 	CreateWorker
 	Token        string `json:"token"`                  // that readers of the results need
 	SnapshotFile string `json:"snapshotFile,omitempty"` // path of the snapshot
-	Push         *Push  `json:"push,omitempty"`         // the snapshot is sent to the worker API
+	BundleFile   string `json:"bundleFile,omitempty"`   // path of the bundle of an earlier build
+	Push         *Push  `json:"push,omitempty"`         // the snapshot or bundle is sent to the worker API
 	Credentials  string `json:"credentials,omitempty"`  // path of a file of git-credential-store
 	Clone        string `json:"clone,omitempty"`        // path of the repository, if it was cloned before; the worker takes the folder
 }
 
-// PathWorkspace is where a worker receives its snapshot:
+// PathWorkspace is where a worker receives its snapshot, or with a repository the bundle of the earlier build:
 //
 //	PUT /api/workspace?offset=N  bytes from N on → 200 WorkspaceState
 //	GET /api/workspace           → 200 WorkspaceState
@@ -110,13 +126,13 @@ type Launch struct {
 // begins again. Every error is a line of text.
 const PathWorkspace = "/api/workspace"
 
-// Push describes a snapshot that is sent to a worker, as it is in the blob store.
+// Push describes a file that is sent to a worker, as it is in the blob store.
 type Push struct {
 	Size   int64  `json:"size"`   // bytes
 	SHA256 string `json:"sha256"` // 64 hex digits
 }
 
-// WorkspaceState says how much of a snapshot a worker has.
+// WorkspaceState says how much of what is sent a worker has.
 type WorkspaceState struct {
 	Received int64 `json:"received"` // bytes
 	Size     int64 `json:"size"`     // bytes
@@ -130,7 +146,7 @@ var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func (l Launch) Check() error {
 	var to checker
 	if p := l.Push; p != nil {
-		to.want(l.Snapshot != "" && l.SnapshotFile == "", "push", "want it with a snapshot, and without snapshotFile")
+		to.want(l.Sent() != "" && l.SnapshotFile == "" && l.BundleFile == "", "push", "want it with a snapshot or earlier, and without snapshotFile and bundleFile")
 		to.want(p.Size > 0, "push.size", "want more than zero bytes")
 		to.want(hexDigest.MatchString(p.SHA256), "push.sha256", "want 64 hex digits")
 	}
@@ -190,6 +206,12 @@ func (c CreateWorker) Check() error {
 		to.text("repository.subdirectory", r.Subdirectory, mostText)
 		to.want(isLocal(r.Subdirectory), "repository.subdirectory", "want a path inside the repository")
 		to.want(r.Credential == "" || isName(r.Credential), "repository.credential", "want the name of credentials")
+	}
+	if e := c.Earlier; e != nil {
+		to.want(c.Repository != nil, "earlier", "want it with a repository")
+		to.want(e.BuildID > 0 && e.BuildID != c.BuildID, "earlier.buildId", "want the number of another build")
+		to.want(e.Bundle != "", "earlier.bundle", "want a key of the blob store")
+		to.text("earlier.bundle", e.Bundle, mostText)
 	}
 	to.want(len(c.Stages) <= mostEntries, "stages", "want at most %d", mostEntries)
 	for i, stage := range c.Stages {

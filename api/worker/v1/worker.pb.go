@@ -744,9 +744,10 @@ type Artifact struct {
 	Id            int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // counts over the whole build, from 1
 	StepId        int32                  `protobuf:"varint,2,opt,name=step_id,json=stepId,proto3" json:"step_id,omitempty"`
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Size          int64                  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`    // bytes
-	Sha256        []byte                 `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"` // 32 bytes
-	Kind          string                 `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`     // file | archive
+	Size          int64                  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`             // bytes
+	Sha256        []byte                 `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`          // 32 bytes
+	Kind          string                 `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`              // file | archive
+	Executable    bool                   `protobuf:"varint,7,opt,name=executable,proto3" json:"executable,omitempty"` // the file was
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -821,6 +822,13 @@ func (x *Artifact) GetKind() string {
 		return x.Kind
 	}
 	return ""
+}
+
+func (x *Artifact) GetExecutable() bool {
+	if x != nil {
+		return x.Executable
+	}
+	return false
 }
 
 // AcknowledgeRequest says what the caller has stored. A final one names the last event, the end of the log of every step and of
@@ -980,14 +988,17 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x15ArtifactEventsRequest\x12*\n" +
 	"\x11after_artifact_id\x18\x01 \x01(\x05R\x0fafterArtifactId\"S\n" +
 	"\x16ArtifactEventsResponse\x129\n" +
-	"\tartifacts\x18\x01 \x03(\v2\x1b.waybill.worker.v1.ArtifactR\tartifacts\"\x87\x01\n" +
+	"\tartifacts\x18\x01 \x03(\v2\x1b.waybill.worker.v1.ArtifactR\tartifacts\"\xa7\x01\n" +
 	"\bArtifact\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x17\n" +
 	"\astep_id\x18\x02 \x01(\x05R\x06stepId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
 	"\x04size\x18\x04 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06sha256\x18\x05 \x01(\fR\x06sha256\x12\x12\n" +
-	"\x04kind\x18\x06 \x01(\tR\x04kind\"\x99\x01\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x1e\n" +
+	"\n" +
+	"executable\x18\a \x01(\bR\n" +
+	"executable\"\x99\x01\n" +
 	"\x12AcknowledgeRequest\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\x03R\aeventId\x12/\n" +
 	"\x04logs\x18\x02 \x03(\v2\x1b.waybill.worker.v1.PositionR\x04logs\x12!\n" +

@@ -103,6 +103,7 @@ func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
 			StepID      int
 			Stage, Name string
 			Needs       []int
+			Identity    string
 		}
 	}
 	if err := c.get(ctx, "/api/build/step", &answer); err != nil {
@@ -110,7 +111,7 @@ func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
 	}
 	var steps []builds.Step
 	for _, s := range answer.Steps {
-		steps = append(steps, builds.Step{ID: s.StepID, Stage: s.Stage, Name: s.Name, Needs: append([]int{}, s.Needs...)})
+		steps = append(steps, builds.Step{ID: s.StepID, Stage: s.Stage, Name: s.Name, Needs: append([]int{}, s.Needs...), Identity: s.Identity})
 	}
 	return steps, nil
 }

@@ -183,7 +183,7 @@ func (r *reader) artifacts(ctx context.Context, after int) error {
 	}, func(ctx context.Context, m *workerv1.ArtifactEventsResponse) error {
 		for _, a := range m.GetArtifacts() {
 			stored, err := r.fetch(ctx, builds.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
-				SHA256: a.GetSha256(), Kind: a.GetKind()})
+				SHA256: a.GetSha256(), Kind: a.GetKind(), Executable: a.GetExecutable()})
 			if err != nil {
 				return err
 			}

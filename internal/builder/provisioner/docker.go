@@ -57,7 +57,7 @@ const (
 	dockerKeyLabel      = "dev.waybill.worker.key"    // number of the builder key
 	dockerOwnerLabel    = "dev.waybill.worker.owner"  // the provisioners with the same key
 	dockerNonceLabel    = "dev.waybill.worker.nonce"
-	dockerSnapshotLabel = "dev.waybill.worker.snapshot" // key in the blob store
+	dockerSnapshotLabel = "dev.waybill.worker.snapshot" // key in the blob store of what is sent to it
 )
 
 // What is in a worker's container.
@@ -159,13 +159,14 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 func (d *Docker) prepare(ctx context.Context, launch Launch) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
-	if r := launch.Repository; r == nil {
-		push, err := d.Snapshots.Describe(ctx, launch.Snapshot)
+	if sent := launch.Sent(); sent != "" {
+		push, err := d.Snapshots.Describe(ctx, sent)
 		if err != nil {
 			return nil, err
 		}
 		given.Push = &push
-	} else {
+	}
+	if r := launch.Repository; r != nil {
 		text, err := readCredentials(d.Credentials, r.Credential)
 		if err != nil {
 			return nil, err
@@ -234,7 +235,7 @@ func (d *Docker) options(launch Launch) client.ContainerCreateOptions {
 		Cmd: []string{"run", "--launch", path.Join(dockerHome, launchFile), "--runner", "docker", "--results-dir", path.Join(dockerHome, resultsDir),
 			"--cache-dir", dockerCache, "--listen", fmt.Sprintf("0.0.0.0:%d", dockerPort), "--linger", d.Linger.String(), "--termination-grace", d.Grace.String()},
 		Labels: map[string]string{dockerBuildLabel: strconv.FormatInt(launch.BuildID, 10), dockerInstanceLabel: launch.Instance, dockerProjectLabel: launch.Project,
-			dockerDigestLabel: seal(key, launch.Digest), dockerKeyLabel: strconv.Itoa(launch.Key), dockerOwnerLabel: seal(key, ownerText), dockerNonceLabel: launch.Nonce, dockerSnapshotLabel: launch.Snapshot},
+			dockerDigestLabel: seal(key, launch.Digest), dockerKeyLabel: strconv.Itoa(launch.Key), dockerOwnerLabel: seal(key, ownerText), dockerNonceLabel: launch.Nonce, dockerSnapshotLabel: launch.Sent()},
 	}}
 }
 

@@ -125,6 +125,31 @@ func TestAWorkerInDockerIsGivenItsCredentials(t *testing.T) {
 	}
 }
 
+// TestAWorkerInDockerIsSentABundle, beside the credentials with which it clones.
+func TestAWorkerInDockerIsSentABundle(t *testing.T) {
+	t.Parallel()
+	blobs, key := stored(t, "build/42/earlier/", someBytes(1000))
+	d := dockerBackend(t, func(c *provisioner.DockerConfig) {
+		c.Snapshots = &provisioner.Snapshots{Blobs: blobs, Log: slog.New(slog.DiscardHandler)}
+	})
+	launch := dockerLaunch()
+	launch.Snapshot, launch.Repository = "", &provisionerv1.Repository{URL: "https://git.example.org/shop.git", Commit: strings.Repeat("a", 40)}
+	launch.Earlier = &provisionerv1.Earlier{BuildID: 41, Bundle: key}
+	if got := d.Options(launch).Config.Labels["dev.waybill.worker.snapshot"]; got != key {
+		t.Errorf("the label is %q", got)
+	}
+	files, err := d.Files(t.Context(), launch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		var given provisionerv1.Launch
+		if err := json.Unmarshal(content, &given); err != nil || given.Push == nil || given.Push.Size != 1000 || given.Repository == nil {
+			t.Errorf("%s: %s, %v", name, content, err)
+		}
+	}
+}
+
 func TestTheNameHasTheTimeOfTheDeletion(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]time.Time{"/waybill-worker-shop-1": {}, "/waybill-worker-shop-1.deleted-1764142000": time.Unix(1764142000, 0), "/x.deleted-y": {}} {

@@ -25,7 +25,7 @@ const (
 	annotationProject  = "waybill.dev/project"
 	annotationDigest   = "waybill.dev/request-digest"
 	annotationKey      = "waybill.dev/key"
-	annotationSnapshot = "waybill.dev/snapshot"   // key of the one that is sent to the worker; absent: none is
+	annotationSnapshot = "waybill.dev/snapshot"   // key of the snapshot or bundle that is sent to the worker; absent: none is
 	annotationCreated  = "waybill.dev/created-at" // by the provisioner's clock, as all times of a list
 
 	managedBy  = "waybill"
@@ -95,8 +95,8 @@ func (k *Kubernetes) manifest(ctx context.Context, launch Launch) (workerManifes
 			return m, err
 		}
 	}
-	if launch.Snapshot != "" {
-		push, err := k.Snapshots.Describe(ctx, launch.Snapshot)
+	if sent := launch.Sent(); sent != "" {
+		push, err := k.Snapshots.Describe(ctx, sent)
 		if err != nil {
 			return m, err
 		}
@@ -131,8 +131,8 @@ func (m workerManifest) pod() object {
 	notes := object{annotationProject: m.Project, annotationDigest: m.Digest, annotationKey: strconv.Itoa(m.Key),
 		annotationCreated: time.Now().UTC().Format(time.RFC3339),
 		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "kubectl.kubernetes.io/default-container": WorkerContainer}
-	if m.Snapshot != "" {
-		notes[annotationSnapshot] = m.Snapshot
+	if sent := m.Sent(); sent != "" {
+		notes[annotationSnapshot] = sent
 	}
 	return object{"apiVersion": "v1", "kind": "Pod", "spec": spec, "metadata": object{
 		"name": m.name, "namespace": m.config.Cluster.Namespace, "labels": m.labels(), "annotations": notes,

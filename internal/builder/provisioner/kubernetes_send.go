@@ -111,6 +111,6 @@ func (k *Kubernetes) target(ctx context.Context, pod *unstructured.Unstructured,
 	if err != nil {
 		return t, fmt.Errorf("read the Secret of worker %s: %w", pod.GetName(), err)
 	}
-	return Target{ID: string(pod.GetUID()), Address: "http://" + address.UID, Token: launch.Token, Snapshot: launch.Snapshot,
+	return Target{ID: string(pod.GetUID()), Address: "http://" + address.UID, Token: launch.Token, Snapshot: launch.Sent(),
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return k.Cluster.DialPod(ctx, address) }}, nil
 }

@@ -209,6 +209,40 @@ func TestASnapshotIsAnnounced(t *testing.T) {
 	}
 }
 
+// TestABundleOfAnEarlierBuildIsAnnounced: the pod clones its repository, and is sent the bundle as others are sent a snapshot.
+func TestABundleOfAnEarlierBuildIsAnnounced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	key, digest, size, err := c.blobs.Put(t.Context(), "build/42/earlier/", strings.NewReader("what it has left"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch := podLaunch(42)
+	launch.Earlier = &provisionerv1.Earlier{BuildID: 41, Bundle: key}
+	if _, _, err := c.Create(t.Context(), launch); err != nil {
+		t.Fatal(err)
+	}
+	pod := c.object("pods", "waybill-worker-main-42")
+	if got := pod.GetAnnotations()["waybill.dev/snapshot"]; got != key {
+		t.Errorf("the annotation is %q", got)
+	}
+	if _, found, _ := unstructured.NestedSlice(pod.Object, "spec", "initContainers"); !found {
+		t.Error("the pod clones nothing")
+	}
+	given, _, err := unstructured.NestedString(c.object("secrets", pod.GetName()).Object, "stringData", "launch.json")
+	var launched provisionerv1.Launch
+	if err := errors.Join(err, json.Unmarshal([]byte(given), &launched)); err != nil {
+		t.Fatal(err)
+	}
+	if launched.Push == nil || *launched.Push != (provisionerv1.Push{Size: size, SHA256: digest}) || launched.Check() != nil {
+		t.Errorf("the worker is given %+v, %v", launched.Push, launched.Check())
+	}
+	launch.Earlier.Bundle, launch.BuildID = "missing", 43
+	if _, _, err := c.Create(t.Context(), launch); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a missing bundle: %v", err)
+	}
+}
+
 func TestWhatNoPodCanBeIsInvalid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

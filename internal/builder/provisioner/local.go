@@ -127,6 +127,7 @@ const (
 	resultsDir   = "results"
 	errorsFile   = "errors.txt" // what the process printed to standard error
 	snapshotFile = "snapshot.tar.zst"
+	bundleFile   = "bundle.tar.zst" // of the build that is resumed
 	idPrefix     = "local-"
 )
 
@@ -183,11 +184,11 @@ func (l *Local) Create(ctx context.Context, launch Launch) (provisionerv1.Worker
 	defer l.mu.Unlock()
 	w, err := l.knownLocked(launch) // another request may have been faster
 	if w != nil || err != nil {
-		return first(w), false, errors.Join(err, removeFile(given.SnapshotFile))
+		return first(w), false, errors.Join(err, removeCopy(given))
 	}
 	r := record{BuildID: launch.BuildID, Project: launch.Project, Instance: launch.Instance, Digest: launch.Digest, Key: launch.Key, CreatedAt: time.Now().UTC()}
 	if err := l.start(&r, given); err != nil {
-		return provisionerv1.Worker{}, false, errors.Join(err, removeFile(given.SnapshotFile))
+		return provisionerv1.Worker{}, false, errors.Join(err, removeCopy(given))
 	}
 	l.Log.Info("worker started", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, idPrefix+strconv.FormatInt(r.BuildID, 10), obs.KeyPID, r.Process.PID)
 	return l.worker(r), true, nil
@@ -250,34 +251,37 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 	if err := os.MkdirAll(l.folder(launch.BuildID), 0o700); err != nil {
 		return given, fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
 	}
-	if launch.Repository != nil {
-		return given, nil
-	}
 	var err error
-	given.SnapshotFile, err = l.copySnapshot(ctx, launch)
+	switch {
+	case launch.Repository == nil:
+		given.SnapshotFile, err = l.copyBlob(ctx, launch.BuildID, launch.Snapshot, snapshotFile)
+	case launch.Earlier != nil:
+		given.BundleFile, err = l.copyBlob(ctx, launch.BuildID, launch.Earlier.Bundle, bundleFile)
+	}
 	return given, err
 }
 
-// copySnapshot copies the snapshot of a build into the folder of its worker, and returns the path of the copy.
-func (l *Local) copySnapshot(ctx context.Context, launch Launch) (path string, err error) {
-	blob, _, err := l.Blobs.Get(ctx, launch.Snapshot)
+// copyBlob copies a blob into the folder of a worker, and returns the file, whose name ends as is said.
+func (l *Local) copyBlob(ctx context.Context, buildID int64, key, name string) (path string, err error) {
+	blob, _, err := l.Blobs.Get(ctx, key)
 	if err != nil {
-		return "", fmt.Errorf("read the snapshot: %w", err)
+		return "", fmt.Errorf("read %s of the worker: %w", name, err)
 	}
 	defer blob.Close()
-	file, err := os.CreateTemp(l.folder(launch.BuildID), "*."+snapshotFile)
+	file, err := os.CreateTemp(l.folder(buildID), "*."+name)
 	if err != nil {
-		return "", fault.New(fault.Unavailable, "copy the snapshot: %w", err)
+		return "", fault.New(fault.Unavailable, "copy %s of the worker: %w", name, err)
 	}
 	_, err = io.Copy(file, blob)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return "", fault.New(fault.Unavailable, "copy the snapshot: %w", errors.Join(err, os.Remove(file.Name())))
+		return "", fault.New(fault.Unavailable, "copy %s of the worker: %w", name, errors.Join(err, os.Remove(file.Name())))
 	}
 	return file.Name(), nil
 }
 
-// removeFile removes a file that may have no name.
-func removeFile(path string) error {
+// removeCopy removes the copy of the blob that a launch has, if any.
+func removeCopy(given provisionerv1.Launch) error {
+	path := cmp.Or(given.SnapshotFile, given.BundleFile)
 	if path == "" {
 		return nil
 	}

@@ -217,6 +217,28 @@ func TestASnapshotIsBuilt(t *testing.T) {
 	}
 }
 
+// TestABundleThatIsMissingStartsNoWorker, and one that cannot be read is said by the worker, which runs every step.
+func TestABundleThatIsMissingStartsNoWorker(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "build: {app: {container: {image: i, cmds: [echo it ran]}}}")
+	if err := s.local.Close(); err != nil {
+		t.Fatal(err)
+	}
+	blobs, key := stored(t, "build/41/earlier/", someBytes(1000))
+	s.open(func(c *provisioner.LocalConfig) { c.Blobs = blobs })
+	request := s.request(41)
+	request.Earlier = &provisionerv1.Earlier{BuildID: 40, Bundle: "build/41/earlier/gone"}
+	if _, err := s.client.Create(t.Context(), request); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a bundle that is missing: %v", err)
+	}
+	request.Earlier.Bundle = key
+	s.create(request)
+	if status, log := s.take(s.until("Running")); status != workerv1.Status_STATUS_COMPLETED || !strings.Contains(log, "it ran") ||
+		!strings.Contains(log, "build/app runs again: the results of the earlier build cannot be used") {
+		t.Errorf("%s:\n%s", status, log)
+	}
+}
+
 // TestKillingTheProvisionerLosesNoWorkerAndStartsNoSecond kills provisioners while they start workers.
 func TestKillingTheProvisionerLosesNoWorkerAndStartsNoSecond(t *testing.T) {
 	t.Parallel()

@@ -66,8 +66,9 @@ type Config struct {
 
 // Resumed is an earlier build whose steps need not all run again.
 type Resumed struct {
-	Results *results.Reader
-	Steps   map[int]int // the steps that are reused, each with the number that it has there
+	ID      string
+	Results *results.Reader // nil: no step is reused
+	build.Reuse
 }
 
 // Worker runs one build.
@@ -135,9 +136,12 @@ func (w *Worker) reuse() error {
 	for _, step := range w.Plan.Steps {
 		from, ok := w.Resumes.Steps[step.ID]
 		if !ok {
+			w.note(step.Path() + " " + w.runsAgain(step.ID))
 			continue
 		}
-		reused, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, time.Now())
+		reason := "reused from build " + w.Resumes.ID
+		w.note(step.Path() + " is " + reason)
+		reused, err := w.Store.Reuse(step.ID, w.Resumes.Results, from, results.Update{Timestamp: time.Now(), Reason: reason})
 		if err != nil {
 			return fmt.Errorf("record build %s: %w", w.ID, err)
 		}
@@ -151,6 +155,14 @@ func (w *Worker) reuse() error {
 		}
 	}
 	return nil
+}
+
+// runsAgain says why a step of a resumed build runs; "" in any other build.
+func (w *Worker) runsAgain(id int) string {
+	if w.Resumes == nil {
+		return ""
+	}
+	return "runs again: " + w.Resumes.Again[id]
 }
 
 // loop carries out decisions until every step has ended.
@@ -218,7 +230,11 @@ func (w *Worker) carryOut(ctx context.Context, d build.Decision, tree string) er
 // build's context cancels the build, and the decision that follows the step.
 func (w *Worker) start(ctx context.Context, id int, tree string) error {
 	attempt := w.states.Steps[id].Attempt + 1
-	if err := w.update(id, results.Update{Status: build.Scheduling, Attempt: attempt}); err != nil {
+	scheduled := results.Update{Status: build.Scheduling, Attempt: attempt}
+	if attempt == 1 {
+		scheduled.Reason = w.runsAgain(id)
+	}
+	if err := w.update(id, scheduled); err != nil {
 		return err
 	}
 	log, err := w.Store.Log(id)

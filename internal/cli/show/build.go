@@ -19,6 +19,7 @@ type BuildSummary struct {
 	Source    string       `json:"source,omitempty"`
 	Branch    string       `json:"branch,omitempty"`
 	Commit    string       `json:"commit,omitempty"`
+	RerunOf   string       `json:"rerunOf,omitempty"`
 	Steps     int          `json:"steps"`
 	StartedAt time.Time    `json:"startedAt,omitzero"`
 	EndedAt   time.Time    `json:"endedAt,omitzero"`

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -156,7 +157,7 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 	case build.Backoff:
 		return OneLine(row.reason)
 	case build.Reused:
-		return strings.TrimRight("reused   "+testCounts(row.tests), " ")
+		return strings.TrimRight(cmp.Or(OneLine(row.reason), "reused")+"   "+testCounts(row.tests), " ")
 	case build.Failed, build.TimedOut:
 		text := fmt.Sprintf("%s, %s   %s", row.status, OneLine(row.reason), step.At)
 		if countTests(row.tests).Failed == 0 { // else a line below has the counts

@@ -24,9 +24,9 @@ func (t *tx) InsertBuild(b builds.Build) (builds.ID, error) {
 		err = row.Scan(&id)
 		return id, err
 	}, `INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
-		rerun_of, action_id, status, created_by, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING build_id`,
-		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, int64(b.RerunOf), uuid(b.ActionID),
+		rerun_of, resume, action_id, status, created_by, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) RETURNING build_id`,
+		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, int64(b.RerunOf), b.Resume, uuid(b.ActionID),
 		string(b.Status), b.CreatedBy, stamp(b.CreatedAt))
 	if err != nil || len(made) == 0 {
 		return 0, err
@@ -45,7 +45,7 @@ func encodeBuild(b builds.Build) (stages, inputs string, err error) {
 }
 
 // buildColumns are the columns of a build, in the order of scanBuild.
-const buildColumns = `build_id, project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
+const buildColumns = `build_id, project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce, rerun_of, resume, bundle, action_id,
 	status, reason, message, created_by, created_at, started_at, ended_at, cancel_requested_at, lease_until, last_progress_at,
 	acknowledged_at, deleted_at, expired_at, last_seq, refused_events, event_cursor, artifact_cursor, final_steps, final_events, final_artifacts`
 
@@ -54,7 +54,7 @@ func scanBuild(row pgx.Row) (b builds.Build, err error) {
 	var stages, inputs string
 	var steps, events, artifacts pgtype.Int8
 	err = row.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Deployment, &b.Target, &b.Environment, &stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
-		&b.RerunOf, idOf{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy, timeOf{&b.CreatedAt}, timeOf{&b.StartedAt},
+		&b.RerunOf, &b.Resume, &b.Bundle, idOf{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy, timeOf{&b.CreatedAt}, timeOf{&b.StartedAt},
 		timeOf{&b.EndedAt}, timeOf{&b.CancelRequestedAt}, timeOf{&b.LeaseUntil}, timeOf{&b.LastProgressAt}, timeOf{&b.AcknowledgedAt},
 		timeOf{&b.DeletedAt}, timeOf{&b.ExpiredAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
 	if err != nil {
@@ -91,11 +91,11 @@ func (t *tx) UpdateBuild(b builds.Build) error {
 	}
 	return t.do(`UPDATE build SET worker_id = $2, nonce = $3, action_id = $4, status = $5, reason = $6, message = $7, started_at = $8, ended_at = $9,
 		cancel_requested_at = $10, lease_until = $11, last_progress_at = $12, acknowledged_at = $13, deleted_at = $14, last_seq = $15,
-		refused_events = $16, event_cursor = $17, artifact_cursor = $18, final_steps = $19, final_events = $20, final_artifacts = $21, expired_at = $22
+		refused_events = $16, event_cursor = $17, artifact_cursor = $18, final_steps = $19, final_events = $20, final_artifacts = $21, expired_at = $22, bundle = $23
 		WHERE build_id = $1`,
 		int64(b.ID), b.WorkerID, b.Nonce, uuid(b.ActionID), string(b.Status), b.Reason, b.Message, stamp(b.StartedAt), stamp(b.EndedAt),
 		stamp(b.CancelRequestedAt), stamp(b.LeaseUntil), stamp(b.LastProgressAt), stamp(b.AcknowledgedAt), stamp(b.DeletedAt), b.LastSeq,
-		b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, stamp(b.ExpiredAt))
+		b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, stamp(b.ExpiredAt), b.Bundle)
 }
 
 // Builds reads by query, newest first.
@@ -180,7 +180,7 @@ func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
 
 // stepColumns are the columns of a step, in the order of scanStep.
 const stepColumns = `step_id, stage, name, type, needs, status, attempt, reason, message, exit_code, started_at, ended_at, log_lines, log_bytes,
-	hash_state, trailer_entries, trailer_bytes, trailer_sha256`
+	hash_state, trailer_entries, trailer_bytes, trailer_sha256, identity`
 
 // PutSteps stores whole steps.
 func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
@@ -197,12 +197,12 @@ func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
 			sum = s.Trailer.SHA256
 		}
 		if err := t.do(`INSERT INTO build_step (build_id, `+stepColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 			ON CONFLICT (build_id, step_id) DO UPDATE SET stage = $3, name = $4, type = $5, needs = $6, status = $7, attempt = $8, reason = $9,
 				message = $10, exit_code = $11, started_at = $12, ended_at = $13, log_lines = $14, log_bytes = $15, hash_state = $16,
-				trailer_entries = $17, trailer_bytes = $18, trailer_sha256 = $19`,
+				trailer_entries = $17, trailer_bytes = $18, trailer_sha256 = $19, identity = $20`,
 			int64(id), s.ID, s.Stage, s.Name, s.Type, string(needs), string(s.Status), s.Attempt, s.Reason, s.Message, s.ExitCode,
-			stamp(s.StartedAt), stamp(s.EndedAt), s.LogLines, s.LogBytes, s.HashState, entries, bytes, sum); err != nil {
+			stamp(s.StartedAt), stamp(s.EndedAt), s.LogLines, s.LogBytes, s.HashState, entries, bytes, sum, s.Identity); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func scanStep(row pgx.Row) (s builds.Step, err error) {
 	var entries, bytes pgtype.Int8
 	var sum []byte
 	err = row.Scan(&s.ID, &s.Stage, &s.Name, &s.Type, &needs, &s.Status, &s.Attempt, &s.Reason, &s.Message, &s.ExitCode,
-		timeOf{&s.StartedAt}, timeOf{&s.EndedAt}, &s.LogLines, &s.LogBytes, &s.HashState, &entries, &bytes, &sum)
+		timeOf{&s.StartedAt}, timeOf{&s.EndedAt}, &s.LogLines, &s.LogBytes, &s.HashState, &entries, &bytes, &sum, &s.Identity)
 	if err != nil {
 		return s, err
 	}
@@ -326,9 +326,9 @@ func scanBlock(row pgx.Row) (b builds.Block, err error) {
 func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) error {
 	for i := range artifacts {
 		a := &artifacts[i]
-		if err := t.do(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			int64(id), a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, stamp(a.StoredAt)); err != nil {
+		if err := t.do(`INSERT INTO build_artifact (build_id, artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			int64(id), a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, stamp(a.StoredAt), a.Executable); err != nil {
 			return err
 		}
 	}
@@ -338,9 +338,9 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 // BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
 func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) {
 	return query(t, func(row pgx.Row) (a builds.Artifact, err error) {
-		err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, timeOf{&a.StoredAt})
+		err = row.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, timeOf{&a.StoredAt}, &a.Executable)
 		return a, err
-	}, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at
+	}, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable
 		FROM build_artifact WHERE build_id = $1 AND artifact_id > $2 ORDER BY artifact_id`, int64(id), after)
 }
 

@@ -22,8 +22,8 @@ func (t *tx) InsertBuild(b builds.Build) (builds.ID, error) {
 		err = s.Scan(&made)
 		return made, err
 	}, `INSERT INTO build (project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce,
-		rerun_of, action_id, status, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING build_id`,
-		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, b.RerunOf, id(b.ActionID),
+		rerun_of, resume, action_id, status, created_by, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING build_id`,
+		b.Project, b.Branch, b.Commit, b.Revision, b.Deployment, b.Target, b.Environment, stages, inputs, b.Engine, b.WorkerID, b.Nonce, b.RerunOf, b.Resume, id(b.ActionID),
 		string(b.Status), b.CreatedBy, micros(b.CreatedAt))
 	return found, err
 }
@@ -38,7 +38,7 @@ func encodeBuild(b builds.Build) (stages, inputs string, err error) {
 }
 
 // buildColumns are the columns of a build, in the order of scanBuild.
-const buildColumns = `build_id, project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce, rerun_of, action_id,
+const buildColumns = `build_id, project, branch, "commit", revision, deployment, target, environment, stages, inputs, engine, worker_id, nonce, rerun_of, resume, bundle, action_id,
 	status, reason, message, created_by, created_at, started_at, ended_at, cancel_requested_at, lease_until, last_progress_at,
 	acknowledged_at, deleted_at, expired_at, last_seq, refused_events, event_cursor, artifact_cursor, final_steps, final_events, final_artifacts`
 
@@ -47,7 +47,7 @@ func scanBuild(s scanner) (b builds.Build, err error) {
 	var stages, inputs string
 	var steps, events, artifacts sql.NullInt64
 	err = s.Scan(&b.ID, &b.Project, &b.Branch, &b.Commit, &b.Revision, &b.Deployment, &b.Target, &b.Environment, &stages, &inputs, &b.Engine, &b.WorkerID, &b.Nonce,
-		&b.RerunOf, ident{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy, moment{&b.CreatedAt}, moment{&b.StartedAt},
+		&b.RerunOf, &b.Resume, &b.Bundle, ident{&b.ActionID}, &b.Status, &b.Reason, &b.Message, &b.CreatedBy, moment{&b.CreatedAt}, moment{&b.StartedAt},
 		moment{&b.EndedAt}, moment{&b.CancelRequestedAt}, moment{&b.LeaseUntil}, moment{&b.LastProgressAt}, moment{&b.AcknowledgedAt},
 		moment{&b.DeletedAt}, moment{&b.ExpiredAt}, &b.LastSeq, &b.RefusedEvents, &b.EventCursor, &b.ArtifactCursor, &steps, &events, &artifacts)
 	if err != nil {
@@ -78,10 +78,10 @@ func (t *tx) UpdateBuild(b builds.Build) error {
 	}
 	_, err := t.exec(`UPDATE build SET worker_id = ?, nonce = ?, action_id = ?, status = ?, reason = ?, message = ?, started_at = ?, ended_at = ?,
 		cancel_requested_at = ?, lease_until = ?, last_progress_at = ?, acknowledged_at = ?, deleted_at = ?, expired_at = ?, last_seq = ?, refused_events = ?,
-		event_cursor = ?, artifact_cursor = ?, final_steps = ?, final_events = ?, final_artifacts = ? WHERE build_id = ?`,
+		event_cursor = ?, artifact_cursor = ?, final_steps = ?, final_events = ?, final_artifacts = ?, bundle = ? WHERE build_id = ?`,
 		b.WorkerID, b.Nonce, id(b.ActionID), string(b.Status), b.Reason, b.Message, micros(b.StartedAt), micros(b.EndedAt),
 		micros(b.CancelRequestedAt), micros(b.LeaseUntil), micros(b.LastProgressAt), micros(b.AcknowledgedAt), micros(b.DeletedAt), micros(b.ExpiredAt),
-		b.LastSeq, b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, b.ID)
+		b.LastSeq, b.RefusedEvents, b.EventCursor, b.ArtifactCursor, steps, events, artifacts, b.Bundle, b.ID)
 	return err
 }
 
@@ -172,7 +172,7 @@ func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
 
 // stepColumns are the columns of a step, in the order of scanStep.
 const stepColumns = `step_id, stage, name, type, needs, status, attempt, reason, message, exit_code, started_at, ended_at, log_lines, log_bytes,
-	hash_state, trailer_entries, trailer_bytes, trailer_sha256`
+	hash_state, trailer_entries, trailer_bytes, trailer_sha256, identity`
 
 // PutSteps stores whole steps.
 func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
@@ -188,9 +188,9 @@ func (t *tx) PutSteps(id builds.ID, steps []builds.Step) error {
 			entries, bytes, sum = s.Trailer.Entries, s.Trailer.Bytes, s.Trailer.SHA256
 		}
 		all = append(all, []any{id, s.ID, s.Stage, s.Name, s.Type, needs, string(s.Status), s.Attempt, s.Reason, s.Message, s.ExitCode,
-			micros(s.StartedAt), micros(s.EndedAt), s.LogLines, s.LogBytes, s.HashState, entries, bytes, sum})
+			micros(s.StartedAt), micros(s.EndedAt), s.LogLines, s.LogBytes, s.HashState, entries, bytes, sum, s.Identity})
 	}
-	return t.each(`INSERT OR REPLACE INTO build_step (build_id, `+stepColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, all)
+	return t.each(`INSERT OR REPLACE INTO build_step (build_id, `+stepColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, all)
 }
 
 // scanStep reads stepColumns.
@@ -199,7 +199,7 @@ func scanStep(s scanner) (step builds.Step, err error) {
 	var entries, bytes sql.NullInt64
 	var sum []byte
 	err = s.Scan(&step.ID, &step.Stage, &step.Name, &step.Type, &needs, &step.Status, &step.Attempt, &step.Reason, &step.Message, &step.ExitCode,
-		moment{&step.StartedAt}, moment{&step.EndedAt}, &step.LogLines, &step.LogBytes, &step.HashState, &entries, &bytes, &sum)
+		moment{&step.StartedAt}, moment{&step.EndedAt}, &step.LogLines, &step.LogBytes, &step.HashState, &entries, &bytes, &sum, &step.Identity)
 	if err != nil {
 		return step, err
 	}
@@ -296,14 +296,14 @@ func scanBlock(s scanner) (b builds.Block, err error) {
 }
 
 // artifactTable is the table of artifacts.
-var artifactTable = table{`build_artifact`, []string{`build_id`, `artifact_id`, `step_id`, `name`, `size`, `sha256`, `kind`, `state`, `blob_key`, `stored_at`}}
+var artifactTable = table{`build_artifact`, []string{`build_id`, `artifact_id`, `step_id`, `name`, `size`, `sha256`, `kind`, `state`, `blob_key`, `stored_at`, `executable`}}
 
 // InsertBuildArtifacts stores artifacts.
 func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) error {
 	var all [][]any
 	for i := range artifacts {
 		a := &artifacts[i]
-		all = append(all, []any{id, a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, micros(a.StoredAt)})
+		all = append(all, []any{id, a.ID, a.Step, a.Name, a.Size, a.SHA256, a.Kind, string(a.State), a.BlobKey, micros(a.StoredAt), a.Executable})
 	}
 	return t.insert(artifactTable, all)
 }
@@ -311,10 +311,10 @@ func (t *tx) InsertBuildArtifacts(id builds.ID, artifacts []builds.Artifact) err
 // BuildArtifacts reads the artifacts of a build after one, in the order of their ids.
 func (t *tx) BuildArtifacts(id builds.ID, after int) ([]builds.Artifact, error) {
 	scan := func(s scanner) (a builds.Artifact, err error) {
-		err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, moment{&a.StoredAt})
+		err = s.Scan(&a.ID, &a.Step, &a.Name, &a.Size, &a.SHA256, &a.Kind, &a.State, &a.BlobKey, moment{&a.StoredAt}, &a.Executable)
 		return a, err
 	}
-	return rows(t, scan, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at
+	return rows(t, scan, `SELECT artifact_id, step_id, name, size, sha256, kind, state, blob_key, stored_at, executable
 		FROM build_artifact WHERE build_id = ? AND artifact_id > ? ORDER BY artifact_id`, id, after)
 }
 

@@ -126,8 +126,9 @@ func newSite(t *testing.T, w *world, image string, retries int, settings string)
 	}
 	s.start(own, "serve", "provisioner", "--home", own)
 	s.provisioner = s.log.await(t, `requests for workers are served.*?(http://127.0.0.1:[0-9]+)`)
-	server := fmt.Sprintf("builder:\n  key: %s/builder.key\n  provisioner:\n    url: %q\n    tokenFile: %s\n    kubernetes: {kubeconfig: %s}\n%s", own, s.provisioner, token,
-		w.account(t, s.namespace, "waybill-aggregator"), settings)
+	server := fmt.Sprintf("builder:\n  key: %s/builder.key\n  provisioner:\n    url: %q\n    tokenFile: %s\n    kubernetes: {kubeconfig: %s}\n%s"+
+		"builds: {projects: {shop: {repository: \"file://%s\", subdirectory: resumed}}}\n", own, s.provisioner, token,
+		w.account(t, s.namespace, "waybill-aggregator"), settings, s.project)
 	if err := errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(filepath.Join(home, "server.yaml"), []byte(server), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -191,11 +192,27 @@ func (s *site) commit(text string) (commit string) {
 // server runs a command that asks the server.
 func (s *site) server(arguments ...string) string {
 	s.t.Helper()
-	address, err := os.ReadFile(filepath.Join(s.project, ".waybill", "address"))
-	if err != nil {
-		s.t.Fatal(err)
+	return s.must(s.world.program, append(arguments, "--server", s.address())...)
+}
+
+// address waits until the server has an address, and returns it.
+func (s *site) address() string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		address, err := os.ReadFile(filepath.Join(s.project, ".waybill", "address"))
+		if err == nil {
+			return strings.TrimSpace(string(address))
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			s.t.Fatal(err)
+		}
 	}
-	return s.must(s.world.program, append(arguments, "--server", strings.TrimSpace(string(address)))...)
 }
 
 // awaitWorker waits for a worker's pod that was not seen before, in a state.
@@ -282,7 +299,7 @@ func TestWorkersOnKubernetes(t *testing.T) {
 		run  func(*testing.T, *site)
 	}{
 		{"deployment", testDeployment}, {"killed", testWorkerKilled}, {"evicted", testWorkerEvicted}, {"requests", testRequests}, {"repository", testRepository},
-		{"repository without the commit", testMissingCommit},
+		{"repository without the commit", testMissingCommit}, {"resumed", testResumed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			of := s.of(t)
@@ -489,6 +506,36 @@ func testMissingCommit(t *testing.T, s *site) {
 	results := s.world.kubelet.Folder(t, s.awaitWorker(works).Name, "/mnt/work/results")
 	(&run{t: t, results: results}).awaitLog("0", "fetch commit "+commit)
 	s.remove(43)
+}
+
+// resumedBuild has a step that leaves an artifact and a line in RUNS, and one that needs the artifact and fails.
+const resumedBuild = `make:
+  tool: {artifacts: [tool], container: {image: i, cmds: [set -e, echo made >>RUNS, echo echo it was made >tool, chmod +x tool]}}
+use:
+  it: {needs: [tool], container: {image: i, cmds: [set -e, ./tool, exit 3]}}
+`
+
+// testResumed: the worker's pod clones, and is sent what the steps of the earlier build have left.
+func testResumed(t *testing.T, s *site) {
+	folder, runs := filepath.Join(s.project, "resumed"), filepath.Join(t.TempDir(), "runs")
+	if err := errors.Join(os.Mkdir(folder, 0o700),
+		os.WriteFile(filepath.Join(folder, ".wharf-ci.yml"), []byte(strings.ReplaceAll(resumedBuild, "RUNS", runs)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.must("git", "add", "resumed")
+	s.commit("resumed")
+	of := []string{"--follow", "--server", s.address()}
+	first, _ := s.command(s.world.program, append([]string{"build", "run", "shop"}, of...)...)
+	number := regexp.MustCompile(`build ([0-9]+): Failed`).FindStringSubmatch(first)
+	if number == nil {
+		t.Fatal(first)
+	}
+	second, _ := s.command(s.world.program, append([]string{"build", "rerun", number[1], "--resume"}, of...)...)
+	text, err := os.ReadFile(runs)
+	if err != nil || string(text) != "made\n" || !strings.Contains(second, "use/it | it was made\n") {
+		t.Errorf("the step that completed ran %q, %v:\n%s", text, err, second)
+	}
+	s.awaitNone()
 }
 
 // awaitLog waits until a worker without a reader has printed texts, and returns what it printed.

@@ -203,7 +203,8 @@ func TestDocker(t *testing.T) {
 		"ARepositoryIsCloned": func(t *testing.T, engine *testbed.Engine) {
 			aRepositoryIsCloned(t, engine, bare.commit)
 		},
-		"OutOfMemory": func(t *testing.T, engine *testbed.Engine) { outOfMemory(t, engine, bare.commit) },
+		"ABuildIsResumed": func(t *testing.T, engine *testbed.Engine) { aBuildIsResumed(t, engine, bare.commit) },
+		"OutOfMemory":     func(t *testing.T, engine *testbed.Engine) { outOfMemory(t, engine, bare.commit) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -219,6 +220,45 @@ const greeter = `package:
       image: BUSYBOX
       cmds: [set -e, mkdir out, "echo hello > out/greeter.txt", "echo packed by $(hostname)", "if [ -f wait ]; then touch begun; exec sleep 600; fi"]
 `
+
+// failing is a stage of the environment strict, with a step that fails after it has shown the artifact that it needs.
+const failing = `environments: {strict: {}}
+check:
+  environments: [strict]
+  use: {needs: [greeter], container: {image: BUSYBOX, cmds: [set -e, cat out/greeter.txt, exit 3]}}
+`
+
+// aBuildIsResumed by a worker that is sent what the steps of the earlier build have left, beside the repository that it clones.
+func aBuildIsResumed(t *testing.T, engine *testbed.Engine, commit string) {
+	s := newSite(t, engine, "resumed", 5105, "", greeter)
+	settings, err := os.OpenFile(filepath.Join(s.dir, ".waybill", "server.yaml"), os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = settings.WriteString("builds: {projects: {shop: {repository: \"file://" + repositoryPath + "\"}}}\n")
+		err = errors.Join(err, settings.Close())
+	}
+	address, readErr := os.ReadFile(filepath.Join(s.dir, ".waybill", "address"))
+	if err := errors.Join(err, readErr); err != nil {
+		t.Fatal(err)
+	}
+	server := strings.TrimSpace(string(address))
+	first := ""
+	await(t, "the server knows the project, and its build fails", func() bool {
+		_, first = s.run(waybill(t), "build", "run", "shop", "--commit", commit, "--environment", "strict", "--follow", "--server", server)
+		return strings.Contains(first, "build 1: Failed")
+	})
+	status, second := s.run(waybill(t), "build", "rerun", "1", "--resume", "--follow", "--server", server)
+	if status != 1 || !strings.Contains(second, "check/use | hello\n") {
+		t.Errorf("exit status %d: %s", status, second)
+	}
+	_, packed, _ := strings.Cut(first, "packed by ") // the container of the step
+	host, _, found := strings.Cut(packed, "\n")
+	if !found || !strings.Contains(second, "packed by "+host+"\n") {
+		t.Errorf("the step that completed ran again:\n%s\n%s", first, second)
+	}
+	if out := s.must(waybill(t), "build", "show", "2", "--server", server); !strings.Contains(out, "reused from build 1") {
+		t.Errorf("%s", out)
+	}
+}
 
 // aDeploymentIsBuilt by a worker that is sent its snapshot, in containers beside the worker's own.
 func aDeploymentIsBuilt(t *testing.T, engine *testbed.Engine) {
@@ -326,7 +366,7 @@ func repository(t *testing.T) bareRepository {
 		return strings.TrimSpace(string(out))
 	}
 	git("init", "-q", "-b", "main")
-	file := strings.ReplaceAll("inputs: [{name: password, type: password}]\n"+greeter, "BUSYBOX", testbed.Busybox)
+	file := strings.ReplaceAll("inputs: [{name: password, type: password}]\n"+greeter+failing, "BUSYBOX", testbed.Busybox)
 	if err := os.WriteFile(filepath.Join(dir, ".wharf-ci.yml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}

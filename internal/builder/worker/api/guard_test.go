@@ -317,7 +317,7 @@ func TestStepsAndArtifactsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, steps, _ := s.get("/api/build/step", "", asked...)
-	size := `"logEntries":4,"logBytes":` + strconv.FormatInt(log.Size(), 10) + "}"
+	size := `"logEntries":4,"logBytes":` + strconv.FormatInt(log.Size(), 10) + `,"identity":"` + s.server.Plan.Identity(1) + `"}` // neither step has a definition
 	want := `{"steps":[{"stepId":1,"parentId":1,"stage":"test","name":"unit","status":"Completed","attempt":0,"needs":[],` + size +
 		`,{"stepId":2,"parentId":2,"stage":"pack","name":"zip","status":"Completed","attempt":0,"needs":[1],` + size + "]}\n"
 	if diff := cmp.Diff(want, steps); diff != "" {

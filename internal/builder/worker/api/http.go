@@ -25,6 +25,7 @@ type step struct {
 	Needs      []int        `json:"needs"` // ids of the steps that end before
 	LogEntries int64        `json:"logEntries"`
 	LogBytes   int64        `json:"logBytes"`
+	Identity   string       `json:"identity"` // build.Plan.Identity
 }
 
 func (s *Server) listSteps(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +44,7 @@ func (s *Server) listSteps(w http.ResponseWriter, _ *http.Request) {
 				return
 			}
 			steps = append(steps, step{StepID: id, ParentID: stage + 1, Stage: planned.Stage, Name: planned.Name, Status: last.Status,
-				Attempt: last.Attempt, Needs: append([]int{}, planned.After...), LogEntries: end.ID, LogBytes: end.Offset})
+				Attempt: last.Attempt, Needs: append([]int{}, planned.After...), LogEntries: end.ID, LogBytes: end.Offset, Identity: s.Plan.Identity(id)})
 		}
 	}
 	writeJSON(w, map[string]any{"steps": steps})

@@ -62,7 +62,7 @@ func (s rpc) ArtifactEvents(ctx context.Context, request *connect.Request[worker
 		for _, a := range found {
 			sum, _ := hex.DecodeString(a.SHA256) // written by this program
 			response.Artifacts = append(response.Artifacts, &workerv1.Artifact{Id: int32(a.ID), StepId: int32(a.Step), Name: a.Name,
-				Size: a.Size, Sha256: sum, Kind: a.Kind})
+				Size: a.Size, Sha256: sum, Kind: a.Kind, Executable: a.Executable})
 		}
 		return stream.Send(response)
 	}

@@ -67,6 +67,7 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 	done, err := h.concludeAlone(ctx, h.table(row))
 	if err == nil {
 		h.release(ctx, row)
+		h.forget(ctx, row)
 	}
 	return done, err
 }
@@ -188,9 +189,13 @@ func (h *Handler) requestAlone(ctx context.Context, row builds.Build) (request p
 		return request, err
 	}
 	maps.Copy(inputs, row.Inputs)
+	earlier, err := h.earlier(ctx, row)
+	if err != nil {
+		return request, err
+	}
 	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, Instance: h.Workers.Instance, Nonce: row.Nonce,
 		Repository: &provisionerv1.Repository{URL: p.URL, Commit: row.Commit, Branch: row.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential},
-		Revision:   short(row.Commit), Environment: row.Environment, Stages: row.Stages, Inputs: inputs}, nil
+		Earlier:    earlier, Revision: short(row.Commit), Environment: row.Environment, Stages: row.Stages, Inputs: inputs}, nil
 }
 
 // passwords returns the passwords of a build by their names.

@@ -60,6 +60,7 @@ type Ledger interface {
 type Blobs interface {
 	Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	Put(ctx context.Context, key string, r io.Reader) (stored, digest string, size int64, err error)
+	Clear(ctx context.Context, folder string) error
 }
 
 // Config is what the handler needs. Every field must be set.

@@ -129,6 +129,9 @@ func (h *Handler) start(ctx context.Context, row builds.Build, request request) 
 			return "", end{action.Outcome{Kind: action.Throttle, Code: string(fault.CodeOf(err)), Error: err.Error(), At: time.Now().Add(awayPause)}}
 		}
 	}
+	if want.Earlier != nil && (fault.Is(err, fault.NotFound) || fault.Is(err, fault.TooLarge)) {
+		return "", h.withoutEarlier(ctx, row, err)
+	}
 	if err != nil {
 		return "", err
 	}
