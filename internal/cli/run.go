@@ -241,10 +241,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err := source.checkReceived(flags); err != nil {
 		return job{}, err
 	}
-	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
-		return job{}, err
-	}
-	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
+	file, err := a.readFileOf(source, flags)
 	if err != nil {
 		return job{}, err
 	}
@@ -322,6 +319,15 @@ func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) 
 	}
 	problems.Sort()
 	return slices.Compact(problems).Err() // two steps may have a file in common
+}
+
+// readFileOf reads the file of what is built.
+func (a *app) readFileOf(source *buildSource, flags runFlags) (*build.File, error) {
+	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
+		return nil, err
+	}
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
+	return file, err
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the

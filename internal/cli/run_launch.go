@@ -208,7 +208,7 @@ func (s *buildSource) stays(path string) error {
 	if !s.unpacked && !s.received {
 		return nil
 	}
-	if below, err := filepath.Rel(s.root, path); err != nil || !filepath.IsLocal(below) {
+	if !isBelow(s.root, path) {
 		return nil // of the user or the machine
 	}
 	led, err := filepath.EvalSymlinks(path)
@@ -219,7 +219,7 @@ func (s *buildSource) stays(path string) error {
 	if err != nil {
 		return fmt.Errorf("find the files that are built: %w", err)
 	}
-	if inside, err := filepath.Rel(whole, led); err != nil || !filepath.IsLocal(inside) {
+	if !isBelow(whole, led) {
 		return fault.New(fault.Invalid, "%s is a link that leads outside of the files that are built", filepath.Base(path))
 	}
 	return nil
@@ -252,6 +252,12 @@ func (s *buildSource) checkReceived(flags runFlags) error {
 		}
 	}
 	return missing.WithHint("waybill build init   # writes one, to be committed there")
+}
+
+// isBelow reports whether a path is in a folder, or the folder itself, by the names alone.
+func isBelow(folder, path string) bool {
+	rest, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rest)
 }
 
 // unpack unpacks the snapshot that a provisioner sends.

@@ -50,7 +50,7 @@ func tokenCreateCommand(a *app) *cobra.Command {
            restart services; steer lanes; freeze and thaw pipelines
   define   apply pipelines
   approve  say whether a stage that waits for approval may start
-  report   report about builds of a build engine that names the token, or has its name
+  report   say what becomes of builds of a build engine that names the token, or has its name
   worker   the same, and have a provisioner start workers`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
 		Args:    arguments(1, 1, "NAME"),

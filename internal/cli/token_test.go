@@ -48,8 +48,8 @@ func TestNewTokenChecksWhatItIsGiven(t *testing.T) {
 	}{
 		{"no spaces", "", []string{"read"}, `the name "no spaces"`, ""},
 		{"", "", []string{"read"}, `the name ""`, ""},
-		{"ci", "", nil, "what may the token do?", "--scope read, execute, operate, define, approve, worker"},
-		{"ci", "", []string{"exec"}, `"exec" is not a scope`, "--scope read, execute, operate, define, approve, worker"},
+		{"ci", "", nil, "what may the token do?", "--scope read, execute, operate, define, approve, report, worker"},
+		{"ci", "", []string{"exec"}, `"exec" is not a scope`, "--scope read, execute, operate, define, approve, report, worker"},
 		{"ci", "", []string{"defien"}, `"defien" is not a scope`, "--scope define"},
 		{"ci", "soon", []string{"read"}, "--expires soon: want a duration", ""},
 		{"ci", "-3d", []string{"read"}, "--expires -3d: want a duration", ""},
