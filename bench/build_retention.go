@@ -109,7 +109,7 @@ type logWriter struct {
 	at     builds.Position
 }
 
-// batch returns the next so many lines, at most a block of them.
+// batch returns the next so many lines, at most a block.
 func (l *logWriter) batch(lines int) *builds.LogBatch {
 	b := &builds.LogBatch{Step: 1, First: l.at.LogID + 1, Offset: l.at.Offset}
 	for len(b.Data) < builds.BlockSize-200 && b.Entries < lines {
