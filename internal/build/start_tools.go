@@ -102,10 +102,8 @@ var (
 // pythonCommands installs the project into an environment of its own, and runs its tests.
 func pythonCommands(f startingFiles) []string {
 	commands := []string{"python3 -m venv --clear .venv", ". .venv/bin/activate"}
-	usesPytest, tested, installed := f.has("pytest.ini"), false, false
+	installed := false
 	for _, name := range f.sorted() {
-		usesPytest = usesPytest || StartingText(name) && pytest.MatchString(f[name]) || path.Base(name) == "conftest.py"
-		tested = tested || IsPythonTest(name)
 		if path.Dir(name) == "." && isRequirements(name) && plainPath.MatchString(name) {
 			commands = append(commands, "pip install -r "+name)
 			installed = installed || strings.Contains(f[name], "pytest")
@@ -115,14 +113,21 @@ func pythonCommands(f startingFiles) []string {
 		commands = append(commands, "pip install .")
 	}
 	switch {
-	case usesPytest && installed:
+	case f.usesPytest() && installed:
 		return append(commands, "python -m pytest")
-	case usesPytest:
+	case f.usesPytest():
 		return append(commands, "pip install pytest", "python -m pytest")
-	case f.has("tests/__init__.py") || !tested:
+	case f.has("tests/__init__.py"), !slices.ContainsFunc(f.sorted(), IsPythonTest):
 		return append(commands, "python -m unittest")
 	}
 	return append(commands, "python -m unittest discover"+f.testFolder())
+}
+
+// usesPytest reports whether the files name pytest, or have what only pytest reads.
+func (f startingFiles) usesPytest() bool {
+	return f.has("pytest.ini") || slices.ContainsFunc(f.sorted(), func(name string) bool {
+		return StartingText(name) && pytest.MatchString(f[name]) || path.Base(name) == "conftest.py"
+	})
 }
 
 // testFolder returns the option for the folder that has the tests of unittest, which looks only into packages by itself.

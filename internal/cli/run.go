@@ -264,12 +264,10 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 			return job{}, err
 		}
 	}
-	if resumes != nil {
-		resumes.addNeeded(&choice, func() (*build.Plan, error) {
-			plan, _, err := makePlan(ctx, file, choice, source, flags.strict)
-			return plan, err
-		})
-	}
+	resumes.addNeeded(&choice, func() (*build.Plan, error) {
+		plan, _, err := makePlan(ctx, file, choice, source, flags.strict)
+		return plan, err
+	})
 	plan, problems, err := makePlan(ctx, file, choice, source, flags.strict)
 	if plan != nil {
 		a.printProblems(append(warnings, problems.Warnings()...))

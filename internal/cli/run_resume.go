@@ -107,10 +107,11 @@ func (f runFlags) given(source *buildSource, file *build.File, inputs map[string
 	return given
 }
 
-// addNeeded adds to the choice the steps of stages that are not selected but whose artifacts selected steps need, if they are reused.
+// addNeeded adds to the choice the steps of stages that are not selected but whose artifacts selected steps need, if they are reused. A nil resumption
+// reuses none.
 func (s *resumption) addNeeded(choice *build.Choice, plan func() (*build.Plan, error)) {
 	runsAgain := map[string]bool{}
-	for len(choice.Stages) > 0 {
+	for s != nil && len(choice.Stages) > 0 {
 		p, err := plan()
 		if err != nil {
 			choice.Also = nil

@@ -126,7 +126,7 @@ t:
     needs: [a]
     container: {image: i, cmds: ["m/.bin/run; m/twice; cat m/same/lib/x m/copied m/around m/through; cd m; find . -type l | sort; ls -d folder outside dangling"]}
 `)
-	want := "inside\ninside\ninside\nelsewhere\ninside\ninside\n./.bin/run\n./same\n./twice\n"
+	want := strings.Repeat("inside\n", 3) + "elsewhere\n" + strings.Repeat("inside\n", 2) + "./.bin/run\n./same\n./twice\n"
 	if got := string(printed(t, r, 2, false)); got != want {
 		t.Errorf("the step printed %q, want %q", got, want)
 	}
