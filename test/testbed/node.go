@@ -38,6 +38,9 @@ const (
 // the cluster, and nothing enforces a NetworkPolicy.
 func Node(t testing.TB) *Cluster {
 	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("testbed: a node needs root: it makes namespaces and control groups")
+	}
 	for name, pkg := range map[string]string{"containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "ip": "iproute2"} {
 		systemProgram(t, name, pkg)
 	}

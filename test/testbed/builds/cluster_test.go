@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -218,11 +219,12 @@ func (w *world) serveRepository(t *testing.T, files map[string]string) string {
 	argv := w.cluster.Inside("git", "daemon", "--export-all", "--reuseaddr", "--base-path="+base, "--listen="+host, fmt.Sprintf("--port=%d", port))
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Env = append(os.Environ(), "HOME="+base)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // git is the parent of what serves
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = c.Process.Kill()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 		_ = c.Wait() // killed
 	})
 	address := net.JoinHostPort(host, fmt.Sprint(port))
