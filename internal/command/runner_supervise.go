@@ -104,23 +104,38 @@ func killDescendants(group int) {
 // without /proc it finds none.
 func killMarked(pair string) {
 	for range 100 { // bounded, as above
-		found := false
-		entries, _ := os.ReadDir("/proc") // without it nothing can be done
-		for _, entry := range entries {
-			pid, err := strconv.Atoi(entry.Name())
-			if err != nil || pid == os.Getpid() {
-				continue
-			}
-			environ, err := os.ReadFile("/proc/" + entry.Name() + "/environ") // of another user, or gone: an error
-			if err == nil && slices.Contains(strings.Split(string(environ), "\x00"), pair) {
-				found = true
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
+		marked, begin := markedProcesses(pair)
+		for _, pid := range marked {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		if !found {
+		if len(marked) == 0 && !begin {
 			return
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// markedProcesses lists the processes but this one that have NAME=value in their environment. begin reports whether another one has begun to run
+// a program and has no environment yet.
+func markedProcesses(pair string) (marked []int, begin bool) {
+	entries, _ := os.ReadDir("/proc") // without it nothing can be done
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		environ, err := os.ReadFile("/proc/" + entry.Name() + "/environ")
+		if err != nil {
+			continue // of another user, or gone
+		}
+		if slices.Contains(strings.Split(string(environ), "\x00"), pair) {
+			marked = append(marked, pid)
+		} else if len(environ) == 0 {
+			_, err := os.Readlink("/proc/" + entry.Name() + "/exe") // threads of the kernel and zombies have none
+			begin = begin || err == nil
+		}
+	}
+	return marked, begin
 }
 
 // reap collects children that have ended, with WNOHANG only those, and reports
