@@ -83,9 +83,21 @@ func (e *Engine) lockOut(t *deployment, id int32) {
 	}
 }
 
-// settle releases those batches around a step that can be released after a row about the step. It
-// goes by numbers, since it is called for every fact.
+// settle releases those batches that can be released after a row about a step: those around it, and
+// those around the elided ends of hosts and stages that it has led through. A rollback holds batches
+// that it has not come to yet.
 func (e *Engine) settle(t *deployment, n int32) {
+	e.settleAround(t, n)
+	for _, s := range t.takeThrough() {
+		if event := t.plan.nodes[s].event; event == HostFinished || event == StageFinished {
+			e.settleAround(t, s)
+		}
+	}
+}
+
+// settleAround releases those batches around a step that can be released. It goes by numbers, since
+// it is called for every fact.
+func (e *Engine) settleAround(t *deployment, n int32) {
 	place := &t.plan.nodes[n]
 	if place.stage < 0 {
 		return

@@ -39,6 +39,7 @@ type walk struct {
 	epoch   int     // counts restarts, so that a queue notices that its steps are out of date
 	fresh   []int32 // steps found doable since the last look; after a restart all doable steps
 	pending []int32 // components whose members all got resolved and whose edges are still to be followed
+	through []int32 // elided steps that were walked through since a restart or takeThrough
 	only    span    // follow and passBefore stay within these steps; empty: they go anywhere
 }
 
@@ -76,6 +77,14 @@ func (w *walk) restart() {
 	// No edge leads to the root from another component, so it is entered by none.
 	w.enter(w.g.component[0])
 	w.follow()
+	w.through = nil
+}
+
+// takeThrough returns the elided steps that rows about other steps had the walk go through since the last call or restart.
+func (w *walk) takeThrough() []int32 {
+	through := w.through
+	w.through = nil
+	return through
 }
 
 // within computes again the steps of one stage, of which the four given bits are known and no edge
@@ -277,7 +286,8 @@ func (w *walk) pass(c int32) {
 // resolveElided walks through an elided step once its component is entered, and not before: what
 // comes after an elided step still waits for what comes before it (R22).
 func (w *walk) resolveElided(s int32) {
-	if w.isEntered(w.g.component[s]) && w.isElided(s) {
+	if w.isEntered(w.g.component[s]) && w.isElided(s) && !w.is(s, resolved) {
+		w.through = append(w.through, s)
 		w.resolve(s)
 	}
 }

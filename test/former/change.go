@@ -24,6 +24,9 @@ var changes = []change{
 	{"hosts in flight are counted again when the batch of a host is taken or free", "flight.go",
 		"if id.isHost() {\n\t\treturn\n",
 		"if id.isHost() {\n\t\tfor _, t := range e.order {\n\t\t\tif t.inFlight != nil {\n\t\t\t\te.recountFlight(t)\n\t\t\t}\n\t\t}\n\t\treturn\n"},
+	{"a batch that a deployment was led through is released at once", "batch.go",
+		"for _, b := range t.plan.around(n) {\n\t\tif t.holds[b.id] && e.mayRelease(t, b) {",
+		"e.settleAll(t)\n\tfor _, b := range t.plan.around(n) {\n\t\tif t.holds[b.id] && e.mayRelease(t, b) {"},
 }
 
 // change changes the rules in the other commit's engine.
