@@ -137,19 +137,24 @@ func (e *Engine) checkLocks(t *deployment, n int32, without batchID, now time.Ti
 	}
 	outer, around := t.plan.stages[at.stage].around, t.ids.around[at.stage]
 	// From the inside to the outside.
+	isInside := false
 	if at.host >= 0 {
 		id := t.ids.hosts[at.host]
-		if h := e.holder[id].deployment; h != t {
+		h := e.holder[id].deployment
+		if isInside = h == t; !isInside {
 			if b := e.checkLock(t, t.plan.hostBatch(at.host), h, len(outer) == 0, without, now); b.why != runs {
 				return b
 			}
 		}
 	}
 	for i, id := range around {
-		if h := e.holder[id].deployment; h != t {
-			if b := e.checkLock(t, outer[i], h, i == len(outer)-1, without, now); b.why != runs {
-				return b
-			}
+		h := e.holder[id].deployment
+		if h == t {
+			isInside = true
+			continue
+		}
+		if b := e.checkLock(t, outer[i], h, i == len(outer)-1 && !isInside, without, now); b.why != runs {
+			return b
 		}
 	}
 	return block{}
@@ -161,8 +166,8 @@ func (e *Engine) checkLock(t *deployment, b batch, holder *deployment, outermost
 	if holder != nil && b.id != without {
 		return block{why: isLocked, batch: b.id, deployment: holder}
 	}
-	// Strict order counts for the outermost batch only: a deployment that holds it is inside, and
-	// an older one that is resumed then must not stop it there.
+	// Strict order counts for the outermost batch only, and not for a deployment that holds one within:
+	// it is inside, and an older one that is resumed then must not stop it there.
 	if outermost {
 		if older := e.keepsOut(t, b); older != nil {
 			return block{why: keepsOrder, batch: b.id, deployment: older}

@@ -107,14 +107,16 @@ func (u *auditor) locked(t *audited, n int, but batchID) string {
 			around = append(around, b)
 		}
 	}
+	inside := false // the deployment holds a batch within
 	for i, b := range around {
 		h := u.holder[b.id]
 		switch {
 		case h == t.number:
+			inside = true
 			continue
 		case h != 0 && b.id != but:
 			return fmt.Sprintf("I1: batch %s is held by #%d", b.id, h)
-		case i == len(around)-1 && v.d.Order == Strict:
+		case i == len(around)-1 && v.d.Order == Strict && !inside:
 			if older := u.keepsOut(t, b); older != 0 {
 				return fmt.Sprintf("condition 5: order strict, and #%d has to pass %s", older, b.id)
 			}

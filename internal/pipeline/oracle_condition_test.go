@@ -104,6 +104,7 @@ func (g *oracleGraph) has(s stepName) bool { _, ok := g.index[s]; return ok }
 
 func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 	var outermost batchID
+	inside := false // the deployment holds a batch within
 	for _, b := range v.g.batches { // regions nest: smaller first is innermost first
 		if b.region[s] {
 			outermost = b.id
@@ -115,12 +116,13 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 		}
 		h := o.holder[b.id]
 		if h == v.t {
+			inside = true
 			continue
 		}
 		if h != nil && b.id != but {
 			return verdict{isLocked, b.id, h.number}
 		}
-		if v.g.d.Order == Strict && b.id == outermost {
+		if v.g.d.Order == Strict && b.id == outermost && !inside {
 			for _, older := range o.active() {
 				if !older.isBelow(v.t) || older.held[o.pipeline] || o.rejected[older.revision] {
 					continue

@@ -27,6 +27,9 @@ var changes = []change{
 	{"a batch that a deployment was led through is released at once", "batch.go",
 		"for _, b := range t.plan.around(n) {\n\t\tif t.holds[b.id] && e.mayRelease(t, b) {",
 		"e.settleAll(t)\n\tfor _, b := range t.plan.around(n) {\n\t\tif t.holds[b.id] && e.mayRelease(t, b) {"},
+	{"a deployment that holds a batch within is inside for order strict too", "condition.go",
+		"if i == len(around)-1 {\n\t\t\tif older",
+		"inside := false\n\t\tfor _, b := range around[:i] {\n\t\t\tinside = inside || e.holder[b.id].deployment == t\n\t\t}\n\t\tif i == len(around)-1 && !inside {\n\t\t\tif older"},
 }
 
 // change changes the rules in the other commit's engine.
