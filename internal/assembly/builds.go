@@ -66,7 +66,8 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 // workers returns what the handler of builds needs to run those of the database.
 func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
 	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
-		Engine: s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
+		ProjectOf: func(id string) string { return s.Live.Now().Builds.ProjectOf(id) },
+		Engine:    s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
 	client := s.provisionerClient()
 	if client == nil {
 		return w, nil // without a key, which would be made now
@@ -115,7 +116,7 @@ func (s *Session) project(name string) (handler.Project, error) {
 	if p.Credential != "" && credentials == "" {
 		return handler.Project{}, fault.New(fault.NotFound, "the conductor's server.yaml has no builder.provisioner.credentials %q, which project %s needs", p.Credential, name)
 	}
-	return handler.Project{URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
+	return handler.Project{ID: p.ID, URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
 }
 
 // projects returns what can be built without a deployment.

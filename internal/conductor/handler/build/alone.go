@@ -21,6 +21,7 @@ import (
 
 // Project is where the files of builds without a deployment come from.
 type Project struct {
+	ID           string // names its Secrets; "": its name does, if that is a number
 	URL          string
 	Branch       string // unless the build names one; "": the repository's own
 	Subdirectory string // "": the root
@@ -193,7 +194,7 @@ func (h *Handler) requestAlone(ctx context.Context, row builds.Build) (request p
 	if err != nil {
 		return request, err
 	}
-	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, Instance: h.Workers.Instance, Nonce: row.Nonce,
+	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, ProjectID: p.ID, Instance: h.Workers.Instance, Nonce: row.Nonce,
 		Repository: &provisionerv1.Repository{URL: p.URL, Commit: row.Commit, Branch: row.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential},
 		Earlier:    earlier, Revision: short(row.Commit), Environment: row.Environment, Stages: row.Stages, Inputs: inputs}, nil
 }

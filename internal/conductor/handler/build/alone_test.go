@@ -59,7 +59,7 @@ func alone(t *testing.T, s *setup, stored *builds.Builds, dir string, wanted ...
 		if name != "shop" {
 			return build.Project{}, fault.New(fault.NotFound, "no project %s", name)
 		}
-		return build.Project{URL: dir, Subdirectory: "app", Credential: "github"}, nil
+		return build.Project{ID: "42", URL: dir, Subdirectory: "app", Credential: "github"}, nil
 	}
 	for i, b := range wanted {
 		b.Project, b.ActionID, b.Nonce = "shop", action.DerivedID(time.Unix(int64(i+1), 0), t.Name()), strings.Repeat("n", 20)
@@ -95,7 +95,7 @@ func TestABuildWithoutADeploymentBuildsTheCommitThatItsBranchWasAt(t *testing.T)
 	if o := s.do(t.Context(), 2); o.Kind != action.Done || o.Ref != "build/1" || string(o.Output) != `{"build":"1"}` {
 		t.Errorf("%+v", o)
 	}
-	want := provisionerv1.CreateWorker{BuildID: 1, Project: "shop", Instance: "shop", Nonce: strings.Repeat("n", 20), Revision: commit[:7],
+	want := provisionerv1.CreateWorker{BuildID: 1, Project: "shop", ProjectID: "42", Instance: "shop", Nonce: strings.Repeat("n", 20), Revision: commit[:7],
 		Repository:  &provisionerv1.Repository{URL: dir, Commit: commit, Branch: "main", Subdirectory: "app", Credential: "github"},
 		Environment: "stage", Stages: []string{"test"}, Inputs: map[string]string{"level": "debug"}}
 	if diff := cmp.Diff([]provisionerv1.CreateWorker{want, want}, y.asked); diff != "" {
