@@ -110,6 +110,26 @@ func TestABuildWithoutADeploymentBuildsTheCommitThatItsBranchWasAt(t *testing.T)
 	}
 }
 
+// TestABuildShowsTheNewestTroubleWithItsRepository also if it was the trouble before, and stores it once for as long as it stays.
+func TestABuildShowsTheNewestTroubleWithItsRepository(t *testing.T) {
+	t.Parallel()
+	s, stored, _ := inWorkers(t, fails)
+	alone(t, s, stored, "", builds.Build{})
+	one, other := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), strings.Repeat("long/", 100))
+	for i, dir := range []string{one, other, one} {
+		s.handler.Workers.Project = func(string) (build.Project, error) { return build.Project{URL: dir}, nil }
+		for range 2 {
+			if o := s.do(t.Context(), 1); o.Kind == action.Done || o.Kind == action.Fatal {
+				t.Fatalf("%+v", o)
+			}
+			row, err := stored.Build(t.Context(), 1)
+			if err != nil || row.LastSeq != int64(i+1) || row.Reason != "Repository" || !strings.Contains(row.Message, dir) {
+				t.Errorf("after %d events of %.100s: %+v, %v", row.LastSeq, dir, row, err)
+			}
+		}
+	}
+}
+
 func TestTheEndOfABuildWithoutADeploymentIsThatOfItsAction(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[domain.Status]struct {
