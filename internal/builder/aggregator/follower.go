@@ -118,7 +118,7 @@ func (f *follower) stream(ctx context.Context, r *reader, w *writer, at builds.P
 	return cmp.Or(<-stored, err)
 }
 
-// clearLimit bounds clearDeleted, which is not given up when the follower ends: the worker of a deleted build is no longer listed.
+// clearLimit bounds clearDeleted, which is not given up when the follower ends: workers of deleted builds are not listed.
 const clearLimit = time.Minute
 
 // clearDeleted clears the artifacts of a build that was deleted: one may have come after they were cleared, and no row names it.
