@@ -1,3 +1,4 @@
+// Package workerv1 has the service of a build's worker, and the names of its statuses.
 package workerv1
 
 // statusName is a status and the name that files and the database have for it.
