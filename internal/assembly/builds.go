@@ -66,7 +66,8 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 // workers returns what the handler of builds needs to run those of the database.
 func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
 	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
-		Engine: s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
+		ProjectOf: func(id string) string { return s.Live.Now().Builds.ProjectOf(id) },
+		Engine:    s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
 	client := s.provisionerClient()
 	if client == nil {
 		return w, nil // without a key, which would be made now
@@ -115,7 +116,7 @@ func (s *Session) project(name string) (handler.Project, error) {
 	if p.Credential != "" && credentials == "" {
 		return handler.Project{}, fault.New(fault.NotFound, "the conductor's server.yaml has no builder.provisioner.credentials %q, which project %s needs", p.Credential, name)
 	}
-	return handler.Project{URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
+	return handler.Project{ID: p.ID, URL: p.Repository, Branch: p.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential, Credentials: credentials}, nil
 }
 
 // projects returns what can be built without a deployment.
@@ -191,7 +192,7 @@ func (s *Session) aggregator(o RoleOptions) (role lifecycle.Role, err error) {
 		part.instances = s.Ledger.Instances
 	}
 	a := aggregator.New(aggregator.Config{
-		Workers: listedWorkers{client, keys, c.Instance, s.Ledger.Builds, part, sync.OnceValues(func() (*kube.Cluster, error) {
+		Workers: listedWorkers{client, keys, c.Instance, s.Ledger.Builds, part, untilOpened(func() (*kube.Cluster, error) {
 			return builderCluster(c.Provisioner.Kubernetes)
 		})},
 		Store: s.Ledger.Builds, Ends: judgedBuilds{s.Ledger.Builds, s.Ledger.Now}, StartLimit: c.Provisioner.StartLimit, Blobs: s.blobs, Wake: wake,
@@ -272,9 +273,7 @@ func (l listedWorkers) Workers(ctx context.Context) ([]aggregator.Worker, error)
 		one := aggregator.Worker{Build: builds.ID(w.BuildID), ID: w.WorkerID, Address: w.Address, Token: key.WorkerToken(w.Instance, w.BuildID, nonce),
 			Status: build.WorkerStatus(w.Status), Reason: w.Reason, Age: list.Age(w), Began: !w.StartedAt.IsZero()}
 		if strings.HasPrefix(w.Address, kube.PodScheme+"://") {
-			if err := l.reach(&one); err != nil {
-				return nil, err
-			}
+			l.reach(&one)
 		}
 		workers = append(workers, one)
 	}
@@ -287,22 +286,46 @@ const (
 	lastBytes = 7 << 10 // an event has room for some more
 )
 
-// reach sets how a worker that is a pod is reached: through its cluster.
-func (l listedWorkers) reach(w *aggregator.Worker) error {
+// reach sets how a worker that is a pod is reached: through its cluster. What is wrong with its address or with the cluster is an error of the
+// connection, which is tried again, and hides no other worker.
+func (l listedWorkers) reach(w *aggregator.Worker) {
 	pod, err := kube.ParsePodAddress(w.Address)
 	if err != nil {
-		return fmt.Errorf("reach worker %s: %w", w.ID, err)
-	}
-	cluster, err := l.cluster()
-	if err != nil {
-		return fmt.Errorf("reach worker %s: %w", w.ID, err)
+		w.Address = "http://nowhere"
+		w.Dial = func(context.Context, string, string) (net.Conn, error) {
+			return nil, fmt.Errorf("reach worker %s: %w", w.ID, err)
+		}
+		return
 	}
 	w.Address = "http://" + pod.UID // another pod of the same name is another worker
-	w.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return cluster.DialPod(ctx, pod) }
+	w.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		cluster, err := l.cluster()
+		if err != nil {
+			return nil, fmt.Errorf("reach worker %s: %w", w.ID, err)
+		}
+		return cluster.DialPod(ctx, pod)
+	}
 	w.LastLines = func(ctx context.Context) (string, error) {
+		cluster, err := l.cluster()
+		if err != nil {
+			return "", err
+		}
 		return cluster.In(pod.Namespace).LastLines(ctx, pod.Pod, provisioner.WorkerContainer, lastLines, lastBytes)
 	}
-	return nil
+}
+
+// untilOpened returns a function that opens a cluster, and from then on returns the same one. An error is not kept: the next call tries again.
+func untilOpened(open func() (*kube.Cluster, error)) func() (*kube.Cluster, error) {
+	var lock sync.Mutex
+	var opened *kube.Cluster
+	return func() (cluster *kube.Cluster, err error) {
+		lock.Lock()
+		defer lock.Unlock()
+		if opened == nil {
+			opened, err = open()
+		}
+		return opened, err
+	}
 }
 
 // judgedBuilds is the builds as an aggregator sees them that judges their workers.

@@ -3,6 +3,7 @@ package builds
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -94,6 +95,16 @@ func clean(text string, most int) string {
 
 // StoredReason returns the reason of an event as it is stored, which is cut if it is long.
 func StoredReason(reason string) string { return clean(reason, mostReason) }
+
+// Waits completes an event, of which EventID says what kind it is, that shows why a build is still Scheduling. It returns false if the build shows
+// that already. Of several programs that see the same, one stores it; a reason that comes back is shown again.
+func (b *Build) Waits(e Event) (Event, bool) {
+	if b.Reason == StoredReason(e.Reason) && b.Message == clean(e.Message, mostMessage) {
+		return e, false
+	}
+	e.EventID, e.Status = fmt.Sprintf("%s-%d", e.EventID, b.LastSeq), build.Scheduling
+	return e, true
+}
 
 // mostEventID bounds the id of an event, in bytes. A longer one ends in a digest, so that two differ.
 const mostEventID = 200

@@ -68,7 +68,7 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 	if launch.File != "" {
 		flags.file = launch.File
 	}
-	if launch.Project != "" && strings.Trim(launch.Project, "0123456789") == "" {
+	if flags.projectID = launch.ProjectID; flags.projectID == "" && strings.Trim(launch.Project, "0123456789") == "" {
 		flags.projectID = launch.Project
 	}
 	for name, value := range launch.Inputs {

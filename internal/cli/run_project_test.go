@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
@@ -49,6 +50,40 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	}
 	if own := (runFlags{}).choice(nil, "41", nil, files).Project; own != nil {
 		t.Errorf("by hand the files count: %v", own)
+	}
+}
+
+// TestAWorkerIsGivenTheSecretsOfItsProject and of no other one that has the same user.
+func TestAWorkerIsGivenTheSecretsOfItsProject(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}}
+	for folder, value := range map[string]string{"": "of-all", "project-42": "of-42"} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, folder), 0o700),
+			os.WriteFile(filepath.Join(dir, folder, build.DefaultSecrets+".env"), []byte("TOKEN="+value), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for project, want := range map[string]string{"": "of-all", "42": "of-42", "43": ""} {
+		found, err := a.readSecrets(dir, project, build.DefaultSecrets)
+		if err != nil || found["TOKEN"] != want {
+			t.Errorf("project %q: %v, %v", project, found, err)
+		}
+	}
+}
+
+// TestALaunchSaysTheNumberOfItsProject by a field of its own, else by the name.
+func TestALaunchSaysTheNumberOfItsProject(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{`"project": "shop", "projectId": "42"`: "42", `"project": "7", "projectId": "42"`: "42", `"project": "7"`: "7", `"project": "shop"`: ""} {
+		file := filepath.Join(t.TempDir(), "launch.json")
+		if err := os.WriteFile(file, []byte(`{"buildId": 1, "instance": "waybill", "nonce": "0123456789abcdef", "snapshot": "sha256/x", "token": "`+strings.Repeat("t", shortestToken)+`", `+text+`}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags := runFlags{resultsDir: t.TempDir(), launch: launchFlags{file: file}}
+		if err := (&app{Place: assembly.Place{Environment: func(string) string { return "" }}}).readLaunch(nil, &flags); err != nil || flags.projectID != want {
+			t.Errorf("%s: %q, %v", text, flags.projectID, err)
+		}
 	}
 }
 

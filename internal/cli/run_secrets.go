@@ -25,7 +25,7 @@ func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
 	}
 	files := map[string]map[string]string{}
 	for _, name := range plan.SecretFiles() {
-		found, err := a.readSecrets(flags.secretsDir, name)
+		found, err := a.readSecrets(flags.secretsDir, flags.launch.ProjectID, name)
 		if err != nil {
 			return err
 		}
@@ -59,19 +59,23 @@ func withEnvironment(found map[string]string) map[string]string {
 }
 
 // readSecrets reads NAME.env of a folder; "" is the user's own folder. Without such a file it returns nil, but default.env of a folder that was
-// named must be there.
-func (a *app) readSecrets(dir, name string) (map[string]string, error) {
-	path := filepath.Join(a.Path(dir), name+".env")
+// named must be there. A project that a provisioner gave a number has a folder of its own in there, and is given nothing else.
+func (a *app) readSecrets(dir, project, name string) (map[string]string, error) {
+	folder := a.Path(dir)
 	if dir == "" {
 		own, err := os.UserConfigDir()
 		if err != nil {
 			return nil, nil //nolint:nilerr,nilnil // this user has none
 		}
-		path = filepath.Join(own, "waybill", "secrets", name+".env")
+		folder = filepath.Join(own, "waybill", "secrets")
 	}
+	if project != "" {
+		folder = filepath.Join(folder, "project-"+project)
+	}
+	path := filepath.Join(folder, name+".env")
 	data, err := a.ReadTrusted(path, maxSecrets)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && (dir == "" || name != build.DefaultSecrets):
+	case errors.Is(err, fs.ErrNotExist) && (dir == "" || project != "" || name != build.DefaultSecrets):
 		return nil, nil //nolint:nilnil // which file is missing says SetSecrets
 	case errors.Is(err, assembly.ErrForeign):
 		return nil, fault.New(fault.Refused, "%s belongs to another user", path)

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/document"
@@ -18,6 +20,7 @@ type Builds struct {
 
 // Project is a repository whose file .wharf-ci.yml can be built.
 type Project struct {
+	ID           string // number that names its Secrets in a cluster, of digits; "" (default): its name, if that is a number, else it has none
 	Repository   string // its URL, without a password
 	Branch       string // what is built unless a build names another one; "" (default): the repository's own
 	Subdirectory string // with the build's file; "" (default): the root
@@ -37,6 +40,7 @@ func buildsKeys() []document.Key {
 // projectKeys returns the keys of one project.
 func projectKeys() []document.Key {
 	return []document.Key{
+		{Name: "id", Shape: document.Number, Help: "number of the project, PROJECT_ID, which names its Secrets; no other project may have it"},
 		{Name: "repository", Shape: document.Text, Required: true, Help: "its URL, without a password"},
 		{Name: "branch", Shape: document.Text, Help: "what is built unless a build names another one; default: the repository's own"},
 		{Name: "subdirectory", Shape: document.Text, Help: "with the build's file; default: the root"},
@@ -58,9 +62,47 @@ func (r *reader) projects(n *document.Node, b *Builds) {
 		}
 		at := r.Join("builds.projects", f.Key)
 		if r.Check(f.Value, document.Place{Path: at, At: f.At}, projectKeys()) {
-			b.Projects[f.Key] = r.project(f.Value, at)
+			p := r.project(f.Value, at)
+			p.ID = r.projectID(f, at, *b)
+			b.Projects[f.Key] = p
 		}
 	}
+}
+
+// longestID bounds the number of a project, in digits.
+const longestID = 18
+
+// ownID matches the number of a project.
+var ownID = regexp.MustCompile(`^[1-9][0-9]{0,17}$`)
+
+// projectID reads the number of a project. Those before it are in b.
+func (r *reader) projectID(f document.Field, at string, b Builds) string {
+	n, id := f.Value.Get("id"), ""
+	if fits(n, document.Number) {
+		if id = n.Text; !ownID.MatchString(id) {
+			r.Add(n, "value-invalid", at+".id", "want a whole number above zero of at most %d digits, found %s", longestID, id)
+			return ""
+		}
+	}
+	same := b.ProjectOf(cmp.Or(id, f.Key))
+	if same == "" {
+		return id
+	}
+	if n == nil {
+		n = &document.Node{At: f.At}
+	}
+	r.Add(n, "value-invalid", at+".id", "project %s has the same number as project %s, so their Secrets would be the same", f.Key, same)
+	return id
+}
+
+// ProjectOf returns the project with a number; "": none.
+func (b Builds) ProjectOf(id string) string {
+	for name, p := range b.Projects {
+		if cmp.Or(p.ID, name) == id {
+			return name
+		}
+	}
+	return ""
 }
 
 func (r *reader) project(n *document.Node, at string) Project {

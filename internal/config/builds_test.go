@@ -18,11 +18,11 @@ func TestProjectsAreRead(t *testing.T) {
 	c, err := config.Read("server.yaml", []byte(`
 builds:
   projects:
-    shop: {repository: "https://git.example.org/shop.git", branch: main, subdirectory: app, credential: github}
+    shop: {repository: "https://git.example.org/shop.git", branch: main, subdirectory: app, credential: github, id: 42}
     tools: {repository: /srv/git/tools.git}
 `))
 	want := map[string]config.Project{
-		"shop":  {Repository: "https://git.example.org/shop.git", Branch: "main", Subdirectory: "app", Credential: "github"},
+		"shop":  {ID: "42", Repository: "https://git.example.org/shop.git", Branch: "main", Subdirectory: "app", Credential: "github"},
 		"tools": {Repository: "/srv/git/tools.git"},
 	}
 	if diff := cmp.Diff(want, c.Builds.Projects); diff != "" || err != nil {
@@ -34,11 +34,17 @@ func TestFaultsOfProjectsAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`shop: {branch: main}`: `builds.projects.shop`,
-		`shop: {repository: "https://ana:secret@git.example.org"}`: `builds.projects.shop: the repository's URL has a password`,
-		`shop: {repository: x, branch: a..b}`:                      `builds.projects.shop: the branch "a..b"`,
-		`shop: {repository: x, subdirectory: ../y}`:                `builds.projects.shop.subdirectory: want a path inside the repository, found "../y"`,
-		`"a b": {repository: x}`:                                   `project "a b": want a name`,
-		`shop: {repo: x}`:                                          `unknown key "repo" in builds.projects.shop`,
+		`shop: {repository: "https://ana:secret@git.example.org"}`:    `builds.projects.shop: the repository's URL has a password`,
+		`shop: {repository: x, branch: a..b}`:                         `builds.projects.shop: the branch "a..b"`,
+		`shop: {repository: x, subdirectory: ../y}`:                   `builds.projects.shop.subdirectory: want a path inside the repository, found "../y"`,
+		`"a b": {repository: x}`:                                      `project "a b": want a name`,
+		`shop: {repository: x, id: 0}`:                                `builds.projects.shop.id: want a whole number above zero of at most 18 digits, found 0`,
+		`shop: {repository: x, id: 1234567890123456789}`:              `builds.projects.shop.id: want a whole number`,
+		`shop: {repository: x, id: 0x10}`:                             `builds.projects.shop.id: want a whole number`,
+		`shop: {repository: x, id: 4}, tools: {repository: x, id: 4}`: `builds.projects.tools.id: project tools has the same number as project shop`,
+		`"4": {repository: x}, tools: {repository: x, id: 4}`:         `builds.projects.tools.id: project tools has the same number as project 4`,
+		`tools: {repository: x, id: 4}, "4": {repository: x}`:         `builds.projects.4.id: project 4 has the same number as project tools`,
+		`shop: {repo: x}`:                                             `unknown key "repo" in builds.projects.shop`,
 	} {
 		_, err := config.Read("server.yaml", []byte("builds: {projects: {"+text+"}}"))
 		if err == nil || !strings.Contains(err.Error(), want) {

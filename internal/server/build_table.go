@@ -128,21 +128,23 @@ func (t *BuildTables) fitting(ctx context.Context, q BuildQuery, found []builds.
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	var has [5]map[string]bool
-	for i, part := range [...]struct {
+	var stage, artifact, test, textArtifact, textTest map[string]bool
+	for _, part := range [...]struct {
+		has  *map[string]bool
 		part builds.Part
 		text string
-	}{{builds.PartStage, q.Stage}, {builds.PartArtifact, q.Artifact}, {builds.PartTest, q.Test}, {builds.PartArtifact, q.Text}, {builds.PartTest, q.Text}} {
+	}{
+		{&stage, builds.PartStage, q.Stage}, {&artifact, builds.PartArtifact, q.Artifact}, {&test, builds.PartTest, q.Test},
+		{&textArtifact, builds.PartArtifact, q.Text}, {&textTest, builds.PartTest, q.Text},
+	} {
 		var err error
-		if has[i], err = t.having(ctx, ids, part.part, part.text); err != nil {
+		if *part.has, err = t.having(ctx, ids, part.part, part.text); err != nil {
 			return nil, err
 		}
 	}
 	return func(s BuildSummary) bool {
-		stage := q.Stage == "" || has[0][s.ID] || slices.Contains(s.Stages, q.Stage)
-		artifact, test := q.Artifact == "" || has[1][s.ID], q.Test == "" || has[2][s.ID]
-		text := q.Text == "" || q.contained(s) || has[3][s.ID] || has[4][s.ID]
-		return stage && artifact && test && text && q.selects(s)
+		return (q.Stage == "" || stage[s.ID] || slices.Contains(s.Stages, q.Stage)) && (q.Artifact == "" || artifact[s.ID]) && (q.Test == "" || test[s.ID]) &&
+			(q.Text == "" || q.contained(s) || textArtifact[s.ID] || textTest[s.ID]) && q.selects(s)
 	}, nil
 }
 

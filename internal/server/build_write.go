@@ -132,14 +132,7 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 			return made, false, err
 		}
 	}
-	text, err := json.Marshal(struct {
-		NewBuild
-		Passwords []string // not their values, of which nothing is kept
-	}{o, passwords.Names})
-	if err != nil {
-		return made, false, err
-	}
-	once, err := IdempotencyOf(o.IdempotencyKey, o.By, sha256.Sum256(append([]byte("run-build\n"), text...)))
+	once, err := s.onceBuilt(o, passwords.Names)
 	if err != nil {
 		return made, false, err
 	}
@@ -151,6 +144,28 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	}
 	_, state, err := s.BuildState(ctx, nameOf(id))
 	return state.BuildSummary, created, err
+}
+
+// onceBuilt returns what identifies a repeated request for a build; nil without an Idempotency-Key. The digest of inputs is made with the older
+// builder key, which a rotation leaves: a password among them that is erased could be guessed by another digest.
+func (s *Service) onceBuilt(o NewBuild, passwords []string) (*queue.Idempotency, error) {
+	text, err := json.Marshal(struct {
+		NewBuild
+		Passwords []string // not their values, of which nothing is kept
+	}{o, passwords})
+	if err != nil {
+		return nil, err
+	}
+	text = append([]byte("run-build\n"), text...)
+	digest := sha256.Sum256(text)
+	if o.IdempotencyKey != "" && len(o.Inputs) > 0 {
+		keys, err := s.projects.Keys()
+		if err != nil {
+			return nil, fault.New(fault.Refused, "inputs with an Idempotency-Key need a builder key: %w", err)
+		}
+		digest = [sha256.Size]byte(keyed(keyed(keys[len(keys)-1].Secret, "waybill idempotency"), string(text)))
+	}
+	return IdempotencyOf(o.IdempotencyKey, o.By, digest)
 }
 
 // summaryOfDryRun returns a build as it would be stored.

@@ -125,6 +125,39 @@ func TestARepeatedRequestIsOneBuild(t *testing.T) {
 	})
 }
 
+// TestInputsCannotBeGuessedFromTheDigestOfTheirRequest which is kept for a day, when a password among them is long erased: it has another
+// digest under another builder key, and a new key in front leaves it the same.
+func TestInputsCannotBeGuessedFromTheDigestOfTheirRequest(t *testing.T) {
+	t.Parallel()
+	keys, failed := builderKeys, error(nil)
+	s := serveProjects(t, servertest.Start(t), server.Projects{
+		All: func() map[string]config.Project {
+			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+		},
+		Ready: func() error { return nil },
+		Keys:  func() (build.BuilderKeys, error) { return keys, failed },
+	})
+	other := build.BuilderKey{Number: 4, Secret: []byte(strings.Repeat("o", 32))}
+	for i, c := range []struct {
+		keys   build.BuilderKeys
+		failed error
+		body   string
+		status int
+	}{
+		{builderKeys, nil, `{"inputs": {"a": "hunter22"}}`, http.StatusCreated},
+		{builderKeys, nil, `{"inputs": {"a": "hunter22"}}`, http.StatusOK},
+		{append(build.BuilderKeys{other}, builderKeys...), nil, `{"inputs": {"a": "hunter22"}}`, http.StatusOK},
+		{build.BuilderKeys{other}, nil, `{"inputs": {"a": "hunter22"}}`, http.StatusUnprocessableEntity},
+		{builderKeys, nil, `{"inputs": {"a": "hunter23"}}`, http.StatusUnprocessableEntity},
+		{nil, fault.New(fault.Unavailable, "no such file"), `{"inputs": {"a": "hunter22"}}`, http.StatusConflict},
+	} {
+		keys, failed = c.keys, c.failed
+		if status, answer := s.post(t, "/api/project/shop/build", c.body, "Idempotency-Key", "once"); status != c.status {
+			t.Errorf("%d: %d %s", i, status, answer)
+		}
+	}
+}
+
 func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
 	keyless := fault.New(fault.Unavailable, "no such file")

@@ -26,11 +26,13 @@ import (
 
 // CreateWorker is the body of POST /api/worker.
 type CreateWorker struct {
-	BuildID  int64  `json:"buildId"`
-	Project  string `json:"project"`            // what the limit per project counts
-	Instance string `json:"instance"`           // label of the instance that has the build
-	Nonce    string `json:"nonce"`              // of the build: part of what the worker's token is made of
-	Revision string `json:"revision,omitempty"` // what is built, for people
+	BuildID int64  `json:"buildId"`
+	Project string `json:"project"` // what the limit per project counts
+	// ProjectID names the project's Secrets, as the variable PROJECT_ID: digits. "": the project, if that is a number.
+	ProjectID string `json:"projectId,omitempty"`
+	Instance  string `json:"instance"`           // label of the instance that has the build
+	Nonce     string `json:"nonce"`              // of the build: part of what the worker's token is made of
+	Revision  string `json:"revision,omitempty"` // what is built, for people
 
 	Repository *Repository `json:"repository,omitempty"` // the files; this or the snapshot
 	Snapshot   string      `json:"snapshot,omitempty"`   // key of a snapshot in the blob store
@@ -195,6 +197,7 @@ func (c CreateWorker) Check() error {
 	var to checker
 	to.want(c.BuildID > 0, "buildId", "want a number above zero")
 	to.text("project", c.Project, mostName)
+	to.want(len(c.ProjectID) <= mostName && isNumber(c.ProjectID), "projectId", "want at most %d digits", mostName)
 	to.want(isName(c.Instance), "instance", "want at most %d letters, digits, dots, hyphens and underscores", mostName)
 	to.want(isName(c.Nonce) && len(c.Nonce) >= shortestSalt, "nonce", "want %d to %d letters and digits", shortestSalt, mostName)
 	to.want((c.Repository == nil) != (c.Snapshot == ""), "repository", "want either repository or snapshot")
@@ -222,6 +225,9 @@ func (c CreateWorker) Check() error {
 	to.faults.Sort()
 	return slices.Compact(to.faults).Err()
 }
+
+// isNumber reports whether a text has only digits.
+func isNumber(text string) bool { return strings.Trim(text, "0123456789") == "" }
 
 // isName reports whether a text may be part of a label or a path.
 func isName(text string) bool { return len(text) <= mostName && name.MatchString(text) }

@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -426,4 +427,54 @@ func (f *full) Put(ctx context.Context, key string, r io.Reader) (string, string
 		return "", "", 0, fault.New(fault.Unavailable, "the disk is full")
 	}
 	return f.Store.Put(ctx, key, r)
+}
+
+// TestAnArtifactOfADeletedBuildIsNotLeft: the build is deleted, and its blobs are cleared, just before the artifact is in the blob store.
+func TestAnArtifactOfADeletedBuildIsNotLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, filepath.Join(t.TempDir(), "waybill.db"))
+	if _, err := w.Record(t.Context(), w.id, builds.Event{Source: builds.Watchdog, EventID: "lost", Status: build.Lost}); err != nil {
+		t.Fatal(err)
+	}
+	w.build(10)
+	late := &late{Store: w.blobs, cleared: make(chan error, 1), deletion: func() error {
+		return errors.Join(w.Delete(t.Context(), w.id), w.blobs.Clear(t.Context(), builds.Folder(w.id)))
+	}}
+	w.aggregate(func(c *aggregator.Config) { c.Blobs = late })
+	select {
+	case err := <-late.cleared:
+		w.must(err)
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the blob was left")
+	}
+	for id := range 5 {
+		if has, err := w.blobs.Has(t.Context(), fmt.Sprintf("%s/%d", builds.Folder(w.id), id)); has || err != nil {
+			t.Errorf("artifact %d: %t, %v", id, has, err)
+		}
+	}
+}
+
+// late is a blob store during whose first Put something is deleted.
+type late struct {
+	blob.Store
+	deletion func() error
+	cleared  chan error // gets the result of Clear
+}
+
+func (l *late) Put(ctx context.Context, key string, r io.Reader) (string, string, int64, error) {
+	if deletion := l.deletion; deletion != nil {
+		if l.deletion = nil; deletion() != nil {
+			return "", "", 0, fault.New(fault.Internal, "the build cannot be deleted")
+		}
+	}
+	return l.Store.Put(ctx, key, r)
+}
+
+func (l *late) Clear(ctx context.Context, folder string) error {
+	err := l.Store.Clear(ctx, folder)
+	select {
+	case l.cleared <- err:
+	default:
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
@@ -67,7 +68,7 @@ func (f *follower) once(ctx context.Context) (moved bool, err error) {
 		err := f.copy(ctx, c, w, at)
 		w.budget.close()
 		if err != nil {
-			return w.moved, err
+			return w.moved, errors.Join(err, f.clearDeleted(ctx))
 		}
 		moved = true
 	}
@@ -115,6 +116,19 @@ func (f *follower) stream(ctx context.Context, r *reader, w *writer, at builds.P
 	err := readers.Wait()
 	close(w.items)
 	return cmp.Or(<-stored, err)
+}
+
+// clearLimit bounds clearDeleted, which is not given up when the follower ends: workers of deleted builds are not listed.
+const clearLimit = time.Minute
+
+// clearDeleted clears the artifacts of a build that was deleted: one may have come after they were cleared, and no row names it.
+func (f *follower) clearDeleted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearLimit)
+	defer cancel()
+	if _, err := f.Store.Progress(ctx, f.worker.Build); !fault.Is(err, fault.Refused) {
+		return nil
+	}
+	return f.Blobs.Clear(ctx, builds.Folder(f.worker.Build))
 }
 
 // acknowledge sends the final acknowledgement.

@@ -92,8 +92,8 @@ func (a *Aggregator) verdict(b builds.Build, w Worker, now time.Time) (e builds.
 	case w.Age > limit && !heard:
 		return builds.Event{EventID: "worker-not-started", Status: build.Failed, Reason: cmp.Or(w.Reason, "WorkerNotStarted"),
 			Message: fmt.Sprintf("the worker has not started within %s", limit)}, true
-	case w.Reason != "" && b.Reason != builds.StoredReason(w.Reason): // of several aggregators that see this, one stores it
-		return builds.Event{EventID: fmt.Sprintf("worker-waits-%d", b.LastSeq), Status: build.Scheduling, Reason: w.Reason}, true
+	case w.Reason != "":
+		return b.Waits(builds.Event{EventID: "worker-waits", Reason: w.Reason})
 	}
 	return builds.Event{}, false
 }

@@ -104,9 +104,9 @@ func (r *reader) putTests(ctx context.Context, batch item) error {
 	return r.writer.put(ctx, batch, size)
 }
 
-// eventOf returns an event as it is stored.
+// eventOf returns an event as it is stored. A status that this program does not know is never a change that is allowed.
 func eventOf(e *workerv1.StatusEvent) builds.Event {
-	event := builds.Event{Source: builds.Worker, EventID: strconv.FormatInt(e.GetEventId(), 10), Step: int(e.GetStepId()), Status: statusOf(e.GetStatus()),
+	event := builds.Event{Source: builds.Worker, EventID: strconv.FormatInt(e.GetEventId(), 10), Step: int(e.GetStepId()), Status: build.Status(e.GetStatus().Name()),
 		Attempt: int(e.GetAttempt()), Reason: e.GetReason(), Message: e.GetMessage(), At: e.GetAt().AsTime()}
 	if e.ExitCode != nil {
 		code := int(e.GetExitCode())
@@ -119,37 +119,6 @@ func eventOf(e *workerv1.StatusEvent) builds.Event {
 		event.Final = &builds.Final{Steps: int(f.GetSteps()), Events: f.GetEvents(), Artifacts: int(f.GetArtifacts())}
 	}
 	return event
-}
-
-// statusOf returns the name of a status. One that this program does not know is never a change that is allowed.
-func statusOf(s workerv1.Status) build.Status {
-	switch s {
-	case workerv1.Status_STATUS_PENDING:
-		return build.Pending
-	case workerv1.Status_STATUS_SCHEDULING:
-		return build.Scheduling
-	case workerv1.Status_STATUS_INITIALIZING:
-		return build.Initializing
-	case workerv1.Status_STATUS_RUNNING:
-		return build.Running
-	case workerv1.Status_STATUS_BACKOFF:
-		return build.Backoff
-	case workerv1.Status_STATUS_COMPLETED:
-		return build.Completed
-	case workerv1.Status_STATUS_FAILED:
-		return build.Failed
-	case workerv1.Status_STATUS_CANCELED:
-		return build.Canceled
-	case workerv1.Status_STATUS_TIMED_OUT:
-		return build.TimedOut
-	case workerv1.Status_STATUS_SKIPPED:
-		return build.Skipped
-	case workerv1.Status_STATUS_REUSED:
-		return build.Reused
-	case workerv1.Status_STATUS_LOST:
-		return build.Lost
-	}
-	return build.Status(s.String())
 }
 
 // logs reads the entries of all steps.

@@ -25,14 +25,30 @@ import (
 	"context"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // Launch is what a back end starts a worker with.
 type Launch struct {
 	provisionerv1.CreateWorker
-	Token  string // of the worker
-	Key    int    // number of the builder key that the token is made of
-	Digest string // of the request
+	Token  string            // of the worker
+	Key    int               // number of the builder key that the token is made of
+	Digest string            // of the request
+	Keys   build.BuilderKeys // the newest first; a worker that was made before a new one came keeps its own
+}
+
+// under returns the launch with the token of another builder key, which what an earlier request has made is labeled with.
+func (l Launch) under(number int) (Launch, error) {
+	if number == l.Key {
+		return l, nil
+	}
+	key, known := l.Keys.Numbered(number)
+	if !known {
+		return l, fault.New(fault.Conflict, "the worker of build %d has a token of builder key k%d, which was withdrawn", l.BuildID, number)
+	}
+	l.Key, l.Token = number, key.WorkerToken(l.Instance, l.BuildID, l.Nonce)
+	return l, nil
 }
 
 // Backend runs workers on one platform. Its methods may be called at the same time.

@@ -132,6 +132,9 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 		case c.began():
 			return d.worker(ctx, c), false, nil
 		}
+		if launch, err = launch.under(d.keyOf(c).Number); err != nil {
+			return provisionerv1.Worker{}, false, err
+		}
 	}
 	files, err := d.prepare(ctx, launch)
 	if err != nil {

@@ -2,8 +2,12 @@ package provisioner_test
 
 import (
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -156,6 +160,49 @@ func TestTheNameHasTheTimeOfTheDeletion(t *testing.T) {
 		if got := provisioner.DeletedAt(name); !got.Equal(want) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
+	}
+}
+
+// TestAContainerKeepsTheKeyThatItWasMadeWith: its label says which, and readers make its token of that one.
+func TestAContainerKeepsTheKeyThatItWasMadeWith(t *testing.T) {
+	t.Parallel()
+	launch := dockerLaunch()
+	launch.Repository.Credential = ""
+	labels := dockerBackend(t).Options(launch).Config.Labels // made by a provisioner that died before it gave the container its work
+	status, given := "created", ""
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch action := path.Base(r.URL.Path); {
+		case action == "_ping":
+			w.Header().Set("Api-Version", "1.47")
+		case r.Method == http.MethodPut && action == "archive":
+			text, _ := io.ReadAll(r.Body)
+			given = string(text)
+		case action == "start":
+			status = "running"
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			one := map[string]any{"Id": "c1", "Name": "/w", "Config": map[string]any{"Labels": labels}, "State": map[string]any{"Status": status, "Running": status == "running"}}
+			if r.URL.Query().Has("filters") {
+				_ = json.NewEncoder(w).Encode([]any{map[string]any{"Id": "c1"}})
+				return
+			}
+			_ = json.NewEncoder(w).Encode(one)
+		}
+	}))
+	defer engine.Close()
+	opened, err := docker.Open("tcp://" + strings.TrimPrefix(engine.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch.Keys = append(build.BuilderKeys{{Number: 2, Secret: []byte("fedcba9876543210")}}, keys...)
+	d := dockerBackend(t, func(c *provisioner.DockerConfig) { c.Engine, c.Keys = opened, launch.Keys })
+	launch.Key, launch.Token = 2, "k2.the-token"
+	if w, _, err := d.Create(t.Context(), launch); err != nil || w.Key != 1 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if want := keys[0].WorkerToken(launch.Instance, launch.BuildID, launch.Nonce); !strings.Contains(given, want) || strings.Contains(given, "k2.") {
+		t.Errorf("want the token %s: %q", want, given)
 	}
 }
 

@@ -76,7 +76,7 @@ func (k *Kubernetes) Create(ctx context.Context, launch Launch) (provisionerv1.W
 	pod, err := k.Cluster.Pods().Create(ctx, &unstructured.Unstructured{Object: m.pod()}, metav1.CreateOptions{})
 	created := err == nil
 	if apierrors.IsAlreadyExists(err) {
-		pod, err = k.adopt(ctx, m)
+		pod, m, err = k.adopt(ctx, m)
 	}
 	if err != nil {
 		return provisionerv1.Worker{}, false, refused(ctx, fmt.Sprintf("start the worker of build %d", launch.BuildID), err)
@@ -94,22 +94,27 @@ func (k *Kubernetes) Create(ctx context.Context, launch Launch) (provisionerv1.W
 	return w, created, err
 }
 
-// adopt returns the pod that an earlier request has made, if it was the same request.
-func (k *Kubernetes) adopt(ctx context.Context, m workerManifest) (*unstructured.Unstructured, error) {
+// adopt returns the pod that an earlier request has made, if it was the same request, and what belongs to it: a builder key may have come since.
+func (k *Kubernetes) adopt(ctx context.Context, m workerManifest) (*unstructured.Unstructured, workerManifest, error) {
 	pod, err := k.Cluster.Pods().Get(ctx, m.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, err
+		return nil, m, err
 	}
 	switch labels := pod.GetLabels(); {
 	case labels[labelManagedBy] != managedBy || labels[labelComponent] != component || labels[labelInstance] != m.Instance ||
 		labels[labelBuild] != strconv.FormatInt(m.BuildID, 10):
-		return nil, fault.New(fault.Conflict, "the pod %s is not a worker of build %d", m.name, m.BuildID)
+		return nil, m, fault.New(fault.Conflict, "the pod %s is not a worker of build %d", m.name, m.BuildID)
 	case pod.GetAnnotations()[annotationDigest] != m.Digest:
-		return nil, errOtherRequest(m.Launch)
+		return nil, m, errOtherRequest(m.Launch)
 	case pod.GetDeletionTimestamp() != nil:
-		return nil, errDeleted(m.Launch)
+		return nil, m, errDeleted(m.Launch)
 	}
-	return pod, nil
+	number, _ := strconv.Atoi(pod.GetAnnotations()[annotationKey]) // no key has the number 0
+	launch, err := m.under(number)
+	if err == nil && number != m.Key {
+		m, err = k.manifest(ctx, launch)
+	}
+	return pod, m, err
 }
 
 // putSecret makes a Secret of a pod. One of an earlier pod of the same name is replaced.

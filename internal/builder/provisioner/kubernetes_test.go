@@ -22,6 +22,7 @@ import (
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
@@ -154,6 +155,32 @@ func TestABuildHasOnePod(t *testing.T) {
 	}
 	if err := c.Delete(t.Context(), first.WorkerID, true); !fault.Is(err, fault.Conflict) {
 		t.Errorf("delete another pod of the name: %v", err)
+	}
+}
+
+// TestAPodKeepsTheKeyThatItWasMadeWith: its annotation says which, and readers make its token of that one.
+func TestAPodKeepsTheKeyThatItWasMadeWith(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	w, _, err := c.Create(t.Context(), podLaunch(41))
+	if err == nil { // a provisioner died before it made the Secret
+		err = c.Cluster.Secrets().Delete(t.Context(), w.WorkerID, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated := podLaunch(41)
+	rotated.Key, rotated.Token = 2, "k2.the-workers-own"
+	if _, _, err := c.Create(t.Context(), rotated); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "builder key k1, which was withdrawn") {
+		t.Errorf("without the old key: %v", err)
+	}
+	rotated.Keys = append(build.BuilderKeys{{Number: 2, Secret: []byte("fedcba9876543210")}}, keys...)
+	if again, created, err := c.Create(t.Context(), rotated); err != nil || created || again.Key != 1 {
+		t.Errorf("%+v, %t, %v", again, created, err)
+	}
+	want := keys[0].WorkerToken("main", 41, rotated.Nonce)
+	if launch := text(t, c.object("secrets", w.WorkerID).Object); !strings.Contains(launch, want) || strings.Contains(launch, "k2.") {
+		t.Errorf("want the token %s: %s", want, launch)
 	}
 }
 

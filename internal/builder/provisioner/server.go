@@ -160,7 +160,7 @@ func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker) 
 	if err != nil {
 		return worker, false, err
 	}
-	launch := Launch{CreateWorker: request, Digest: digest, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
+	launch := Launch{CreateWorker: request, Digest: digest, Keys: s.Keys, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
 	limit := cmp.Or(s.StartLimit, startLimit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("a worker did not start within %s", limit))
 	defer cancel()

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 
-	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
 	"github.com/waybill-dev/waybill/api/worker/v1/workerv1connect"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -156,34 +155,3 @@ func (s *Server) brokenBy() error {
 type rpc struct{ *Server }
 
 var _ workerv1connect.WorkerHandler = rpc{}
-
-// statusEnum returns the number of a status in the protocol.
-func statusEnum(s build.Status) workerv1.Status {
-	switch s {
-	case build.Pending:
-		return workerv1.Status_STATUS_PENDING
-	case build.Scheduling:
-		return workerv1.Status_STATUS_SCHEDULING
-	case build.Initializing:
-		return workerv1.Status_STATUS_INITIALIZING
-	case build.Running:
-		return workerv1.Status_STATUS_RUNNING
-	case build.Completed:
-		return workerv1.Status_STATUS_COMPLETED
-	case build.Failed:
-		return workerv1.Status_STATUS_FAILED
-	case build.Canceled:
-		return workerv1.Status_STATUS_CANCELED
-	case build.TimedOut:
-		return workerv1.Status_STATUS_TIMED_OUT
-	case build.Skipped:
-		return workerv1.Status_STATUS_SKIPPED
-	case build.Backoff:
-		return workerv1.Status_STATUS_BACKOFF
-	case build.Reused:
-		return workerv1.Status_STATUS_REUSED
-	case build.Lost:
-		return workerv1.Status_STATUS_LOST
-	}
-	return workerv1.Status_STATUS_UNSPECIFIED
-}

@@ -12,8 +12,8 @@ func TestEveryStatusHasANumber(t *testing.T) {
 	t.Parallel()
 	seen := map[workerv1.Status]build.Status{}
 	for _, s := range []build.Status{build.Pending, build.Scheduling, build.Initializing, build.Running, build.Backoff, build.Completed,
-		build.Failed, build.Canceled, build.TimedOut, build.Skipped, build.Reused} {
-		number := statusEnum(s)
+		build.Failed, build.Canceled, build.TimedOut, build.Skipped, build.Reused, build.Lost} {
+		number := workerv1.StatusOf(string(s))
 		if other, twice := seen[number]; twice || number == workerv1.Status_STATUS_UNSPECIFIED {
 			t.Errorf("%s has the number of %q: %v", s, other, number)
 		}

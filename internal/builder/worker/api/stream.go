@@ -138,7 +138,7 @@ func (s *Server) artifacts(after int) ([]results.Artifact, error) {
 
 // statusEvent returns an event as the protocol has it.
 func statusEvent(e results.Event) *workerv1.StatusEvent {
-	out := &workerv1.StatusEvent{EventId: e.ID, StepId: int32(e.Step), Status: statusEnum(e.Status), At: timestamppb.New(e.Timestamp),
+	out := &workerv1.StatusEvent{EventId: e.ID, StepId: int32(e.Step), Status: workerv1.StatusOf(string(e.Status)), At: timestamppb.New(e.Timestamp),
 		Attempt: int32(e.Attempt), Reason: e.Reason}
 	if e.ExitCode != nil {
 		code := int32(*e.ExitCode)

@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 
 // Project is where the files of builds without a deployment come from.
 type Project struct {
+	ID           string // names its Secrets; "": its name does, if that is a number
 	URL          string
 	Branch       string // unless the build names one; "": the repository's own
 	Subdirectory string // "": the root
@@ -159,14 +159,16 @@ func (h *Handler) refusePlain(ctx context.Context, row builds.Build) (builds.Bui
 	return h.Workers.Builds.Build(ctx, row.ID)
 }
 
-// noteTrouble stores in a build why its repository does not answer, and returns that error. What is stored already changes nothing.
+// noteTrouble stores in a build why its repository does not answer, unless the build says so, and returns that error.
 func (h *Handler) noteTrouble(ctx context.Context, row builds.Build, trouble error) error {
 	if !fault.Is(trouble, fault.Unavailable) || ctx.Err() != nil {
 		return trouble
 	}
-	sum := sha256.Sum256([]byte(trouble.Error()))
-	_, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: fmt.Sprintf("repository-%x", sum[:8]),
-		Status: build.Scheduling, Reason: "Repository", Message: trouble.Error()})
+	e, news := row.Waits(builds.Event{Source: builds.Conductor, EventID: "repository", Reason: "Repository", Message: trouble.Error()})
+	if !news {
+		return trouble
+	}
+	_, err := h.Workers.Builds.Record(ctx, row.ID, e)
 	return errors.Join(trouble, err)
 }
 
@@ -193,7 +195,7 @@ func (h *Handler) requestAlone(ctx context.Context, row builds.Build) (request p
 	if err != nil {
 		return request, err
 	}
-	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, Instance: h.Workers.Instance, Nonce: row.Nonce,
+	return provisionerv1.CreateWorker{BuildID: int64(row.ID), Project: row.Project, ProjectID: p.ID, Instance: h.Workers.Instance, Nonce: row.Nonce,
 		Repository: &provisionerv1.Repository{URL: p.URL, Commit: row.Commit, Branch: row.Branch, Subdirectory: p.Subdirectory, Credential: p.Credential},
 		Earlier:    earlier, Revision: short(row.Commit), Environment: row.Environment, Stages: row.Stages, Inputs: inputs}, nil
 }

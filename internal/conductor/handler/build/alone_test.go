@@ -59,7 +59,7 @@ func alone(t *testing.T, s *setup, stored *builds.Builds, dir string, wanted ...
 		if name != "shop" {
 			return build.Project{}, fault.New(fault.NotFound, "no project %s", name)
 		}
-		return build.Project{URL: dir, Subdirectory: "app", Credential: "github"}, nil
+		return build.Project{ID: "42", URL: dir, Subdirectory: "app", Credential: "github"}, nil
 	}
 	for i, b := range wanted {
 		b.Project, b.ActionID, b.Nonce = "shop", action.DerivedID(time.Unix(int64(i+1), 0), t.Name()), strings.Repeat("n", 20)
@@ -95,7 +95,7 @@ func TestABuildWithoutADeploymentBuildsTheCommitThatItsBranchWasAt(t *testing.T)
 	if o := s.do(t.Context(), 2); o.Kind != action.Done || o.Ref != "build/1" || string(o.Output) != `{"build":"1"}` {
 		t.Errorf("%+v", o)
 	}
-	want := provisionerv1.CreateWorker{BuildID: 1, Project: "shop", Instance: "shop", Nonce: strings.Repeat("n", 20), Revision: commit[:7],
+	want := provisionerv1.CreateWorker{BuildID: 1, Project: "shop", ProjectID: "42", Instance: "shop", Nonce: strings.Repeat("n", 20), Revision: commit[:7],
 		Repository:  &provisionerv1.Repository{URL: dir, Commit: commit, Branch: "main", Subdirectory: "app", Credential: "github"},
 		Environment: "stage", Stages: []string{"test"}, Inputs: map[string]string{"level": "debug"}}
 	if diff := cmp.Diff([]provisionerv1.CreateWorker{want, want}, y.asked); diff != "" {
@@ -107,6 +107,26 @@ func TestABuildWithoutADeploymentBuildsTheCommitThatItsBranchWasAt(t *testing.T)
 	}
 	if diff := cmp.Diff([]string{"w"}, y.deleted); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestABuildShowsTheNewestTroubleWithItsRepository also if it was the trouble before, and stores it once for as long as it stays.
+func TestABuildShowsTheNewestTroubleWithItsRepository(t *testing.T) {
+	t.Parallel()
+	s, stored, _ := inWorkers(t, fails)
+	alone(t, s, stored, "", builds.Build{})
+	one, other := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), strings.Repeat("long/", 100))
+	for i, dir := range []string{one, other, one} {
+		s.handler.Workers.Project = func(string) (build.Project, error) { return build.Project{URL: dir}, nil }
+		for range 2 {
+			if o := s.do(t.Context(), 1); o.Kind == action.Done || o.Kind == action.Fatal {
+				t.Fatalf("%+v", o)
+			}
+			row, err := stored.Build(t.Context(), 1)
+			if err != nil || row.LastSeq != int64(i+1) || row.Reason != "Repository" || !strings.Contains(row.Message, dir) {
+				t.Errorf("after %d events of %.100s: %+v, %v", row.LastSeq, dir, row, err)
+			}
+		}
 	}
 }
 

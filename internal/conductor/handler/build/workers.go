@@ -33,6 +33,8 @@ type Workers struct {
 	Waiter  func() func(ctx context.Context, until time.Time) error
 	Project func(name string) (Project, error) // by its name, as it is now
 	Engine  func(name string) (Engine, error)  // by its name, as it is now
+	// ProjectOf returns the name of the project with a number; "": none. nil: there are none.
+	ProjectOf func(id string) string
 	// Inputs reads the inputs of the file at a commit of a project; none if the file is missing or cannot be understood.
 	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
 	Keys   build.BuilderKeys // that passwords of builds are sealed with
@@ -107,6 +109,12 @@ func (t *task) stages() []string {
 
 // request returns what the worker of a row is asked for.
 func (t *task) request(_ context.Context, row builds.Build) (provisionerv1.CreateWorker, error) {
+	if t.Workers.ProjectOf != nil {
+		if other := t.Workers.ProjectOf(row.Project); other != "" && other != row.Project {
+			return provisionerv1.CreateWorker{}, fatal("project_id", "the pipeline %s is called like the number of the project %s in builds.projects, and would have its Secrets: rename the pipeline, or give the project another id",
+				row.Project, other)
+		}
+	}
 	return provisionerv1.CreateWorker{
 		BuildID: int64(row.ID), Project: row.Project, Instance: t.Workers.Instance, Nonce: row.Nonce, Revision: t.revision.Label,
 		Snapshot: t.revision.Snapshot, File: t.stage.Build.File, Stages: t.stages(), Variables: t.variables(),

@@ -114,6 +114,23 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 	}
 }
 
+// TestAPipelineCannotHaveTheNumberOfAProject that is called something else: the name of a pipeline is free.
+func TestAPipelineCannotHaveTheNumberOfAProject(t *testing.T) {
+	t.Parallel()
+	for owner, want := range map[string]action.OutcomeKind{"tools": action.Fatal, "shop": action.Retry, "": action.Retry} {
+		s, _, y := inWorkers(t, fails)
+		s.handler.Workers.ProjectOf = func(id string) string {
+			if id != "shop" {
+				t.Errorf("asked for %s", id)
+			}
+			return owner
+		}
+		if o := s.do(t.Context(), 1); o.Kind != want || (len(y.asked) == 0) != (want == action.Fatal) {
+			t.Errorf("%s: %+v, %d workers", owner, o, len(y.asked))
+		}
+	}
+}
+
 func TestARefusedWorkerIsFatal(t *testing.T) {
 	t.Parallel()
 	s, _, y := inWorkers(t, fails)
