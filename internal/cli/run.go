@@ -503,6 +503,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		config.Packer = j.source.packer()
 	}
 	config.Metrics = obs.NewWorker(metrics)
+	tracing := a.traceBuild(ctx)
+	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
+	config.Tracing, config.Trace = tracing, cmp.Or(j.flags.launch.Trace, a.Environment("TRACEPARENT"))
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
 	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {

@@ -33,6 +33,7 @@ type Launch struct {
 	Token  string // of the worker
 	Key    int    // number of the builder key that the token is made of
 	Digest string // of the request
+	Trace  string // W3C traceparent of the request; "": it had none
 }
 
 // Backend runs workers on one platform. Its methods may be called at the same time.

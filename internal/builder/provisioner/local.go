@@ -237,7 +237,7 @@ func (l *Local) began(r record) bool {
 
 // prepare checks what the worker is to be given, and copies the snapshot to where the worker reads it.
 func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launch, error) {
-	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
+	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}
 	if r := launch.Repository; r != nil {
 		path, err := credentialFile(l.Credentials, r.Credential)
 		if err != nil {
