@@ -299,6 +299,12 @@ func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from
 		}
 	}
 	statuses, instance := query["status"], query.Get("instance")
+	known := []build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded, build.WorkerUnknown}
+	for _, status := range statuses {
+		if !slices.Contains(known, build.WorkerStatus(status)) {
+			return nil, from, 0, fault.New(fault.Invalid, "no worker has the status %.100q: want Pending, Running, Ended or Unknown", status)
+		}
+	}
 	return func(w provisionerv1.Worker) bool {
 		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == int64(buildID)) && (instance == "" || w.Instance == instance)
 	}, from, limit, nil

@@ -212,6 +212,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		"too large":      {http.MethodPost, "/api/worker", token, strings.Repeat(" ", provisionerv1.MostBody+1), 413, "want a body of at most 1048576 bytes"},
 		"path":           {http.MethodGet, "/api/workers", token, "", 404, `GET "/api/workers" not found`},
 		"long id":        {http.MethodDelete, "/api/worker/" + strings.Repeat("a", 300), token, "", 400, "want a worker's id, and force=true or nothing"},
+		"status":         {http.MethodGet, "/api/worker?status=Running&status=ended", token, "", 400, `no worker has the status "ended": want Pending, Running, Ended or Unknown`},
 		"force":          {http.MethodDelete, "/api/worker/a?force=yes", token, "", 400, "want a worker's id, and force=true or nothing"},
 		"nothing wanted": {http.MethodPost, "/api/worker", token, `{}`, 400, "nonce: want 16 to 100 letters and digits\nbuildId: want a number above zero\ninstance: want at most 100 letters, digits, dots, hyphens and underscores\nrepository: want either repository or snapshot"},
 	} {
