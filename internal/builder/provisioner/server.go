@@ -299,15 +299,23 @@ func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from
 		}
 	}
 	statuses, instance := query["status"], query.Get("instance")
-	known := []build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded, build.WorkerUnknown}
-	for _, status := range statuses {
-		if !slices.Contains(known, build.WorkerStatus(status)) {
-			return nil, from, 0, fault.New(fault.Invalid, "no worker has the status %.100q: want Pending, Running, Ended or Unknown", status)
-		}
+	if err := checkStatuses(statuses); err != nil {
+		return nil, from, 0, err
 	}
 	return func(w provisionerv1.Worker) bool {
 		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == int64(buildID)) && (instance == "" || w.Instance == instance)
 	}, from, limit, nil
+}
+
+// checkStatuses refuses a status that no worker has.
+func checkStatuses(statuses []string) error {
+	known := []build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded, build.WorkerUnknown}
+	for _, status := range statuses {
+		if !slices.Contains(known, build.WorkerStatus(status)) {
+			return fault.New(fault.Invalid, "no worker has the status %.100q: want Pending, Running, Ended or Unknown", status)
+		}
+	}
+	return nil
 }
 
 // number reads a parameter that has a default.
