@@ -13,7 +13,7 @@ func Marker(repo string) string { return "WAYBILL_WORKSPACE=" + repo }
 // Environ returns the variables, NAME=value, that every step gets: its secrets and those that describe the
 // run. repo is the folder that the step works in, as the step sees it.
 func Environ(run build.Run, repo string) []string {
-	return append(slices.Clone(run.Environ),
+	env := append(slices.Clone(run.Environ),
 		"CI=true",
 		"WAYBILL=true",
 		"WAYBILL_BUILD_ID="+run.Build,
@@ -25,4 +25,8 @@ func Environ(run build.Run, repo string) []string {
 		"PWD="+repo,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0="+repo,
 	)
+	if run.Trace != "" {
+		env = append(env, "TRACEPARENT="+run.Trace)
+	}
+	return env
 }

@@ -69,6 +69,38 @@ func matrixOf(n *document.Node, scope string, problems *fault.Problems) (m matri
 	return m
 }
 
+// matrix checks a matrix. What its values come to is known without variables.
+func (r *reader) matrix(f *document.Field, step, path string) {
+	before := len(r.Problems)
+	m := matrixOf(f.Value, path, &r.Problems)
+	if len(r.Problems) > before || anyVariable(f.Value) {
+		return
+	}
+	combinations := m.combinations()
+	if len(combinations) == 0 {
+		r.Problems.Add(noCombination(f.At, path))
+	}
+	seen := map[string]bool{}
+	for _, c := range combinations {
+		name := matrixName(step, &document.Node{Kind: document.Map, Fields: c})
+		if seen[name] {
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "name-clash", Scope: path, Text: fmt.Sprintf("two combinations are %q", name)})
+			return
+		}
+		seen[name] = true
+	}
+}
+
+func noCombination(at fault.Position, path string) fault.Problem {
+	return fault.Problem{Position: at, Code: "matrix-empty", Scope: path, Text: "every combination is excluded"}
+}
+
+// anyVariable reports whether a text in a document has a variable.
+func anyVariable(n *document.Node) bool {
+	return hasVariable(n.Text) || slices.ContainsFunc(n.Items, anyVariable) ||
+		slices.ContainsFunc(n.Fields, func(f document.Field) bool { return hasVariable(f.Key) || anyVariable(f.Value) })
+}
+
 // checkExclude reports exclusions that name something else than an axis and a scalar.
 func (m matrix) checkExclude(scope string, add func(at fault.Position, code, scope, format string, args ...any)) {
 	for i, item := range m.exclude {
@@ -136,7 +168,7 @@ func (s *substituter) expand(f document.Field, scope string) []expanded {
 	}
 	combinations := m.combinations()
 	if len(combinations) == 0 {
-		s.problems.Add(fault.Problem{Position: f.Value.Fields[at].At, Code: "matrix-empty", Scope: path, Text: "every combination is excluded"})
+		s.problems.Add(noCombination(f.Value.Fields[at].At, path))
 		return []expanded{{field: f}}
 	}
 	if s.grown += len(combinations) * count(f.Value); s.grown > maxExpanded {

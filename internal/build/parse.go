@@ -405,7 +405,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		if r.replaced[f.Value] {
 			step.Name, step.matrix = matrixName(step.Key, f.Value), matrixSource(step.Key, f.Value.Fields)
 		} else {
-			matrixOf(f.Value, path, &r.Problems)
+			r.matrix(f, step.Key, path)
 		}
 	case "needs":
 		step.Needs = readNeeds(f.Value)

@@ -18,6 +18,7 @@ type Run struct {
 	Tree     string    // folder of the workspace as it was taken; the runner copies it and changes nothing in it
 	Snapshot Snapshot  // the workspace as one file; zero: it was not packed
 	Scratch  string    // folder for what the runner needs meanwhile
+	Trace    string    // W3C traceparent that the step's program continues; "": none
 	Mask     *mask.Set // the passwords, which the runner takes out of what the step prints; nil: none
 }
 

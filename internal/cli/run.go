@@ -278,13 +278,14 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if flags.dryRun.on() {
 		return job{plan: plan, source: source, flags: flags}, nil
 	}
-	if err := a.giveSecrets(plan, flags); err != nil {
+	missing, err := a.giveSecrets(plan, flags)
+	if err != nil {
 		return job{}, err
 	}
 	if resumes != nil {
 		resumes.choose(plan, source)
 	}
-	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes}, nil
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes, missing: missing}, nil
 }
 
 // makePlan plans a choice, files with variables included. The problems are warnings.
@@ -436,7 +437,8 @@ type job struct {
 	runner string // its name; "": none could be made
 	inbox  *inbox // through which the files came; nil: not through the worker API
 
-	resumes *resumption // nil: no build
+	missing fault.Problems // secrets without a value
+	resumes *resumption    // nil: no build
 }
 
 // work runs a plan and shows it.
@@ -444,7 +446,8 @@ func (a *app) work(ctx context.Context, j job) (err error) {
 	runner, err := a.runnerOf(ctx, j)
 	if err == nil {
 		defer func() { err = errors.Join(err, runner.close()) }()
-		problems := runner.Check(ctx, j.plan.Steps)
+		problems := append(j.missing, runner.Check(ctx, j.plan.Steps)...)
+		problems.Sort()
 		a.printProblems(problems.Warnings())
 		err = problems.Err()
 	}
@@ -503,6 +506,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		config.Packer = j.source.packer()
 	}
 	config.Metrics = obs.NewWorker(metrics)
+	tracing := a.traceBuild(ctx)
+	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
+	config.Tracing, config.Trace = tracing, cmp.Or(j.flags.launch.Trace, a.Environment("TRACEPARENT"))
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
 	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {

@@ -44,13 +44,16 @@ func (a *app) printPlan(ctx context.Context, j job) error {
 	if j.flags.dryRun != dryServer {
 		return a.printer().Answer(j.plan, show.BuildPlan(j.plan)...)
 	}
-	if err := a.giveSecrets(j.plan, j.flags); err != nil {
+	missing, err := a.giveSecrets(j.plan, j.flags)
+	if err != nil {
 		return err
 	}
 	word, remarks, problems, err := a.askRunner(ctx, j)
 	if err != nil {
 		return err
 	}
+	problems = append(missing, problems...)
+	problems.Sort()
 	a.printProblems(problems.Warnings())
 	if err := problems.Err(); err != nil {
 		return err

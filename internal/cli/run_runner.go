@@ -147,7 +147,7 @@ func dockerWord(engine *docker.Engine) string {
 // containerConfig returns how the steps of a build run in containers.
 func (a *app) containerConfig(j job) (docker.Config, error) {
 	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: a.buildCache(j)}
-	for _, name := range append([]string{"TRACEPARENT"}, j.flags.env...) {
+	for _, name := range j.flags.env {
 		if value := a.Environment(name); value != "" {
 			config.Environ = append(config.Environ, name+"="+value)
 		}

@@ -18,8 +18,9 @@ const secretPrefix = "WAYBILL_SECRET_"
 // maxSecrets bounds a file of secrets, in bytes.
 const maxSecrets = 1 << 20
 
-// giveSecrets gives a plan the secrets that its steps want. With --runner kubernetes the cluster has those that are its objects.
-func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
+// giveSecrets gives a plan the secrets that its steps want, and returns those that are missing as problems. With --runner kubernetes the
+// cluster has those that are its objects.
+func (a *app) giveSecrets(plan *build.Plan, flags runFlags) (fault.Problems, error) {
 	if flags.runner == runnerKubernetes {
 		plan.LeaveSecrets()
 	}
@@ -27,7 +28,7 @@ func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
 	for _, name := range plan.SecretFiles() {
 		found, err := a.readSecrets(flags.secretsDir, flags.launch.ProjectID, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if name == build.DefaultSecrets {
 			found = withEnvironment(found)
@@ -36,12 +37,7 @@ func (a *app) giveSecrets(plan *build.Plan, flags runFlags) error {
 			files[name] = found
 		}
 	}
-	problems := plan.SetSecrets(files)
-	if err := problems.Err(); err != nil {
-		return err
-	}
-	a.printProblems(problems)
-	return nil
+	return plan.SetSecrets(files), nil
 }
 
 // withEnvironment adds the secrets of the environment, which win.

@@ -134,7 +134,7 @@ const supervisorGrace = 5 * time.Second
 
 // kept returns the names of environment variables that every step gets from this process.
 func kept() []string {
-	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TRACEPARENT",
+	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"}
 }
 

@@ -22,6 +22,11 @@ const (
 	SpanWanted    = attribute.Key("waybill.wanted")    // actions that it asked for
 	SpanClaimed   = attribute.Key("waybill.claimed")   // actions that it got
 	SpanLate      = attribute.Key("waybill.late")      // completions that the fence refused
+	SpanBuildID   = attribute.Key("waybill.build_id")
+	SpanStepID    = attribute.Key("waybill.step_id")
+	SpanStep      = attribute.Key("waybill.step")   // stage/step
+	SpanStatus    = attribute.Key("waybill.status") // of a build, a step, or an attempt at one
+	SpanExitCode  = attribute.Key("waybill.exit_code")
 )
 
 // Tracer is the name under which Waybill makes spans.

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // buildReport returns an operation by which another build engine reports about a build.
@@ -126,13 +127,19 @@ func (a *api) registerBuildReports() {
 		return LogReported{added}, err
 	})
 	handle(a, buildReport("report-build-artifact", http.MethodPost, "/artifact", "Store an artifact of a build of another build engine; the same content again is fine"),
-		func(ctx context.Context, in *fileReport) (builds.Artifact, error) {
-			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: "file"}, in.body)
+		func(ctx context.Context, in *fileReport) (BuildArtifact, error) {
+			return a.reportArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: results.KindFile}, in.body)
 		})
 	handle(a, buildReport("report-build-tests", http.MethodPost, "/test-result", "Store a JUnit or TRX file of a build of another build engine"),
-		func(ctx context.Context, in *testReport) (builds.Artifact, error) {
-			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
+		func(ctx context.Context, in *testReport) (BuildArtifact, error) {
+			return a.reportArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
 		})
+}
+
+// reportArtifact stores a file and returns it as lists of artifacts have it.
+func (a *api) reportArtifact(ctx context.Context, id string, file builds.Artifact, content io.Reader) (BuildArtifact, error) {
+	stored, err := a.service.ReportBuildArtifact(ctx, id, file, content)
+	return BuildArtifact{stored.Step, artifactOfRow(stored)}, err
 }
 
 // readLogReport reads one entry or a list.

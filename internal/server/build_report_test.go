@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -65,7 +66,7 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 		report("PUT", "/status", fmt.Sprintf(`{"status":"Running","stepId":2,"timestamp":%q,"eventId":%q}`, at, at), 200, "")
 	}
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
-	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
+	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, fmt.Sprintf(`"sha256":"%x","kind":"file"}`, sha256.Sum256([]byte("the shop"))))
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
 	report("POST", "/artifact?step=100001&name=shop.tar", "of no step", 400, "not the id of a step")
 	if kept, err := s.Blobs.Folders(t.Context(), builds.Folder(b.ID)); err != nil || len(kept) != 1 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // Client asks a provisioner. Safe for concurrent use.
@@ -167,6 +168,9 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 		return nil, fault.New(fault.Invalid, "ask the provisioner: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
+	if trace := obs.Traceparent(ctx); trace != "" {
+		request.Header.Set("Traceparent", trace)
+	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}

@@ -117,6 +117,7 @@ type Launch struct {
 	Push         *Push  `json:"push,omitempty"`         // the snapshot or bundle is sent to the worker API
 	Credentials  string `json:"credentials,omitempty"`  // path of a file of git-credential-store
 	Clone        string `json:"clone,omitempty"`        // path of the repository, if it was cloned before; the worker takes the folder
+	Trace        string `json:"trace,omitempty"`        // W3C traceparent of the request for the worker
 }
 
 // PathWorkspace is where a worker receives its snapshot, or with a repository the bundle of the earlier build:

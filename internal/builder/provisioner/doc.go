@@ -35,6 +35,7 @@ type Launch struct {
 	Token  string            // of the worker
 	Key    int               // number of the builder key that the token is made of
 	Digest string            // of the request
+	Trace  string            // W3C traceparent of the request; "": it had none
 	Keys   build.BuilderKeys // the newest first; a worker that was made before a new one came keeps its own
 }
 

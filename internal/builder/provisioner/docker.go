@@ -161,7 +161,7 @@ func (d *Docker) Create(ctx context.Context, launch Launch) (provisionerv1.Worke
 // prepare checks what the worker is to be given, and returns it as files of its home.
 func (d *Docker) prepare(ctx context.Context, launch Launch) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
+	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}
 	if sent := launch.Sent(); sent != "" {
 		push, err := d.Snapshots.Describe(ctx, sent)
 		if err != nil {

@@ -283,7 +283,7 @@ func (d *Docker) runOnce(ctx context.Context, now time.Time) {
 	for _, c := range all {
 		known[c.ID] = true
 		if err := d.tidy(ctx, c, now); err != nil && ctx.Err() == nil {
-			d.Log.Warn("worker cannot be ended or removed", obs.KeyBuildID, c.buildID(), obs.Error(err))
+			d.Log.Warn("worker cannot be ended or removed", obs.KeyBuildID, c.buildID(), obs.KeyWorkerID, c.ID, obs.Error(err))
 		}
 	}
 	maps.DeleteFunc(d.swept, func(id string, _ bool) bool { return !known[id] })
@@ -330,6 +330,6 @@ func (d *Docker) remove(ctx context.Context, c *workerContainer) error {
 		return fault.New(fault.Unavailable, "remove worker %s: %w", c.ID, err)
 	}
 	delete(d.swept, c.ID)
-	d.Log.Info("worker removed", obs.KeyBuildID, c.buildID())
+	d.Log.Info("worker removed", obs.KeyBuildID, c.buildID(), obs.KeyWorkerID, c.ID)
 	return nil
 }

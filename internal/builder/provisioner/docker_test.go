@@ -38,7 +38,7 @@ func dockerBackend(t *testing.T, edits ...func(*provisioner.DockerConfig)) *prov
 }
 
 func dockerLaunch() provisioner.Launch {
-	return provisioner.Launch{Token: "k1.the-token", Key: 1, Digest: "digest-of-the-request", CreateWorker: provisionerv1.CreateWorker{BuildID: 1 << 62, Instance: strings.Repeat("i", 100),
+	return provisioner.Launch{Token: "k1.the-token", Key: 1, Digest: "digest-of-the-request", Trace: "the trace", CreateWorker: provisionerv1.CreateWorker{BuildID: 1 << 62, Instance: strings.Repeat("i", 100),
 		Nonce: "a-nonce-of-this-build", Inputs: map[string]string{"password": "swordfish"}, Variables: map[string]string{"KEY": "swordfish"},
 		Repository: &provisionerv1.Repository{URL: "https://example.org/shop.git", Commit: strings.Repeat("a", 40), Credential: "github"}}}
 }
@@ -109,7 +109,7 @@ func TestAWorkerInDockerIsGivenItsCredentials(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(files["launch.json"], &given)
 	}
-	if err != nil || given.Token != "k1.the-token" || given.Credentials != "/waybill/credentials" || !strings.Contains(string(files["credentials"]), "swordfish") {
+	if err != nil || given.Token != "k1.the-token" || given.Trace != "the trace" || given.Credentials != "/waybill/credentials" || !strings.Contains(string(files["credentials"]), "swordfish") {
 		t.Errorf("%v\n%s", err, files)
 	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "large"), make([]byte, 257<<10), 0o600); err != nil {

@@ -84,7 +84,7 @@ func (k *Kubernetes) manifest(ctx context.Context, launch Launch) (workerManifes
 	if !instanceName.MatchString(launch.Instance) || len(launch.Instance) > longestInstance {
 		return m, fault.New(fault.Invalid, "instance: want at most %d lower-case letters, digits and inner hyphens, found %q", longestInstance, launch.Instance)
 	}
-	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
+	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}
 	if r := launch.Repository; r != nil {
 		if err := checkClone(r); err != nil {
 			return m, err

@@ -56,7 +56,7 @@ func newCluster(t *testing.T) *cluster {
 
 // aLaunch is what the provisioner wants of a repository.
 func podLaunch(id int64) provisioner.Launch {
-	return provisioner.Launch{Token: "k1.the-workers-own", Key: 1, Digest: "the digest", CreateWorker: provisionerv1.CreateWorker{
+	return provisioner.Launch{Token: "k1.the-workers-own", Key: 1, Digest: "the digest", Trace: "the trace", CreateWorker: provisionerv1.CreateWorker{
 		BuildID: id, Project: "shop/web", Instance: "main", Nonce: "mYoP3hQWq0JbUuV2", Inputs: map[string]string{"password": "hunter22"},
 		Repository: &provisionerv1.Repository{URL: "https://git.example.org/shop.git", Commit: strings.Repeat("a", 40), Branch: "x$(y)", Credential: "github"}}}
 }
@@ -261,7 +261,7 @@ func TestABundleOfAnEarlierBuildIsAnnounced(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal([]byte(given), &launched)); err != nil {
 		t.Fatal(err)
 	}
-	if launched.Push == nil || *launched.Push != (provisionerv1.Push{Size: size, SHA256: digest}) || launched.Check() != nil {
+	if launched.Push == nil || *launched.Push != (provisionerv1.Push{Size: size, SHA256: digest}) || launched.Check() != nil || launched.Trace != "the trace" {
 		t.Errorf("the worker is given %+v, %v", launched.Push, launched.Check())
 	}
 	launch.Earlier.Bundle, launch.BuildID = "missing", 43

@@ -190,7 +190,7 @@ func (l *Local) Create(ctx context.Context, launch Launch) (provisionerv1.Worker
 	if err := l.start(&r, given); err != nil {
 		return provisionerv1.Worker{}, false, errors.Join(err, removeCopy(given))
 	}
-	l.Log.Info("worker started", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, idPrefix+strconv.FormatInt(r.BuildID, 10), obs.KeyPID, r.Process.PID)
+	l.Log.Info("worker started", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, workerID(r.BuildID), obs.KeyPID, r.Process.PID)
 	return l.worker(r), true, nil
 }
 
@@ -237,7 +237,7 @@ func (l *Local) began(r record) bool {
 
 // prepare checks what the worker is to be given, and copies the snapshot to where the worker reads it.
 func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launch, error) {
-	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token}
+	given := provisionerv1.Launch{CreateWorker: launch.CreateWorker, Token: launch.Token, Trace: launch.Trace}
 	if r := launch.Repository; r != nil {
 		path, err := credentialFile(l.Credentials, r.Credential)
 		if err != nil {
@@ -352,6 +352,9 @@ func (l *Local) reachable(address string) string {
 	at.Host = net.JoinHostPort(l.Advertise, at.Port())
 	return at.String()
 }
+
+// workerID returns the id of a build's worker.
+func workerID(buildID int64) string { return idPrefix + strconv.FormatInt(buildID, 10) }
 
 // parseID returns the build of a worker's id; false if it is not one of this back end.
 func parseID(workerID string) (buildID int64, ok bool) {

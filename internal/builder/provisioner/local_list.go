@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -60,7 +59,7 @@ func (l *Local) List(context.Context) ([]provisionerv1.Worker, error) {
 
 // worker describes a worker as it is now.
 func (l *Local) worker(r record) provisionerv1.Worker {
-	id := idPrefix + strconv.FormatInt(r.BuildID, 10)
+	id := workerID(r.BuildID)
 	w := provisionerv1.Worker{WorkerID: id, Name: id, BuildID: r.BuildID, Project: r.Project, Instance: r.Instance, Key: r.Key,
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, Status: string(build.WorkerPending)}
 	alive, err := r.Process.Alive()
@@ -153,7 +152,7 @@ func (l *Local) runOnce(ctx context.Context, now time.Time) {
 			return
 		}
 		if err := l.tidy(r.BuildID, now); err != nil {
-			l.Log.Warn("worker cannot be ended or removed", obs.KeyBuildID, r.BuildID, obs.Error(err))
+			l.Log.Warn("worker cannot be ended or removed", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, workerID(r.BuildID), obs.Error(err))
 		}
 	}
 }
@@ -189,7 +188,7 @@ func (l *Local) tidy(buildID int64, now time.Time) error {
 	case err != nil:
 		return err
 	case alive && deleted && now.Sub(r.DeletedAt) > l.Grace+killAfter:
-		l.Log.Warn("worker killed: it did not end in time", obs.KeyBuildID, r.BuildID, obs.KeyPID, r.Process.PID)
+		l.Log.Warn("worker killed: it did not end in time", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, workerID(r.BuildID), obs.KeyPID, r.Process.PID)
 		return r.Process.Signal(syscall.SIGKILL)
 	case alive:
 		return nil
@@ -234,6 +233,6 @@ func (l *Local) remove(r record) error {
 			return err
 		}
 	}
-	l.Log.Info("worker removed", obs.KeyBuildID, r.BuildID)
+	l.Log.Info("worker removed", obs.KeyBuildID, r.BuildID, obs.KeyWorkerID, workerID(r.BuildID))
 	return os.RemoveAll(folder)
 }

@@ -142,7 +142,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.starts.end(begun)
-	worker, created, err := s.start(r.Context(), request)
+	worker, created, err := s.start(r.Context(), request, r.Header.Get("Traceparent"))
 	if err != nil {
 		writeError(w, err)
 		return
@@ -155,12 +155,15 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 }
 
 // start has the back end start a worker, which may take its time. Whether it has done so nevertheless, the next request finds out.
-func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker) (worker provisionerv1.Worker, created bool, err error) {
+func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker, trace string) (worker provisionerv1.Worker, created bool, err error) {
 	digest, err := request.Digest()
 	if err != nil {
 		return worker, false, err
 	}
 	launch := Launch{CreateWorker: request, Digest: digest, Keys: s.Keys, Key: s.Keys[0].Number, Token: s.Keys[0].WorkerToken(request.Instance, request.BuildID, request.Nonce)}
+	if obs.Linked(trace).IsValid() {
+		launch.Trace = trace
+	}
 	limit := cmp.Or(s.StartLimit, startLimit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("a worker did not start within %s", limit))
 	defer cancel()
@@ -296,9 +299,23 @@ func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from
 		}
 	}
 	statuses, instance := query["status"], query.Get("instance")
+	if err := checkStatuses(statuses); err != nil {
+		return nil, from, 0, err
+	}
 	return func(w provisionerv1.Worker) bool {
 		return (len(statuses) == 0 || slices.Contains(statuses, w.Status)) && (buildID == 0 || w.BuildID == int64(buildID)) && (instance == "" || w.Instance == instance)
 	}, from, limit, nil
+}
+
+// checkStatuses refuses a status that no worker has.
+func checkStatuses(statuses []string) error {
+	known := []build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded, build.WorkerUnknown}
+	for _, status := range statuses {
+		if !slices.Contains(known, build.WorkerStatus(status)) {
+			return fault.New(fault.Invalid, "no worker has the status %.100q: want Pending, Running, Ended or Unknown", status)
+		}
+	}
+	return nil
 }
 
 // number reads a parameter that has a default.

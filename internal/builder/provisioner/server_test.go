@@ -14,10 +14,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 // platform is a back end in memory.
@@ -27,6 +29,7 @@ type platform struct {
 	workers []provisionerv1.Worker
 	broken  error
 	tokens  []string
+	traces  []string
 	forced  []bool
 }
 
@@ -44,6 +47,7 @@ func (p *platform) Create(ctx context.Context, l provisioner.Launch) (provisione
 	}
 	w := provisionerv1.Worker{WorkerID: fmt.Sprint("w", l.BuildID), BuildID: l.BuildID, Project: l.Project, Instance: l.Instance, Status: "Running"}
 	p.workers, p.tokens = append(p.workers, w), append(p.tokens, l.Token)
+	p.traces = append(p.traces, l.Trace)
 	return w, true, p.broken
 }
 
@@ -93,6 +97,37 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 	}
 	if want := keys[0].WorkerToken("shop", 10, "0123456789abcdef"); p.tokens[0] != want {
 		t.Errorf("token %s, want %s", p.tokens[0], want)
+	}
+}
+
+func TestAWorkerKnowsTheSpanThatAskedForIt(t *testing.T) {
+	t.Parallel()
+	const span = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	p := &platform{}
+	client, url := serving(t, p)
+	for id, header := range []string{span, ""} {
+		ctx := trace.ContextWithRemoteSpanContext(t.Context(), obs.Linked(header))
+		if _, err := client.Create(ctx, wanted(int64(id+1), "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/worker",
+		strings.NewReader(`{"buildId":9,"instance":"shop","nonce":"0123456789abcdef","snapshot":"sha256/x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := client.Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Traceparent": {"what; is this"}}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if diff := cmp.Diff([]string{span, "", ""}, p.traces); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -177,6 +212,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		"too large":      {http.MethodPost, "/api/worker", token, strings.Repeat(" ", provisionerv1.MostBody+1), 413, "want a body of at most 1048576 bytes"},
 		"path":           {http.MethodGet, "/api/workers", token, "", 404, `GET "/api/workers" not found`},
 		"long id":        {http.MethodDelete, "/api/worker/" + strings.Repeat("a", 300), token, "", 400, "want a worker's id, and force=true or nothing"},
+		"status":         {http.MethodGet, "/api/worker?status=Running&status=ended", token, "", 400, `no worker has the status "ended": want Pending, Running, Ended or Unknown`},
 		"force":          {http.MethodDelete, "/api/worker/a?force=yes", token, "", 400, "want a worker's id, and force=true or nothing"},
 		"nothing wanted": {http.MethodPost, "/api/worker", token, `{}`, 400, "nonce: want 16 to 100 letters and digits\nbuildId: want a number above zero\ninstance: want at most 100 letters, digits, dots, hyphens and underscores\nrepository: want either repository or snapshot"},
 	} {

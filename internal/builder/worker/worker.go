@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/mask"
@@ -49,7 +51,7 @@ type Packer interface {
 	Pack(ctx context.Context, path string) (workspace.Packed, error)
 }
 
-// Config is what a build needs. Every field but Packer, Resumes, Fault and Metrics must be set; with Fault, Runner and Workspace are not used.
+// Config is what a build needs. Every field but Packer, Resumes, Fault and those after it must be set; with Fault, Runner and Workspace are not used.
 type Config struct {
 	ID        string
 	Plan      *build.Plan
@@ -62,6 +64,8 @@ type Config struct {
 	Resumes   *Resumed
 	Fault     error // why no step can run, as with a file that has faults; nil: steps can run
 	Metrics   *obs.Worker
+	Tracing   trace.TracerProvider // where spans go; nil: nowhere
+	Trace     string               // W3C traceparent of what started the build; "": nothing that is traced
 }
 
 // Resumed is an earlier build whose steps need not all run again.
@@ -80,6 +84,7 @@ type Worker struct {
 	stopped map[int]build.Ending            // the endings of running steps that were asked to end
 	cancels map[int]context.CancelCauseFunc // of the steps that run
 	ends    chan stepEnd
+	spans   spans
 }
 
 // stepEnd is the end of one attempt.
@@ -94,7 +99,7 @@ func New(c Config) *Worker {
 	secrets := mask.NewSet(c.Plan.Secrets()...)
 	c.Metrics.CountMasked(secrets.Marks)
 	return &Worker{Config: c, mask: secrets, states: build.States{Steps: map[int]build.StepState{}},
-		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd)}
+		stopped: map[int]build.Ending{}, cancels: map[int]context.CancelCauseFunc{}, ends: make(chan stepEnd), spans: newSpans(c.Tracing)}
 }
 
 // Run runs the build to its end and returns its result, which is on disk by
@@ -102,8 +107,15 @@ func New(c Config) *Worker {
 // more starts, and the result says so. An error means that the build could not
 // be recorded; then it has no final marker.
 func (w *Worker) Run(ctx context.Context) (build.Status, error) {
-	began := time.Now()
-	w.states.StartedAt = began
+	result, err := w.run(w.spans.build(ctx, w.ID, w.Trace))
+	if err != nil {
+		w.spans.abandon(err)
+	}
+	return result, err
+}
+
+func (w *Worker) run(ctx context.Context) (build.Status, error) {
+	w.states.StartedAt = time.Now()
 	if err := w.update(0, results.Update{Status: build.Scheduling}); err != nil {
 		return "", err
 	}
@@ -242,9 +254,9 @@ func (w *Worker) start(ctx context.Context, id int, tree string) error {
 		return err
 	}
 	w.states.Steps[id] = build.StepState{Status: build.Scheduling, StartedAt: time.Now(), Attempt: attempt}
-	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stepCtx, cancel := context.WithCancelCause(context.WithoutCancel(w.spans.attempt(ctx, *w.Plan.Step(id), attempt)))
 	w.cancels[id] = cancel
-	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Snapshot: w.packed, Scratch: w.Scratch, Mask: w.mask}
+	run := build.Run{Build: w.ID, Step: w.Plan.Step(id).Clear(), Environ: w.Plan.Environ(id), Attempt: attempt, Needed: w.needed(id), Tree: tree, Snapshot: w.packed, Scratch: w.Scratch, Mask: w.mask, Trace: obs.Traceparent(stepCtx)}
 	go func() {
 		defer cancel(nil)
 		exit, err := w.attempt(stepCtx, run, &sink{worker: w, step: id, attempt: attempt, log: log, ended: func() error { return context.Cause(stepCtx) }})
@@ -363,6 +375,7 @@ func (w *Worker) update(id int, u results.Update) error {
 	if err != nil {
 		return fmt.Errorf("record build %s: %w", w.ID, err)
 	}
+	w.spans.changed(id, stored)
 	w.Observer.Status(id, stored)
 	return nil
 }

@@ -223,6 +223,9 @@ func (m manifest) environ() []any {
 		value("WAYBILL_WORKSPACE", shimv1.Repo), value("GIT_CONFIG_COUNT", "1"), value("GIT_CONFIG_KEY_0", "safe.directory"), value("GIT_CONFIG_VALUE_0", shimv1.Repo),
 		value(shimv1.EnvGrace, m.Grace.String()), value(shimv1.EnvSilence, m.Silence.String()),
 	}
+	if run.Trace != "" {
+		env = append(env, value("TRACEPARENT", run.Trace))
+	}
 	for _, pair := range spec.Environ {
 		name, text, _ := strings.Cut(pair, "=")
 		env = append(env, value(name, text))

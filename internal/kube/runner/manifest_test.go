@@ -15,7 +15,7 @@ import (
 
 // fullStep has all that a step can have.
 func fullStep() build.Run {
-	return build.Run{Build: "7/é", Attempt: 2, Environ: []string{"TOKEN=hunter22"}, Step: build.PlanStep{
+	return build.Run{Build: "7/é", Attempt: 2, Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Environ: []string{"TOKEN=hunter22"}, Step: build.PlanStep{
 		ID: 3, Stage: "test", Name: "Unit (go=1.26)", Type: "container", Timeout: time.Minute,
 		Spec: build.Spec{Step: "test/unit", Image: "golang:1.26", OS: "linux", Argv: []string{"/bin/sh", "-c", "echo hunter22 $(pwd)"}, Secret: true,
 			Environ:        []string{"PLAIN=$(x)"},

@@ -32,7 +32,7 @@ const flushWithin = 5 * time.Second
 // environment is a function such as os.Getenv; the exporter reads the rest of the variables itself.
 func Open(ctx context.Context, environment func(string) string, version string, log *slog.Logger) (*Tracing, error) {
 	if !wanted(environment) {
-		return &Tracing{TracerProvider: noop.NewTracerProvider(), close: func(context.Context) error { return nil }}, nil
+		return Nowhere(), nil
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if protocol := environment(name); protocol != "" && protocol != "http/protobuf" {
@@ -52,6 +52,11 @@ func Open(ctx context.Context, environment func(string) string, version string, 
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { obs.Component(log, "trace").Warn("spans are lost", obs.Error(err)) }))
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))
 	return &Tracing{TracerProvider: provider, close: provider.Shutdown}, nil
+}
+
+// Nowhere drops spans.
+func Nowhere() *Tracing {
+	return &Tracing{TracerProvider: noop.NewTracerProvider(), close: func(context.Context) error { return nil }}
 }
 
 // wanted reports whether the environment names a collector, and does not switch tracing off.

@@ -83,7 +83,7 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 	exit, err := command.Command{
 		Argv:   append(append([]string{}, t.Program...), t.arguments(dir, snapshot)...),
 		Dir:    dir,
-		Env:    t.environment(),
+		Env:    t.environment(ctx),
 		Stderr: said,
 		Grace:  childGrace,
 	}.Run(ctx)
@@ -137,8 +137,11 @@ func (t *task) arguments(dir, snapshot string) []string {
 }
 
 // environment describes the revision to the build, since a snapshot has no repository to ask.
-func (t *task) environment() []string {
+func (t *task) environment(ctx context.Context) []string {
 	env := os.Environ()
+	if trace := obs.Traceparent(ctx); trace != "" {
+		env = append(env, "TRACEPARENT="+trace)
+	}
 	for name, value := range t.variables() {
 		env = append(env, "WHARF_VAR_"+name+"="+value)
 	}
