@@ -16,7 +16,7 @@ import (
 // sorted by position; warnings among them do not block.
 func Parse(root *document.Node) (*File, fault.Problems) {
 	file, problems := (&reader{}).read(root)
-	file.root = root
+	file.root, file.faulty = root, problems.Err() != nil
 	problems.Sort()
 	return file, problems
 }
