@@ -66,7 +66,24 @@ func matrixOf(n *document.Node, scope string, problems *fault.Problems) (m matri
 		add(n.At, "matrix-large", scope, "the matrix has more than %d combinations", maxCombinations)
 	}
 	m.checkExclude(scope+"/"+keyExclude, add)
+	m.checkRepeated(scope, add)
+	if problems.Err() == nil && len(m.combinations()) == 0 {
+		add(n.At, "matrix-empty", scope, "every combination is excluded")
+	}
 	return m
+}
+
+// checkRepeated reports values of an axis that give two steps one name.
+func (m matrix) checkRepeated(scope string, add func(at fault.Position, code, scope, format string, args ...any)) {
+	for _, a := range m.axes {
+		seen := map[string]bool{}
+		for i, v := range a.values {
+			if isScalar(v) && seen[scalarText(v)] {
+				add(v.At, "matrix-repeated", document.Index(scope+"/"+a.name, i), "the axis %q has the value %s twice", a.name, scalarText(v))
+			}
+			seen[scalarText(v)] = true
+		}
+	}
 }
 
 // checkExclude reports exclusions that name something else than an axis and a scalar.
@@ -135,10 +152,6 @@ func (s *substituter) expand(f document.Field, scope string) []expanded {
 		return []expanded{{field: f}}
 	}
 	combinations := m.combinations()
-	if len(combinations) == 0 {
-		s.problems.Add(fault.Problem{Position: f.Value.Fields[at].At, Code: "matrix-empty", Scope: path, Text: "every combination is excluded"})
-		return []expanded{{field: f}}
-	}
 	if s.grown += len(combinations) * count(f.Value); s.grown > maxExpanded {
 		s.problems.Add(fault.Problem{Position: f.Value.Fields[at].At, Code: "matrix-large", Scope: path,
 			Text: fmt.Sprintf("the steps of the file with a matrix come to more than %d values", maxExpanded)})

@@ -405,7 +405,9 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		if r.replaced[f.Value] {
 			step.Name, step.matrix = matrixName(step.Key, f.Value), matrixSource(step.Key, f.Value.Fields)
 		} else {
-			matrixOf(f.Value, path, &r.Problems)
+			var problems fault.Problems
+			matrixOf(f.Value, path, &problems)
+			r.Problems.Add(problems...)
 		}
 	case "needs":
 		step.Needs = readNeeds(f.Value)
