@@ -126,11 +126,11 @@ func (a *api) registerBuildReports() {
 		return LogReported{added}, err
 	})
 	handle(a, buildReport("report-build-artifact", http.MethodPost, "/artifact", "Store an artifact of a build of another build engine; the same content again is fine"),
-		func(ctx context.Context, in *fileReport) (builds.Artifact, error) {
+		func(ctx context.Context, in *fileReport) (BuildArtifact, error) {
 			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: "file"}, in.body)
 		})
 	handle(a, buildReport("report-build-tests", http.MethodPost, "/test-result", "Store a JUnit or TRX file of a build of another build engine"),
-		func(ctx context.Context, in *testReport) (builds.Artifact, error) {
+		func(ctx context.Context, in *testReport) (BuildArtifact, error) {
 			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
 		})
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -64,7 +65,8 @@ func TestAnotherEngineReportsABuild(t *testing.T) {
 		report("PUT", "/log", fmt.Sprintf(`{"workerStepId":2,"workerLogId":%d,"timestamp":%q,"message":"x"}`, id+1, at), 200, `"added":1`)
 		report("PUT", "/status", fmt.Sprintf(`{"status":"Running","stepId":2,"timestamp":%q,"eventId":%q}`, at, at), 200, "")
 	}
-	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
+	sum := fmt.Sprintf(`"sha256":"%x"`, sha256.Sum256([]byte("the shop"))) // as GET has it
+	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, sum)
 	report("POST", "/artifact?step=1&name=shop.tar", "the shop", 200, `"artifactId":1`)
 	report("POST", "/artifact?step=1&name=shop.tar", "another", 409, "another content")
 	report("POST", "/artifact?step=100001&name=shop.tar", "of no step", 400, "not the id of a step")
