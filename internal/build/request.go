@@ -17,12 +17,18 @@ type Request struct {
 	Passwords   map[string]string
 }
 
+// CheckPlain returns the passwords of the file that are among plain inputs.
+func (f *File) CheckPlain(inputs map[string]string) (problems fault.Problems) {
+	for _, in := range PlainPasswords(f.Inputs, inputs) {
+		problems.Add(in.PlainProblem())
+	}
+	return problems
+}
+
 // Check returns what is wrong with a request for a build of the file. Of a file with faults, which are for the build to report, only the
 // passwords among its plain inputs are.
 func (f *File) Check(r Request) (problems fault.Problems) {
-	for _, in := range PlainPasswords(f.Inputs, r.Inputs) {
-		problems.Add(in.PlainProblem())
-	}
+	problems = f.CheckPlain(r.Inputs)
 	if f.faulty || len(problems) > 0 {
 		return problems
 	}

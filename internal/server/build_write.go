@@ -178,11 +178,11 @@ const (
 // and unless another engine builds it stages, an environment and inputs that the file does not have. A repository that does not answer
 // soon is not waited for, but in a dry run: the conductor looks for passwords again before a worker has the build, and the worker for everything.
 func (s *Service) checkWithFile(ctx context.Context, o NewBuild, engine string) error {
-	asked := build.Request{Inputs: o.Inputs}
+	names := len(o.Inputs)
 	if engine == "" {
-		asked = build.Request{Stages: o.Stages, Environment: o.Environment, Inputs: o.Inputs, Passwords: o.Passwords}
+		names += len(o.Stages) + len(o.Environment) + len(o.Passwords)
 	}
-	if s.projects.File == nil || len(asked.Stages)+len(asked.Environment)+len(asked.Inputs)+len(asked.Passwords) == 0 {
+	if s.projects.File == nil || names == 0 {
 		return nil
 	}
 	release, err := s.fileReads.Acquire(ctx)
@@ -200,8 +200,10 @@ func (s *Service) checkWithFile(ctx context.Context, o NewBuild, engine string) 
 		return context.Cause(ctx)
 	case file == nil:
 		return nil
+	case engine != "":
+		return file.CheckPlain(o.Inputs).Err()
 	}
-	return file.Check(asked).Err()
+	return file.Check(build.Request{Stages: o.Stages, Environment: o.Environment, Inputs: o.Inputs, Passwords: o.Passwords}).Err()
 }
 
 // buildAction returns the action of a build, but for what AddBuild completes.
