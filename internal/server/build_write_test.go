@@ -276,6 +276,9 @@ func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
 		if status, _, _ := s.ask(t, "GET", "/api/build/1", ""); status != http.StatusNotFound {
 			t.Errorf("%d", status)
 		}
+		if status, answer, _ := s.ask(t, "GET", "/api/build/77", ""); status != http.StatusNotFound || !strings.Contains(answer, "waybill build list shows those that are") {
+			t.Errorf("%d %s", status, answer)
+		}
 	})
 }
 
