@@ -133,14 +133,23 @@ func (s *Session) projects() server.Projects {
 			}
 			return nil
 		},
-		Keys:   func() (build.BuilderKeys, error) { return s.Home.BuilderKeys(s.Live.Now().Builder.Key) },
-		Inputs: s.buildInputs,
+		Keys: func() (build.BuilderKeys, error) { return s.Home.BuilderKeys(s.Live.Now().Builder.Key) },
+		File: s.buildFile,
 	}
 }
 
-// buildInputs reads the inputs of the build file of a project at a commit, else at the tip of the branch. A file that is missing or cannot be
-// understood has none: it is for the worker to report.
+// buildInputs reads the inputs of the build file of a project, as buildFile does.
 func (s *Session) buildInputs(ctx context.Context, name, branch, commit string) ([]build.Input, error) {
+	file, err := s.buildFile(ctx, name, branch, commit)
+	if err != nil || file == nil {
+		return nil, err
+	}
+	return file.Inputs, nil
+}
+
+// buildFile reads the build file of a project at a commit, else at the tip of the branch. It is nil if it is missing or cannot be understood:
+// that is for the worker to report.
+func (s *Session) buildFile(ctx context.Context, name, branch, commit string) (*build.File, error) {
 	p, err := s.project(name)
 	if err != nil {
 		return nil, err
@@ -155,7 +164,7 @@ func (s *Session) buildInputs(ctx context.Context, name, branch, commit string) 
 		return nil, nil
 	}
 	file, _ := build.Parse(root)
-	return file.Inputs, nil
+	return file, nil
 }
 
 // buildWaiter returns a function that returns when a build may have changed since its last call, and at a time in any case.

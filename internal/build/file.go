@@ -15,7 +15,8 @@ type File struct {
 	Environments []Environment
 	Stages       []Stage // in file order
 
-	root *document.Node
+	root   *document.Node
+	faulty bool // it has faults, so that parts may be missing here
 }
 
 // Environment is a named set of variables.

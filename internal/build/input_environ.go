@@ -3,6 +3,7 @@ package build
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -47,10 +48,10 @@ func (vs Variables) hidden() Variables {
 	return append(Variables{hidden}, vs...)
 }
 
-// inputEnviron returns the values of the inputs, with their own variables replaced.
-func (f *File) inputEnviron(variables Variables) (e inputEnviron, warnings fault.Problems) {
+// inputEnviron returns the values of the inputs, with their own variables replaced, and those that no variable can have.
+func (f *File) inputEnviron(variables Variables) (e inputEnviron, problems fault.Problems) {
 	hidden, size, seen := variables.hidden(), 0, map[string]bool{}
-	for _, in := range f.Inputs {
+	for i, in := range f.Inputs {
 		name := InputVariable(in.Name)
 		if seen[name] {
 			continue // which is a warning of its own
@@ -59,11 +60,12 @@ func (f *File) inputEnviron(variables Variables) (e inputEnviron, warnings fault
 		given, _ := variables.Lookup(in.Name)
 		value, _, err := Substitute(variables, given.Text)
 		if err != nil {
-			continue // an error where the input is used
+			problems.Add(fault.Problem{Position: in.At, Code: "variable-loop", Scope: keyInputs + "/" + strconv.Itoa(i), Text: fmt.Sprintf("the value of %q: %v; ${%%NAME%%} is a literal ${NAME}", in.Name, err)})
+			continue
 		}
 		if size += len(name) + len(value); len(value) > maxInputVariable || size > maxInputVariables || strings.Contains(value, "\x00") {
 			size -= len(name) + len(value)
-			warnings.Add(fault.Problem{Position: in.At, Code: "input-large", Scope: keyInputs, Warning: true,
+			problems.Add(fault.Problem{Position: in.At, Code: "input-large", Scope: keyInputs, Warning: true,
 				Text: fmt.Sprintf("the value of %q is too large to be an environment variable, or has a NUL; steps do not get %s", in.Name, name)})
 			continue
 		}
@@ -74,7 +76,7 @@ func (f *File) inputEnviron(variables Variables) (e inputEnviron, warnings fault
 			e.plain = append(e.plain, name+"="+value)
 		}
 	}
-	return e, warnings
+	return e, problems
 }
 
 // givePasswords gives the steps that name the variable of a password its value. Others do not get it.

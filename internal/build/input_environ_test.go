@@ -78,3 +78,16 @@ func TestInputsThatNoVariableCanHave(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestAnInputThatNamesItselfIsRefused also where only its variable is used, which would be missing.
+func TestAnInputThatNamesItselfIsRefused(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, "inputs: [{name: a, type: string}, {name: b, type: string}]\ns: {t: {container: {image: i, cmds: ['echo $WAYBILL_INPUT_B']}}}\n"))
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	_, problems = build.MakePlan(file, build.Choice{Inputs: map[string]string{"b": "x ${b}"}})
+	if want := `f:1:35: inputs/1: the value of "b": these variables refer to each other in a circle: b → b; ${%NAME%} is a literal ${NAME}`; problems.Err() == nil || problems.Error() != want {
+		t.Errorf("got %v, want %s", problems, want)
+	}
+}

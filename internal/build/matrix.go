@@ -66,39 +66,24 @@ func matrixOf(n *document.Node, scope string, problems *fault.Problems) (m matri
 		add(n.At, "matrix-large", scope, "the matrix has more than %d combinations", maxCombinations)
 	}
 	m.checkExclude(scope+"/"+keyExclude, add)
+	m.checkRepeated(scope, add)
+	if problems.Err() == nil && len(m.combinations()) == 0 {
+		add(n.At, "matrix-empty", scope, "every combination is excluded")
+	}
 	return m
 }
 
-// matrix checks a matrix. What its values come to is known without variables.
-func (r *reader) matrix(f *document.Field, step, path string) {
-	before := len(r.Problems)
-	m := matrixOf(f.Value, path, &r.Problems)
-	if len(r.Problems) > before || anyVariable(f.Value) {
-		return
-	}
-	combinations := m.combinations()
-	if len(combinations) == 0 {
-		r.Problems.Add(noCombination(f.At, path))
-	}
-	seen := map[string]bool{}
-	for _, c := range combinations {
-		name := matrixName(step, &document.Node{Kind: document.Map, Fields: c})
-		if seen[name] {
-			r.Problems.Add(fault.Problem{Position: f.At, Code: "name-clash", Scope: path, Text: fmt.Sprintf("two combinations are %q", name)})
-			return
+// checkRepeated reports values of an axis that give two steps one name.
+func (m matrix) checkRepeated(scope string, add func(at fault.Position, code, scope, format string, args ...any)) {
+	for _, a := range m.axes {
+		seen := map[string]bool{}
+		for i, v := range a.values {
+			if isScalar(v) && seen[scalarText(v)] {
+				add(v.At, "matrix-repeated", document.Index(scope+"/"+a.name, i), "the axis %q has the value %s twice", a.name, scalarText(v))
+			}
+			seen[scalarText(v)] = true
 		}
-		seen[name] = true
 	}
-}
-
-func noCombination(at fault.Position, path string) fault.Problem {
-	return fault.Problem{Position: at, Code: "matrix-empty", Scope: path, Text: "every combination is excluded"}
-}
-
-// anyVariable reports whether a text in a document has a variable.
-func anyVariable(n *document.Node) bool {
-	return hasVariable(n.Text) || slices.ContainsFunc(n.Items, anyVariable) ||
-		slices.ContainsFunc(n.Fields, func(f document.Field) bool { return hasVariable(f.Key) || anyVariable(f.Value) })
 }
 
 // checkExclude reports exclusions that name something else than an axis and a scalar.
@@ -167,10 +152,6 @@ func (s *substituter) expand(f document.Field, scope string) []expanded {
 		return []expanded{{field: f}}
 	}
 	combinations := m.combinations()
-	if len(combinations) == 0 {
-		s.problems.Add(noCombination(f.Value.Fields[at].At, path))
-		return []expanded{{field: f}}
-	}
 	if s.grown += len(combinations) * count(f.Value); s.grown > maxExpanded {
 		s.problems.Add(fault.Problem{Position: f.Value.Fields[at].At, Code: "matrix-large", Scope: path,
 			Text: fmt.Sprintf("the steps of the file with a matrix come to more than %d values", maxExpanded)})

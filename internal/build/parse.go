@@ -16,7 +16,7 @@ import (
 // sorted by position; warnings among them do not block.
 func Parse(root *document.Node) (*File, fault.Problems) {
 	file, problems := (&reader{}).read(root)
-	file.root = root
+	file.root, file.faulty = root, problems.Err() != nil
 	problems.Sort()
 	return file, problems
 }
@@ -405,7 +405,9 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 		if r.replaced[f.Value] {
 			step.Name, step.matrix = matrixName(step.Key, f.Value), matrixSource(step.Key, f.Value.Fields)
 		} else {
-			r.matrix(f, step.Key, path)
+			var problems fault.Problems
+			matrixOf(f.Value, path, &problems)
+			r.Problems.Add(problems...)
 		}
 	case "needs":
 		step.Needs = readNeeds(f.Value)

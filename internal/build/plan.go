@@ -197,8 +197,12 @@ func (f *File) unknownEnvironment(name string) fault.Problem {
 	for _, e := range f.Environments {
 		names = append(names, e.Name)
 	}
+	known := "the file has no environments"
+	if len(names) > 0 {
+		known = "the file has " + strings.Join(names, ", ")
+	}
 	return fault.Problem{Position: f.rootKey(keyEnvironments), Code: "environment-unknown", Scope: keyEnvironments,
-		Text: fmt.Sprintf("environment %q not found", name), Suggestion: fault.Nearest(name, names)}
+		Text: fmt.Sprintf("environment %q not found; %s", name, known), Suggestion: fault.Nearest(name, names)}
 }
 
 func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,7 +79,10 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 			if len(given) > 0 {
 				root = a.Path(given[0])
 			}
-			if info, err := os.Stat(root); err == nil && !info.IsDir() {
+			switch info, err := os.Stat(root); {
+			case errors.Is(err, fs.ErrNotExist):
+				return fault.New(fault.Invalid, "%s not found", a.Shorten(root))
+			case err == nil && !info.IsDir():
 				root, name = filepath.Split(root)
 			}
 			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), flags.strict)

@@ -104,7 +104,7 @@ func (g *oracleGraph) has(s stepName) bool { _, ok := g.index[s]; return ok }
 
 func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 	var outermost batchID
-	inside := false // the deployment holds a batch within
+	inside := false                 // the deployment holds a batch within
 	for _, b := range v.g.batches { // regions nest: smaller first is innermost first
 		if b.region[s] {
 			outermost = b.id

@@ -128,18 +128,12 @@ func (a *api) registerBuildReports() {
 	})
 	handle(a, buildReport("report-build-artifact", http.MethodPost, "/artifact", "Store an artifact of a build of another build engine; the same content again is fine"),
 		func(ctx context.Context, in *fileReport) (BuildArtifact, error) {
-			return a.reportArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: results.KindFile}, in.body)
+			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: results.KindFile}, in.body)
 		})
 	handle(a, buildReport("report-build-tests", http.MethodPost, "/test-result", "Store a JUnit or TRX file of a build of another build engine"),
 		func(ctx context.Context, in *testReport) (BuildArtifact, error) {
-			return a.reportArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
+			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
 		})
-}
-
-// reportArtifact stores a file and returns it as lists of artifacts have it.
-func (a *api) reportArtifact(ctx context.Context, id string, file builds.Artifact, content io.Reader) (BuildArtifact, error) {
-	stored, err := a.service.ReportBuildArtifact(ctx, id, file, content)
-	return BuildArtifact{stored.Step, artifactOfRow(stored)}, err
 }
 
 // readLogReport reads one entry or a list.

@@ -170,8 +170,12 @@ func (f *BuildFolders) keep(s BuildSummary) {
 
 // OpenBuild opens the build in the folder with its id.
 func (f *BuildFolders) OpenBuild(_ context.Context, id string) (BuildReader, error) {
-	missing := fault.New(fault.NotFound, "build %s not found on this server", clip(id)).
-		WithHint("its results are on the machine that ran it, which waybill action show names")
+	missing := fault.New(fault.NotFound, "build %s not found on this server", clip(id))
+	if _, err := strconv.ParseInt(id, 10, 64); err == nil {
+		missing = missing.WithHint("waybill build list shows those that are; the results of waybill run are on the machine where it ran")
+	} else {
+		missing = missing.WithHint("its results are on the machine that ran it, which waybill action show names")
+	}
 	if !buildID.MatchString(id) {
 		return nil, missing
 	}

@@ -56,13 +56,14 @@ func (s *Service) ReportBuildLog(ctx context.Context, id string, entries []build
 }
 
 // ReportBuildArtifact stores an artifact that another build engine reports, and of one of the kinds junit and trx what it says about tests.
-func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (builds.Artifact, error) {
+func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.Artifact, content io.Reader) (reported BuildArtifact, err error) {
 	row, err := s.reportedBuild(ctx, id)
-	switch {
-	case err != nil:
-		return a, err
-	case row.Engine == "" || row.Status.Ended(): // before the content is read
-		return s.ledger.Builds.ReportArtifact(ctx, row.ID, a, nil)
+	if err != nil {
+		return reported, err
+	}
+	if row.Engine == "" || row.Status.Ended() { // before the content is read
+		a, err = s.ledger.Builds.ReportArtifact(ctx, row.ID, a, nil)
+		return BuildArtifact{a.Step, artifactOfRow(a)}, err
 	}
 	folder := builds.Folder(row.ID) + "/" + rand.Text()
 	stored, err := s.reportArtifact(ctx, row.ID, folder+"/", a, content)
@@ -71,7 +72,7 @@ func (s *Service) ReportBuildArtifact(ctx context.Context, id string, a builds.A
 	if !used && !unknown {
 		err = errors.Join(err, s.blobs.Clear(ctx, folder))
 	}
-	return stored, err
+	return BuildArtifact{stored.Step, artifactOfRow(stored)}, err
 }
 
 // reportArtifact stores the content below a folder of the blob store, unless the artifact is known: then it returns the known one.

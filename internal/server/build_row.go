@@ -144,8 +144,10 @@ func (b *tableBuild) readArtifacts(ctx context.Context, k *knownBuild) error {
 	return err
 }
 
+// artifactOfRow returns an artifact of the database as readers get it.
 func artifactOfRow(a builds.Artifact) results.Artifact {
-	return results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size, SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind, Executable: a.Executable}
+	return results.Artifact{ID: a.ID, Step: a.Step, Name: a.Name, Path: a.BlobKey, Size: a.Size,
+		SHA256: hex.EncodeToString(a.SHA256), Kind: a.Kind, Executable: a.Executable}
 }
 
 // readTests reads the counts of tests, and the files with failed and flaky ones, if there are new reports.

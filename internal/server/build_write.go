@@ -36,8 +36,8 @@ type Projects struct {
 	MayReport func(engine, token string) bool
 	// Engines lists the other build engines, sorted; nil: none.
 	Engines func() []string
-	// Inputs reads the inputs of the file that a build of a project would get; none if the file is missing or cannot be understood. nil: it cannot be read.
-	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
+	// File reads the file that a build of a project would get; nil if it is missing or cannot be understood. A nil function: it cannot be read.
+	File func(ctx context.Context, project, branch, commit string) (*build.File, error)
 }
 
 // ProjectView is a project.
@@ -111,7 +111,7 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	if err != nil {
 		return made, false, err
 	}
-	if err := s.refusePlain(ctx, o); err != nil {
+	if err := s.checkWithFile(ctx, o, engine); err != nil {
 		return made, false, err
 	}
 	if o.DryRun {
@@ -189,10 +189,15 @@ const (
 	mostFileReads    = 4 // at a time
 )
 
-// refusePlain returns an error if a plain input of a request is a password, which would be stored and shown. A repository that does not answer
-// soon is not waited for, but in a dry run: the conductor asks again before a worker has the build.
-func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
-	if len(o.Inputs) == 0 || s.projects.Inputs == nil {
+// checkWithFile returns all that the build's file says is wrong with a request: a password among the plain inputs, which would be stored and shown,
+// and unless another engine builds it stages, an environment and inputs that the file does not have. A repository that does not answer
+// soon is not waited for, but in a dry run: the conductor looks for passwords again before a worker has the build, and the worker for everything.
+func (s *Service) checkWithFile(ctx context.Context, o NewBuild, engine string) error {
+	names := len(o.Inputs)
+	if engine == "" {
+		names += len(o.Stages) + len(o.Environment) + len(o.Passwords)
+	}
+	if s.projects.File == nil || names == 0 {
 		return nil
 	}
 	release, err := s.fileReads.Acquire(ctx)
@@ -202,18 +207,18 @@ func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
 	defer release()
 	reading, cancel := context.WithTimeout(ctx, fileReadLimit)
 	defer cancel()
-	inputs, err := s.projects.Inputs(reading, o.Project, o.Branch, o.Commit)
+	file, err := s.projects.File(reading, o.Project, o.Branch, o.Commit)
 	switch {
 	case err != nil && o.DryRun:
-		return fault.New(fault.Unavailable, "the build's file cannot be read, so it is not known which inputs are passwords: %w", err)
+		return fault.New(fault.Unavailable, "the build's file cannot be read, so it is not known what it has: %w", err)
 	case err != nil:
 		return context.Cause(ctx)
+	case file == nil:
+		return nil
+	case engine != "":
+		return file.CheckPlain(o.Inputs).Err()
 	}
-	var faults fault.Problems
-	for _, in := range build.PlainPasswords(inputs, o.Inputs) {
-		faults.Add(in.PlainProblem())
-	}
-	return faults.Err()
+	return file.Check(build.Request{Stages: o.Stages, Environment: o.Environment, Inputs: o.Inputs, Passwords: o.Passwords}).Err()
 }
 
 // buildAction returns the action of a build, but for what AddBuild completes.

@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 // builderKeys are keys of passwords.
@@ -208,7 +209,7 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPasswordAmongPlainInputsIsRefusedBeforeAnythingIsStored(t *testing.T) {
+func TestWhatTheFileRefusesIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	away := error(nil)
@@ -218,9 +219,13 @@ func TestAPasswordAmongPlainInputsIsRefusedBeforeAnythingIsStored(t *testing.T) 
 		},
 		Ready: func() error { return nil },
 		Keys:  func() (build.BuilderKeys, error) { return builderKeys, nil },
-		Inputs: func(_ context.Context, project, branch, commit string) ([]build.Input, error) {
+		File: func(_ context.Context, project, branch, commit string) (*build.File, error) {
 			asked = append(asked, project+" "+branch+" "+commit)
-			return []build.Input{{Name: "level", Type: build.StringInput}, {Name: "key", Type: build.PasswordInput}}, away
+			root, _ := yamltree.Parse(build.FileName, []byte(`inputs: [{name: level, type: string}, {name: key, type: password}, {name: count, type: number}]
+test: {unit: {container: {image: golang, cmds: [make]}}}
+`), yamltree.BuildFile)
+			file, _ := build.Parse(root)
+			return file, away
 		},
 	})
 	const path = "/api/project/shop/build?branch=topic"
@@ -249,8 +254,12 @@ func TestAPasswordAmongPlainInputsIsRefusedBeforeAnythingIsStored(t *testing.T) 
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
+	dry(`{"inputs": {"count": "many"}}`, http.StatusBadRequest, `\"many\" is not a number`)
+	if status, answer := s.post(t, path+"&stage=tset&environment=prod", ""); status != http.StatusBadRequest || !strings.Contains(answer, `stage \"tset\" not found`) || !strings.Contains(answer, `environment \"prod\" not found`) {
+		t.Errorf("%d %s", status, answer)
+	}
 	topic := "shop topic "
-	if diff := cmp.Diff([]string{topic, topic + commit, topic, topic, topic, topic}, asked); diff != "" {
+	if diff := cmp.Diff([]string{topic, topic + commit, topic, topic, topic, topic, topic, topic, topic}, asked); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -299,6 +308,9 @@ func TestABuildIsCanceledRepeatedAndDeleted(t *testing.T) {
 		}
 		if status, _, _ := s.ask(t, "GET", "/api/build/1", ""); status != http.StatusNotFound {
 			t.Errorf("%d", status)
+		}
+		if status, answer, _ := s.ask(t, "GET", "/api/build/77", ""); status != http.StatusNotFound || !strings.Contains(answer, "waybill build list shows those that are") {
+			t.Errorf("%d %s", status, answer)
 		}
 	})
 }

@@ -166,7 +166,11 @@ func problemOfModel(model *huma.ErrorModel, unreadable bool) *Problem {
 	if more := len(model.Errors) - mostFaults; more > 0 {
 		details = append(details, fmt.Sprintf("and %d more", more))
 	}
-	return &Problem{Type: problemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
+	p := &Problem{Type: problemType + string(code), Title: http.StatusText(status), Status: status, Detail: strings.Join(details, "; ")}
+	if code == fault.BadMediaType {
+		p.Hint = "send Content-Type: application/json" // curl -d says another one by itself
+	}
+	return p
 }
 
 // Bounds of the bad input that a Problem repeats: the input may be long and may hold secrets.

@@ -57,6 +57,9 @@ func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 			if response.StatusCode != test.status || got.Status != test.status || got.Type != test.problem {
 				t.Errorf("got %s with %s, want %d and %s", response.Status, body, test.status, test.problem)
 			}
+			if wrong := test.status == http.StatusUnsupportedMediaType; wrong != strings.Contains(got.Hint, "Content-Type: application/json") {
+				t.Errorf("the hint is %q", got.Hint)
+			}
 		})
 	}
 }

@@ -220,3 +220,16 @@ func TestTheFilterOfBuildsWorksWithoutScript(t *testing.T) {
 		t.Errorf("a wrong day: %d", status)
 	}
 }
+
+func TestAnErrorAboutBuildsLeadsBackToThem(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for path, want := range map[string]string{
+		"/builds/99":              `<a href="/builds">All builds</a>`,
+		"/deployments/greeter/99": `<a href="/">All pipelines</a>`,
+	} {
+		if status, page := read(t, s, path); status != http.StatusNotFound || !strings.Contains(page, want) {
+			t.Errorf("%s: %d, and the page has no %s", path, status, want)
+		}
+	}
+}

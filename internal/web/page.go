@@ -148,8 +148,12 @@ func (p *Pages) renderFragment(r *http.Request, load loader) (body string, shown
 // writeError shows an error and its hint as a page, with the status that the API has for the error.
 func (p *Pages) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	problem := server.ProblemOf(w, err)
+	nav := ""
+	if r.URL.Path == "/builds" || strings.HasPrefix(r.URL.Path, "/builds/") {
+		nav = "builds"
+	}
 	p.writePage(w, r, problem.Status, content{
-		Title: problem.Title, Template: "error",
+		Title: problem.Title, Nav: nav, Template: "error",
 		Data: struct{ Text, Hint string }{problem.Detail, problem.Hint},
 	})
 }

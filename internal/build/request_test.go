@@ -1,0 +1,52 @@
+package build_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waybill-dev/waybill/internal/build"
+)
+
+func TestARequestIsComparedWithTheFile(t *testing.T) {
+	t.Parallel()
+	const text = `inputs:
+  - {name: level, type: choice, values: [info, debug], default: info}
+  - {name: count, type: number}
+  - {name: key, type: password}
+environments: {stage: {a: b}}
+test: {unit: {container: {image: x, cmds: [make]}}}
+`
+	tests := map[string]struct {
+		text string
+		asks build.Request
+		want []string
+	}{
+		"sound": {text, build.Request{Stages: []string{"test"}, Environment: "stage", Inputs: map[string]string{"level": "debug", "count": "1.5"}, Passwords: map[string]string{"key": "x"}}, nil},
+		"faults": {text, build.Request{Stages: []string{"tset"}, Environment: "prod", Inputs: map[string]string{"count": "x", "levels": "info"}, Passwords: map[string]string{"level": "info"}}, []string{
+			`f:1:1: inputs: --input levels: input not found; the file has level (one of info, debug), count (a number), key (a password) (did you mean "level"?)`,
+			`f:1:1: stage "tset" not found; the file has test (did you mean "test"?)`,
+			`f:2:5: inputs.level: the input "level" is one of info, debug, so that its value is shown; give it by -i level, or over HTTP in inputs`,
+			`f:3:5: inputs/1: --input count: "x" is not a number`,
+			`f:5:1: environments: environment "prod" not found; the file has stage`,
+		}},
+		"plain password": {text, build.Request{Stages: []string{"tset"}, Inputs: map[string]string{"key": "x"}}, []string{
+			`f:4:5: inputs.key: the input "key" is a password, and plain inputs are stored and shown; give it by -p key, or over HTTP in passwords`}},
+		"a file with faults":      {text + "other: 1\n", build.Request{Stages: []string{"tset"}, Environment: "prod"}, nil},
+		"a stage with a variable": {text + "\"a${b}\": {unit: {container: {image: x, cmds: [make]}}}\n", build.Request{Stages: []string{"ac"}}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, _ := build.Parse(tree(t, test.text))
+			var got []string
+			if problems := file.Check(test.asks); problems.Err() != nil {
+				got = strings.Split(problems.Error(), "\n")
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
