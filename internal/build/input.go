@@ -140,6 +140,23 @@ func (in Input) PlainProblem() fault.Problem {
 		Text: fmt.Sprintf("the input %q is a password, and plain inputs are stored and shown; give it by -p %s, or over HTTP in passwords", name, name)}
 }
 
+// UnknownInputs reports the names of values that are none of a file's inputs. The values may be passwords, so they are not repeated.
+func UnknownInputs(inputs []Input, given map[string]string) (problems fault.Problems) {
+	var names []string
+	for _, in := range inputs {
+		names = append(names, in.Name)
+	}
+	for name := range given {
+		if !slices.Contains(names, name) {
+			visible := VisibleText([]byte(name))
+			problems.Add(fault.Problem{Code: "input-unknown", Scope: keyInputs + "." + visible, Text: fmt.Sprintf("the file has no input %q", visible),
+				Suggestion: fault.Nearest(name, names)})
+		}
+	}
+	problems.Sort()
+	return problems
+}
+
 // inputSources returns the values that were given, and the defaults.
 func (f *File) inputSources(given map[string]string) (Variables, fault.Problems) {
 	var problems fault.Problems

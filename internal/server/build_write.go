@@ -111,7 +111,7 @@ func (s *Service) RunBuild(ctx context.Context, o NewBuild) (made BuildSummary, 
 	if err != nil {
 		return made, false, err
 	}
-	if err := s.refusePlain(ctx, o); err != nil {
+	if err := s.refusePlain(ctx, o, engine); err != nil {
 		return made, false, err
 	}
 	if o.DryRun {
@@ -174,9 +174,10 @@ const (
 	mostFileReads    = 4 // at a time
 )
 
-// refusePlain returns an error if a plain input of a request is a password, which would be stored and shown. A repository that does not answer
-// soon is not waited for, but in a dry run: the conductor asks again before a worker has the build.
-func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
+// refusePlain returns an error if a plain input of a request is a password, which would be stored and shown, or is none of the file's inputs: the worker
+// would refuse it, and a mistyped name may be that of a password. Another engine may have inputs of its own. A repository that does not answer soon is not
+// waited for, but in a dry run: the conductor asks again before a worker has the build.
+func (s *Service) refusePlain(ctx context.Context, o NewBuild, engine string) error {
 	if len(o.Inputs) == 0 || s.projects.Inputs == nil {
 		return nil
 	}
@@ -197,6 +198,9 @@ func (s *Service) refusePlain(ctx context.Context, o NewBuild) error {
 	var faults fault.Problems
 	for _, in := range build.PlainPasswords(inputs, o.Inputs) {
 		faults.Add(in.PlainProblem())
+	}
+	if engine == "" && len(inputs) > 0 { // without inputs the file may have faults, which the worker reports
+		faults = append(faults, build.UnknownInputs(inputs, o.Inputs)...)
 	}
 	return faults.Err()
 }

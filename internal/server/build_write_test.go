@@ -212,12 +212,13 @@ func TestAPasswordAmongPlainInputsIsRefusedBeforeAnythingIsStored(t *testing.T) 
 	dry(`{"inputs": {"level": "debug"}}`, http.StatusServiceUnavailable, "the repository is away")
 	away = nil
 	dry(`{"inputs": {"key": "swordfish"}}`, http.StatusBadRequest, "is a password")
+	dry(`{"inputs": {"level": "debug", "Key": "swordfish"}}`, http.StatusBadRequest, `the file has no input \"Key\"`)
 	dry(`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`, http.StatusOK, `"params":[{"name":"key","value":"***"},{"name":"level","value":"debug"}]`)
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	topic := "shop topic "
-	if diff := cmp.Diff([]string{topic, topic + commit, topic, topic, topic, topic}, asked); diff != "" {
+	if diff := cmp.Diff([]string{topic, topic + commit, topic, topic, topic, topic, topic}, asked); diff != "" {
 		t.Error(diff)
 	}
 }
