@@ -42,7 +42,7 @@ func (k keeper) Maintain(ctx context.Context) error {
 	if err := k.Ledger.Maintain(ctx); err != nil {
 		return err
 	}
-	return errors.Join(k.Retain(ctx, k.retention, k.blobs), k.Builds.Retain(ctx, k.logs, k.blobs))
+	return errors.Join(k.Retain(ctx, k.retention, k.blobs), k.Builds.Retain(ctx, k.logs, k.blobs), k.Builds.ClearBundles(ctx, k.blobs))
 }
 
 // Sample measures the ledger, and counts its partitions on PostgreSQL.

@@ -91,6 +91,23 @@ func (b *Builds) Bundle(ctx context.Context, id ID, key string) (counts string, 
 	return counts, err
 }
 
+// Clearer is a blob store that deletes everything below a folder.
+type Clearer interface {
+	Clear(ctx context.Context, folder string) error
+}
+
+// ForgetBundle deletes what a build was given of the earlier one.
+func (b *Builds) ForgetBundle(ctx context.Context, id ID, blobs Clearer) error {
+	err := blobs.Clear(ctx, BundleFolder(id))
+	if err == nil {
+		_, err = b.Bundle(ctx, id, NoBundle)
+	}
+	if err != nil {
+		return fmt.Errorf("delete the bundle of build %d: %w", id, err)
+	}
+	return nil
+}
+
 // BundleFolder returns the folder of a build's bundle in the blob store.
 func BundleFolder(id ID) string { return Folder(id) + "/earlier" }
 

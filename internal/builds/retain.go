@@ -47,6 +47,26 @@ func (b *Builds) Retain(ctx context.Context, retention time.Duration, blobs stor
 	return failed
 }
 
+// ClearBundles deletes what builds that have ended were given of earlier ones. The conductor does so at the end of a build, unless it is killed or the
+// build's action ends before that. A build whose bundle cannot be deleted does not keep later ones from it; the first error is returned.
+func (b *Builds) ClearBundles(ctx context.Context, blobs Clearer) (failed error) {
+	for last, more := ID(0), true; more && ctx.Err() == nil; {
+		var ended []ID
+		err := b.read(ctx, "look for bundles of builds that have ended", func(t txn) (err error) {
+			ended, err = t.EndedResumes(last, expiredAtOnce)
+			return err
+		})
+		if err != nil {
+			return cmp.Or(failed, err)
+		}
+		for _, id := range ended {
+			last, failed = id, cmp.Or(failed, b.ForgetBundle(ctx, id, blobs))
+		}
+		more = len(ended) == expiredAtOnce
+	}
+	return cmp.Or(failed, context.Cause(ctx))
+}
+
 // expire deletes what a build has left. The blobs go first: only their rows name them.
 func (b *Builds) expire(ctx context.Context, id ID, blobs store.Folders) error {
 	if err := blobs.Clear(ctx, Folder(id)); err != nil {

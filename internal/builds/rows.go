@@ -34,6 +34,9 @@ type Rows interface {
 	// BuildsBefore returns builds after one that have ended, were not deleted and have not expired, with no progress since a time; the oldest
 	// first.
 	BuildsBefore(at time.Time, after ID, limit int) ([]ID, error)
+	// EndedResumes returns builds after one that have ended, were not deleted and have not expired, and that were to reuse steps, unless their Bundle is
+	// NoBundle; the oldest first.
+	EndedResumes(after ID, limit int) ([]ID, error)
 	// DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps. left says that there are more.
 	DeleteSome(id ID, most int) (left bool, err error)
 

@@ -300,7 +300,8 @@ func (r *Reader) verifyLog(step int, want Trailer) error {
 	return nil
 }
 
-// VerifyStep proves that the log of a step that has ended, and its artifacts, are what they were; fault.Corrupt when they are not.
+// VerifyStep proves that the log of a step that has ended, and its artifacts, are what they were, and that its test results can be read; fault.Corrupt when
+// they are not.
 func (r *Reader) VerifyStep(step int) error {
 	last, err := r.Last(step)
 	if err != nil {
@@ -321,7 +322,8 @@ func (r *Reader) VerifyStep(step int) error {
 			return fault.New(fault.Corrupt, "artifact %s of step %d in %s is not what was kept", a.Name, step, r.dir)
 		}
 	}
-	return nil
+	_, err = r.TestsOf(step)
+	return err
 }
 
 // holds reports whether a file of a folder, not a link, has this size and digest.

@@ -118,6 +118,22 @@ func TestStepsAreReused(t *testing.T) {
 	}
 }
 
+// TestOnlyAReusedStepIsRead: the files of other steps are not read again for each one, nor do they matter.
+func TestOnlyAReusedStepIsRead(t *testing.T) {
+	t.Parallel()
+	first := filepath.Join(t.TempDir(), "1")
+	finish(t, create(t, first, 0))
+	for _, name := range []string{"artifacts.json", "test-results.json"} {
+		if err := os.WriteFile(filepath.Join(first, "steps", "2", name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := create(t, filepath.Join(t.TempDir(), "2"), 0)
+	if reused, err := store.Reuse(1, open(t, first), 1, results.Update{Timestamp: time.Now()}); err != nil || len(reused.Artifacts) != 1 {
+		t.Errorf("%+v, %v", reused, err)
+	}
+}
+
 func TestResultsProveThemselves(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "b")

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/waybill-dev/waybill/internal/build"
 )
@@ -26,11 +25,11 @@ func (s *Store) Reuse(id int, earlier *Reader, from int, u Update) (ReusedStep, 
 	if err != nil {
 		return ReusedStep{}, err
 	}
-	artifacts, err := earlier.Artifacts()
+	artifacts, err := earlier.StepArtifacts(from)
 	if err != nil {
 		return ReusedStep{}, err
 	}
-	tests, err := earlier.Tests()
+	tests, err := earlier.TestsOf(from)
 	if err != nil {
 		return ReusedStep{}, err
 	}
@@ -42,8 +41,7 @@ func (s *Store) Reuse(id int, earlier *Reader, from int, u Update) (ReusedStep, 
 	if err := linkFile(earlier.LogPath(from), filepath.Join(s.stepDir(id), logFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ReusedStep{}, fmt.Errorf("reuse step %d: %w", id, err)
 	}
-	reused := ReusedStep{Artifacts: slices.DeleteFunc(artifacts, func(a Artifact) bool { return a.Step != from }),
-		Tests: slices.DeleteFunc(tests, func(f TestFile) bool { return f.Step != from })}
+	reused := ReusedStep{Artifacts: artifacts, Tests: tests}
 	if err := s.reuseFiles(id, earlier, reused); err != nil {
 		return ReusedStep{}, err
 	}

@@ -23,6 +23,9 @@ func TestVerifyStepSeesWhatWasChanged(t *testing.T) {
 		"a pipe": func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, log)), syscall.Mkfifo(filepath.Join(dir, log), 0o600))
 		},
+		"test results": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "steps/1/test-results.json"), []byte("{"), 0o600)
+		},
 		"a missing status": func(dir string) error { return os.Remove(filepath.Join(dir, "steps/1/status.json")) },
 	} {
 		dir := filepath.Join(t.TempDir(), "1")

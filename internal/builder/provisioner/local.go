@@ -248,17 +248,24 @@ func (l *Local) prepare(ctx context.Context, launch Launch) (provisionerv1.Launc
 			return given, err
 		}
 	}
-	if err := os.MkdirAll(l.folder(launch.BuildID), 0o700); err != nil {
-		return given, fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
-	}
 	var err error
 	switch {
 	case launch.Repository == nil:
 		given.SnapshotFile, err = l.copyBlob(ctx, launch.BuildID, launch.Snapshot, snapshotFile)
 	case launch.Earlier != nil:
 		given.BundleFile, err = l.copyBlob(ctx, launch.BuildID, launch.Earlier.Bundle, bundleFile)
+	default:
+		err = l.makeFolder(launch.BuildID)
 	}
 	return given, err
+}
+
+// makeFolder makes the folder of a worker. It stays for a while without one, and counts in every list, so what is refused must not have it made.
+func (l *Local) makeFolder(buildID int64) error {
+	if err := os.MkdirAll(l.folder(buildID), 0o700); err != nil {
+		return fault.New(fault.Unavailable, "make the folder of a worker: %w", err)
+	}
+	return nil
 }
 
 // copyBlob copies a blob into the folder of a worker, and returns the file, whose name ends as is said.
@@ -268,6 +275,9 @@ func (l *Local) copyBlob(ctx context.Context, buildID int64, key, name string) (
 		return "", fmt.Errorf("read %s of the worker: %w", name, err)
 	}
 	defer blob.Close()
+	if err := l.makeFolder(buildID); err != nil {
+		return "", err
+	}
 	file, err := os.CreateTemp(l.folder(buildID), "*."+name)
 	if err != nil {
 		return "", fault.New(fault.Unavailable, "copy %s of the worker: %w", name, err)

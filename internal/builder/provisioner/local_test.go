@@ -231,6 +231,9 @@ func TestABundleThatIsMissingStartsNoWorker(t *testing.T) {
 	if _, err := s.client.Create(t.Context(), request); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a bundle that is missing: %v", err)
 	}
+	if left, err := filepath.Glob(filepath.Join(s.dir, "*41*")); err != nil || len(left) > 0 {
+		t.Errorf("a refused request left %q, %v", left, err)
+	}
 	request.Earlier.Bundle = key
 	s.create(request)
 	if status, log := s.take(s.until("Running")); status != workerv1.Status_STATUS_COMPLETED || !strings.Contains(log, "it ran") ||

@@ -45,6 +45,7 @@ const (
 	mostHeader      = 16 << 10 // bytes
 	headerTimeout   = 10 * time.Second
 	bodyTimeout     = time.Minute
+	refusedTimeout  = 2 * time.Second  // of the rest of a body that is not read
 	answerTimeout   = 11 * time.Minute // a snapshot may have to be copied
 	idleTimeout     = time.Minute
 	drainTimeout    = 10 * time.Second
@@ -106,10 +107,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") || strings.TrimSpace(token) == "" {
+			hurry(w)
 			writeError(w, fault.New(fault.Unauthorized, "a token with the scope worker is needed"))
 			return
 		}
 		if err := s.Access(r.Context(), strings.TrimSpace(token)); err != nil {
+			hurry(w)
 			writeError(w, err)
 			return
 		}
@@ -121,17 +124,18 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 // create starts the worker of a build.
 func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	leave, err := s.starts.enter() // before the body, which may be slow
+	if err != nil {
+		hurry(w)
+		writeError(w, err)
+		return
+	}
+	defer leave()
 	request, err := readCreate(w, r)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	leave, err := s.starts.enter()
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	defer leave()
 	begun, waiting, err := s.starts.take(r.Context(), request, s.look, func(workers []provisionerv1.Worker) *provisionerv1.Waiting { return s.full(request, workers) })
 	if waiting != nil {
 		writeWaiting(w, *waiting)
@@ -172,6 +176,12 @@ func (s *Server) start(ctx context.Context, request provisionerv1.CreateWorker, 
 		err = fault.New(fault.Unavailable, "the worker of build %d did not start within %s: %w", request.BuildID, limit, err)
 	}
 	return worker, created, err
+}
+
+// hurry has a refused request be answered before its body has come, and gives up the body and the connection soon.
+func hurry(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedTimeout)) // a recorder has no deadline
 }
 
 // readCreate reads the body of a request to its end.

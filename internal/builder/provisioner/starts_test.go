@@ -1,8 +1,12 @@
 package provisioner_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -111,4 +115,45 @@ func TestStartsAreBounded(t *testing.T) {
 	}
 	close(released)
 	all.Wait()
+}
+
+// TestBodiesThatDoNotComeLeaveConnections: they count as starts, and what is refused is answered, and its connection closed, without its body.
+func TestBodiesThatDoNotComeLeaveConnections(t *testing.T) {
+	t.Parallel()
+	_, base := serving(t, &platform{})
+	slow := func(given, expect string) *bufio.Reader {
+		t.Helper()
+		var dialer net.Dialer
+		connection, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		if _, err := fmt.Fprintf(connection, "POST /api/worker HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 9\r\n%s\r\n{", given, expect); err != nil {
+			t.Fatal(err)
+		}
+		return bufio.NewReader(connection)
+	}
+	status := func(answer *bufio.Reader) string {
+		t.Helper()
+		line, err := answer.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	for range 32 {
+		if got := status(slow(token, "Expect: 100-continue\r\n")); !strings.Contains(got, "100 Continue") { // its body is waited for
+			t.Fatal(got)
+		}
+	}
+	for given, want := range map[string]string{token: "503 ", "another": "401 "} {
+		answer := slow(given, "")
+		if got := status(answer); !strings.Contains(got, want) {
+			t.Errorf("want %s: %s", want, got)
+		}
+		if _, err := io.Copy(io.Discard, answer); err != nil {
+			t.Errorf("%s: the connection is not closed: %v", want, err)
+		}
+	}
 }

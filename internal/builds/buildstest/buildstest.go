@@ -51,6 +51,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
 		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,
 		"WhatCannotBeClearedKeepsNothingElse": whatCannotBeClearedKeepsNothingElse,
+		"BundlesOfEndedBuildsAreDeleted":      bundlesOfEndedBuildsAreDeleted,
 		"AnotherEngineReportsALog":            anotherEngineReportsALogWithoutGaps,
 		"AnotherEngineChangesStatuses":        anotherEngineChangesStatusesThatMay,
 		"AnotherEngineReportsArtifacts":       anotherEngineReportsArtifactsAndTests,

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
@@ -49,5 +51,48 @@ func whatALaterBuildReusesIsKept(t *testing.T, s setup) {
 	}
 	if found, err := s.Build(s.ctx, earlier); err != nil || found.Resume || found.Bundle != "" {
 		t.Errorf("the earlier build is %+v, %v", found, err)
+	}
+}
+
+// bundlesOfEndedBuildsAreDeleted, once, also when the bundle was stored and its key was not; not of builds that run or reuse nothing.
+func bundlesOfEndedBuildsAreDeleted(t *testing.T, s setup) {
+	resume := func(key string, ended bool) builds.ID {
+		t.Helper()
+		made, err := s.Create(s.ctx, builds.Build{Project: "shop", RerunOf: 1, Resume: true})
+		storetest.Check(t, err)
+		if key != "" {
+			_, err = s.Bundle(s.ctx, made.ID, key)
+			storetest.Check(t, err)
+		}
+		if ended {
+			_, err = s.Record(s.ctx, made.ID, builds.Event{Source: builds.API, EventID: "end", Status: build.Canceled})
+			storetest.Check(t, err)
+		}
+		return made.ID
+	}
+	other := s.create(t)
+	_, err := s.Record(s.ctx, other, builds.Event{Source: builds.API, EventID: "end", Status: build.Canceled})
+	storetest.Check(t, err)
+	var want []string
+	for range 60 { // more than one page
+		want = append(want, builds.BundleFolder(resume("key", true)))
+	}
+	want = append(want, builds.BundleFolder(resume("", true)))
+	running := resume("key", false)
+	resume(builds.NoBundle, true)
+	blobs := &cleared{broken: want[0]}
+	if err := s.ClearBundles(s.ctx, blobs); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("the error is %v", err)
+	}
+	if diff := cmp.Diff(want[1:], blobs.folders); diff != "" {
+		t.Error(diff)
+	}
+	blobs = &cleared{}
+	storetest.Check(t, s.ClearBundles(s.ctx, blobs))
+	if diff := cmp.Diff(want[:1], blobs.folders); diff != "" {
+		t.Error(diff)
+	}
+	if found, err := s.Build(s.ctx, running); err != nil || found.Bundle != "key" {
+		t.Errorf("a build that runs is %+v, %v", found, err)
 	}
 }

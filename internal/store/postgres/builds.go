@@ -165,6 +165,15 @@ func (t *tx) BuildsBefore(at time.Time, after builds.ID, n int) ([]builds.ID, er
 		AND coalesce(last_progress_at, created_at) < $1 AND build_id > $2 ORDER BY build_id LIMIT $3`, at, int64(after), n)
 }
 
+// EndedResumes returns builds that have ended, were not deleted and have not expired, and that may have a bundle.
+func (t *tx) EndedResumes(after builds.ID, n int) ([]builds.ID, error) {
+	return query(t, func(row pgx.Row) (id builds.ID, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `SELECT build_id FROM build WHERE status NOT IN ('Scheduling', 'Running') AND deleted_at IS NULL AND expired_at IS NULL
+		AND resume AND bundle <> $1 AND build_id > $2 ORDER BY build_id LIMIT $3`, builds.NoBundle, int64(after), n)
+}
+
 // DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps.
 func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
 	for _, of := range [...]struct{ table, key string }{{"log_line", "step_id, log_id"}, {"test_result", "artifact_id, ordinal"},

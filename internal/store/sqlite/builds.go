@@ -157,6 +157,15 @@ func (t *tx) BuildsBefore(at time.Time, after builds.ID, n int) ([]builds.ID, er
 		AND coalesce(last_progress_at, created_at) < ? AND build_id > ? ORDER BY build_id LIMIT ?`, micros(at), after, n)
 }
 
+// EndedResumes returns builds that have ended, were not deleted and have not expired, and that may have a bundle.
+func (t *tx) EndedResumes(after builds.ID, n int) ([]builds.ID, error) {
+	return rows(t, func(s scanner) (id builds.ID, err error) {
+		err = s.Scan(&id)
+		return id, err
+	}, `SELECT build_id FROM build WHERE status NOT IN ('Scheduling', 'Running') AND deleted_at IS NULL AND expired_at IS NULL
+		AND resume = 1 AND bundle <> ? AND build_id > ? ORDER BY build_id LIMIT ?`, builds.NoBundle, after, n)
+}
+
 // DeleteSome deletes at most so many rows of each table of a build, other than its own row and its steps.
 func (t *tx) DeleteSome(id builds.ID, most int) (left bool, err error) {
 	for _, of := range [...]struct{ table, key string }{{"log_line", "step_id, log_id"}, {"test_result", "artifact_id, ordinal"},

@@ -82,7 +82,7 @@ func (h *Handler) forget(ctx context.Context, row builds.Build) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	if err := h.Blobs.Clear(ctx, builds.BundleFolder(row.ID)); err != nil { // it goes with the build
+	if err := h.Workers.Builds.ForgetBundle(ctx, row.ID, h.Blobs); err != nil { // ClearBundles tries again
 		h.Log.Warn("what a build was given of an earlier one cannot be deleted", obs.KeyBuildID, int64(row.ID), obs.Error(err))
 	}
 }
