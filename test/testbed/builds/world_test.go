@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,6 +142,15 @@ func (r *run) end(status int) {
 		if strings.HasPrefix(s.Name, "wharf-build-") {
 			r.t.Errorf("the Secret %s is left", s.Name)
 		}
+	}
+}
+
+// fails waits for the end of a build whose only step runs and then fails, for a reason that begins so.
+func (r *run) fails(reason string) {
+	r.t.Helper()
+	r.end(1)
+	if got, why := r.statuses("1"); !slices.Equal(got, []string{"Scheduling", "Initializing", "Running", "Failed"}) || !strings.HasPrefix(why, reason) {
+		r.t.Errorf("%q, %q", got, why)
 	}
 }
 
