@@ -60,6 +60,9 @@ func TestTestsWaitForSignalsAndHideNothing(t *testing.T) {
 		calls(f, "time", "Sleep", func(pos token.Pos) {
 			t.Errorf("%s sleeps: wait for a signal, a channel, or use synctest", f.At(pos))
 		})
+		calls(f, "synctest", "Test", func(pos token.Pos) {
+			t.Errorf("%s: use bubbletest.Test, which the race detector survives", f.At(pos))
+		})
 		for _, skip := range []string{"Skip", "Skipf", "SkipNow"} {
 			calls(f, "t", skip, func(pos token.Pos) {
 				t.Errorf("%s skips: a test whose service is missing fails", f.At(pos))

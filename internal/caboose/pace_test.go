@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +18,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -167,7 +167,7 @@ func in(phase, name string) *unstructured.Unstructured {
 // fifth failure the end is recorded; deleting is tried again every five minutes, and nothing but
 // that.
 func TestFaultsArePaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := &diary{known: map[action.ID]queue.ActionState{}}
 		d.fail = func(call string, n int) error {
 			if call == "put" && n <= 11 || call == "delete" && n <= 3 {
@@ -194,7 +194,7 @@ func TestFaultsArePaced(t *testing.T) {
 // TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are
 // looked at.
 func TestResyncsAskNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := &diary{known: map[action.ID]queue.ActionState{}}
 		ended, runs := d.live(1).String(), d.live(2).String()
 		stranger := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{9}).String()
@@ -215,7 +215,7 @@ func TestResyncsAskNobody(t *testing.T) {
 // TestVanishedWorkflowsAreLookedForTwice: after ten minutes, and once more two minutes later; a
 // ledger that is away changes nothing.
 func TestVanishedWorkflowsAreLookedForTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		d := &diary{known: map[action.ID]queue.ActionState{}}
 		d.fail = func(call string, n int) error {
 			if call == "observe" && n == 1 {

@@ -2,10 +2,10 @@ package cli_test
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestArchivedDeploymentsAreRead(t *testing.T) {
 	t.Parallel()
 	old := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		servertest.StartAging(t, old).Grow(t, "r1", "r2", "r3", "r4", "r5", "r6")
 	})
 	play(t, "testdata/archive/archive.txtar", func(env *testscript.Env) error {

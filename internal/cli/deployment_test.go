@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -127,7 +127,7 @@ func logged() []pipeline.Entry {
 
 func TestWatchShowsADeploymentUntilItsEnd(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{views: seen(deployed(2, 1, pipeline.StatusActive)), entries: logged()}
 		log := &watched{fake: f, ending: ending{fake: f, from: 3, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
 		o := newOutput(asText)
@@ -162,7 +162,7 @@ func (w *watched) Follow(ctx context.Context, q journal.EntryQuery, each func(pi
 
 func TestAWatcherKnowsWhatCameBefore(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		active := seen(deployed(2, 1, pipeline.StatusActive))["greeter#2"]
 		f := &fake{entries: logged()}
 		log := &watched{fake: f, ending: ending{fake: f, from: 1, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
@@ -182,7 +182,7 @@ func TestAWatcherKnowsWhatCameBefore(t *testing.T) {
 
 func TestAWatcherWaitsForALedgerThatIsAway(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{entries: logged()}
 		log := &away{watched: watched{fake: f, ending: ending{fake: f, from: 1, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}, times: 3}
 		o := newOutput(asText)
@@ -215,7 +215,7 @@ func (a *away) Deployment(ctx context.Context, ref server.Ref) (server.Deploymen
 
 func TestAWatcherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{views: seen(deployed(2, 1, pipeline.StatusActive))}
 		w, err := newWatcher(t.Context(), f, newOutput(asJSON).Printer, f.views["greeter#2"], 0)
 		if err != nil {

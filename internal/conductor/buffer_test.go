@@ -6,10 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -82,7 +82,7 @@ func TestWhatMayNotWaitIsNotClaimedAhead(t *testing.T) {
 		"slow":         {300 * time.Millisecond, action.AtLeastOnce},
 		"at most once": {time.Millisecond, action.AtMostOnce},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			f, s := newFake(), &switched{}
 			s.turn(func(context.Context, conductor.Attempt) action.Outcome {
 				elapse(c.takes)
@@ -112,7 +112,7 @@ func TestWhatMayNotWaitIsNotClaimedAhead(t *testing.T) {
 // called for an action that has ended.
 func TestALaneThatTurnsSlowSpendsNothing(t *testing.T) {
 	for _, lanes := range []int{1, 2, 10} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			f, s := newFake(), &switched{}
 			for i := range 200 * lanes {
 				f.add(action.Action{Handler: "work", Lane: fmt.Sprintf("work/%d", i%lanes), Policy: action.Policy{AttemptTimeout: action.Duration(time.Second)}})
@@ -153,7 +153,7 @@ func TestALaneThatTurnsSlowSpendsNothing(t *testing.T) {
 }
 
 func TestTheDrainGivesBackWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, s, stop := ahead(t)
 		s.turn(untilEnd)
 		settle(100 * time.Millisecond)
@@ -171,7 +171,7 @@ func TestTheDrainGivesBackWhatWaits(t *testing.T) {
 }
 
 func TestCancelEndsWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, s, stop := ahead(t)
 		s.turn(untilEnd)
 		settle(100 * time.Millisecond)
@@ -186,7 +186,7 @@ func TestCancelEndsWhatWaits(t *testing.T) {
 }
 
 func TestNothingThatWaitsBeginsWithoutTheGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, s, stop := ahead(t)
 		f.unguarded.Store(true)
 		settle(2 * time.Second) // what ran has ended
@@ -208,7 +208,7 @@ func TestNothingThatWaitsBeginsWithoutTheGuard(t *testing.T) {
 }
 
 func TestATargetThatRefusesGetsNothingThatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, s, stop := ahead(t)
 		waited := s.waiting(f)
 		s.turn(func(context.Context, conductor.Attempt) action.Outcome {
@@ -229,7 +229,7 @@ func TestATargetThatRefusesGetsNothingThatWaits(t *testing.T) {
 }
 
 func TestALongLaneKeepsNoWorkerFromTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, s, stop := ahead(t)
 		add(f, 50_000, "work/a")
 		for i := range 20 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -69,7 +70,7 @@ func add(f *fake, n int, lane string) {
 }
 
 func TestEveryReadyActionRunsOnceAndNotMoreThanWorkersAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var busy, most, runs atomic.Int64
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome {
@@ -93,7 +94,7 @@ func TestEveryReadyActionRunsOnceAndNotMoreThanWorkersAtATime(t *testing.T) {
 }
 
 func TestTurnsTakeManyRows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		add(f, 5000, "work/a")
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() }, workers(500))
@@ -109,7 +110,7 @@ func TestTurnsTakeManyRows(t *testing.T) {
 }
 
 func TestALongLaneCostsTheOthersNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var order []string
 		add(f, 1000, "work/a")
@@ -128,7 +129,7 @@ func TestALongLaneCostsTheOthersNothing(t *testing.T) {
 }
 
 func TestManyLanesAreAllServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		served := map[string]bool{}
 		for i := range 450 { // more than one look takes
@@ -165,7 +166,7 @@ func TestOutcomes(t *testing.T) {
 			action.Policy{AttemptTimeout: action.Duration(30 * time.Second)}, done()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := newFake()
 				id := f.add(action.Action{Handler: "work", Policy: c.policy})
 				var tries atomic.Int64
@@ -190,7 +191,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestDueActionsStartAtTheirTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		began := time.Now()
 		var started time.Time
@@ -206,7 +207,7 @@ func TestDueActionsStartAtTheirTime(t *testing.T) {
 }
 
 func TestCancelEndsTheAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var cause error
 		stop := run(t, f, func(ctx context.Context, a conductor.Attempt) action.Outcome {
@@ -226,7 +227,7 @@ func TestCancelEndsTheAttempt(t *testing.T) {
 }
 
 func TestCancelLosesAgainstSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		stop := run(t, f, func(ctx context.Context, _ conductor.Attempt) action.Outcome { <-ctx.Done(); return done() })
 		id := f.add(action.Action{Handler: "work"})
@@ -241,7 +242,7 @@ func TestCancelLosesAgainstSuccess(t *testing.T) {
 }
 
 func TestDrainWaitsAndClaimsNothingMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { elapse(10 * time.Second); return done() })
 		running := f.add(action.Action{Handler: "work"})
@@ -262,7 +263,7 @@ func TestDrainWaitsAndClaimsNothingMore(t *testing.T) {
 }
 
 func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		stop := run(t, f, untilEnd)
 		id := f.add(action.Action{Handler: "work"})
@@ -280,7 +281,7 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 }
 
 func TestStopNeverHandsBackWhatMayHappenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		stop := run(t, f, untilEnd)
 		id := f.add(action.Action{Handler: "work", Delivery: action.AtMostOnce})
@@ -294,7 +295,7 @@ func TestStopNeverHandsBackWhatMayHappenOnce(t *testing.T) {
 }
 
 func TestAnAttemptThatNeverEndsIsLeftToOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		release := make(chan struct{})
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { <-release; return done() })
@@ -313,7 +314,7 @@ func TestAnAttemptThatNeverEndsIsLeftToOthers(t *testing.T) {
 }
 
 func TestDeclaredDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var mu sync.Mutex
 		var causes []error
@@ -347,7 +348,7 @@ func TestDeclaredDead(t *testing.T) {
 }
 
 func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var runs atomic.Int64
 		away := false
@@ -380,7 +381,7 @@ func TestCompletionsOutliveALedgerThatIsAway(t *testing.T) {
 }
 
 func TestARefusedRowStandsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.refuse = func(c []queue.Completion) error {
 			if slices.ContainsFunc(c, func(c queue.Completion) bool { return string(c.Outcome.Output) == `"poison"` }) {
@@ -411,7 +412,7 @@ func TestARefusedRowStandsAlone(t *testing.T) {
 }
 
 func TestAClaimWhoseAnswerWasLostIsStarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.loseTurns = 3
 		var runs atomic.Int64
@@ -433,7 +434,7 @@ func TestAClaimWhoseAnswerWasLostIsStarted(t *testing.T) {
 // while it reads its claims, and loses the answer of the next turn too. What it then reads of its former
 // claims does not mean that the later ones are known.
 func TestARecoveryOfADeadIdentityRecoversNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.loseTurns = 1
 		lostAgain := make(chan struct{})
@@ -468,7 +469,7 @@ func TestARecoveryOfADeadIdentityRecoversNothing(t *testing.T) {
 // TestAnEndThatIsBeingRecordedHasBegun: while the turn that records an end is under way, a rescue
 // must not take its claim for one that never began, and have it done again.
 func TestAnEndThatIsBeingRecordedHasBegun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		answered := make(chan struct{})
 		f.turning = func(c []queue.Completion) {

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 )
 
@@ -59,7 +59,7 @@ func within(t *testing.T, what string, got, least, most int64) {
 }
 
 func TestARateHoldsOverAllInstances(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 5000, "work/a")
@@ -71,7 +71,7 @@ func TestARateHoldsOverAllInstances(t *testing.T) {
 }
 
 func TestALaneStartsAtOnceWhileItHasTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		stop := run(t, f, m.take(0, done), limits(action.Limits{Lane: action.Limit{Rate: 10}}))
@@ -86,7 +86,7 @@ func TestALaneStartsAtOnceWhileItHasTokens(t *testing.T) {
 }
 
 func TestSlotsHoldOverAllInstancesAndAreUsed(t *testing.T) { // T7, smaller
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 2000, "work/a")
@@ -99,7 +99,7 @@ func TestSlotsHoldOverAllInstancesAndAreUsed(t *testing.T) { // T7, smaller
 }
 
 func TestShortAttemptsUseEverySlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 4000, "work/a")
@@ -113,7 +113,7 @@ func TestShortAttemptsUseEverySlot(t *testing.T) {
 }
 
 func TestSerialLaneOnTwoInstances(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 50, "work/a")
@@ -129,7 +129,7 @@ func TestSerialLaneOnTwoInstances(t *testing.T) {
 
 // TestAnOutageSlowsTheLaneAndEndsWithIt is T8, smaller: the target refuses work for a minute.
 func TestAnOutageSlowsTheLaneAndEndsWithIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var down atomic.Bool
 		var m, well meter
@@ -168,7 +168,7 @@ func TestAnOutageSlowsTheLaneAndEndsWithIt(t *testing.T) {
 }
 
 func TestALaneWithoutARateIsSlowedByItsTargetOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var down atomic.Bool
 		var m meter
@@ -199,7 +199,7 @@ func TestALaneWithoutARateIsSlowedByItsTargetOnly(t *testing.T) {
 }
 
 func TestRetryAfterPausesTheLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		var busyUntil time.Time
@@ -226,7 +226,7 @@ func TestRetryAfterPausesTheLane(t *testing.T) {
 }
 
 func TestPausedAndDisabledLanesWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		stop := several(t, 2, f, m.take(0, done))
@@ -252,7 +252,7 @@ func TestPausedAndDisabledLanesWait(t *testing.T) {
 }
 
 func TestATargetThatIsGoneDisablesItsLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 100, "work/a")
@@ -269,7 +269,7 @@ func TestATargetThatIsGoneDisablesItsLane(t *testing.T) {
 }
 
 func TestManyHeldLanesCostTheOthersNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.change(action.HandlerKey("work"), func(b action.Bucket) action.Bucket { return b.Pause("ana", "", time.Time{}, time.Now()) })
 		var m meter
@@ -287,7 +287,7 @@ func TestManyHeldLanesCostTheOthersNothing(t *testing.T) {
 }
 
 func TestLanesWithoutLimitsCostNothingWhileIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		stop := run(t, f, m.take(10*time.Millisecond, done))
@@ -305,7 +305,7 @@ func TestLanesWithoutLimitsCostNothingWhileIdle(t *testing.T) {
 }
 
 func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		stop := run(t, f, m.take(10*time.Millisecond, done), limits(action.Limits{Lane: action.Limit{Rate: 50, Slots: 4}, Handler: action.Limit{Slots: 8}}))
@@ -333,7 +333,7 @@ func TestLimitedLanesCostNothingWhileIdle(t *testing.T) {
 // TestAnErrorThatTheBreakerKnowsIsARefusal: it spends no attempt and slows the lane, unless the
 // action may be done once only.
 func TestAnErrorThatTheBreakerKnowsIsARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		stop := run(t, f, m.take(0, func() action.Outcome { return action.Outcome{Kind: action.Retry, Error: "no space left"} }),
@@ -360,7 +360,7 @@ func TestAnErrorThatTheBreakerKnowsIsARefusal(t *testing.T) {
 }
 
 func TestAHandlersWorkersBoundItInEachInstance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m, other meter
 		do := other.take(time.Second, done)
@@ -386,7 +386,7 @@ func TestAHandlersWorkersBoundItInEachInstance(t *testing.T) {
 }
 
 func TestLimitsChangeWhileLanesAreServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		add(f, 15_000, "work/a")
@@ -423,7 +423,7 @@ func TestLimitsChangeWhileLanesAreServed(t *testing.T) {
 // is well runs as if it were alone.
 func TestATroubledLaneNeverSlowsAnother(t *testing.T) {
 	for seed := range uint64(4) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			random := rand.New(rand.NewPCG(seed, 8))
 			draw := func(n int) int {

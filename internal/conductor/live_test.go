@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 )
 
@@ -17,7 +17,7 @@ import (
 // that was asked for is done, each action once.
 func TestWhatIsReadyIsDone(t *testing.T) {
 	for seed := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 5))
 			f := newFake()
 			began := time.Now()
@@ -75,7 +75,7 @@ func TestWhatIsReadyIsDone(t *testing.T) {
 // handler's lanes, and several conductors: none keeps the slot of the one while another keeps that
 // of the other.
 func TestNobodyKeepsALaneWithoutItsHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var m meter
 		one := action.Limit{Slots: 1}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -40,7 +41,7 @@ func lines(t *testing.T, out *bytes.Buffer) (all []map[string]any) {
 }
 
 func TestAnIdleConductorLogsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var out bytes.Buffer
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() }, logged(&out))
@@ -54,7 +55,7 @@ func TestAnIdleConductorLogsNothing(t *testing.T) {
 }
 
 func TestEachAttemptThatIsNotDoneIsOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var out bytes.Buffer
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome {
@@ -73,7 +74,7 @@ func TestEachAttemptThatIsNotDoneIsOneLine(t *testing.T) {
 }
 
 func TestEachRescueIsOneLineAndCountedByItsReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.pulse.Lost, f.lost = true, []queue.Rescued{{Handler: "work", Lane: "work/a", Attempt: 3, Reason: queue.LostLock, Who: "host-b/7"}}
 		var out bytes.Buffer
@@ -95,7 +96,7 @@ func TestEachRescueIsOneLineAndCountedByItsReason(t *testing.T) {
 
 // Another instance has taken the claim by the time that its attempt ends.
 func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var out bytes.Buffer
 		metrics := obs.NewConductor(nil)
@@ -122,7 +123,7 @@ func TestEachLateCompletionIsOneLineAndCountedByItsHandler(t *testing.T) {
 // One conductor of those that share a ledger measures it. The rest publish no sample, so that sums
 // over instances are right.
 func TestOnlyTheFirstConductorMeasuresTheLedger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.backlogs = []queue.Backlog{{Handler: "work", Counts: map[action.Status]int{action.Pending: 5, action.Running: 2}, Ready: 4, Oldest: time.Now()}}
 		registry := prometheus.NewRegistry()

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	_ "time/tzdata" // the zones are the same on every machine
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -155,7 +155,7 @@ func TestSchedulesFollowTheWall(t *testing.T) {
 		"clocks go back":    {"2026-10-23T22:00:00Z", []string{"10-24 02:30 CEST", "10-25 02:30 CEST", "10-26 02:30 CET"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.setClock(t, c.start)
 				s := schedule(t, "nightly", "30 2 * * *", cron.Skip, cron.CatchLast)
@@ -182,7 +182,7 @@ func TestOverlapIsSkippedQueuedOrReplaced(t *testing.T) {
 		cron.Replace: {"10:10 10:20 10:30 10:40 10:50 11:00 11:10", 0, 6, 1, 0},
 	} {
 		t.Run(string(overlap), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.setClock(t, "2026-01-10T09:05:00Z")
 				stop := conducted(t, f, at(25*time.Minute), schedule(t, "often", "*/10 * * * *", overlap, cron.CatchLast))
@@ -208,7 +208,7 @@ func TestMissedTicksAreMadeUpFor(t *testing.T) {
 		cron.CatchLast: "10:00 14:00 15:00", cron.CatchNone: "10:00 15:00", cron.CatchAll: "10:00 11:00 12:00 13:00 14:00 15:00",
 	} {
 		t.Run(string(catchUp), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.setClock(t, "2026-01-10T08:30:00Z")
 				s := schedule(t, "hourly", "@hourly", cron.Queue, catchUp)
@@ -234,7 +234,7 @@ func TestMissedTicksAreMadeUpFor(t *testing.T) {
 // TestSchedulesOutliveTheLedger: while the ledger is away nothing is lost, a schedule whose action
 // it refuses holds up no other, and one that a reload brings makes up for nothing.
 func TestSchedulesOutliveTheLedger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.setClock(t, "2026-01-10T08:55:00Z")
 		handlers := map[string]conductor.Handler{"work": at(time.Second)}
@@ -277,7 +277,7 @@ func (f *fake) set(change func()) {
 // TestARefusedTickDelaysNoOtherSchedule: the refusal is one that passes, such as a partition that
 // is missing.
 func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.setClock(t, "2026-01-10T08:55:00Z")
 		f.refuseTick = func(schedule string, _ time.Time) error {
@@ -303,7 +303,7 @@ func TestARefusedTickDelaysNoOtherSchedule(t *testing.T) {
 
 // TestTicksWithoutAPartitionAreSkipped: what is caught up with begins where there are partitions.
 func TestTicksWithoutAPartitionAreSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.setClock(t, "2026-01-10T08:30:00Z")
 		s := schedule(t, "daily", "@daily", cron.Queue, cron.CatchAll)

@@ -3,10 +3,10 @@ package conductor_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -25,7 +25,7 @@ var _ conductor.HandOff = handOff{}
 func accept(context.Context, conductor.Attempt) action.Outcome { return done() }
 
 func TestHandedOffWorkWaitsForItsObserver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		for range 3 {
 			f.add(action.Action{Handler: "away", Lane: "away/flows"})
@@ -44,7 +44,7 @@ func TestHandedOffWorkWaitsForItsObserver(t *testing.T) {
 }
 
 func TestStopsAreTriedUntilTheyAreAccepted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		id := f.add(action.Action{Handler: "away"})
 		tries := 0

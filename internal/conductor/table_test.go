@@ -3,15 +3,15 @@ package conductor_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 )
 
 func TestAReloadServesOtherHandlersAndCutsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		slow := func(ctx context.Context, _ conductor.Attempt) action.Outcome {
 			select {

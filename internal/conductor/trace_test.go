@@ -12,12 +12,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
 func TestEachAttemptIsASpanLinkedToWhoEnqueuedIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		spans := tracetest.NewInMemoryExporter()
 		provider := sdk.NewTracerProvider(sdk.WithSyncer(spans))
@@ -62,7 +63,7 @@ func TestEachAttemptIsASpanLinkedToWhoEnqueuedIt(t *testing.T) {
 func TestAttemptsForOneDeploymentAreOneTrace(t *testing.T) {
 	traces := map[string]int{}
 	for range 2 { // a restart continues it
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			f := newFake()
 			spans := tracetest.NewInMemoryExporter()
 			stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return action.Outcome{Kind: action.Done} },

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
@@ -19,7 +19,7 @@ import (
 // TestADeferredCompletionIsTriedAgain: its work is not done again, and no other completion waits for
 // it.
 func TestADeferredCompletionIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var away atomic.Bool
 		var runs atomic.Int64
@@ -46,7 +46,7 @@ func TestADeferredCompletionIsTriedAgain(t *testing.T) {
 // TestADeferredCompletionIsNotPutOffByOthers: while other ends keep being deferred, one that can be
 // planned again is recorded.
 func TestADeferredCompletionIsNotPutOffByOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var away atomic.Bool
 		away.Store(true)
@@ -73,7 +73,7 @@ func TestADeferredCompletionIsNotPutOffByOthers(t *testing.T) {
 
 // TestADeferredCompletionKeepsNoProcessAlive: another instance gives the claim back later.
 func TestADeferredCompletionKeepsNoProcessAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.holds = func(action.ID) bool { return true }
 		stop := run(t, f, func(context.Context, conductor.Attempt) action.Outcome { return done() })
@@ -101,7 +101,7 @@ func (s fakeBlobs) Get(_ context.Context, key string) (io.ReadCloser, int64, err
 // TestBigParametersAreFetched: the handler sees them as any others; while they cannot be had
 // nothing is spent.
 func TestBigParametersAreFetched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var away atomic.Bool
 		away.Store(true)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -77,7 +78,7 @@ const (
 )
 
 func TestAChangedFileComesIntoForceWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := reload(t, wait, nil)
 		before, changed := r.live.Now(), r.live.Changed()
 		r.look()
@@ -108,7 +109,7 @@ func TestAChangedFileComesIntoForceWhole(t *testing.T) {
 }
 
 func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := reload(t, wait, nil)
 		before := r.live.Now()
 		r.write(broken)
@@ -136,7 +137,7 @@ func TestABadFileChangesNothingAndIsToldOnce(t *testing.T) {
 }
 
 func TestAFileThatIsGoneChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := reload(t, wait, nil)
 		before := r.live.Now()
 		if err := os.Remove(r.file); err != nil {
@@ -157,7 +158,7 @@ func TestAFileThatIsGoneChangesNothing(t *testing.T) {
 
 // A ConfigMap is mounted as links to a folder that is replaced; the file itself is never written.
 func TestASwappedLinkIsAChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := reload(t, wait, nil)
 		other := filepath.Join(t.TempDir(), "server.yaml")
 		if err := os.WriteFile(other, []byte("handlers: {}\n"), 0o600); err != nil {
@@ -174,7 +175,7 @@ func TestASwappedLinkIsAChange(t *testing.T) {
 }
 
 func TestWhatAProcessStartsWithNeedsARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := reload(t, wait, nil)
 		r.write(wait + `
 ledger: {url: other.db}
@@ -196,7 +197,7 @@ conductors: {default: {workers: 3}}
 }
 
 func TestWhatCannotBePreparedIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var unsound error
 		committed := 0
 		r := reload(t, wait, func(context.Context, *config.Config) (func(), error) { return func() { committed++ }, unsound })

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -167,7 +167,7 @@ func (a *archivist) stored(t *testing.T) (keys []string) {
 }
 
 func TestDeploymentsThatEndedLongAgoAreArchived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 6)
 		stop := a.start(t)
 		elapse(deployer.ArchiveFirst / 2)
@@ -193,7 +193,7 @@ func TestDeploymentsThatEndedLongAgoAreArchived(t *testing.T) {
 }
 
 func TestNothingIsArchivedWithoutAnAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 5)
 		a.logs["greeter"].versions[0].Keep.Entries = 0
 		stop := a.start(t)
@@ -205,7 +205,7 @@ func TestNothingIsArchivedWithoutAnAge(t *testing.T) {
 
 // TestABlobStoreThatFailsCostsTime: nothing is deleted, passes continue, and it is tried again.
 func TestABlobStoreThatFailsCostsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 5)
 		var full atomic.Bool
 		full.Store(true)
@@ -232,7 +232,7 @@ func TestABlobStoreThatFailsCostsTime(t *testing.T) {
 
 // TestASlowBlobStoreDelaysNoPass: of its pipeline, or of another one.
 func TestASlowBlobStoreDelaysNoPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 5)
 		a.define(t, greeter("other"))
 		answer := make(chan struct{})
@@ -255,7 +255,7 @@ func TestASlowBlobStoreDelaysNoPass(t *testing.T) {
 
 // TestADeployerThatDiesWhileItArchivesLosesNothing: it dies behind each blob, and the next one archives the same.
 func TestADeployerThatDiesWhileItArchivesLosesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 6)
 		var mu sync.Mutex
 		var blobs, lives int
@@ -303,7 +303,7 @@ func TestAnArchivePassThatFailsIsRepeated(t *testing.T) {
 		"repeated":   func(f *fake) { f.tryTwice = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				a := newArchivist(t, 4)
 				failed := false
 				a.put = func() error {
@@ -331,7 +331,7 @@ func TestAnArchivePassThatFailsIsRepeated(t *testing.T) {
 
 // TestWhatIsNeededAgainMeanwhileStays: a deployment of the same revision is created after the entries were stored.
 func TestWhatIsNeededAgainMeanwhileStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 6)
 		a.put = func() error {
 			a.put = nil
@@ -350,7 +350,7 @@ func TestWhatIsNeededAgainMeanwhileStays(t *testing.T) {
 
 // TestWhatComesBeforeALargeDeploymentIsArchived: the deployments that are chosen with it are not left because of it.
 func TestWhatComesBeforeALargeDeploymentIsArchived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 6)
 		a.grow(2, 200_001)
 		stop := a.start(t)
@@ -367,7 +367,7 @@ func TestWhatComesBeforeALargeDeploymentIsArchived(t *testing.T) {
 
 // TestOneDeploymentAtATimeIsArchivedIfItIsLarge: the transaction deletes a bounded number of entries, unless one deployment has more.
 func TestOneDeploymentAtATimeIsArchivedIfItIsLarge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 6)
 		for number := int64(1); number <= 2; number++ { // reports, which an engine hardly reads
 			a.grow(number, 1500)
@@ -404,7 +404,7 @@ func (a *archivist) grow(number int64, notes int) {
 
 // TestAnEngineThatLagsFoldsAgain: rows that it has yet to apply are in the blob store.
 func TestAnEngineThatLagsFoldsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 5)
 		rows := a.head("greeter").entries
 		engine := pipeline.New("greeter")
@@ -454,7 +454,7 @@ func (r *racing) Head(ctx context.Context, name string) (journal.Head, error) {
 
 // TestNoArchiveHasMoreThanIsRead: entries that could not be read from an archive stay in the log.
 func TestNoArchiveHasMoreThanIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 1)
 		var lines bytes.Buffer
 		for _, row := range a.before[1] {
@@ -477,7 +477,7 @@ func TestNoArchiveHasMoreThanIsRead(t *testing.T) {
 }
 
 func TestDamagedArchivesAreFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 4)
 		verify := func() deployer.Verification {
 			t.Helper()

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -101,7 +102,7 @@ func checkFacts(t *testing.T, f *fake, name string) {
 }
 
 func TestPassesAreMeasured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f, registry := newFake(), prometheus.NewRegistry()
 		f.define(t, greeter("greeter"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -134,7 +135,7 @@ func TestPassesAreMeasured(t *testing.T) {
 
 // TestDeploymentsAreCountedByStatus: by the rows that change them, and by a new engine, which counts all.
 func TestDeploymentsAreCountedByStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		f.define(t, greeter("other"))
@@ -195,7 +196,7 @@ func measured(t *testing.T, from prometheus.Gatherer, name string) float64 {
 }
 
 func TestADeploymentGoesThroughItsPipeline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)
@@ -207,7 +208,7 @@ func TestADeploymentGoesThroughItsPipeline(t *testing.T) {
 }
 
 func TestActionsSayWhatTheyAre(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)
@@ -241,7 +242,7 @@ func TestActionsSayWhatTheyAre(t *testing.T) {
 
 // TestActionsOfGatesAndBakesSayWhatTheyAre: each has a lane and a policy of its own.
 func TestActionsOfGatesAndBakesSayWhatTheyAre(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		bake := &pipeline.Bake{For: 1, Every: 1, Policy: action.Policy{Retries: 4}}
 		d := greeter("greeter")
@@ -285,7 +286,7 @@ func TestFaultsOfTheLedgerLoseAndRepeatNothing(t *testing.T) {
 		"ledger away for a minute": awayFor(time.Minute),
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.define(t, greeter("greeter"))
 				_, stop := run(t, f)
@@ -321,7 +322,7 @@ func awayFor(d time.Duration) func(f *fake) {
 }
 
 func TestRowsThatNobodyAnnouncedAreFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)
@@ -338,7 +339,7 @@ func TestRowsThatNobodyAnnouncedAreFound(t *testing.T) {
 
 // TestAClockThatJumpsIsFollowed: the ledger's clock is set while a deployment waits for the end of a freeze.
 func TestAClockThatJumpsIsFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)
@@ -359,7 +360,7 @@ func TestAClockThatJumpsIsFollowed(t *testing.T) {
 }
 
 func TestAnotherInstanceTakesOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stopFirst := run(t, f)
@@ -389,7 +390,7 @@ func TestAnotherInstanceTakesOver(t *testing.T) {
 }
 
 func TestALeavingInstanceGivesItsPipelinesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stopFirst := run(t, f)
@@ -404,7 +405,7 @@ func TestALeavingInstanceGivesItsPipelinesUp(t *testing.T) {
 }
 
 func TestABrokenInvariantStopsThatPipelineOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		f.define(t, greeter("other"))
@@ -434,7 +435,7 @@ func TestABrokenInvariantStopsThatPipelineOnly(t *testing.T) {
 }
 
 func TestAnIdlePipelineIsNotPassed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)

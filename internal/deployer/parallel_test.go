@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/deployer"
 )
 
 // TestSlowPipelineDelaysNoOther lets the passes of one pipeline hang for a minute each.
 func TestSlowPipelineDelaysNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.slow = func(pipeline string) {
 			if pipeline == "slow" {
@@ -38,7 +38,7 @@ func TestSlowPipelineDelaysNoOther(t *testing.T) {
 
 // TestPassesAreBounded has more pipelines with news than passes may be under way.
 func TestPassesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		const pipelines = 3 * deployer.Parallel
 		f := newFake()
 		var mu sync.Mutex
@@ -84,7 +84,7 @@ func TestPassesAreBounded(t *testing.T) {
 
 // TestNewsDuringAPassIsPassedAtItsEnd appends to a log while its pass is under way, and says so only then.
 func TestNewsDuringAPassIsPassedAtItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.define(t, greeter("greeter"))
 		_, stop := run(t, f)

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -420,7 +420,7 @@ func never(int) (int, bool) { return 0, false }
 
 func TestTwoRevisionsGoThroughOnSQLite(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { whole(2).live(t, newWorld(1), never) })
+	bubbletest.Test(t, func(t *testing.T) { whole(2).live(t, newWorld(1), never) })
 }
 
 func TestDyingAgainAndAgainLosesAndRepeatsNothing(t *testing.T) {
@@ -428,7 +428,7 @@ func TestDyingAgainAndAgainLosesAndRepeatsNothing(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				w := newWorld(seed)
 				w.unsteady = seed%2 == 1
 				whole(2).live(t, w, func(int) (int, bool) { return 1 + w.pick(12), w.pick(2) == 0 })
@@ -440,12 +440,12 @@ func TestDyingAgainAndAgainLosesAndRepeatsNothing(t *testing.T) {
 func TestDyingAtAnyWriteLosesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	var writes int
-	synctest.Test(t, func(t *testing.T) { writes = short().live(t, newWorld(1), never) })
+	bubbletest.Test(t, func(t *testing.T) { writes = short().live(t, newWorld(1), never) })
 	for at := 1; at <= writes; at++ {
 		for when, after := range map[string]bool{"before": false, "after": true} {
 			t.Run(fmt.Sprintf("%s write %d", when, at), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) {
 					short().live(t, newWorld(1), func(process int) (int, bool) {
 						if process > 0 {
 							return never(process)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -44,7 +44,7 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		{"deployment too many", func(b *beside) { b.kept = append(b.kept, journal.Deployment{Number: 2}) }, "deployment 2 is in the database, but not in the log"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.define(t, greeter("greeter"))
 				_, stop := run(t, f)

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/jsonstream"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
@@ -150,7 +150,7 @@ func TestABrokenConnectionIsTriedAgainAndAnAnswerIsNot(t *testing.T) {
 // TestTheEngineIsWaitedForAMinute: counted from when it went away, also under a call that had lasted.
 func TestTheEngineIsWaitedForAMinute(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		refused := &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 		began, calls := time.Now(), 0
 		if _, err := persist(t.Context(), func(context.Context) (int, error) {

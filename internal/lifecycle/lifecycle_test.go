@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -25,7 +26,7 @@ func waits(name string, order *[]string) Role {
 }
 
 func TestRunStopsInReverseOrderWhenTheContextEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var order []string
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -42,7 +43,7 @@ func TestRunStopsInReverseOrderWhenTheContextEnds(t *testing.T) {
 }
 
 func TestRunDrainsAllWhenOneFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var order []string
 		broken := errors.New("port in use")
 		late := errors.New("could not flush")
@@ -64,7 +65,7 @@ func TestRunDrainsAllWhenOneFails(t *testing.T) {
 }
 
 func TestRunEndsWhenARoleHasNothingMoreToDo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var order []string
 		err := Run(t.Context(), waits("conductor", &order), Role{Name: "ship", Run: func(context.Context) error { return nil }})
 		if err != nil || len(order) != 1 {

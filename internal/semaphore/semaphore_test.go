@@ -8,12 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 func TestOneMoreWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := New(2, time.Minute, "too many are read")
 		first, err := s.Acquire(t.Context())
 		if err != nil {
@@ -42,7 +43,7 @@ func TestOneMoreWaitsForItsTurn(t *testing.T) {
 
 func TestPatienceEndsInARefusal(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := New(1, 2*time.Second, "too many are read")
 		if _, err := s.Acquire(t.Context()); err != nil {
 			t.Fatal(err)

@@ -3,10 +3,10 @@ package server_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -18,7 +18,7 @@ func finished(v server.DeploymentView) bool { return v.Status == pipeline.Status
 
 func TestArchivedDeploymentsCanStillBeRead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
 		first := server.Ref{Pipeline: "greeter", Number: 1}
 		var log []pipeline.Entry
@@ -84,7 +84,7 @@ func TestArchivedDeploymentsCanStillBeRead(t *testing.T) {
 // TestNothingIsDoneToArchivedDeployments: commands are refused in one sentence, and the revision may be deployed again.
 func TestNothingIsDoneToArchivedDeployments(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
 		w.Grow(t, "r1", "r2", "r3", "r4", "r5", "r6")
 		first := server.Ref{Pipeline: "greeter", Number: 1}
@@ -120,7 +120,7 @@ func TestNothingIsDoneToArchivedDeployments(t *testing.T) {
 // TestADamagedArchiveIsNamed: in one sentence, with its key, by whatever reads it.
 func TestADamagedArchiveIsNamed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
 		w.Grow(t, "r1", "r2", "r3", "r4", "r5", "r6")
 		d, err := w.Ledger.Deployment(ctx, "greeter", 1)
@@ -161,7 +161,7 @@ func TestADamagedArchiveIsNamed(t *testing.T) {
 // TestAServerThatLagsFoldsAgain: its fold ends within deployments that are archived meanwhile by another process.
 func TestAServerThatLagsFoldsAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w, ctx := servertest.StartAging(t, t.TempDir()), t.Context()
 		asking := server.NewService(w.Ledger.NewWaiter(), w.Blobs, server.ServiceOptions{})
 		deciding := server.NewService(w.Ledger.NewWaiter(), w.Blobs, server.ServiceOptions{})

@@ -9,8 +9,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 )
 
 // pipes is a listener with connections in memory, so that synctest sees when they wait.
@@ -72,7 +73,7 @@ func TestABodyThatNeverComesEndsItsConnection(t *testing.T) {
 		"login":                  {"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\nx", bodyPatience + time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
 					_, err := io.Copy(io.Discard, r.Body)
 					if err == nil {
@@ -89,7 +90,7 @@ func TestABodyThatNeverComesEndsItsConnection(t *testing.T) {
 }
 
 func TestABodyThatDripsEndsItsConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusBadRequest)
@@ -108,7 +109,7 @@ func TestABodyThatDripsEndsItsConnection(t *testing.T) {
 }
 
 func TestAnUploadMayTakeHoursAndAFollowerDays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		const size = 200 << 20
 		dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
 			n, err := io.Copy(io.Discard, r.Body)

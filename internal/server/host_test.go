@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -25,7 +26,7 @@ func supervised(count int) []HostView {
 
 func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		var now, all atomic.Int32
 		more := make(chan struct{})
@@ -61,7 +62,7 @@ func TestARequestLooksAtABoundedNumberOfServices(t *testing.T) {
 
 func TestRequestsShareALook(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		var calls atomic.Int32
 		more := make(chan struct{})
@@ -96,7 +97,7 @@ func TestRequestsShareALook(t *testing.T) {
 
 func TestALookThatTakesTooLongIsReported(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		s.Inspect = func(ctx context.Context, _ pipeline.Place, _ string) (step.State, bool, error) {
 			<-ctx.Done()
@@ -114,7 +115,7 @@ func TestALookThatTakesTooLongIsReported(t *testing.T) {
 
 func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) { panic("broken") }
 		host := &supervised(1)[0]

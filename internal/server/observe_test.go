@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -17,7 +17,7 @@ import (
 // Hosts that do not answer cost a bounded time, and are asked last from then on.
 func TestHostsOutOfReachHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		const silent, all = 2 * observersAtOnce, 4 * observersAtOnce
 		hosts := supervised(all)
@@ -62,7 +62,7 @@ func TestHostsOutOfReachHoldUpNoOthers(t *testing.T) {
 // Views ask no host that was observed, unless the log has changed the host since or the observation is old.
 func TestViewsShowWhatWasObserved(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := NewService(nil, nil, ServiceOptions{})
 		asked := 0
 		s.Inspect = func(context.Context, pipeline.Place, string) (step.State, bool, error) {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -28,7 +29,7 @@ func (s slow) Read(_ context.Context, use Use, _ func(Rows) error) error {
 // listPatience and is then refused.
 func TestListsWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		driver := slow{done: make(chan struct{})}
 		db := New(driver)
 		list := func(db *DB) error { return db.List(t.Context(), "read a list", func(*Tx) error { return nil }) }

@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/servertest"
 	"github.com/waybill-dev/waybill/internal/web"
 )
@@ -15,7 +15,7 @@ import (
 // TestThePageOfAnArchivedDeploymentHasItsLog: its steps are in no other place, and no button offers what is refused.
 func TestThePageOfAnArchivedDeploymentHasItsLog(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := servertest.StartAging(t, t.TempDir())
 		a.Grow(t, "r1", "r2", "r3", "r4", "r5", "r6")
 		s := listen(t, a.World, web.New(a.Service))

@@ -6,11 +6,11 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -24,7 +24,7 @@ func TestArchivesUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
-			synctest.Test(t, func(t *testing.T) { newSimulationOf(t, faulty(seed), aging(0)).age() })
+			bubbletest.Test(t, func(t *testing.T) { newSimulationOf(t, faulty(seed), aging(0)).age() })
 		})
 	}
 }

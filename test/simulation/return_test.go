@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -20,7 +20,7 @@ import (
 func TestRollbackUnderFaults(t *testing.T) {
 	t.Parallel()
 	var want map[string]bool
-	synctest.Test(t, func(t *testing.T) { want = newReturning(t, fate{}).shipThree() })
+	bubbletest.Test(t, func(t *testing.T) { want = newReturning(t, fate{}).shipThree() })
 	if len(want) < 100 {
 		t.Fatalf("without faults the log has only %d facts", len(want))
 	}
@@ -28,7 +28,7 @@ func TestRollbackUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				got := newReturning(t, faulty(seed)).shipThree()
 				for fact := range want {
 					if !got[fact] {
@@ -54,7 +54,7 @@ func TestReturnsUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := faulty(seed)
 				f.broken = f.pick(8, "broken")
 				returning{newSimulationOf(t, f, town(0))}.meddle()

@@ -17,10 +17,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -52,7 +52,7 @@ func faulty(seed uint64) fate {
 func TestFaultsChangeNothing(t *testing.T) {
 	t.Parallel()
 	var want map[string]bool
-	synctest.Test(t, func(t *testing.T) { want = newSimulation(t, fate{}).shipAll(3) })
+	bubbletest.Test(t, func(t *testing.T) { want = newSimulation(t, fate{}).shipAll(3) })
 	if len(want) < 100 {
 		t.Fatalf("without faults the log has only %d facts", len(want))
 	}
@@ -60,7 +60,7 @@ func TestFaultsChangeNothing(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				got := newSimulation(t, faulty(seed)).shipAll(3)
 				for fact := range want {
 					if !got[fact] {
@@ -86,7 +86,7 @@ func TestEditsAndRetriesUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := faulty(seed)
 				f.broken = f.pick(20, "broken")
 				newSimulation(t, f).meddle()

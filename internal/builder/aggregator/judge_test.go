@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -131,7 +132,7 @@ func (u unready) Workers(context.Context) ([]Worker, error) { return []Worker{u.
 // TestListedWorkersAreJudged beside those that are followed.
 func TestListedWorkersAreJudged(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		store := &ends{build: builds.Build{ID: 1, Status: build.Scheduling, CreatedAt: time.Now()}, now: time.Now()}
 		ctx, cancel := context.WithCancel(t.Context())
 		a := New(Config{Ends: store, Log: slog.New(slog.DiscardHandler),

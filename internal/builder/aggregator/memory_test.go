@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/builds"
 )
 
@@ -27,7 +28,7 @@ func TestReadingStopsWhileNothingIsStored(t *testing.T) {
 		want int64
 	}{"of one worker": {mostOfAll, mostOfOne}, "of all workers": {1 << 20, 1 << 20}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				a := New(Config{Store: stuck{}})
 				a.memory = semaphore.NewWeighted(c.all)
 				w := newWriter(&follower{Aggregator: a})

@@ -3,9 +3,9 @@ package aggregator
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 )
@@ -25,7 +25,7 @@ func (s *starting) Workers(context.Context) ([]Worker, error) {
 func TestAWorkerThatStartsIsListedOften(t *testing.T) {
 	t.Parallel()
 	for age, want := range map[time.Duration][2]int{0: {10, 20}, time.Hour: {1, 1}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			list := &starting{since: time.Now().Add(-age)}
@@ -40,7 +40,7 @@ func TestAWorkerThatStartsIsListedOften(t *testing.T) {
 func TestAWholeBlockIsStoredSooner(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int64]time.Duration{100: writeEvery, builds.BlockSize: writeSoon, mostAtOnce: 0} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			w := newWriter(&follower{Aggregator: New(Config{})})
 			w.began = time.Now()
 			for _, half := range []int64{size / 2, size - size/2} {

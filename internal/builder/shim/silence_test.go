@@ -4,9 +4,9 @@ import (
 	"errors"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/builder/shim"
 	"github.com/waybill-dev/waybill/internal/kube/runner"
 	"github.com/waybill-dev/waybill/internal/networktest"
@@ -17,7 +17,7 @@ func TestASlowUploadIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	file, digest := snapshot(t)
 	p := newPod(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		const pause = 15 * time.Second
 		p.Silence = 4 * pause // a piece of the workspace takes several writes
 		network, began := networktest.NewMemory(pause), time.Now()

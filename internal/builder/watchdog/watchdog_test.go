@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/watchdog"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -75,7 +75,7 @@ func lost() []build.ObservedBuild {
 
 func TestADifferenceIsLookedAtTwice(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w := &world{builds: lost()}
 		metrics := watch(t, w, 2*time.Minute) // one round
 		if diff := cmp.Diff([]string{"worker_absent//1000 build 7 Lost delete=false force=false"}, w.decided); diff != "" || w.looks != 2 {
@@ -94,7 +94,7 @@ func TestADifferenceIsLookedAtTwice(t *testing.T) {
 
 func TestWithoutADifferenceARoundLooksOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w := &world{}
 		watch(t, w, time.Hour)
 		if w.looks < 12 || w.looks > 16 || w.decided != nil { // every 4 to 5 minutes
@@ -105,7 +105,7 @@ func TestWithoutADifferenceARoundLooksOnce(t *testing.T) {
 
 func TestWhatPassesIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w := &world{}
 		w.before = func(w *world) {
 			w.builds = nil
@@ -129,7 +129,7 @@ func TestAListThatFailsDecidesNothingAndEndsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				w := &world{builds: lost(), before: fail}
 				watch(t, w, time.Hour)
 				if w.looks < 12 || w.decided != nil || !strings.Contains(w.lines.String(), "nothing is done") {
@@ -142,7 +142,7 @@ func TestAListThatFailsDecidesNothingAndEndsNothing(t *testing.T) {
 
 func TestADecisionThatIsNotRecordedIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		w := &world{builds: lost(), unstored: errors.New("the ledger is away")}
 		watch(t, w, 15*time.Minute)
 		if len(w.decided) < 2 || w.decided[0] != w.decided[1] {
@@ -155,7 +155,7 @@ func TestADecisionThatIsNotRecordedIsMadeAgain(t *testing.T) {
 func TestAgesAreThoseOfOneClock(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			w := &world{skew: skew}
 			begun := time.Now()
 			w.workers = []provisionerv1.Worker{

@@ -5,8 +5,9 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 )
 
 // slowly takes half a frame for each read of 250 kB.
@@ -24,7 +25,7 @@ func (r *slowly) Read(p []byte) (int, error) {
 // TestAMeterShowsHowMuchWasRead in place, and leaves nothing behind.
 func TestAMeterShowsHowMuchWasRead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		p := Printer{Out: &out, Screen: &Screen{Out: &out}}
 		m := NewMeter(p, "uploading arm64", 1_000_000, &slowly{left: 4})

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/attempt"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/networktest"
 	"github.com/waybill-dev/waybill/internal/workspace"
@@ -40,7 +40,7 @@ func TestATransferIsGivenUpOnlyWithoutProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				a := &podAttempt{runner: &Runner{Config: Config{Away: 10 * time.Minute}}, sink: &notes{}, watched: map[string]bool{}}
 				tries, began := 0, time.Now()
 				err := a.transfer(t.Context(), "move", func(context.Context) (int64, error) {
@@ -119,7 +119,7 @@ func (f *fakeShim) serve(t *testing.T) *Client {
 // TestAStepMayPrintNothingForLong: connections that are cut meanwhile do not mean that the cluster is away.
 func TestAStepMayPrintNothingForLong(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		pod := &fakeShim{stopped: make(chan struct{}), cuts: 5}
 		close(pod.stopped)
 		a := &podAttempt{runner: &Runner{Config: Config{Away: 10 * time.Minute}, seen: newPods(nil, nil, "")}, sink: &keeper{}, watched: map[string]bool{}}
@@ -138,7 +138,7 @@ func TestFilesOfACanceledStepAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		client := (&fakeShim{repo: repo, stopped: make(chan struct{})}).serve(t)
 		step := build.PlanStep{ID: 1, Name: "dump", Artifacts: []build.ArtifactRule{{Path: "core", When: build.Always}}}
 		sink := &keeper{kept: map[string]string{}}

@@ -3,9 +3,9 @@ package ogc
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/waybill-dev/waybill/internal/blob"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/semaphore"
@@ -14,7 +14,7 @@ import (
 // TestLargeRequestsAreReadAFewAtATime: reading a request takes many times its size. Small requests do not wait for large ones.
 func TestLargeRequestsAreReadAFewAtATime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := &API{large: semaphore.New(largeAtOnce, largePatience, "too many large requests are being read")}
 		large := []byte(`{"inputs": {"a": "` + strings.Repeat("x", blob.Inline) + `"}}`)
 		for range largeAtOnce {

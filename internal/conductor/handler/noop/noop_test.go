@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/config"
@@ -42,7 +42,7 @@ func TestOutcomeIsWhatTheParametersSay(t *testing.T) {
 }
 
 func TestSleepEndsWithItsTimeOrItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if got := (noop.Handler{}).Do(t.Context(), attempt(`{"sleep": "1m"}`)); got.Kind != action.Done || time.Since(began) != time.Minute {
 			t.Errorf("%s after %s, want done after 1m", got.Kind, time.Since(began))

@@ -7,10 +7,10 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -118,7 +118,7 @@ func (h homesOf) BindHost(_ context.Context, address string, _ queue.HostHome) (
 // TestABakeOverSeveralHomes: each home tests its own hosts for the whole time, and they take turns.
 func TestABakeOverSeveralHomes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		o := newOven(t)
 		for _, name := range []string{"oak", "elm"} {
 			o.entries = append(o.entries, pipeline.Entry{Event: pipeline.HostFinished, Target: "greeter/beta/all/" + name})
@@ -168,7 +168,7 @@ func TestABakeOverSeveralHomes(t *testing.T) {
 // TestABakeAddsUpWhatItObserves: each round adds the time since the last one, and at most `every`.
 func TestABakeAddsUpWhatItObserves(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		o := newOven(t)
 		for _, step := range []struct {
 			pause    time.Duration
@@ -196,7 +196,7 @@ func TestABakeAddsUpWhatItObserves(t *testing.T) {
 // TestAnotherProcessMakesABakeLonger: it knows what was noted, and does not know since when nothing was observed.
 func TestAnotherProcessMakesABakeLonger(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		o := newOven(t)
 		o.goesOn()
 		<-time.After(10 * time.Minute)
@@ -216,7 +216,7 @@ func TestAnotherProcessMakesABakeLonger(t *testing.T) {
 // TestABakeGoesOnWhileTheLogIsAway: no time is lost or added, and nothing fails.
 func TestABakeGoesOnWhileTheLogIsAway(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		o := newOven(t)
 		o.goesOn()
 		o.away = fault.New(fault.Unavailable, "no connection")
