@@ -29,17 +29,7 @@ func TestRollbackUnderFaults(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
 			bubbletest.Test(t, func(t *testing.T) {
-				got := newReturning(t, faulty(seed)).shipThree()
-				for fact := range want {
-					if !got[fact] {
-						t.Errorf("missing: %s", fact)
-					}
-				}
-				for fact := range got {
-					if !want[fact] {
-						t.Errorf("without faults, %s is missing", fact)
-					}
-				}
+				sameFacts(t, newReturning(t, faulty(seed)).shipThree(), want)
 			})
 		})
 	}

@@ -61,19 +61,24 @@ func TestFaultsChangeNothing(t *testing.T) {
 			t.Parallel()
 			reproducible(t, seed)
 			bubbletest.Test(t, func(t *testing.T) {
-				got := newSimulation(t, faulty(seed)).shipAll(3)
-				for fact := range want {
-					if !got[fact] {
-						t.Errorf("missing: %s", fact)
-					}
-				}
-				for fact := range got {
-					if !want[fact] {
-						t.Errorf("without faults, %s is missing", fact)
-					}
-				}
+				sameFacts(t, newSimulation(t, faulty(seed)).shipAll(3), want)
 			})
 		})
+	}
+}
+
+// sameFacts compares the facts of a run with those of a run without faults.
+func sameFacts(t *testing.T, got, want map[string]bool) {
+	t.Helper()
+	for fact := range want {
+		if !got[fact] {
+			t.Errorf("missing: %s", fact)
+		}
+	}
+	for fact := range got {
+		if !want[fact] {
+			t.Errorf("without faults, %s is missing", fact)
+		}
 	}
 }
 
