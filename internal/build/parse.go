@@ -385,7 +385,7 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 // stepKey checks and reads one key beside the step type.
 func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	path := r.Join(scope, f.Key)
-	before := len(r.Problems)
+	before := r.Problems.Count()
 	r.CheckField(f, scope, document.Find(r.keys, f.Key))
 	switch f.Key { // these are read with what is wrong, too
 	case "services":
@@ -393,7 +393,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	case "resources":
 		step.Spec.Requests, step.Spec.Limits = r.resources(f.Value, path)
 	}
-	if len(r.Problems) > before {
+	if r.Problems.Count() > before {
 		return
 	}
 	switch f.Key {

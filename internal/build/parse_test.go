@@ -281,6 +281,24 @@ func TestFieldsMayBeNamedByVariables(t *testing.T) {
 	}
 }
 
+// TestKeysWithFaultsAreNotRead: also when there are so many faults that further ones are only counted.
+func TestKeysWithFaultsAreNotRead(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	for _, key := range []string{
+		"retry: {}", "retry: 1", "cache: [{key: a}]", "cache: [{paths: [a]}]", "cache: [1]", "needs: 1", "artifacts: [{name: x}]", "artifacts: 1",
+		"matrix: 1", "secrets: 1", "timeout: []", "test-results: 1", "resources: 1", "services: [1]",
+	} {
+		file := "a:\n" + strings.Repeat("  b: 1\n", many) + "  c: {container: {image: x, cmds: [y]}, " + key + "}\n"
+		for i := range many {
+			file = strings.Replace(file, "  b:", fmt.Sprintf("  b%d:", i), 1)
+		}
+		if _, problems := build.Parse(tree(t, file)); problems.Count() <= many {
+			t.Errorf("%s: %d faults, want more than %d", key, problems.Count(), many)
+		}
+	}
+}
+
 func TestParseWarnsOfOlderSpelling(t *testing.T) {
 	t.Parallel()
 	file, problems := build.Parse(tree(t, "test: {run-if: FAIL, a: "+ok+"}"))
