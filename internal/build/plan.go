@@ -105,9 +105,11 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	}
 	if len(secrets) > 0 {
 		clear, faults := file.plan(variables, choice, inputs.plain)
-		if len(clear.Steps) != len(plan.Steps) {
+		switch {
+		case faults.Err() != nil: // a password is not what its field takes, and keys with faults were not read
+		case len(clear.Steps) != len(plan.Steps):
 			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
-		} else {
+		default:
 			faults.Add(plan.cachePasswords(clear)...)
 			faults.Add(plan.argumentPasswords(clear)...)
 		}
