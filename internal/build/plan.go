@@ -124,7 +124,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 
 // plan plans the file with these variables. environ is what every step gets of the inputs.
 func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan, fault.Problems) {
-	s := &substituter{variables: variables, others: f.Environments, strict: choice.Strict,
+	s := &substituter{variables: variables, others: environmentsOf(f.Environments), strict: choice.Strict,
 		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
 	chosen, faults := (&reader{replaced: s.replaced, variables: variables, project: choice.Project, noPush: choice.NoPush, tools: choice.Tools}).read(root)
