@@ -119,15 +119,15 @@ const (
 func (r *reader) stepNames(file *File) bool {
 	steps := 0
 	for _, stage := range file.Stages {
-		seen := map[string]bool{}
+		keys := map[string]string{} // of the steps, by name
 		r.printable(stage.Name, stage.At, stage.Name)
 		for _, step := range stage.Steps {
 			r.printable(step.Name, step.At, r.Join(stage.Name, step.Name))
-			if seen[step.Name] && step.Name != step.Key {
+			if key, ok := keys[step.Name]; ok && (step.Name != step.Key || key != step.Key) { // else the key is repeated, which is reported
 				r.Problems.Add(fault.Problem{Position: step.At, Code: "name-clash", Scope: r.Join(stage.Name, step.Key),
 					Text: fmt.Sprintf("the stage has two steps %q", step.Name)})
 			}
-			seen[step.Name] = true
+			keys[step.Name] = step.Key
 			if steps++; steps == maxSteps+1 {
 				r.Problems.Add(fault.Problem{Position: step.At, Code: "too-large", Scope: r.Join(stage.Name, step.Key),
 					Text: fmt.Sprintf("the file comes to more than %d steps", maxSteps)})
