@@ -247,6 +247,19 @@ func TestCreateRefusesUsedAndForeignFolders(t *testing.T) {
 	}
 }
 
+func TestCreateRefusesAFolderThatAnotherWorkerHolds(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "b")
+	store, err := results.Create(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := results.Create(dir, 0); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "lock")+": another worker holds it") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTimesNeverGoBack(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "b")
