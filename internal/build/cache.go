@@ -58,15 +58,23 @@ func (r *reader) caches(n *document.Node, scope string) []CacheRule {
 				r.glob(p, document.Index(r.Join(at, "paths"), j))
 			}
 		}
-		for _, text := range append([]string{rule.Key}, rule.Restore...) {
-			_, _ = ExpandHashes(text, func(glob string) (string, error) {
-				if err := CheckGlob(glob); err != nil {
-					r.Add(item.Get("key"), "glob-invalid", r.Join(at, "key"), "${%s%s}: %v", hashPrefix, glob, err)
-				}
-				return "", nil
-			})
+		r.checkHashes(item.Get("key"), r.Join(at, "key"))
+		if restore := item.Get("restore"); restore != nil {
+			for j, prefix := range restore.Items {
+				r.checkHashes(prefix, document.Index(r.Join(at, "restore"), j))
+			}
 		}
 		out = append(out, rule)
 	}
 	return out
+}
+
+// checkHashes reports the globs of a key that are not valid.
+func (r *reader) checkHashes(key *document.Node, scope string) {
+	_, _ = ExpandHashes(key.Text, func(glob string) (string, error) {
+		if err := CheckGlob(glob); err != nil {
+			r.Add(key, "glob-invalid", scope, "${%s%s}: %v", hashPrefix, glob, err)
+		}
+		return "", nil
+	})
 }

@@ -148,15 +148,15 @@ func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSetti
 			return nil
 		}
 		return []WatchDecision{{Difference: between(now, RuleUnreachable, b, w), Unreachable: true,
-			Reason: "its worker runs, and was last heard from " + lastSeen(now, b)}}
+			Reason: "its worker runs, and " + lastSeen(now, b)}}
 	case w.Status == WorkerEnded:
 		return []WatchDecision{{Difference: between(now, RuleWorkerEnded, b, w), Status: Lost, Delete: true,
-			Reason: "its worker ended before the build did; it was last heard from " + lastSeen(now, b)}}
+			Reason: "its worker ended before the build did; it " + lastSeen(now, b)}}
 	case now.Sub(lastLease(b)) < s.UnknownFor: // the node may come back
 		return nil
 	}
 	return []WatchDecision{{Difference: between(now, RuleWorkerUnknown, b, w), Status: Lost, Delete: true,
-		Reason: "what runs its worker cannot say what became of it; it was last heard from " + lastSeen(now, b)}}
+		Reason: "what runs its worker cannot say what became of it; it " + lastSeen(now, b)}}
 }
 
 // judgeAbsent judges an active build without a worker.
@@ -165,7 +165,7 @@ func judgeAbsent(now time.Time, b ObservedBuild, leased bool, s WatchSettings) [
 	case b.Creating, leased, now.Sub(b.CreatedAt) <= s.BuildAge, now.Sub(b.ProgressAt) <= s.BuildAge:
 		return nil
 	}
-	return []WatchDecision{{Difference: between(now, RuleWorkerAbsent, b, nil), Status: Lost, Reason: "it has no worker; it was last heard from " + lastSeen(now, b)}}
+	return []WatchDecision{{Difference: between(now, RuleWorkerAbsent, b, nil), Status: Lost, Reason: "it has no worker; it " + lastSeen(now, b)}}
 }
 
 // judgeLeftover judges a worker whose build has ended or is not known.
@@ -201,16 +201,16 @@ func lastLease(b ObservedBuild) time.Time {
 	return b.LeaseUntil
 }
 
-// lastSeen returns words for when the build's worker was heard from.
+// lastSeen returns words for when the build's worker was heard from: was last heard from 5m0s ago.
 func lastSeen(now time.Time, b ObservedBuild) string {
 	if b.LeaseUntil.IsZero() && b.ProgressAt.IsZero() {
-		return "never"
+		return "was never heard from"
 	}
 	at := b.ProgressAt
 	if at.IsZero() || at.Before(b.LeaseUntil) && !now.Before(b.LeaseUntil) {
 		at = b.LeaseUntil
 	}
-	return since(now, at) + " ago"
+	return "was last heard from " + since(now, at) + " ago"
 }
 
 func since(now, at time.Time) string { return now.Sub(at).Round(time.Second).String() }

@@ -206,7 +206,7 @@ func TestReasonsSayWhenTheWorkerWasLastHeardFrom(t *testing.T) {
 	suspected := build.Suspicions{Open: []build.Suspicion{{Difference: build.Difference{Rule: build.RuleWorkerAbsent, BuildID: 7}, Since: now.Add(-time.Minute)}}}
 	for want, edit := range map[string]func(*build.ObservedBuild){
 		"it has no worker; it was last heard from 30m0s ago": func(*build.ObservedBuild) {},
-		"it has no worker; it was last heard from never":     func(b *build.ObservedBuild) { b.LeaseUntil = time.Time{} },
+		"it has no worker; it was never heard from":          func(b *build.ObservedBuild) { b.LeaseUntil = time.Time{} },
 	} {
 		decided, _ := build.Diff(now, build.BuildList{Builds: building(build.Running, edit), Complete: true}, build.WorkerList{Complete: true}, suspected, settings())
 		if len(decided) != 1 || decided[0].Reason != want {

@@ -5,7 +5,8 @@
 // A build is Scheduling, then Running, then at one of its ends. A step goes
 //
 //	Pending → Scheduling → Initializing → Running → Completed | Failed | Canceled | TimedOut
-//	Pending → Skipped | Canceled
+//	Running → Backoff → Scheduling             (another attempt)
+//	Pending → Skipped | Canceled | Reused      (Reused: it completed in the build that is resumed)
 //
 // and an end is final. The result of a build comes from all its steps together,
 // never from the last thing that happened.

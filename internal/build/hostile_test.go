@@ -26,7 +26,10 @@ func TestHostileFilesCostLittle(t *testing.T) {
 		"unknown":  "a: {b: {container: {image: x, cmds: [y], " + numbered(24_000, "k%d: 1, ") + "}}}\n",
 		"inputs":   "inputs:\n" + numbered(12_000, "- {name: a%d, type: x}\n") + "a: {b: {container: {image: x, cmds: [y]}}}\n",
 		"services": "a:\n" + numbered(900, "  s%d: {container: {image: x, cmds: [y]}, services: ["+strings.Repeat("{name: 1}, ", 15)+"]}\n"),
-		"secrets":  "a: {b: {container: {image: x, cmds: [y]}, secrets: [" + strings.Repeat("'1', ", 40_000) + "]}}\n",
+		"needs":    "a:\n" + numbered(900, "  s%d: {container: {image: x, cmds: [y]}}\n") + "  b: {needs: [" + numbered(45_000, "x%d, ") + "], container: {image: x, cmds: [y]}}\n",
+		"environments": "environments:\n" + numbered(14_000, "  e%d: {}\n") +
+			numbered(1900, "a%d: {environments: [e1, x], b: {container: {image: x, cmds: [y]}}}\n"),
+		"secrets": "a: {b: {container: {image: x, cmds: [y]}, secrets: [" + strings.Repeat("'1', ", 40_000) + "]}}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats

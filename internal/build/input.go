@@ -70,8 +70,8 @@ func (r *reader) input(n *document.Node, scope string) Input {
 	if !slices.Contains(inputTypes(), string(known)) {
 		known = ""
 	}
-	before := len(r.Problems)
-	if !r.Check(n, document.Place{Path: scope, At: n.At}, inputTable(known)) || len(r.Problems) > before {
+	before := r.Problems.Count()
+	if !r.Check(n, document.Place{Path: scope, At: n.At}, inputTable(known)) || r.Problems.Count() > before {
 		in.Name = textOf(n.Get("name"))
 		return in
 	}

@@ -59,7 +59,7 @@ func (r *reader) needs(file *File) {
 					edges[place{i, j}] = append(edges[place{i, j}], found...)
 				case r.replaced != nil || !strings.Contains(need.Text, "${"):
 					r.Problems.Add(fault.Problem{Position: need.At, Code: code, Scope: fmt.Sprintf("%s/%s/needs[%d]", stage.Name, step.Name, k),
-						Text: text, Suggestion: index.nearest(code, need.Text)})
+						Text: text, Suggestion: r.nearest(need.Text, index.known(code, need.Text))})
 				}
 			}
 		}
@@ -79,10 +79,11 @@ type stepIndex struct {
 	byName map[string][]place // in file order
 	byPath map[string][]place // by stage/step
 	paths  []string
+	names  []string // of the paths, without their stages
 }
 
 func indexSteps(file *File) stepIndex {
-	index := stepIndex{map[string][]place{}, map[string][]place{}, nil}
+	index := stepIndex{byName: map[string][]place{}, byPath: map[string][]place{}}
 	for i, stage := range file.Stages {
 		for j, step := range stage.Steps {
 			index.add(stage.Name, step.Name, place{i, j})
@@ -98,7 +99,7 @@ func (x *stepIndex) add(stage, step string, at place) {
 	path := stage + "/" + step
 	x.byName[step] = append(x.byName[step], at)
 	if x.byPath[path] = append(x.byPath[path], at); len(x.byPath[path]) == 1 {
-		x.paths = append(x.paths, path)
+		x.paths, x.names = append(x.paths, path), append(x.names, step)
 	}
 }
 
@@ -128,18 +129,15 @@ func (x stepIndex) find(need string, stage int) (found []place, code, text strin
 	return nil, "need-ambiguous", fmt.Sprintf("%d stages have a step %q; write stage/%s", stages, need, need)
 }
 
-func (x stepIndex) nearest(code, need string) string {
-	if code != "need-unknown" {
-		return ""
+// known returns the names that a need with an error of this code may mean.
+func (x stepIndex) known(code, need string) []string {
+	switch {
+	case code != "need-unknown":
+		return nil
+	case strings.Contains(need, "/"):
+		return x.paths
 	}
-	known := x.paths
-	if !strings.Contains(need, "/") {
-		known = nil
-		for _, path := range x.paths {
-			known = append(known, path[strings.LastIndexByte(path, '/')+1:])
-		}
-	}
-	return fault.Nearest(need, known)
+	return x.names
 }
 
 // cycles reports circles of steps that wait for each other, the first few.

@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -296,6 +297,19 @@ func TestCheckChange(t *testing.T) {
 				from == build.Backoff && to == build.Scheduling
 			if got := build.CheckChange(from, to) == nil; got != want {
 				t.Errorf("%s → %s: allowed %t, want %t", from, to, got, want)
+			}
+		}
+	}
+}
+
+// TestALongBackoffIsAnHour: also one that does not fit into a duration when it is doubled.
+func TestALongBackoffIsAnHour(t *testing.T) {
+	t.Parallel()
+	for _, backoff := range []time.Duration{time.Hour, 2 << 60, math.MaxInt64} {
+		retry := &build.Retry{Attempts: 10, On: []build.Fault{build.Failure}, Backoff: backoff}
+		for attempt := 1; attempt < 10; attempt++ {
+			if wait, again := retry.After(attempt, build.Failure); wait != time.Hour || !again {
+				t.Errorf("after attempt %d with a backoff of %s it waits for %s", attempt, backoff, wait)
 			}
 		}
 	}

@@ -48,6 +48,10 @@ type reader struct {
 	stageKeys   []document.Key // the same of stageTable
 
 	openKeys map[string]bool // scopes of mappings in which a variable is a key
+
+	environmentNames []string        // of the file
+	isEnvironment    map[string]bool // the same
+	suggested        int             // how often nearest was called
 }
 
 func (r *reader) read(root *document.Node) (*File, fault.Problems) {
@@ -61,6 +65,7 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 		switch f := &root.Fields[i]; f.Key {
 		case keyEnvironments:
 			file.Environments = r.environments(f.Value)
+			r.knowEnvironments(file.Environments)
 		case keyInputs:
 			file.Inputs = r.inputs(f.Value)
 		}
@@ -74,7 +79,7 @@ func (r *reader) read(root *document.Node) (*File, fault.Problems) {
 			r.Problems.Add(fault.Problem{Position: f.At, Code: "too-large", Scope: f.Key, Text: fmt.Sprintf("the file has more than %d stages", maxStages)})
 			break
 		}
-		file.Stages = append(file.Stages, r.stage(f, file.Environments))
+		file.Stages = append(file.Stages, r.stage(f))
 	}
 	if r.stepNames(file) {
 		r.needs(file)
@@ -114,15 +119,15 @@ const (
 func (r *reader) stepNames(file *File) bool {
 	steps := 0
 	for _, stage := range file.Stages {
-		seen := map[string]bool{}
+		keys := map[string]string{} // of the steps, by name
 		r.printable(stage.Name, stage.At, stage.Name)
 		for _, step := range stage.Steps {
 			r.printable(step.Name, step.At, r.Join(stage.Name, step.Name))
-			if seen[step.Name] && step.Name != step.Key {
+			if key, ok := keys[step.Name]; ok && (step.Name != step.Key || key != step.Key) { // else the key is repeated, which is reported
 				r.Problems.Add(fault.Problem{Position: step.At, Code: "name-clash", Scope: r.Join(stage.Name, step.Key),
 					Text: fmt.Sprintf("the stage has two steps %q", step.Name)})
 			}
-			seen[step.Name] = true
+			keys[step.Name] = step.Key
 			if steps++; steps == maxSteps+1 {
 				r.Problems.Add(fault.Problem{Position: step.At, Code: "too-large", Scope: r.Join(stage.Name, step.Key),
 					Text: fmt.Sprintf("the file comes to more than %d steps", maxSteps)})
@@ -170,6 +175,27 @@ func (r *reader) environments(n *document.Node) []Environment {
 	return out
 }
 
+// knowEnvironments notes the names that stages may have.
+func (r *reader) knowEnvironments(environments []Environment) {
+	r.isEnvironment = map[string]bool{}
+	for _, e := range environments {
+		r.environmentNames = append(r.environmentNames, e.Name)
+		r.isEnvironment[e.Name] = true
+	}
+}
+
+// mostSuggested is the number of problems with suggestions from names of the file. A file may have very many wrong names beside very many right
+// ones, and few of its problems are listed.
+const mostSuggested = 100
+
+// nearest suggests one of the known names of the file.
+func (r *reader) nearest(name string, known []string) string {
+	if r.suggested++; r.suggested > mostSuggested {
+		return ""
+	}
+	return fault.Nearest(name, known)
+}
+
 // values reads a mapping of variables to scalars.
 func (r *reader) values(n *document.Node, scope string) map[string]Value {
 	values := map[string]Value{}
@@ -191,7 +217,7 @@ func scalarText(n *document.Node) string {
 	return n.Text
 }
 
-func (r *reader) stage(f *document.Field, known []Environment) Stage {
+func (r *reader) stage(f *document.Field) Stage {
 	stage := Stage{Name: f.Key, At: f.At, RunsIf: Success, FailFast: true}
 	before := len(r.Problems)
 	defer func() {
@@ -210,7 +236,7 @@ func (r *reader) stage(f *document.Field, known []Environment) Stage {
 		field := &f.Value.Fields[i]
 		switch {
 		case r.isStageKey(field):
-			r.stageKey(field, &stage, known)
+			r.stageKey(field, &stage)
 		case r.steps <= maxSteps: // further ones are not worth the memory: stepNames refuses the file
 			r.steps++
 			stage.Steps = append(stage.Steps, r.step(field, f.Key))
@@ -240,11 +266,11 @@ func (r *reader) isStageKey(f *document.Field) bool {
 	return !older || f.Value.Kind != document.Map
 }
 
-func (r *reader) stageKey(f *document.Field, stage *Stage, known []Environment) {
+func (r *reader) stageKey(f *document.Field, stage *Stage) {
 	scope := r.Join(stage.Name, f.Key)
 	switch f.Key {
 	case keyEnvironments:
-		stage.Environments = r.stageEnvironments(f, scope, known)
+		stage.Environments = r.stageEnvironments(f, scope)
 	case "fail-fast":
 		if r.fits(f.Value, scope, document.Flag) {
 			stage.FailFast = !isFalse(f.Value)
@@ -285,25 +311,22 @@ func (r *reader) condition(n *document.Node, scope, code string) Condition {
 	return Success
 }
 
-func (r *reader) stageEnvironments(f *document.Field, scope string, known []Environment) []string {
+func (r *reader) stageEnvironments(f *document.Field, scope string) []string {
 	n := f.Value
 	if n.Kind != document.List {
 		r.Add(n, "wrong-kind", scope, "want a list of strings, found %s", n.Kind)
 		return nil
 	}
-	var names, out []string
-	for _, e := range known {
-		names = append(names, e.Name)
-	}
+	var out []string
 	for i, item := range n.Items {
 		at := document.Index(scope, i)
 		switch {
 		case !r.fits(item, at, document.Text):
 		case item.Text == "":
 			r.Add(item, "environment-empty", at, "the name of an environment must not be empty")
-		case !slices.Contains(names, item.Text) && !r.open(item):
+		case !r.isEnvironment[item.Text] && !r.open(item):
 			r.Problems.Add(fault.Problem{Position: item.At, Code: "environment-unknown", Scope: at,
-				Text: fmt.Sprintf("environment %q not found", item.Text), Suggestion: fault.Nearest(item.Text, names)})
+				Text: fmt.Sprintf("environment %q not found", item.Text), Suggestion: r.nearest(item.Text, r.environmentNames)})
 		default:
 			out = append(out, item.Text)
 		}
@@ -385,7 +408,7 @@ func (r *reader) stepType(f *document.Field, scope string, step *Step) {
 // stepKey checks and reads one key beside the step type.
 func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	path := r.Join(scope, f.Key)
-	before := len(r.Problems)
+	before := r.Problems.Count()
 	r.CheckField(f, scope, document.Find(r.keys, f.Key))
 	switch f.Key { // these are read with what is wrong, too
 	case "services":
@@ -393,7 +416,7 @@ func (r *reader) stepKey(f *document.Field, scope string, step *Step) {
 	case "resources":
 		step.Spec.Requests, step.Spec.Limits = r.resources(f.Value, path)
 	}
-	if len(r.Problems) > before {
+	if r.Problems.Count() > before {
 		return
 	}
 	switch f.Key {

@@ -111,6 +111,7 @@ var faults = map[string]struct {
 	"cache without key and paths":       {"a: {x: {cache: [{}], container: {image: i, cmds: [x]}}}", "f:1:17: a/x/cache[0]: the field \"key\" is missing\nf:1:17: a/x/cache[0]: the field \"paths\" is missing", true},
 	"cache that leaves the workspace":   {"a: {x: {cache: [{key: k, paths: [../x, \"[x\"]}], container: {image: i, cmds: [x]}}}", "f:1:34: a/x/cache[0]/paths[0]: \"../x\" leaves the workspace\nf:1:40: a/x/cache[0]/paths[1]: \"[x\" is not a valid glob: a bracket or a backslash at its end is not closed", false},
 	"cache key with a bad glob":         {"a: {x: {cache: [{key: \"${hash:[x}\", paths: [x]}], container: {image: i, cmds: [x]}}}", "f:1:23: a/x/cache[0]/key: ${hash:[x}: a bracket or a backslash at its end is not closed", false},
+	"cache with a bad glob to restore":  {"a: {x: {cache: [{key: k, restore: [a, \"${hash:[x}\"], paths: [x]}], container: {image: i, cmds: [x]}}}", "f:1:39: a/x/cache[0]/restore[1]: ${hash:[x}: a bracket or a backslash at its end is not closed", false},
 	"secrets":                           {"a: {x: {secrets: [TOKEN, _a1], container: {image: i, cmds: [x]}}}", "", false},
 	"secret that is not a name":         {"a: {x: {secrets: [A-B, \"1\"], container: {image: i, cmds: [x]}}}", "f:1:19: a/x/secrets[0]: \"A-B\" cannot be the name of an environment variable\nf:1:24: a/x/secrets[1]: \"1\" cannot be the name of an environment variable", false},
 	"services and resources":            {"a: {x: {services: [{name: db, image: \"pg:18\", env: {A: 1, B: x, C: true}, cmds: [a, b], ports: [5432, 80], ready: 0s}, {name: c, image: i}], resources: {requests: {cpu: 500m, memory: 1Gi}, limits: {cpu: 2, memory: 1.5G, ephemeral-storage: 1e9}}, container: {image: i, cmds: [x]}}}", "", false},
@@ -139,7 +140,7 @@ var faults = map[string]struct {
 	"helm":                              {"a: {x: {helm: {chart: c, name: n, namespace: ns, repo: \"https://charts\", set: {a.b: 1, c: \"x\", d: true}, files: [a.yml, b/c.yml], chartVersion: \"1.2\", helmVersion: v3.8.1, cluster: c, secret: s}}}", "", false},
 	"helm without fields":               {"a: {x: {helm: {}}}", "f:1:9: a/x/helm: the field \"chart\" is missing\nf:1:9: a/x/helm: the field \"name\" is missing\nf:1:9: a/x/helm: the field \"namespace\" is missing", true},
 	"helm kinds":                        {"a: {x: {helm: {chart: 1, name: true, namespace: null, repo: 1, set: [a], files: a, chartVersion: 1.10, helmVersion: 3, cluster: 1, secret: 1}}}", "f:1:23: a/x/helm/chart: want a string, found a number; write \"1\" in quotes\nf:1:32: a/x/helm/name: want a string, found a boolean; write \"true\" in quotes\nf:1:49: a/x/helm/namespace: want a string, found nothing\nf:1:61: a/x/helm/repo: want a string, found a number; write \"1\" in quotes\nf:1:69: a/x/helm/set: want a mapping of scalars, found a list\nf:1:81: a/x/helm/files: want a list of strings, found a string\nf:1:98: a/x/helm/chartVersion: want a string, found a number; write \"1.10\" in quotes\nf:1:117: a/x/helm/helmVersion: want a string, found a number; write \"3\" in quotes\nf:1:129: a/x/helm/cluster: want a string, found a number; write \"1\" in quotes\nf:1:140: a/x/helm/secret: want a string, found a number; write \"1\" in quotes", true},
-	"helm set":                          {"a: {x: {helm: {chart: c, name: n, namespace: ns, helmVersion: v3, set: {a: [b], \"c=d\": 1, \"e,f\": 1}}}}", "f:1:76: a/x/helm/set/a: want a scalar, found a list\nf:1:88: a/x/helm/set.c=d: \"c=d\" is not the path of a value; want one such as image.tag\nf:1:98: a/x/helm/set.e,f: \"e,f\" is not the path of a value; want one such as image.tag", true},
+	"helm set":                          {"a: {x: {helm: {chart: c, name: n, namespace: ns, helmVersion: v3, set: {a: [b], \"c=d\": 1, \"e,f\": 1}}}}", "f:1:76: a/x/helm/set/a: want a scalar, found a list\nf:1:88: a/x/helm/set/c=d: \"c=d\" is not the path of a value; want one such as image.tag\nf:1:98: a/x/helm/set/e,f: \"e,f\" is not the path of a value; want one such as image.tag", true},
 	"helm names":                        {"a: {x: {helm: {chart: -c, name: -n, namespace: A, repo: -r, chartVersion: --x, helmVersion: v 3, cluster: A, secret: A}}}", "f:1:23: a/x/helm/chart: \"-c\" is not the name or the path of a chart\nf:1:33: a/x/helm/name: \"-n\" is not the name of a release: at most 53 letters, digits, dashes, dots and underscores\nf:1:48: a/x/helm/namespace: \"A\" is not the name of a namespace: at most 63 lower-case letters, digits and dashes\nf:1:57: a/x/helm/repo: \"-r\" is not the URL of a repository\nf:1:75: a/x/helm/chartVersion: \"--x\" is not a version, or a range of versions\nf:1:93: a/x/helm/helmVersion: \"v 3\" is not a version\nf:1:107: a/x/helm/cluster: \"A\" is not the name of an object in the cluster: lower-case letters, digits, dashes and dots\nf:1:118: a/x/helm/secret: \"A\" is not the name of an object in the cluster: lower-case letters, digits, dashes and dots", false},
 	"helm paths":                        {"a: {x: {helm: {chart: ../c, name: n, namespace: ns, helmVersion: v3, files: [../a, \"a,b\", \"https://h/v.yml\", \"\"]}}}", "f:1:23: a/x/helm/chart: \"../c\" leaves the workspace\nf:1:78: a/x/helm/files[0]: \"../a\" leaves the workspace\nf:1:84: a/x/helm/files[1]: the path \"a,b\" has a comma or a quote, which the tool does not take\nf:1:91: a/x/helm/files[2]: \"https://h/v.yml\" leaves the workspace\nf:1:110: a/x/helm/files[3]: the path is empty", false},
 	"helm-package":                      {"a: {x: {helm-package: {}}, y: {helm-package: {version: 1.0.0, chart-path: c, destination: \"oci://h/x\", secret: s}}}", "", false},
@@ -277,6 +278,24 @@ func TestFieldsMayBeNamedByVariables(t *testing.T) {
 			t.Error(diff)
 		} else if want == "" && (plan.Steps[0].Spec.Image != "i" || plan.Steps[1].Spec.Files[0] != "x") {
 			t.Errorf("%+v", plan.Steps)
+		}
+	}
+}
+
+// TestKeysWithFaultsAreNotRead: also when there are so many faults that further ones are only counted.
+func TestKeysWithFaultsAreNotRead(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	for _, key := range []string{
+		"retry: {}", "retry: 1", "cache: [{key: a}]", "cache: [{paths: [a]}]", "cache: [1]", "needs: 1", "artifacts: [{name: x}]", "artifacts: 1",
+		"matrix: 1", "secrets: 1", "timeout: []", "test-results: 1", "resources: 1", "services: [1]",
+	} {
+		file := "a:\n" + strings.Repeat("  b: 1\n", many) + "  c: {container: {image: x, cmds: [y]}, " + key + "}\n"
+		for i := range many {
+			file = strings.Replace(file, "  b:", fmt.Sprintf("  b%d:", i), 1)
+		}
+		if _, problems := build.Parse(tree(t, file)); problems.Count() <= many {
+			t.Errorf("%s: %d faults, want more than %d", key, problems.Count(), many)
 		}
 	}
 }
@@ -536,6 +555,21 @@ func wellFormed(t *testing.T, problems fault.Problems) {
 	for _, p := range problems {
 		if p.Line < 1 || p.Code == "" || p.Text == "" {
 			t.Errorf("problem without place, code or words: %+v", p)
+		}
+	}
+}
+
+// TestCombinationsAndStepsHaveNamesOfTheirOwn: whichever comes first.
+func TestCombinationsAndStepsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	matrix, plain := "  a: {matrix: {v: [1]}, "+ok[1:]+"\n", "  a (v=1): "+ok+"\n"
+	for _, text := range []string{"s:\n" + matrix + plain, "s:\n" + plain + matrix} {
+		file, problems := build.Parse(tree(t, text))
+		if problems.Err() == nil {
+			_, problems = build.MakePlan(file, build.Choice{})
+		}
+		if want := `the stage has two steps "a (v=1)"`; len(problems) != 1 || problems[0].Code != "name-clash" || problems[0].Line != 3 || problems[0].Text != want {
+			t.Errorf("%s: %v", text, problems)
 		}
 	}
 }

@@ -105,9 +105,11 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	}
 	if len(secrets) > 0 {
 		clear, faults := file.plan(variables, choice, inputs.plain)
-		if len(clear.Steps) != len(plan.Steps) {
+		switch {
+		case faults.Err() != nil: // a password is not what its field takes, and keys with faults were not read
+		case len(clear.Steps) != len(plan.Steps):
 			faults.Add(fault.Problem{Position: file.root.At, Code: "matrix-password", Text: "what a matrix excludes must not depend on a password"})
-		} else {
+		default:
 			faults.Add(plan.cachePasswords(clear)...)
 			faults.Add(plan.argumentPasswords(clear)...)
 		}
@@ -122,7 +124,7 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 
 // plan plans the file with these variables. environ is what every step gets of the inputs.
 func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan, fault.Problems) {
-	s := &substituter{variables: variables, others: f.Environments, strict: choice.Strict,
+	s := &substituter{variables: variables, others: environmentsOf(f.Environments), strict: choice.Strict,
 		replaced: map[*document.Node]bool{}, plain: map[*document.Node]bool{}}
 	root := s.stages(f.root)
 	chosen, faults := (&reader{replaced: s.replaced, variables: variables, project: choice.Project, noPush: choice.NoPush, tools: choice.Tools}).read(root)

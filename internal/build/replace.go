@@ -53,6 +53,8 @@ type fileSubstitution struct {
 	count      int
 	values     map[string]string // of the variables that were replaced
 	problems   fault.Problems
+
+	at, lines, column int // offset of the last problem; the lines before its own, and the characters before it in that
 }
 
 func (s PlanStep) substituteFile(name, text string) *fileSubstitution {
@@ -97,9 +99,14 @@ func (f *fileSubstitution) replace(inside string, offset int) bool {
 	return true
 }
 
-// add reports a problem at an offset of the text.
+// add reports a problem at an offset of the text, which is not before that of the last one.
 func (f *fileSubstitution) add(offset int, code, text string) {
-	line := strings.Count(f.text[:offset], "\n") + 1
-	begins := strings.LastIndexByte(f.text[:offset], '\n') + 1
-	f.problems.Add(fault.Problem{Position: fault.Position{File: f.name, Line: line, Column: utf8.RuneCountInString(f.text[begins:offset]) + 1}, Code: code, Text: text})
+	passed := f.text[f.at:offset]
+	f.at = offset
+	if i := strings.LastIndexByte(passed, '\n'); i >= 0 {
+		f.lines, f.column = f.lines+strings.Count(passed, "\n"), 0
+		passed = passed[i+1:]
+	}
+	f.column += utf8.RuneCountInString(passed)
+	f.problems.Add(fault.Problem{Position: fault.Position{File: f.name, Line: f.lines + 1, Column: f.column + 1}, Code: code, Text: text})
 }

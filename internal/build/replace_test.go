@@ -61,8 +61,9 @@ func TestAFileIsBounded(t *testing.T) {
 func TestFilesUnderStrictVariables(t *testing.T) {
 	t.Parallel()
 	plan := planOfFiles(t, "", "{kubectl: {file: f}}", build.Choice{Strict: true})
-	problems := plan.Replace(1, "d/f.yml", "a: ${x:-1}\nb: ${%HOME%} ${HOME}\n${ home }")
-	want := "d/f.yml:2:14: the variable \"HOME\" has no value; ${%HOME%} is the text ${HOME}\nd/f.yml:3:1: the variable \"home\" has no value; ${%home%} is the text ${home}"
+	problems := plan.Replace(1, "d/f.yml", "a: ${x:-1}\nb: ${%HOME%} ${HOME}\n${ home } ü ${b}")
+	want := "d/f.yml:2:14: the variable \"HOME\" has no value; ${%HOME%} is the text ${HOME}\nd/f.yml:3:1: the variable \"home\" has no value; ${%home%} is the text ${home}\n" +
+		"d/f.yml:3:13: the variable \"b\" has no value; ${%b%} is the text ${b}"
 	if diff := cmp.Diff(want, problems.Error()); diff != "" || problems[0].Code != "variable-undefined" {
 		t.Error(diff)
 	}

@@ -36,7 +36,7 @@ func (r *Retry) After(attempt int, f Fault) (time.Duration, bool) {
 	if r == nil || attempt >= r.Attempts || !slices.Contains(r.On, f) {
 		return 0, false
 	}
-	return min(r.Backoff<<(attempt-1), maxBackoff), true
+	return min(min(r.Backoff, maxBackoff)<<(attempt-1), maxBackoff), true // a longer one would overflow
 }
 
 // FaultOf returns why an attempt failed whose program ended with an exit status, after it was stopped for a cause if that is not nil;

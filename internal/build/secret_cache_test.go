@@ -18,3 +18,13 @@ func TestAPasswordIsNotTheKeyOfACache(t *testing.T) {
 		}
 	}
 }
+
+// TestAPasswordThatIsNotWhatItsFieldTakesIsAFault: the key of the cache is missing with the password, and there without.
+func TestAPasswordThatIsNotWhatItsFieldTakesIsAFault(t *testing.T) {
+	t.Parallel()
+	file, _ := build.Parse(tree(t, "inputs: [{name: p, type: password}]\ns: {a: {cache: [{key: \"${p}\", paths: [c]}], "+ok[1:]+"}"))
+	_, problems := build.MakePlan(file, build.Choice{Inputs: map[string]string{"p": "     "}})
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), `s/a/cache[0]/key: "key" must not be empty`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -172,7 +172,7 @@ func (f fields) settings() (pairs []string) {
 	}
 	for _, field := range n.Fields {
 		if (field.Key == "" || strings.ContainsAny(field.Key, "=,") || strings.ContainsFunc(field.Key, isControl)) && !strings.Contains(field.Key, "${") {
-			f.Add(field.Value, "set-invalid", f.Join(f.scope, "set."+field.Key), "%q is not the path of a value; want one such as image.tag", field.Key)
+			f.Add(field.Value, "set-invalid", f.Join(f.Join(f.scope, "set"), field.Key), "%q is not the path of a value; want one such as image.tag", field.Key)
 		}
 		value := scalarText(field.Value)
 		if !helmList.MatchString(value) {

@@ -137,8 +137,8 @@ var variableName = regexp.MustCompile(`^[\pL\pN_. -]+$`)
 // substituter replaces variables all over a document.
 type substituter struct {
 	variables Variables
-	others    []Environment // of the file, of which one at most is selected
-	strict    bool          // a name without a value is an error, also where the shell might know it
+	others    map[string][]string // the environments of the file that have a variable; one at most is selected
+	strict    bool                // a name without a value is an error, also where the shell might know it
 	problems  fault.Problems
 	replaced  map[*document.Node]bool // values that came from variables, and matrices that are one combination
 	grown     int                     // values that steps with a matrix have come to
@@ -351,14 +351,20 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 // mostOthers is how many environments are named.
 const mostOthers = 5
 
-// inOthers says which environments would give a variable a value: " but in environment prod, which is not selected"; "" if none would.
-func (s *substituter) inOthers(name string) string {
-	var names []string
-	for _, e := range s.others {
-		if _, ok := e.Values[name]; ok {
-			names = append(names, e.Name)
+// environmentsOf returns the names of the environments that have a variable, by its name.
+func environmentsOf(environments []Environment) map[string][]string {
+	names := map[string][]string{}
+	for _, e := range environments {
+		for variable := range e.Values {
+			names[variable] = append(names[variable], e.Name)
 		}
 	}
+	return names
+}
+
+// inOthers says which environments would give a variable a value: " but in environment prod, which is not selected"; "" if none would.
+func (s *substituter) inOthers(name string) string {
+	names := s.others[name]
 	switch n := len(names); {
 	case n == 0:
 		return ""

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,7 +34,7 @@ const (
 // does not repeat what the file says.
 func ParseBuilderKeys(text string) (BuilderKeys, error) {
 	var keys BuilderKeys
-	for line := range strings.Lines(text) {
+	for i, line := range slices.Collect(strings.Lines(text)) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
@@ -43,9 +44,9 @@ func ParseBuilderKeys(text string) (BuilderKeys, error) {
 		secret, secretErr := base64.RawURLEncoding.DecodeString(encoded)
 		switch {
 		case !prefixed || err != nil || number < 1 || number > mostBuilderNumber || digits != strconv.Itoa(number):
-			return nil, fmt.Errorf("line %d: want the key's name, such as k1, in front", len(keys)+1)
+			return nil, fmt.Errorf("line %d: want the key's name, such as k1, in front", i+1)
 		case secretErr != nil || len(secret) < leastSecretSize:
-			return nil, fmt.Errorf("line %d: want at least %d bytes in base64url after the key's name", len(keys)+1, leastSecretSize)
+			return nil, fmt.Errorf("line %d: want at least %d bytes in base64url after the key's name", i+1, leastSecretSize)
 		case len(keys) == mostBuilderKeys:
 			return nil, fmt.Errorf("want at most %d keys", mostBuilderKeys)
 		case len(keys) == 1 && keys[0].Number == number:

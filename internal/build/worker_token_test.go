@@ -66,13 +66,14 @@ func TestBothKeysAreValidDuringARotation(t *testing.T) {
 func TestBadKeysAreRefusedWithoutShowingThem(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                     "want a key",
-		"k1 c2hvcnQ":           "line 1: want at least 16 bytes in base64url after the key's name",
-		"k1 !!":                "line 1: want at least 16 bytes in base64url after the key's name",
-		oldKey[1:]:             "line 1: want the key's name, such as k1, in front",
-		"k01" + oldKey[2:]:     "line 1: want the key's name, such as k1, in front",
-		"k0" + oldKey[2:]:      "line 1: want the key's name, such as k1, in front",
-		oldKey + "\n" + oldKey: "two keys are called k1",
+		"":                          "want a key",
+		"k1 c2hvcnQ":                "line 1: want at least 16 bytes in base64url after the key's name",
+		"\n" + oldKey + "\n\nk2 !!": "line 4: want at least 16 bytes in base64url after the key's name",
+		"k1 !!":                     "line 1: want at least 16 bytes in base64url after the key's name",
+		oldKey[1:]:                  "line 1: want the key's name, such as k1, in front",
+		"k01" + oldKey[2:]:          "line 1: want the key's name, such as k1, in front",
+		"k0" + oldKey[2:]:           "line 1: want the key's name, such as k1, in front",
+		oldKey + "\n" + oldKey:      "two keys are called k1",
 		oldKey + "\n" + newKey + "\nk3" + oldKey[2:]: "want at most 2 keys",
 	} {
 		if _, err := build.ParseBuilderKeys(text); err == nil || err.Error() != want {

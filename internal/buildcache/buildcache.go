@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -109,8 +110,8 @@ func choose(entries []entry, key string, prefixes []string) (entry, bool) {
 	return entry{}, false
 }
 
-// Save stores what is below root and in it under a key, unless the key has an entry. It returns the size of a new entry, compressed; 0
-// if there is none.
+// Save stores what is below root and in it under a key, unless the key has an entry or the store is too small. It returns the size of
+// a new entry, compressed; 0 if there is none.
 func (s *Shelf) Save(ctx context.Context, key, root string, in func(path string) bool) (size int64, err error) {
 	path := filepath.Join(s.dir, fileOf(key))
 	if _, err := os.Lstat(path); err == nil {
@@ -124,11 +125,14 @@ func (s *Shelf) Save(ctx context.Context, key, root string, in func(path string)
 		return 0, fmt.Errorf("save %s: %w", key, err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it has another name by then, or is not wanted
-	packed, err := workspace.PackPart(ctx, f, root, in)
+	packed, err := workspace.PackPart(ctx, &bounded{f, s.store.max}, root, in)
+	if errors.Is(err, errTooLarge) {
+		return 0, f.Close()
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return 0, fmt.Errorf("save %s: %w", key, err)
 	}
-	if packed.Files == 0 || packed.Size > s.store.max {
+	if packed.Files == 0 {
 		return 0, nil
 	}
 	if err := os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
@@ -137,6 +141,22 @@ func (s *Shelf) Save(ctx context.Context, key, root string, in func(path string)
 		return 0, fmt.Errorf("save %s: %w", key, err)
 	}
 	return packed.Size, s.store.evict()
+}
+
+// errTooLarge means that an entry alone is larger than the store.
+var errTooLarge = errors.New("the entry is larger than the store")
+
+// bounded writes at most so many bytes.
+type bounded struct {
+	io.Writer
+	left int64
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return b.Writer.Write(p)
 }
 
 // entry is one stored archive.
@@ -208,7 +228,7 @@ func (s *Store) evict() error {
 		}
 		if !strings.HasSuffix(path, extension) {
 			if time.Since(time.Unix(st.Mtim.Unix())) > abandoned {
-				return os.Remove(path)
+				return remove(path)
 			}
 			return nil // it is being written, or has just got its name
 		}
@@ -221,10 +241,16 @@ func (s *Store) evict() error {
 		if total <= s.max {
 			break
 		}
-		if gone := os.Remove(e.path); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
+		err = errors.Join(err, remove(e.path))
 		total -= e.size
 	}
 	return err
+}
+
+// remove removes a file that another process may have removed just before.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

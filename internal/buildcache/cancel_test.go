@@ -3,6 +3,7 @@ package buildcache_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -45,6 +46,24 @@ func TestACancelEndsTheSavingOfALargeFile(t *testing.T) {
 	go cancelOnceWriting(ctx, dir, cancel)
 	if _, err := buildcache.Open(dir, 1<<30).Of("p").Save(ctx, "k", work, inCache); err == nil {
 		t.Error("the file was saved")
+	}
+}
+
+// TestAnEntryThatIsTooLargeEndsWhereItsBoundIs: to its end it would be packed for days.
+func TestAnEntryThatIsTooLargeEndsWhereItsBoundIs(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, 4<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // never fails
+	work := folder(t, map[string]string{"cache/a": string(noise), "cache/large": ""})
+	if err := os.Truncate(filepath.Join(work, "cache/large"), 1<<42); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if size, err := buildcache.Open(dir, 1<<20).Of("p").Save(t.Context(), "k", work, inCache); size != 0 || err != nil {
+		t.Errorf("%d bytes were saved, %v", size, err)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(files) > 0 {
+		t.Errorf("left over: %v, %v", files, err)
 	}
 }
 

@@ -108,6 +108,9 @@ func TestProblemsBeyondAHundredAreCountedByKind(t *testing.T) {
 	if got, want := len(problems), 202; got != want {
 		t.Errorf("%d problems are kept, want %d", got, want)
 	}
+	if got := problems.Count(); got != 1250 {
+		t.Errorf("%d problems are counted, want 1250", got)
+	}
 	blocking, ok := errors.AsType[fault.Problems](problems.Err())
 	if !ok || len(blocking) != 101 || blocking[100].Text != "and 900 more" {
 		t.Errorf("the error has %d problems and ends with %q, want 101 and \"and 900 more\"", len(blocking), blocking[len(blocking)-1].Text)

@@ -86,6 +86,14 @@ func (ps *Problems) Add(more ...Problem) {
 	}
 }
 
+// Count returns the number of problems, with those that are only counted.
+func (ps Problems) Count() (n int) {
+	for _, p := range ps {
+		n += max(1, p.More)
+	}
+	return n
+}
+
 // named returns the number of listed problems of a kind, and the index of the problem that counts further ones; -1: none.
 func (ps *Problems) named(warning bool) (n, counter int) {
 	for i := len(*ps) - 1; i >= 0; i-- {

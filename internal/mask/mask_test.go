@@ -177,6 +177,7 @@ func TestWhatIsMasked(t *testing.T) {
 		"side by side":         {[]string{"abcd"}, "abcdabcd", "******"},
 		"repeated":             {[]string{"abab"}, "abababab-", "***-"},
 		"too short":            {[]string{"abc"}, "abc", "abc"},
+		"too short, encoded":   {[]string{"1", "abc\n"}, "0x31 MQ== YWJj 616263", "0x31 MQ== YWJj 616263"},
 		"none":                 {nil, "abc", "abc"},
 		"with a newline":       {[]string{"secret\n"}, "secret\nsecret.", "***\n***."},
 		"lines of a key":       {[]string{"-----BEGIN\nMIIEpAIBAAKC\nx\n"}, "> MIIEpAIBAAKC\nx\n", "> ***\nx\n"},

@@ -58,6 +58,9 @@ func needlesOf(secrets []string) (needles []string) {
 	encoded, size := 0, 0
 	for _, secret := range slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(a) - len(b) }) {
 		secret = strings.TrimSpace(secret) // the newline that a file ends with is not secret
+		if len(secret) < Shortest {
+			continue // its encodings, such as 0x31, would occur everywhere too
+		}
 		needles = append(needles, secret)
 		needles = append(needles, Lines(secret)...)
 		if encoded += len(secret); encoded <= mostEncoded {

@@ -37,8 +37,11 @@ func (s *Store) Log(id int) (*Log, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step, err := s.step(id)
-	if err != nil || step.log != nil {
-		return step.logOf(), err
+	if err != nil {
+		return nil, err
+	}
+	if step.log != nil {
+		return step.log, nil
 	}
 	f, err := os.OpenFile(filepath.Join(s.stepDir(id), logFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
@@ -46,13 +49,6 @@ func (s *Store) Log(id int) (*Log, error) {
 	}
 	step.log = &Log{store: s, limit: s.logLimit, file: f, hash: sha256.New()}
 	return step.log, nil
-}
-
-func (s *step) logOf() *Log {
-	if s == nil {
-		return nil
-	}
-	return s.log
 }
 
 // Append writes the entries with one write. After ErrDiskFull or ErrLogLimit nothing more is

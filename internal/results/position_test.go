@@ -179,6 +179,9 @@ func TestALongerEntryThanAnyIsCorrupt(t *testing.T) {
 	if _, err := r.Positions(1).AfterEntry(1); !fault.Is(err, fault.Corrupt) {
 		t.Errorf("got %v", err)
 	}
+	if _, _, err := r.Tail(1, 1); !fault.Is(err, fault.Corrupt) {
+		t.Errorf("read from the start: %v", err)
+	}
 }
 
 // TestEventsHaveNoGap: an event that cannot be read yet holds back those after it.

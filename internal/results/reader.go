@@ -203,10 +203,11 @@ func pause(ctx context.Context) error {
 
 // tail reads a growing file line by line. A line without its newline is not there yet.
 type tail struct {
-	path string
-	file *os.File
-	rest []byte
-	id   int64
+	path   string
+	file   *os.File
+	rest   []byte // of a line that has no newline yet
+	id     int64  // of the last line
+	offset int64  // after it
 }
 
 func (t *tail) read(visit func(id int64, line []byte) error) error {
@@ -223,6 +224,9 @@ func (t *tail) read(visit func(id int64, line []byte) error) error {
 	for {
 		part, err := in.ReadSlice('\n')
 		t.rest = append(t.rest, part...)
+		if len(t.rest) > BatchSize {
+			return errLongEntry(t.path, t.offset)
+		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
@@ -231,7 +235,7 @@ func (t *tail) read(visit func(id int64, line []byte) error) error {
 		case err != nil:
 			return fmt.Errorf("read a log: %w", err)
 		}
-		t.id++
+		t.id, t.offset = t.id+1, t.offset+int64(len(t.rest))
 		if err := visit(t.id, t.rest); err != nil {
 			return err
 		}

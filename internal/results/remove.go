@@ -3,6 +3,7 @@ package results
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -25,7 +26,7 @@ func (r *Reader) Remove() error {
 		}
 	}
 	err := os.Remove(r.dir)
-	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {

@@ -176,7 +176,8 @@ const (
 	keepFor    = 7 * 24 * time.Hour
 )
 
-// Prune removes old results. Those of a living worker stay.
+// Prune removes old results. Those of a living worker stay. What a crash leaves half removed is found again by its build.json, which goes
+// last.
 func (r Root) Prune(now time.Time) error {
 	var errs []error
 	for i, id := range r.IDs() {
@@ -185,9 +186,13 @@ func (r Root) Prune(now time.Time) error {
 		}
 		reader := &Reader{r.Dir(id)}
 		info, err := os.Stat(filepath.Join(reader.dir, buildFile))
-		if err == nil && now.Sub(info.ModTime()) > keepFor && !reader.Alive() {
-			errs = append(errs, os.RemoveAll(reader.dir))
+		if err != nil || now.Sub(info.ModTime()) <= keepFor || reader.Alive() {
+			continue
 		}
+		if err = reader.Remove(); err == nil {
+			err = os.RemoveAll(reader.dir) // with what else is in it
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -62,8 +62,7 @@ func (s *Store) trailerFor(id int, u Update) (*Trailer, error) {
 	return log.trailer()
 }
 
-// countSteps returns the number of steps that have a status, without step 0. The caller holds the
-// lock.
+// countSteps returns the number of steps that were begun, without step 0. The caller holds the lock.
 func (s *Store) countSteps() int {
 	n := len(s.steps)
 	if s.steps[0] != nil {

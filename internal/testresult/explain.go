@@ -40,7 +40,7 @@ func (p *parser) explainByOutput(r *Result, body string) string {
 	if len(all) > 0 {
 		last := all[len(all)-1]
 		r.File = p.relative(body[last[2]:last[3]])
-		r.Line, _ = strconv.Atoi(body[last[4]:last[5]]) // digits; 0 if there are too many
+		r.Line, _ = lineOf(body[last[4]:last[5]])
 		if text := body[last[6]:last[7]]; strings.TrimSpace(text) != "" {
 			return strings.TrimSpace(text)
 		}
@@ -89,7 +89,7 @@ func (p *parser) locate(text, near string) (file string, line int) {
 			}
 			own := near != "" && strings.Contains(row, near)
 			library := i == 2 || strings.Contains(row, "node_modules") || strings.Contains(row, "node:internal")
-			if n, err := strconv.Atoi(found[2]); err == nil && (own || file == "" && !library) {
+			if n, ok := lineOf(found[2]); ok && (own || file == "" && !library) {
 				file, line = p.relative(found[1]), n
 			}
 			if own {
@@ -99,6 +99,12 @@ func (p *parser) locate(text, near string) (file string, line int) {
 		}
 	}
 	return file, line
+}
+
+// lineOf reads the number of a line.
+func lineOf(text string) (line int, ok bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
 }
 
 // relative returns a path from the workspace on, if it is below it.

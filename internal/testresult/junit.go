@@ -64,7 +64,7 @@ func (j *junit) startTest(e xml.StartElement) {
 	for i := len(j.suites) - 1; i >= 0 && (r.Suite == "" || r.Suite == "test"); i-- { // Node.js has "test" for all
 		r.Suite = j.suites[i].name
 	}
-	if line, err := strconv.Atoi(attribute(e, "line")); err == nil && line > 0 && r.File != "" {
+	if line, ok := lineOf(attribute(e, "line")); ok && r.File != "" {
 		r.Line = line
 	}
 	j.test = &openTest{result: r, depth: j.depth}
@@ -92,7 +92,7 @@ func (j *junit) startInTest(e xml.StartElement) {
 		return
 	}
 	if first {
-		t.message, t.body = attribute(e, "message"), excerpt{}
+		t.message, t.body = excerptOf(attribute(e, "message")), excerpt{}
 		j.into = &t.body
 	}
 }

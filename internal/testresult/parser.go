@@ -92,7 +92,7 @@ func (p *parser) fault(err error) error {
 		return p.errorf("the file is empty, or not XML")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return p.errorf("unexpected EOF")
-	case errors.Is(err, errSize), errors.Is(err, errToken), strings.HasPrefix(err.Error(), "xml: "):
+	case errors.Is(err, errSize), errors.Is(err, errToken), errors.Is(err, errAttributes), strings.HasPrefix(err.Error(), "xml: "):
 		return p.errorf("%s", clip(strings.TrimPrefix(err.Error(), "xml: "), maxMessage))
 	}
 	return fmt.Errorf("read test results: %w", err)
@@ -139,6 +139,13 @@ func (x *excerpt) add(text []byte) {
 		x.tail, x.cut = slices.Delete(x.tail, 0, extra), true
 	}
 	x.tail = append(x.tail, text...)
+}
+
+// excerptOf returns a text, or its beginning and its end if it is long.
+func excerptOf(text string) string {
+	var x excerpt
+	x.add([]byte(text))
+	return x.String()
 }
 
 func (x *excerpt) String() string {

@@ -27,6 +27,7 @@ type skipper struct {
 	opening  []byte  // what follows <
 	last     [2]byte // the bytes before the present one, since the place began
 	quote    byte
+	quoted   int  // values in quotes of the tag so far
 	length   int  // of the text
 	entity   bool // between & and ;
 	skipping bool
@@ -77,6 +78,7 @@ func (s *skipper) markup(b byte) {
 	case s.place == inTag && (b == '"' || b == '\''):
 		s.enter(inQuotes)
 		s.quote = b
+		s.quoted++
 	case b != '>':
 	case s.place == inTag, s.place == inInstruction && s.last[1] == '?', s.place == inComment && s.last == [2]byte{'-', '-'}:
 		s.enter(inText)
@@ -88,6 +90,7 @@ func (s *skipper) markup(b byte) {
 // open finds out what a < begins.
 func (s *skipper) open(b byte) {
 	s.opening = append(s.opening, b)
+	s.quoted = 0
 	switch start := string(s.opening); {
 	case start == "!--":
 		s.enter(inComment)

@@ -14,8 +14,9 @@ import (
 
 // Bounds of a file.
 const (
-	maxSize  = 256 << 20 // bytes
-	maxToken = 16 << 20  // bytes of one tag, which is in memory as a whole
+	maxSize       = 256 << 20 // bytes
+	maxToken      = 16 << 20  // bytes of one tag, which is in memory as a whole
+	maxAttributes = 1000      // of one tag, each of which takes many times its bytes
 )
 
 // source reads a file byte by byte as UTF-8, whatever its encoding, and counts lines.
@@ -70,8 +71,9 @@ func (s *source) declared(encoding string, input io.Reader) (io.Reader, error) {
 
 // Errors of a file that is too large.
 var (
-	errSize  = fmt.Errorf("the file is larger than %d MiB", maxSize>>20)
-	errToken = fmt.Errorf("a tag is larger than %d MiB", maxToken>>20)
+	errSize       = fmt.Errorf("the file is larger than %d MiB", maxSize>>20)
+	errToken      = fmt.Errorf("a tag is larger than %d MiB", maxToken>>20)
+	errAttributes = fmt.Errorf("a tag has more than %d attributes", maxAttributes)
 )
 
 // cdataEnd ends a CDATA section.
@@ -98,6 +100,9 @@ func (s *source) ReadByte() (byte, error) {
 		}
 		if s.token++; s.token > maxToken {
 			return 0, errToken
+		}
+		if s.skip.quoted > maxAttributes {
+			return 0, errAttributes
 		}
 		return b, nil
 	}

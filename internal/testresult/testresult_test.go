@@ -124,6 +124,7 @@ func TestUnreadableFilesNameTheLine(t *testing.T) {
 		"no UTF-8":          {"junit", "<testsuite>\n\xff</testsuite>", "line 2: invalid UTF-8"},
 		"huge comment":      {"junit", "<testsuite>\n<!--" + strings.Repeat("x", 17<<20) + "--></testsuite>", "line 2: a tag is larger than 16 MiB"},
 		"huge tag":          {"junit", "<testsuite>\n<testcase name='" + strings.Repeat("x", 17<<20) + "'/></testsuite>", "line 2: a tag is larger than 16 MiB"},
+		"many attributes":   {"junit", "<testsuite" + strings.Repeat(" a='b'", 1000) + ">\n<testcase" + strings.Repeat(" a='b'", 1001) + "/></testsuite>", "line 2: a tag has more than 1000 attributes"},
 	} {
 		report, err := testresult.Parse(test.format, strings.NewReader(test.file), "", testresult.NewRoom())
 		if err == nil || err.Error() != test.want {
@@ -246,6 +247,8 @@ func TestMessagesAndPlaces(t *testing.T) {
 		"the first of several":        {`<failure message="one"/><failure message="two"/>`, place{"one", "", 0}},
 		"failure after a flaky one":   {`<rerunFailure message="again"/><failure message="at last"/>`, place{"at last", "", 0}},
 		"nested markup":               {`<failure>a<b>c</b>d<system-out>x</system-out></failure>`, place{"acd", "", 0}},
+		"a line that is none":         {`<failure message="a.swift:99999999999: no"/>`, place{"a.swift:99999999999: no", "", 0}},
+		"a long message":              {`<failure message="no` + strings.Repeat("&#10;x", 5000) + "&#10;a.swift:9: no" + strings.Repeat("&#10;x", 5000) + `"/>`, place{"no" + strings.Repeat("\nx", 999) + "…", "", 0}},
 		"text after the failure":      {`<failure message="m"/>stray`, place{"m", "", 0}},
 	} {
 		report := parse(t, testresult.JUnit, `<testsuite><testcase name="a" classname="pkg">`+test.failure+`</testcase></testsuite>`)

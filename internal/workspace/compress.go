@@ -1,10 +1,11 @@
 package workspace
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -20,7 +21,8 @@ type compressor struct {
 	free    chan []byte
 	queue   chan chan []byte // of the frames in their order, each of which yields its bytes
 	done    chan error
-	out     int64 // bytes written, once done has yielded
+	failed  atomic.Pointer[error] // of the underlying writer; nil: it has written everything so far
+	out     int64                 // bytes written, once done has yielded
 }
 
 func newCompressor(w io.Writer) (*compressor, error) {
@@ -47,13 +49,18 @@ func (c *compressor) write(w io.Writer) {
 		}
 		n, err := w.Write(b)
 		c.out += int64(n)
-		failed = err
+		if failed = err; failed != nil {
+			c.failed.Store(&failed)
+		}
 	}
 	c.done <- failed
 }
 
-// Write takes the next bytes. An error of the underlying writer is returned by Close.
+// Write takes the next bytes. An error of the underlying writer is returned by a later call, and by Close.
 func (c *compressor) Write(p []byte) (int, error) {
+	if failed := c.failed.Load(); failed != nil {
+		return 0, *failed
+	}
 	n := len(p)
 	for len(p) > 0 {
 		if c.plain == nil {
@@ -88,5 +95,6 @@ func (c *compressor) Close() error {
 		c.flush()
 	}
 	close(c.queue)
-	return errors.Join(<-c.done, c.encoder.Close())
+	failed := <-c.done
+	return cmp.Or(failed, c.encoder.Close())
 }

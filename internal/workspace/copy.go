@@ -53,15 +53,11 @@ func copyEntry(dir string, e entry) error {
 }
 
 func copyFile(e entry, to string) (err error) {
-	in, err := os.Open(e.from)
+	in, info, err := openFile(e.from)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", e.path, err)
 	}
 	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -32,3 +32,6 @@ func ReadAt(ctx context.Context, path string) error {
 func ExtractWithin(ctx context.Context, r io.Reader, dir string, entries, names, content, tar int64) error {
 	return extract(ctx, r, dir, "", room{entries: entries, names: names, content: content, tar: tar})
 }
+
+// CopyAt copies one file from any place.
+func CopyAt(from, dir string) error { return copyEntry(dir, entry{path: "file", from: from}) }

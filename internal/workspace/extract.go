@@ -103,7 +103,10 @@ func extract(ctx context.Context, r io.Reader, dir, digest string, most room) er
 	if got := hex.EncodeToString(sum.Sum(nil)); digest != "" && got != digest {
 		return fmt.Errorf("extract a snapshot: its digest is %s, want %s", got, digest)
 	}
-	return x.folders()
+	if err := x.folders(); err != nil {
+		return fmt.Errorf("extract a snapshot: %w", err)
+	}
+	return nil
 }
 
 // Check reads a snapshot to its end. It returns an error if that is torn.
@@ -241,7 +244,7 @@ func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) 
 func (x *extraction) folders() error {
 	for _, f := range slices.Backward(x.dirs) {
 		if err := errors.Join(x.root.Chmod(f.name, f.mode), x.root.Chtimes(f.name, time.Time{}, f.at)); err != nil {
-			return fmt.Errorf("extract a snapshot: %s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
 	return nil

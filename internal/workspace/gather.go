@@ -47,10 +47,10 @@ func Gather(ctx context.Context, open func() (io.ReadCloser, error), dir string,
 		g.keep = func(path string) bool { return wanted[path] }
 		g.again = true
 	}
-	if err := g.copyHardLinks(); err != nil {
+	if err := errors.Join(g.copyHardLinks(), g.folders()); err != nil {
 		return fmt.Errorf("gather files: %w", err)
 	}
-	return g.folders()
+	return nil
 }
 
 // gathering is one call of Gather.

@@ -61,7 +61,10 @@ func pack(ctx context.Context, w io.Writer, entries []entry, shape func(*tar.Hea
 	buffered := bufio.NewWriterSize(io.MultiWriter(compressed, digest), packBuffer)
 	archive := tar.NewWriter(buffered)
 	if err := packEntries(ctx, archive, entries, shape); err != nil {
-		return Packed{}, errors.Join(err, compressed.Close())
+		if failed := compressed.Close(); failed != nil && !errors.Is(err, failed) {
+			err = errors.Join(err, failed)
+		}
+		return Packed{}, err
 	}
 	if err := errors.Join(archive.Close(), buffered.Flush(), compressed.Close()); err != nil {
 		return Packed{}, fmt.Errorf("pack files: %w", err)

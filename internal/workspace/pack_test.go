@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -116,6 +117,26 @@ func TestPackReadsOnceMoreWhatBecameShorter(t *testing.T) {
 		}
 	}
 }
+
+// TestPackEndsWhenItCannotWrite: at once, though it would read for days, and with one error.
+func TestPackEndsWhenItCannotWrite(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write(t, root, map[string]string{"large": ""})
+	if err := os.Truncate(filepath.Join(root, "large"), 1<<42); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("the disk is full")
+	_, err := workspace.PackAll(t.Context(), failing{full}, root, workspace.Selection{})
+	if !errors.Is(err, full) || strings.Count(err.Error(), full.Error()) != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// failing is a writer that fails.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestSelectionsLeaveFilesOut(t *testing.T) {
 	t.Parallel()

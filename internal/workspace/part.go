@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // PackPart writes a snapshot of what is below root and in it, by slash-separated path. Modes and times are kept.
@@ -38,7 +40,8 @@ func RemovePart(root string, in func(path string) bool) error {
 	}
 	for _, e := range slices.Backward(entries) { // what is in a folder comes after it
 		err := opened.Remove(filepath.FromSlash(e.path))
-		if err != nil && !e.mode.IsDir() && !errors.Is(err, fs.ErrNotExist) {
+		inGitFile := errors.Is(err, unix.ENOTDIR) // which is listed as the repository that it leads to
+		if err != nil && !e.mode.IsDir() && !inGitFile && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a part of %s: %w", root, err)
 		}
 	}

@@ -23,15 +23,24 @@ func Scratch(root string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a scratch folder: %w", err)
 	}
-	// The descriptor stays open until the process ends, and with it the lock.
-	lock, err := unix.Open(filepath.Join(dir, scratchLock), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		err = unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB)
-	}
-	if err != nil {
+	if err := lockScratch(dir); err != nil {
 		return "", errors.Join(fmt.Errorf("make a scratch folder: %w", err), os.RemoveAll(dir))
 	}
 	return dir, nil
+}
+
+// lockScratch makes the lock of a scratch folder and holds it until the process ends: the descriptor stays open. The file gets its name once
+// it is locked, since another process may sweep meanwhile.
+func lockScratch(dir string) error {
+	path := filepath.Join(dir, scratchLock)
+	lock, err := unix.Open(path+".new", unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB), os.Rename(path+".new", path)); err != nil {
+		return errors.Join(err, unix.Close(lock))
+	}
+	return nil
 }
 
 // sweep removes scratch folders whose lock no process holds. The next sweep tries again what this

@@ -143,6 +143,18 @@ func TestCopyGivesTheTree(t *testing.T) {
 	}
 }
 
+// TestCopyDoesNotWaitForPipes: one may be in the place of a file that was listed.
+func TestCopyDoesNotWaitForPipes(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := workspace.CopyAt(pipe, t.TempDir()); err == nil || !strings.Contains(err.Error(), "file: it became something else") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestPackIsTheSameWhereverItWasCheckedOut(t *testing.T) {
 	t.Parallel()
 	pack := func(mode fs.FileMode, at time.Time) ([]byte, string) {
