@@ -247,6 +247,34 @@ func TestAnAttemptWhoseResultWasNotRecordedIsNotBuiltAgain(t *testing.T) {
 	}
 }
 
+// TestAnAttemptWithoutResultsLeavesNothing: copies of the snapshot would fill the disk, attempt by attempt.
+func TestAnAttemptWithoutResultsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, "build: {app: {container: {imag: i}}}")
+	check := func(when string) {
+		t.Helper()
+		if left, err := filepath.Glob(filepath.Join(s.builds, "*")); err != nil || left != nil {
+			t.Errorf("%s: %q are left, %v", when, left, err)
+		}
+	}
+	if o := s.do(t.Context(), 1); o.Kind != action.BadInput {
+		t.Fatalf("%+v", o)
+	}
+	check("after a file with faults")
+	killed := filepath.Join(s.builds, s.action.ID.String()+".1")
+	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, "workspace.tar.zst"), []byte("begun"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.log.revision.Snapshot = "other/" + strings.Repeat("0", 64)
+	if _, _, _, err := s.blobs.Put(t.Context(), s.log.revision.Snapshot, strings.NewReader("damaged")); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.do(t.Context(), 2); !strings.Contains(o.Error, "the stored bytes are not those that were registered") {
+		t.Errorf("%+v", o)
+	}
+	check("after a snapshot that is damaged")
+}
+
 func TestARetryOfAFailedBuildBuildsAgain(t *testing.T) {
 	t.Parallel()
 	count := filepath.Join(t.TempDir(), "count")
