@@ -33,13 +33,26 @@ import (
 // buildLimit bounds how long the program is built, with nothing in the cache.
 const buildLimit = 15 * time.Minute
 
-// binary is the real program, built once.
-var binary = sync.OnceValues(func() (string, error) {
+// folderVariable names the folder of the real program, which is removed after the tests.
+const folderVariable = "TEST_BUILD_FOLDER"
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "waybill-*")
 	if err != nil {
-		return "", err
+		panic(err)
 	}
-	path := filepath.Join(dir, "waybill")
+	defer os.RemoveAll(dir)
+	if err := os.Setenv(folderVariable, dir); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}
+
+// binary is the real program, built once.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.Getenv(folderVariable), "waybill")
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput()
