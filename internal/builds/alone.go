@@ -178,7 +178,7 @@ const mostQueued = 1000
 
 // Queue lists the builds that wait for a worker, the oldest first; of very many the newest ones.
 func (b *Builds) Queue(ctx context.Context) (queue []Queued, err error) {
-	waiting, err := b.List(ctx, Query{Status: build.Scheduling, Limit: mostQueued})
+	waiting, err := b.List(ctx, Query{Status: build.Scheduling, Active: true, Limit: mostQueued}) // Active has an index
 	for i := len(waiting) - 1; i >= 0; i-- {
 		if waiting[i].WorkerID == "" && waiting[i].Engine == "" {
 			queue = append(queue, Queued{waiting[i].ID, waiting[i].Project, waiting[i].Revision})

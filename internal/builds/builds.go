@@ -168,31 +168,35 @@ func (b *Builds) change(ctx context.Context, what string, id ID, fn func(txn, *B
 }
 
 // Delete deletes what is stored of a build that has ended, its inputs included, and leaves a tombstone, so that late data is refused. The caller
-// then clears Folder in the blob store. Deleting again does nothing. A build that has not ended is fault.Refused.
+// then clears Folder in the blob store. What is interrupted is continued by the next call, and deleting again does nothing. A build that has not ended
+// is fault.Refused.
 func (b *Builds) Delete(ctx context.Context, id ID) error {
-	return b.write(ctx, fmt.Sprintf("delete build %d", id), func(t txn) error {
+	return b.slices(ctx, fmt.Sprintf("delete build %d", id), func(t txn) (left bool, err error) {
 		found, ok, err := t.LockBuild(id)
 		switch {
 		case err != nil:
-			return err
+			return false, err
 		case ok && !found.DeletedAt.IsZero():
-			return nil
+			return false, nil
 		case !ok:
-			return known(found, ok, id)
+			return false, known(found, ok, id)
 		case !found.Status.Ended():
-			return fault.New(fault.Refused, "build %d is %s; cancel it first", id, found.Status)
+			return false, fault.New(fault.Refused, "build %d is %s; cancel it first", id, found.Status)
+		}
+		if left, err = t.DeleteSome(id, rowsAtOnce); err != nil || left {
+			return left, err
 		}
 		found.DeletedAt = t.Now()
 		t.Touch(store.TopicBuild)
 		if err := t.DeleteResults(id); err != nil {
-			return err
+			return false, err
 		}
 		if len(found.Inputs) > 0 {
 			if err := t.EraseInputs(id, nil); err != nil {
-				return err
+				return false, err
 			}
 		}
-		return t.UpdateBuild(found)
+		return false, t.UpdateBuild(found)
 	})
 }
 

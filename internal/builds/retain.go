@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// Bounds of one slice of Retain, so that other work comes between.
+// Bounds of one slice of Retain and Delete, so that other work comes between.
 const (
 	expiredAtOnce = 50  // builds that are looked for at a time
 	rowsAtOnce    = 500 // rows of a table that one transaction deletes
@@ -59,10 +59,15 @@ func (b *Builds) ClearBundles(ctx context.Context, blobs Clearer) (failed error)
 		if err != nil {
 			return cmp.Or(failed, err)
 		}
+		failures := 0
 		for _, id := range ended {
-			last, failed = id, cmp.Or(failed, b.ForgetBundle(ctx, id, blobs))
+			last = id
+			if err := b.ForgetBundle(ctx, id, blobs); err != nil {
+				failed = cmp.Or(failed, err)
+				failures++
+			}
 		}
-		more = len(ended) == expiredAtOnce
+		more = len(ended) == expiredAtOnce && failures < expiredAtOnce // else the blob store or the database is away
 	}
 	return cmp.Or(failed, context.Cause(ctx))
 }
@@ -72,20 +77,27 @@ func (b *Builds) expire(ctx context.Context, id ID, blobs store.Folders) error {
 	if err := blobs.Clear(ctx, Folder(id)); err != nil {
 		return fmt.Errorf("delete the artifacts of build %d: %w", id, err)
 	}
+	return b.slices(ctx, fmt.Sprintf("delete what build %d has left", id), func(t txn) (left bool, err error) {
+		found, ok, err := t.LockBuild(id)
+		if err != nil || !ok || !found.DeletedAt.IsZero() || !found.Status.Ended() {
+			return false, err
+		}
+		if left, err = t.DeleteSome(id, rowsAtOnce); err != nil || left {
+			return left, err
+		}
+		found.ExpiredAt = t.Now()
+		t.Touch(store.TopicBuild)
+		return false, t.UpdateBuild(found)
+	})
+}
+
+// slices runs a transaction again while it leaves rows to delete: the results of one build may be more than a transaction has time for.
+func (b *Builds) slices(ctx context.Context, what string, slice func(txn) (left bool, err error)) error {
 	for {
 		begun, left := time.Now(), false
-		err := b.write(ctx, fmt.Sprintf("delete what build %d has left", id), func(t txn) error {
-			found, ok, err := t.LockBuild(id)
-			if err != nil || !ok || !found.DeletedAt.IsZero() || !found.Status.Ended() {
-				left = false
-				return err
-			}
-			if left, err = t.DeleteSome(id, rowsAtOnce); err != nil || left {
-				return err
-			}
-			found.ExpiredAt = t.Now()
-			t.Touch(store.TopicBuild)
-			return t.UpdateBuild(found)
+		err := b.write(ctx, what, func(t txn) (err error) {
+			left, err = slice(t)
+			return err
 		})
 		if err != nil || !left {
 			return err

@@ -155,6 +155,8 @@ func (s *step) endWith(ctx, watch context.Context, exited <-chan struct{}, stop 
 
 // kill sends a signal. A container that has ended, or an Engine that does not answer, shows in what follows.
 func (s *step) kill(ctx context.Context, signal string) {
+	ctx, cancel := context.WithTimeoutCause(ctx, removal, fmt.Errorf("the Engine has not sent %s within %s", signal, removal))
+	defer cancel()
 	_, _ = persist(ctx, func(ctx context.Context) (client.ContainerKillResult, error) {
 		return s.engine.api.ContainerKill(ctx, s.id, client.ContainerKillOptions{Signal: signal})
 	})
@@ -228,8 +230,10 @@ func (s *step) end(ctx context.Context) {
 	if s.began && !s.ended {
 		s.kill(ctx, "SIGKILL")
 	}
+	within, cancel := context.WithTimeoutCause(ctx, removal, fmt.Errorf("the Engine has not ended the services within %s", removal))
+	defer cancel()
 	for _, svc := range s.services {
-		if svc.finish(ctx, s.engine.api) {
+		if svc.finish(within, s.engine.api) {
 			_ = s.sink.Note(fmt.Sprintf("service %s ended before the step did, exit status %d", svc.Name, svc.end.code)) // the step's end does not depend on it
 		}
 	}

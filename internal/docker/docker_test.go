@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/client"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
@@ -176,6 +177,37 @@ func TestTheEngineIsWaitedForAMinute(t *testing.T) {
 		began = time.Now()
 		if _, err := persist(ctx, func(context.Context) (int, error) { return 0, refused }); err == nil || time.Since(began) > time.Second {
 			t.Errorf("after the end of the context: %s, %v", time.Since(began), err)
+		}
+	})
+}
+
+// silent is an Engine that takes every request and answers none.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func TestAnEngineThatHangsDoesNotHoldTheEndOfAStep(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		api, err := client.New(client.WithHost("tcp://engine:2375"), client.WithHTTPClient(&http.Client{Transport: silent{}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch, stop := context.WithCancel(t.Context())
+		svc := &service{id: "db", end: &ending{exited: make(chan struct{})}, stop: stop, done: make(chan struct{})}
+		go func() {
+			defer close(svc.done)
+			<-watch.Done() // as follow does, which reads what the service prints
+		}()
+		s := &step{Runner: &Runner{engine: &Engine{api: api}, worker: &worker{id: "w"}}, id: "step", began: true, services: []*service{svc}}
+		began := time.Now()
+		s.end(t.Context())
+		s.removals.Wait()
+		if took := time.Since(began); took > 3*removal || len(s.remarks) != 1 || !strings.Contains(s.remarks[0], "the next build does so") {
+			t.Errorf("after %s: %q", took, s.remarks)
 		}
 	})
 }

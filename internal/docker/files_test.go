@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,8 +22,8 @@ func engineOf(t *testing.T, archive []byte, cuts ...int) (*Engine, *int) {
 	copies := new(int)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case strings.HasSuffix(r.URL.Path, "/version"):
-			fmt.Fprint(w, `{"Version": "29.0.0", "Os": "linux", "ApiVersion": "1.52", "MinAPIVersion": "1.44"}`)
+		case strings.HasSuffix(r.URL.Path, "/_ping"):
+			w.Header().Set("Api-Version", "1.52")
 		case strings.HasSuffix(r.URL.Path, "/archive"):
 			w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString([]byte("{}")))
 			n := len(archive)
@@ -40,7 +39,7 @@ func engineOf(t *testing.T, archive []byte, cuts ...int) (*Engine, *int) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	engine, err := ConnectTo(t.Context(), "tcp://"+server.Listener.Addr().String())
+	engine, err := Open("tcp://" + server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

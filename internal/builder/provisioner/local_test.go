@@ -2,6 +2,7 @@ package provisioner_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,8 +23,8 @@ import (
 func TestAWorkerIsStartedReadAndRemoved(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "inputs: [{name: password, type: password}]\nbuild: {app: {container: {image: i, cmds: ['echo built ${GIT_COMMIT} ${GIT_BRANCH} ${GREETING} ${WHARF_INSTANCE} ${PROJECT_ID} ${password}']}}}")
-	request := s.request(41)
-	request.Variables, request.Inputs = map[string]string{"GREETING": "hello"}, map[string]string{"password": "swordfish"}
+	request, password := s.request(41), rand.Text() // no other test on this machine has it
+	request.Variables, request.Inputs = map[string]string{"GREETING": "hello"}, map[string]string{"password": password}
 	created := s.create(request)
 	if !created.New || created.Worker.WorkerID != "local-41" {
 		t.Fatalf("%+v", created)
@@ -32,7 +33,7 @@ func TestAWorkerIsStartedReadAndRemoved(t *testing.T) {
 	if again := s.create(request); again.New || again.Worker.WorkerID != "local-41" {
 		t.Errorf("again: %+v", again)
 	}
-	s.holdsNo("swordfish")
+	s.holdsNo(password)
 	status, log := s.take(worker)
 	if status != workerv1.Status_STATUS_COMPLETED || !strings.Contains(log, "built "+s.commit+" main hello shop 7 ***") {
 		t.Errorf("%s:\n%s", status, log)

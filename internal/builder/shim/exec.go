@@ -76,9 +76,11 @@ func (e *execution) run(ctx context.Context, argv []string) (command.Exit, error
 		return command.Exit{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait() // nothing comes after the end of the spool
 	defer cancel(nil)
 	stdout, stderr := e.spool.stream(build.SpoolStdout, secrets, cancel), e.spool.stream(build.SpoolStderr, secrets, cancel)
-	go e.watch(ctx, cancel)
+	watching.Go(func() { e.watch(ctx, cancel) })
 	exit, err := command.Command{Argv: argv, Dir: e.Repo, Env: e.environ, Stdout: stdout, Stderr: stderr,
 		Grace: duration(e.settings[shimv1.EnvGrace], command.DefaultGrace)}.Run(ctx)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

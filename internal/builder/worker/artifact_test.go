@@ -300,16 +300,22 @@ func TestRequiredTestResults(t *testing.T) {
 func TestTestResultsOfAStepThatWasEnded(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.watch.on = func(printed string) {
+		if strings.Contains(printed, "written") {
+			cancel()
+		}
+	}
 	file := `s:
   a:
-    timeout: 500ms
     test-results: {junit: [a.xml], required: true}
-    container: {image: i, cmds: ["echo '<testsuite><testcase name=\"one\"/></testsuite>' > a.xml; exec sleep 100"]}
+    container: {image: i, cmds: ["echo '<testsuite><testcase name=\"one\"/></testsuite>' > a.xml; echo written; exec sleep 100"]}
 `
-	_, r := s.run(t.Context(), file)
+	_, r := s.run(ctx, file)
 	last, err := r.Last(1)
 	tests, errTests := r.Tests()
-	if err := errors.Join(err, errTests); err != nil || last.Status != build.TimedOut || len(tests) != 1 || tests[0].Tests != 1 {
+	if err := errors.Join(err, errTests); err != nil || last.Status != build.Canceled || len(tests) != 1 || tests[0].Tests != 1 {
 		t.Errorf("%v, %s, tests %+v", err, last.Status, tests)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/command"
@@ -33,8 +34,6 @@ func TestBuildsEndAsTheirStepsDo(t *testing.T) {
 		"another attempt":    {"s: {a: {retry: {attempts: 3, backoff: 10ms}, container: {image: i, cmds: ['echo $WAYBILL_ATTEMPT; test $WAYBILL_ATTEMPT = 3']}}}", build.Completed, []string{"a Completed"}},
 		"no more attempts":   {"s: {a: {retry: {attempts: 2, backoff: 10ms}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
 		"another fault":      {"s: {a: {retry: {attempts: 2, on: [timeout], backoff: 1h}, container: {image: i, cmds: [exit 4]}}}", build.Failed, []string{"a Failed (exit status 4)"}},
-		"an attempt too long": {"s: {a: {timeout: 3s, retry: {attempts: 2, on: [timeout], backoff: 10ms}, container: {image: i, cmds: ['test $WAYBILL_ATTEMPT = 2 || exec sleep 60']}}}", build.Completed,
-			[]string{"a Completed"}},
 		"needs": {"s: {a: {container: {image: i, cmds: [exit 3]}}, fail-fast: false}\nt: {b: {needs: [], container: {image: i, cmds: ['true']}}, c: {needs: [b], container: {image: i, cmds: ['true']}}}", build.Failed,
 			[]string{"a Failed (exit status 3)", "b Completed", "c Completed"}},
 		"nothing": {"environments: {e: {}}\ns: {environments: [e], a: {container: {image: i, cmds: [x]}}}", build.Skipped, nil},
@@ -80,7 +79,7 @@ func TestCancelEndsStepsAndStartsNothing(t *testing.T) {
 func TestAStepThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	s.timeout = 400 * time.Millisecond
+	s.timeout, s.grace = 400*time.Millisecond, 300*time.Millisecond
 	got, r := s.run(t.Context(), script("a", `trap "" TERM; while :; do sleep 0.05; done`))
 	if got != build.TimedOut {
 		t.Errorf("%s, want TimedOut: %v", got, steps(t, r))
@@ -125,6 +124,31 @@ func TestABugInTheRunnerFailsTheStep(t *testing.T) {
 	if got != build.Failed || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
+}
+
+// late is a runner whose first attempt ends when it has to.
+type late struct{ *command.Runner }
+
+func (late) Run(ctx context.Context, run build.Run, sink build.Sink) (build.Exit, error) {
+	if run.Attempt == 1 {
+		<-ctx.Done()
+		return build.Exit{}, context.Cause(ctx)
+	}
+	return build.Exit{}, errors.Join(sink.Phase(build.Initializing), sink.Phase(build.Running))
+}
+
+func TestAnAttemptThatTakesTooLongIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	s.source = worker.Taken{}
+	bubbletest.Test(t, func(t *testing.T) {
+		retry := &build.Retry{Attempts: 2, On: []build.Fault{build.Timeout}, Backoff: time.Minute}
+		began := time.Now()
+		got, err := s.runWith(t.Context(), worker.Config{Runner: late{}}, build.PlanStep{Timeout: 10 * time.Minute, Retry: retry})
+		if took := time.Since(began); got != build.Completed || err != nil || took != 11*time.Minute {
+			t.Errorf("%s after %s, %v", got, took, err)
+		}
+	})
 }
 
 // answers is a runner all of whose attempts end in one way.

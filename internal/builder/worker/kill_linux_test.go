@@ -44,6 +44,14 @@ func killWorker(t *testing.T, cancelFirst bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r, err := results.Open(filepath.Join(dir, "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the step has no log", func() bool {
+		entries, _, err := r.Tail(1, 5)
+		return err == nil && len(entries) > 0
+	})
 	if cancelFirst {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -63,10 +71,6 @@ func killWorker(t *testing.T, cancelFirst bool) {
 		}
 		gone(t, pid)
 	}
-	r, err := results.Open(filepath.Join(dir, "results"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	if final, err := r.Final(); final != nil || err != nil || r.Alive() {
 		t.Errorf("final marker %v, %v, alive %t: the build was killed", final, err, r.Alive())
 	}
@@ -82,13 +86,22 @@ func gone(t *testing.T, pid int) {
 	if err != nil {
 		return
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
+	until(t, "process "+strconv.Itoa(pid)+" is alive", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil || strings.Contains(string(stat), ") Z ") || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
-			return
+		return err != nil || strings.Contains(string(stat), ") Z ") || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+	})
+}
+
+// until waits for what another process does.
+func until(t *testing.T, otherwise string, done func() bool) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for ctx := childtest.Context(t); !done(); {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatal(otherwise)
 		}
-		<-time.After(5 * time.Millisecond)
 	}
-	t.Errorf("process %d is alive", pid)
 }

@@ -21,7 +21,6 @@ sleep 60 & child=$!
 (trap "" TERM HUP; exec sleep 60) & deaf=$!
 echo printed before the end
 while test ! -s daemon; do sleep 0.01; done
-sleep 1.1
 echo $$ $child $(cat daemon) $deaf > "$WAYBILL_TEST_PIPE"
 while :; do wait; sleep 0.05; done`
 

@@ -48,6 +48,7 @@ type setup struct {
 	scratch  string
 	logLimit int64
 	timeout  time.Duration
+	grace    time.Duration // between SIGTERM and SIGKILL
 	inputs   map[string]string
 	source   worker.Workspace
 	watch    *watch
@@ -56,7 +57,7 @@ type setup struct {
 func fresh(t *testing.T) *setup {
 	t.Helper()
 	root := t.TempDir()
-	s := &setup{t: t, dir: filepath.Join(root, "src"), results: filepath.Join(root, "results"), scratch: filepath.Join(root, "scratch"), watch: &watch{}}
+	s := &setup{t: t, dir: filepath.Join(root, "src"), results: filepath.Join(root, "results"), scratch: filepath.Join(root, "scratch"), watch: &watch{}, grace: time.Minute}
 	if err := errors.Join(os.Mkdir(s.dir, 0o755), os.Mkdir(s.scratch, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Re
 	if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
 		s.t.Fatal(err)
 	}
-	runner := &command.Runner{Supervisor: []string{os.Args[0], "supervise", "300ms"}, Grace: 300 * time.Millisecond}
+	runner := &command.Runner{Supervisor: []string{os.Args[0], "supervise", s.grace.String()}, Grace: s.grace}
 	if problems := runner.Check(ctx, plan.Steps); problems.Err() != nil {
 		s.t.Fatal(problems)
 	}

@@ -3,6 +3,7 @@ package buildstest
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -104,5 +105,25 @@ func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
 	}
 	if queue, err := s.Queue(s.ctx); err != nil || len(queue) != 0 {
 		t.Errorf("queue %+v, %v", queue, err)
+	}
+}
+
+// theQueueReadsNoBuildThatHasEnded: each build that waits asks for the queue, and ended ones stay for good. A server's planner decides by what its tables
+// hold, so only the embedded database is asked.
+func theQueueReadsNoBuildThatHasEnded(t *testing.T, s setup) {
+	if !s.db.Embedded() {
+		return
+	}
+	rows := &watched{Driver: s.driver}
+	_, err := builds.New(s.db, rows, builds.Options{}).Queue(s.ctx)
+	storetest.Check(t, err)
+	plans, err := s.driver.Explain(s.ctx, func(tx store.Rows) error {
+		of, _ := s.driver.BuildRows(tx)
+		_, err := of.Builds(rows.query)
+		return err
+	})
+	storetest.Check(t, err)
+	if len(plans) != 1 || !strings.Contains(plans[0], "build_unfinished") {
+		t.Errorf("the plan is %q", plans)
 	}
 }

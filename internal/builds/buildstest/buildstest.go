@@ -47,6 +47,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"PasswordsAreForgotten":               passwordsAreForgotten,
 		"APasswordInTheInputsIsErased":        aPasswordInTheInputsIsErased,
 		"ACancelEndsABuildWithoutAWorker":     aCancelEndsABuildWithoutAWorker,
+		"TheQueueReadsNoEndedBuild":           theQueueReadsNoBuildThatHasEnded,
 		"WhatALaterBuildReusesIsKept":         whatALaterBuildReusesIsKept,
 		"DamagedBlocksAreReported":            damagedBlocksAreReported,
 		"WhatIsTooOldIsDeleted":               whatIsTooOldIsDeleted,

@@ -21,13 +21,15 @@ import (
 // cleared is a blob store that notes which folders were cleared, and cannot clear broken.
 type cleared struct {
 	folders []string
-	broken  string
+	broken  string // "*": any
+	failed  int
 }
 
 func (c *cleared) Folders(context.Context, string) ([]string, error) { return nil, nil }
 
 func (c *cleared) Clear(_ context.Context, folder string) error {
-	if folder == c.broken {
+	if folder == c.broken || c.broken == "*" {
+		c.failed++
 		return errors.New("permission denied")
 	}
 	c.folders = append(c.folders, folder)
@@ -60,7 +62,34 @@ func whatCannotBeClearedKeepsNothingElse(t *testing.T, s setup) {
 	}
 }
 
-// whatIsTooOldIsDeleted in slices: the build has more rows than one holds. Running builds, young ones and deleted ones are left alone.
+// watched is a driver that counts slices of what is deleted, and keeps the last query for builds.
+type watched struct {
+	Driver
+	slices int
+	query  builds.Query
+}
+
+func (w *watched) BuildRows(r store.Rows) (builds.Rows, builds.PasswordRows) {
+	rows, passwords := w.Driver.BuildRows(r)
+	return watchedRows{rows, w}, passwords
+}
+
+type watchedRows struct {
+	builds.Rows
+	by *watched
+}
+
+func (r watchedRows) DeleteSome(id builds.ID, most int) (bool, error) {
+	r.by.slices++
+	return r.Rows.DeleteSome(id, most)
+}
+
+func (r watchedRows) Builds(q builds.Query) ([]builds.Build, error) {
+	r.by.query = q
+	return r.Rows.Builds(q)
+}
+
+// whatIsTooOldIsDeleted in slices, as what a person deletes: the builds have more rows than one holds. Running builds, young ones and deleted ones are left alone.
 func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 	old, young, running, deleted := s.create(t), s.create(t), s.create(t), s.create(t)
 	file := print(1200)
@@ -80,7 +109,11 @@ func whatIsTooOldIsDeleted(t *testing.T, s setup) {
 			Artifacts: []builds.Artifact{{ID: 1, Step: 1, Name: "a", SHA256: make([]byte, 32), Kind: "junit", State: builds.Stored, BlobKey: builds.Folder(id) + "/1"}},
 			Tests:     []builds.TestReport{{Artifact: 1, Step: 1, Name: "a", Format: testresult.JUnit, Results: results}}, Events: life(file, 1)})
 	}
-	storetest.Check(t, s.Delete(s.ctx, deleted))
+	rows := &watched{Driver: s.driver}
+	storetest.Check(t, builds.New(s.db, rows, builds.Options{}).Delete(s.ctx, deleted))
+	if rows.slices < 3 {
+		t.Errorf("1200 tests are deleted in %d transactions", rows.slices)
+	}
 	blobs := cleared{}
 	storetest.Check(t, s.Retain(s.ctx, 0, &blobs))
 	storetest.Check(t, s.Retain(s.ctx, time.Hour, &blobs))

@@ -33,13 +33,26 @@ import (
 // buildLimit bounds how long the program is built, with nothing in the cache.
 const buildLimit = 15 * time.Minute
 
-// binary is the real program, built once.
-var binary = sync.OnceValues(func() (string, error) {
+// folderVariable names the folder of the real program, which is removed after the tests.
+const folderVariable = "TEST_BUILD_FOLDER"
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "waybill-*")
 	if err != nil {
-		return "", err
+		panic(err)
 	}
-	path := filepath.Join(dir, "waybill")
+	defer os.RemoveAll(dir)
+	if err := os.Setenv(folderVariable, dir); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}
+
+// binary is the real program, built once.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.Getenv(folderVariable), "waybill")
 	ctx, cancel := context.WithTimeout(context.Background(), buildLimit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/waybill-dev/waybill/cmd/waybill").CombinedOutput()
@@ -245,6 +258,34 @@ func TestAnAttemptWhoseResultWasNotRecordedIsNotBuiltAgain(t *testing.T) {
 	if text, err := os.ReadFile(count); string(text) != "x\n" || err != nil {
 		t.Errorf("built %q times, %v", text, err)
 	}
+}
+
+// TestAnAttemptWithoutResultsLeavesNothing: copies of the snapshot would fill the disk, attempt by attempt.
+func TestAnAttemptWithoutResultsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, "build: {app: {container: {imag: i}}}")
+	check := func(when string) {
+		t.Helper()
+		if left, err := filepath.Glob(filepath.Join(s.builds, "*")); err != nil || left != nil {
+			t.Errorf("%s: %q are left, %v", when, left, err)
+		}
+	}
+	if o := s.do(t.Context(), 1); o.Kind != action.BadInput {
+		t.Fatalf("%+v", o)
+	}
+	check("after a file with faults")
+	killed := filepath.Join(s.builds, s.action.ID.String()+".1")
+	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, "workspace.tar.zst"), []byte("begun"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.log.revision.Snapshot = "other/" + strings.Repeat("0", 64)
+	if _, _, _, err := s.blobs.Put(t.Context(), s.log.revision.Snapshot, strings.NewReader("damaged")); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.do(t.Context(), 2); !strings.Contains(o.Error, "the stored bytes are not those that were registered") {
+		t.Errorf("%+v", o)
+	}
+	check("after a snapshot that is damaged")
 }
 
 func TestARetryOfAFailedBuildBuildsAgain(t *testing.T) {

@@ -74,11 +74,14 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 	if err := results.RootAt(t.Builds).Prune(time.Now()); err != nil {
 		t.Log.Warn("old builds cannot be removed", obs.Error(err))
 	}
+	for earlier := 1; earlier < t.attempt.Number; earlier++ {
+		t.tidy(earlier) // its process may have been killed
+	}
+	defer t.tidy(t.attempt.Number)
 	snapshot := filepath.Join(dir, snapshotFile)
 	if err := t.fetch(ctx, snapshot); err != nil {
 		return nil, fmt.Errorf("fetch the snapshot of revision %s: %w", t.revision.Label, err)
 	}
-	defer os.Remove(snapshot) // it stays in the blob store
 	said := &command.Tail{Limit: 4 << 10}
 	exit, err := command.Command{
 		Argv:   append(append([]string{}, t.Program...), t.arguments(dir, snapshot)...),
@@ -99,6 +102,12 @@ func (t *task) run(ctx context.Context) (*results.Reader, error) {
 		return nil, neverBegan(exit, text)
 	}
 	return r, err
+}
+
+// tidy removes the copy of the snapshot, which stays in the blob store, and the folder of a build that has no results.
+func (t *task) tidy(attempt int) {
+	_ = os.Remove(filepath.Join(t.dir(attempt), snapshotFile)) // a later attempt tries again
+	_ = os.Remove(t.dir(attempt))                              // only if nothing is in it
 }
 
 // fetch copies the snapshot out of the blob store. A key that ends in a digest is compared with the
