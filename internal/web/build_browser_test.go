@@ -49,10 +49,13 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 	}
 }
 
+// patience is how long a test waits for a page, which may be drawn on a busy machine.
+const patience = 5 * time.Minute
+
 // wait waits until a condition in the page holds.
 func wait(browser context.Context, t *testing.T, what, condition string) {
 	t.Helper()
-	if err := chromedp.Run(browser, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
+	if err := chromedp.Run(browser, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(patience))); err != nil {
 		var state string
 		_ = chromedp.Run(browser, chromedp.Evaluate(`location.href + " " + [...document.querySelectorAll(".virtual .row")].slice(0, 60).map((r) => r.innerText).join(" | ")`, &state))
 		t.Fatalf("wait until %s: %v; %s", what, err, state)
