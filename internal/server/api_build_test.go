@@ -318,7 +318,7 @@ func TestBoundsOfBuildRequests(t *testing.T) {
 			t.Errorf("GET %.80s: %d, want %d: %s", path, status, want, text)
 		}
 	}
-	for _, id := range []string{"x", "1/2/3", "1/2/3/4/5", "1/1/0-99999999/", "1/1//99:1", "1/1//1:-1", strings.Repeat("1", 70_000)} {
+	for _, id := range []string{"x", "1/2/3", "1/2/3/4/5", "1/1/0-99999999/", "1/1//99:1", "1/1//1:-1", "1/1/1-2,2/", "1/1/0-1,0-1/", strings.Repeat("1", 70_000)} {
 		if status, text, _ := s.ask(t, http.MethodGet, "/api/build/7/stream", "", "Authorization", bearer, "Last-Event-ID", id); status != 400 {
 			t.Errorf("Last-Event-ID %.40s: %d %s", id, status, text)
 		}
