@@ -128,6 +128,15 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	wait(browser, t, "the permalink is shown", rowInSight+`("1:6000") && document.querySelectorAll(".row.marked").length === 3`)
 	for _, do := range []struct{ what, script, want string }{
 		{"a number is a permalink", `document.querySelector('.row[id="1:6004"] .n').click()`, `location.hash === "#1:6004"`},
+		{"a search that fails says so, and one before it is forgotten", `{
+			const plain = window.fetch, form = document.getElementById("log-search").form, late = Promise.withResolvers();
+			window.fetch = (...given) => String(given[0]).includes("q=first") ? late.promise : String(given[0]).includes("q=second") ? Promise.reject(new TypeError("away")) : plain(...given);
+			for (const text of ["first", "second"]) {
+				form.elements["log-search"].value = text;
+				form.requestSubmit();
+			}
+			late.resolve(new Response('{"matches": []}'));
+		}`, `document.querySelector(".logtools output").value.startsWith("the search failed; try again")`},
 		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:6004"] .at')?.textContent === "0.00s"`},
 		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:6004")`},
 	} {
