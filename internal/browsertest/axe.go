@@ -27,7 +27,7 @@ const (
 	axePackage   = "axe-core@" + axeVersion
 	axeIntegrity = "Xm7bpRXnDSX2YE2YFfBk2FnF0ep6tmG7xPh8iHee8MIcrgq762Nkce856dYtJYLkuIoYZvGfTs/PbZhideTcEg==" // SHA-512 of the package
 	axeFile      = "package/axe.min.js"
-	axeTimeout   = time.Minute
+	axeTimeout   = 5 * time.Minute
 	axeLimit     = 8 << 20 // bytes of the package, and of the script in it
 )
 

@@ -14,10 +14,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Limits of one browser.
+// Limits of one browser. A test that opens ninety pages took two and a half minutes on a machine with a load of twenty.
 const (
 	installTimeout = 5 * time.Minute
-	browserTimeout = 4 * time.Minute
+	beginTimeout   = 5 * time.Minute // until it listens
+	browserTimeout = 15 * time.Minute
 )
 
 // installing is held by the test that looks for the browser, since installing it twice at once fails.
@@ -28,11 +29,11 @@ var installing sync.Mutex //nolint:gochecknoglobals // a lock of this process' t
 func Start(t testing.TB) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(find(t)), chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile(t)),
 		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(beginTimeout),
 	)
 	ctx, cancelTime := context.WithTimeout(context.WithoutCancel(t.Context()), browserTimeout)
 	allocator, cancelAllocator := chromedp.NewExecAllocator(ctx, options...)
@@ -47,6 +48,25 @@ func Start(t testing.TB) context.Context {
 		t.Fatalf("start chromium: %v", err)
 	}
 	return browser
+}
+
+// profile returns a folder for a browser's profile. A process of the browser may write into it after the browser has ended, so the folder of
+// package testing, which fails the test of a folder that fills while it is removed, does not do.
+func profile(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "waybill-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 10 {
+			if err = os.RemoveAll(dir); err == nil {
+				return
+			}
+		}
+		t.Logf("the profile of a browser is left: %v", err)
+	})
+	return dir
 }
 
 // find returns the path of the browser, and installs it if it is missing.

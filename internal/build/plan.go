@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -330,10 +331,14 @@ func (p *Plan) Images() []string {
 	return slices.Compact(images)
 }
 
-// Step returns the step with an id, or nil.
+// Step returns the step with an id, or nil. The ids of steps that another build engine reports may have gaps.
 func (p *Plan) Step(id int) *PlanStep {
-	if id < 1 || id > len(p.Steps) {
+	if id >= 1 && id <= len(p.Steps) && p.Steps[id-1].ID == id {
+		return &p.Steps[id-1]
+	}
+	at, found := sort.Find(len(p.Steps), func(i int) int { return id - p.Steps[i].ID })
+	if !found {
 		return nil
 	}
-	return &p.Steps[id-1]
+	return &p.Steps[at]
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,5 +213,21 @@ func TestStagesThatDoNotRunAreNotWarnedOf(t *testing.T) {
 	}
 	if _, problems = build.MakePlan(file, build.Choice{Environment: "prod"}); !strings.Contains(problems.Error(), `deploy/apply/kubectl: unknown key "extra"`) {
 		t.Errorf("prod: %v", problems)
+	}
+}
+
+func TestStepsAreFoundByTheirIDs(t *testing.T) {
+	t.Parallel()
+	for _, ids := range [][]int{{}, {1, 2, 3}, {2, 3, 9}} {
+		var p build.Plan
+		for _, id := range ids {
+			p.Steps = append(p.Steps, build.PlanStep{ID: id})
+		}
+		for id := -1; id < 12; id++ {
+			step := p.Step(id)
+			if slices.Contains(ids, id) != (step != nil) || step != nil && step.ID != id {
+				t.Errorf("steps %v: step %d is %+v", ids, id, step)
+			}
+		}
 	}
 }

@@ -391,7 +391,9 @@ func (o showBuildOptions) readServer(ctx context.Context) (d show.BuildDocument,
 		return d, nil, err
 	}
 	d.BuildSummary, d.Plan, d.Updates = summaryFrom(view.BuildSummary), view.Plan, map[int][]results.Update{}
-	for id := range len(d.Plan.Steps) + 1 {
+	d.Updates[0] = view.Done[0]
+	for i := range d.Plan.Steps { // those that have begun since are left out
+		id := d.Plan.Steps[i].ID
 		d.Updates[id] = view.Done[id]
 	}
 	if d.Artifacts, err = o.Server.BuildArtifacts(ctx, o.Name); err != nil {

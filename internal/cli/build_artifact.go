@@ -165,7 +165,7 @@ func findArtifact(p *build.Plan, all []results.Artifact, name string) (results.A
 	}
 	which := ""
 	for _, artifact := range found {
-		which += fmt.Sprintf(" %d (%s)", artifact.ID, p.Step(artifact.Step).Path())
+		which += fmt.Sprintf(" %d (%s)", artifact.ID, show.StepPath(p, artifact.Step))
 	}
 	return results.Artifact{}, fault.New(fault.Invalid, "several artifacts are named %s: name one by its id:%s", name, which)
 }

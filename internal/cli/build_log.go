@@ -175,7 +175,7 @@ func (p *logPrinter) print(line server.BuildLine) error {
 	delete(p.begun, line.Step)
 	text := p.visible(begun)
 	if p.named && p.open != line.Step {
-		text = line.Step + " | " + text
+		text = build.VisibleText([]byte(line.Step)) + " | " + text
 	}
 	if p.open != "" && p.open != line.Step {
 		text = "\n" + text

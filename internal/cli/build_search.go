@@ -78,10 +78,10 @@ func (n *stepNamer) name(ctx context.Context, id string, step int) string {
 			n.plan = view.Plan
 		}
 	}
-	if n.plan == nil || n.plan.Step(step) == nil {
+	if n.plan == nil {
 		return strconv.Itoa(step)
 	}
-	return n.plan.Step(step).Path()
+	return show.StepPath(n.plan, step)
 }
 
 // runBuildSearch prints each entry that is found as it is found: build, step, number of the line, text.

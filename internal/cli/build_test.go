@@ -184,12 +184,12 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 	o := newOutput(asText)
 	p := logPrinter{out: o.Printer, bytes: o.Out, visible: func(text []byte) string { return string(text) }, named: true}
 	piece := strings.Repeat("x", pieceSize)
-	for _, line := range []server.BuildLine{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}} {
+	for _, line := range []server.BuildLine{{Step: "a/b", Text: piece, Partial: true}, {Step: "a/b", Text: "end"}, {Step: "a/b", Text: "next"}, {Step: "c/\x1b[2J\u202ed\n", Text: "of a folder that others have written"}} {
 		if err := p.print(line); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := o.out.String(), "a/b | "+piece+"end\na/b | next\n"; got != want {
+	if got, want := o.out.String(), "a/b | "+piece+"end\na/b | next\nc/d | of a folder that others have written\n"; got != want {
 		t.Errorf("printed %d bytes, want %d: the name is printed once before a line", len(got), len(want))
 	}
 }

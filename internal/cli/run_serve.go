@@ -130,8 +130,7 @@ func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token
 		place.Token = token
 	}
 	if err := store.Announce(place); err != nil {
-		s.stop()
-		return nil, errors.Join(err, <-s.served)
+		return nil, errors.Join(err, s.end())
 	}
 	if !flags.unattended() {
 		fmt.Fprintf(a.err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
@@ -198,6 +197,11 @@ func (s *servedBuild) stay(ctx context.Context, broken error) error {
 		}
 		fmt.Fprintf(s.err, "results that no reader acknowledged: %s\n", left)
 	}
+	return s.end()
+}
+
+// end ends the API. An inbox, whose API it may be, can be closed afterwards.
+func (s *servedBuild) end() error {
 	s.stop()
 	err := <-s.served
 	s.served <- nil

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/obs"
+	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // run runs a program in a folder.
@@ -250,5 +255,39 @@ func TestWhereVariablesMayBe(t *testing.T) {
 	s.unpacked = true
 	if above := s.variableFiles("ci/.wharf-ci.yml")[2]; strings.HasPrefix(above, "/srv") {
 		t.Errorf("above a snapshot, %s is read", above)
+	}
+}
+
+// TestAWorkerWhoseAddressCannotBeStoredEnds, though it serves where its files came: it waited for the end of that API twice.
+func TestAWorkerWhoseAddressCannotBeStoredEnds(t *testing.T) {
+	t.Parallel()
+	a, dir, ctx := &app{err: io.Discard}, t.TempDir(), t.Context()
+	store, err := results.Create(filepath.Join(dir, "results"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	plan := &build.Plan{}
+	if err := errors.Join(store.Describe(results.Build{ID: "7", Plan: plan}), os.Mkdir(filepath.Join(store.Dir(), results.WorkerFile), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	flags := runFlags{serve: serveBuildFlags{on: true, listen: anyLoopbackPort, given: strings.Repeat("t", 40)}}
+	flags.launch.Push = &provisionerv1.Push{Size: 1, SHA256: strings.Repeat("0", 64)}
+	in, err := a.openInbox(ctx, &buildSource{scratch: dir}, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.serveBuild(ctx, job{plan: plan, flags: flags, inbox: in}, store, flags.serve.given, obs.NewRegistry()); err == nil {
+		t.Error("the address was stored in a folder")
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- in.close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the worker waits for an API that has ended")
 	}
 }

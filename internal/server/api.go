@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"path"
 	"reflect"
@@ -29,6 +31,7 @@ type api struct {
 func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
 	config := huma.DefaultConfig("Waybill", version)
 	config.CreateHooks = nil // no $schema in answers: they equal the output of the commands with -o json
+	config.Formats = map[string]huma.Format{"application/json": safeJSON(), "json": safeJSON()}
 	config.OpenAPIPath = prefix + "/openapi"
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
@@ -54,6 +57,20 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
 	a.registerSchedules()
 	a.registerBuilds()
 	return a.huma
+}
+
+// safeJSON returns the format of JSON whose texts a terminal does not obey.
+func safeJSON() huma.Format {
+	format := huma.DefaultJSONFormat
+	format.Marshal = func(w io.Writer, v any) error {
+		var b bytes.Buffer
+		if err := huma.DefaultJSONFormat.Marshal(&b, v); err != nil {
+			return err
+		}
+		_, err := w.Write(escapeControls(b.Bytes()))
+		return err
+	}
+	return format
 }
 
 // schemaName returns the name of a type's schema. A type of another package has the package in front, since several

@@ -33,7 +33,7 @@ func failed(t *testing.T, builds, id string) *servertest.Build {
 		build.Entry{Text: []byte("a line "), Marks: build.Marks{Partial: true}}, build.Entry{Text: []byte("in two parts")},
 		build.Entry{Text: []byte("retried"), Marks: build.Marks{Waybill: true}})
 	b.Artifact(2, "../out/<b>report</b>\u202e.html", "<script>alert(1)</script>")
-	b.Tests(2, testresult.Result{Suite: "cart", Name: "Sum", Outcome: testresult.Failed, Message: "got 12, want 15", File: "cart_test.go", Line: 41},
+	b.Tests(2, testresult.Result{Suite: "cart", Name: "Sum", Outcome: testresult.Failed, Message: "got 12, want 15\u202e", File: "cart_test.go", Line: 41},
 		testresult.Result{Suite: "cart", Name: "Add", Outcome: testresult.Passed})
 	b.Status(2, build.Failed, "exit status 1")
 	b.Status(3, build.Skipped, "test/unit failed")
@@ -224,6 +224,11 @@ func TestForeignTextNeverControls(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &entries); err != nil || entries[1].Message != strings.ToValidUTF8(hostile, "\ufffd") || entries[2].LineEnding != "" || entries[4].Stream != "waybill" {
 		t.Errorf("%v: %+v", err, entries)
 	}
+	for path, want := range map[string]int{"artifact": 200, "test-result": 200, "log?step=%C2%9B31m%E2%80%AE": 404} {
+		if status, text, _ := s.ask(t, http.MethodGet, "/api/build/7/"+path, "", "Authorization", bearer); status != want || strings.ContainsAny(text, "\x1b\u009b\u202e\x07") || !strings.Contains(text, `\u202e`) {
+			t.Errorf("%s: %d, and JSON has what a terminal obeys: %q", path, status, text)
+		}
+	}
 	status, text, header := s.ask(t, http.MethodGet, "/api/build/7/artifact/1", "", "Authorization", bearer, "Range", "bytes=0-6")
 	if status != http.StatusPartialContent || text != "<script" || header.Get("Content-Type") != "application/octet-stream" ||
 		header.Get("Content-Disposition") != "attachment; filename=b____.html" && !strings.HasPrefix(header.Get("Content-Disposition"), "attachment; filename=") ||
@@ -318,7 +323,7 @@ func TestBoundsOfBuildRequests(t *testing.T) {
 			t.Errorf("GET %.80s: %d, want %d: %s", path, status, want, text)
 		}
 	}
-	for _, id := range []string{"x", "1/2/3", "1/2/3/4/5", "1/1/0-99999999/", "1/1//99:1", "1/1//1:-1", strings.Repeat("1", 70_000)} {
+	for _, id := range []string{"x", "1/2/3", "1/2/3/4/5", "1/1/0-99999999/", "1/1//99:1", "1/1//1:-1", "1/1/1-2,2/", "1/1/0-1,0-1/", strings.Repeat("1", 70_000)} {
 		if status, text, _ := s.ask(t, http.MethodGet, "/api/build/7/stream", "", "Authorization", bearer, "Last-Event-ID", id); status != 400 {
 			t.Errorf("Last-Event-ID %.40s: %d %s", id, status, text)
 		}

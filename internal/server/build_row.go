@@ -97,13 +97,13 @@ func (b *tableBuild) refresh(ctx context.Context) error {
 		b.known = next
 		return nil
 	}
-	if next.steps, err = b.from.Rows.Steps(ctx, b.id); err != nil {
-		return err
-	}
 	for _, read := range []func(context.Context, *knownBuild) error{b.readEvents, b.readArtifacts, b.readTests} {
 		if err := read(ctx, &next); err != nil {
 			return err
 		}
+	}
+	if next.steps, err = b.from.Rows.Steps(ctx, b.id); err != nil { // last, so that they have the step of every event, artifact and test
+		return err
 	}
 	b.known = next
 	return nil

@@ -18,7 +18,7 @@ import (
 
 // Bounds of a stream of a build.
 const (
-	mostFollowed  = 64      // logs of steps that are sent at a time
+	mostLogs      = 64      // from which one round sends entries
 	roundBytes    = 1 << 20 // of one log, before the next one has its turn
 	longestCursor = 64 << 10
 )
@@ -74,8 +74,8 @@ func sortedKeys[V any](m map[int]V) []int {
 	return keys
 }
 
-// parseBuildCursor reads a cursor; "" is the start. steps is the number of steps of the build.
-func parseBuildCursor(text string, steps int) (buildCursor, error) {
+// parseBuildCursor reads a cursor; "" is the start. last is the id of the last step of the build.
+func parseBuildCursor(text string, last int) (buildCursor, error) {
 	c := buildCursor{done: map[int]bool{}, begun: map[int]int64{}}
 	if text == "" {
 		return c, nil
@@ -88,13 +88,15 @@ func parseBuildCursor(text string, steps int) (buildCursor, error) {
 	var errs [2]error
 	c.update, errs[0] = strconv.ParseInt(parts[0], 10, 64)
 	c.artifact, errs[1] = strconv.Atoi(parts[1])
-	if errors.Join(errs[:]...) != nil || !c.parseDone(parts[2], steps) || !c.parseBegun(parts[3], steps) {
+	if errors.Join(errs[:]...) != nil || !c.parseDone(parts[2], last) || !c.parseBegun(parts[3], last) {
 		return c, wrong
 	}
 	return c, nil
 }
 
-func (c buildCursor) parseDone(text string, steps int) bool {
+// parseDone reads ranges of steps, which ascend: so each step comes once, however long the text is.
+func (c buildCursor) parseDone(text string, highest int) bool {
+	next := 0
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
 			continue
@@ -105,17 +107,18 @@ func (c buildCursor) parseDone(text string, steps int) bool {
 		}
 		from, err1 := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || from < 0 || to > steps {
+		if err1 != nil || err2 != nil || from < next || to > highest {
 			return false
 		}
 		for step := from; step <= to; step++ {
 			c.done[step] = true
 		}
+		next = max(from, to) + 1
 	}
 	return true
 }
 
-func (c buildCursor) parseBegun(text string, steps int) bool {
+func (c buildCursor) parseBegun(text string, highest int) bool {
 	for part := range strings.SplitSeq(text, ",") {
 		if part == "" {
 			continue
@@ -123,7 +126,7 @@ func (c buildCursor) parseBegun(text string, steps int) bool {
 		first, last, _ := strings.Cut(part, ":")
 		step, err1 := strconv.Atoi(first)
 		id, err2 := strconv.ParseInt(last, 10, 64)
-		if err1 != nil || err2 != nil || step < 0 || step > steps || id < 0 {
+		if err1 != nil || err2 != nil || step < 0 || step > highest || id < 0 {
 			return false
 		}
 		c.begun[step] = id
@@ -137,7 +140,7 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 	if err != nil {
 		return err
 	}
-	cursor, err := parseBuildCursor(r.Header.Get("Last-Event-ID"), len(state.Plan.Steps))
+	cursor, err := parseBuildCursor(r.Header.Get("Last-Event-ID"), lastStep(state))
 	if err != nil {
 		return err
 	}
@@ -167,6 +170,14 @@ func (s *Server) streamBuild(w http.ResponseWriter, r *http.Request, b BuildRead
 	return nil
 }
 
+// lastStep returns the id of the last step of a build.
+func lastStep(state BuildState) (id int) {
+	if n := len(state.Plan.Steps); n > 0 {
+		id = state.Plan.Steps[n-1].ID
+	}
+	return id
+}
+
 func endOf(state BuildState) []byte {
 	data, _ := json.Marshal(map[string]any{"buildId": state.ID, "status": state.Status, "statusId": state.StatusID, "reason": state.Reason}) // these always marshal
 	return escapeControls(data)
@@ -179,25 +190,14 @@ type buildFollower struct {
 	wanted []int // steps; nil: all
 	cursor buildCursor
 	places map[int]results.Position // of begun logs, once they are located
+	begin  int                      // number of the step with which the next round begins: those before had their turn
 }
 
 // round sends what the state has beyond the cursor: entries first, so that the end of a step comes after its log. over says that
 // nothing more will come; more that not everything was sent yet.
 func (f *buildFollower) round(ctx context.Context, state BuildState) (over, more bool, err error) {
-	followed := 0
-	for id := range len(state.Plan.Steps) + 1 {
-		if f.cursor.done[id] || len(state.Updates[id]) == 0 && !state.Ended() {
-			continue
-		}
-		if followed++; followed > mostFollowed {
-			more = true
-			break
-		}
-		rest, err := f.sendLog(ctx, state, id)
-		if err != nil {
-			return false, false, err
-		}
-		more = more || rest
+	if more, err = f.sendLogs(ctx, state); err != nil {
+		return false, false, err
 	}
 	if err := f.sendUpdates(state); err != nil {
 		return false, false, err
@@ -208,27 +208,57 @@ func (f *buildFollower) round(ctx context.Context, state BuildState) (over, more
 	return state.Ended() && !more, more, nil
 }
 
+// sendLogs sends entries of the logs of some steps. more says that there are more already.
+func (f *buildFollower) sendLogs(ctx context.Context, state BuildState) (more bool, err error) {
+	all, logs := len(state.Plan.Steps)+1, 0
+	for i := range all {
+		number := (f.begin + i) % all
+		id := 0
+		if number > 0 {
+			id = state.Plan.Steps[number-1].ID
+		}
+		begun := len(state.Updates[id]) > 0 || state.Logs[id].ID > 0 // another build engine may report the log first
+		if f.cursor.done[id] || !begun && !state.Ended() {
+			continue
+		}
+		if logs == mostLogs {
+			f.begin = number
+			return true, nil
+		}
+		sent, rest, err := f.sendLog(ctx, state, id)
+		if err != nil {
+			return false, err
+		}
+		if sent {
+			logs++
+		}
+		more = more || rest
+	}
+	f.begin = 0
+	return more, nil
+}
+
 // sendLog sends entries of a step. rest says that there are more already.
-func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (rest bool, err error) {
+func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (sent, rest bool, err error) {
 	last := state.Last(id)
 	final := last.Status.Ended() || state.Ended()
 	if !wants(f.wanted, id) {
 		if final {
 			f.cursor.done[id] = true
 		}
-		return false, nil
+		return false, false, nil
 	}
 	from, located := f.places[id]
 	end, known := state.Logs[id]
 	if after := f.cursor.begun[id]; !located && after > 0 {
 		if from, err = f.reader.Locate(ctx, id, LogPlace{After: after}); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	f.places[id] = from
 	if known && from.Offset >= end.Offset {
 		f.conclude(id, final)
-		return false, nil
+		return false, false, nil
 	}
 	size := 0
 	from, err = scanBuildLog(ctx, f.reader, id, from, func(e BuildEntry) error {
@@ -236,12 +266,12 @@ func (f *buildFollower) sendLog(ctx context.Context, state BuildState, id int) (
 			rest = true
 			return errEnough
 		}
-		f.cursor.begun[id] = e.ID
+		f.cursor.begun[id], sent = e.ID, true
 		return f.send("log", logEntryOf(state.ID, e))
 	})
 	f.places[id] = from
 	f.conclude(id, err == nil && final && !rest)
-	return rest, err
+	return sent, rest, err
 }
 
 // conclude forgets a log that was sent whole.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -24,9 +27,9 @@ func readFile(path string) (string, error) {
 type streamEvent struct{ id, kind, data string }
 
 // events reads a stream of a build after an event, and gives each event to visit until that returns false or the stream breaks.
-func events(t *testing.T, url, after string, visit func(streamEvent) bool) {
+func events(ctx context.Context, t *testing.T, url, after string, visit func(streamEvent) bool) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, strings.NewReader(""))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, strings.NewReader(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +85,7 @@ func TestAStreamIsCutAndResumed(t *testing.T) {
 		},
 	}
 	for ended := false; !ended; connections++ {
-		events(t, cutting.URL+"/api/build/7/stream", after, func(e streamEvent) bool {
+		events(t.Context(), t, cutting.URL+"/api/build/7/stream", after, func(e streamEvent) bool {
 			after = e.id
 			got = append(got, e.kind+" "+summaryOf(e.data))
 			if do := advance[len(got)]; do != nil {
@@ -108,6 +111,79 @@ func TestAStreamIsCutAndResumed(t *testing.T) {
 	}
 	if slices.Index(got, "log 2 two 3") > slices.Index(got, "status 2 Completed") {
 		t.Errorf("a step ended before its log: %q", got)
+	}
+}
+
+// TestTheLogsOfManyRunningStepsAreFollowed, of those whose turn comes late too.
+func TestTheLogsOfManyRunningStepsAreFollowed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "127.0.0.1:7070")
+	const steps = 200
+	paths := make([]string, steps)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("a/step%d", i+1)
+	}
+	b := servertest.NewBuild(t, s.Builds, "7", servertest.BuildPlan(paths...))
+	b.Status(0, build.Running, "")
+	for step := 1; step <= steps; step++ {
+		b.Status(step, build.Running, "")
+		b.Print(step, "first")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	got := map[string]int{}
+	events(ctx, t, s.URL+"/api/build/7/stream", "", func(e streamEvent) bool {
+		if e.kind != "log" {
+			return true
+		}
+		if got[summaryOf(e.data)]++; len(got) == steps { // all were read up to their ends
+			b.Print(steps, "second")
+		}
+		return len(got) <= steps
+	})
+	for step := 1; step <= steps; step++ {
+		if n := got[fmt.Sprintf("%d first", step)]; n != 1 {
+			t.Fatalf("the line of step %d came %d times", step, n)
+		}
+	}
+}
+
+// TestABuildWhoseStepsHaveGapsIsFollowed: another build engine reports the log of step 1000 before any status, and then begins step 3.
+func TestABuildWhoseStepsHaveGapsIsFollowed(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t, servertest.Start(t), server.Projects{})
+	stored := s.Ledger.Builds
+	b, err := stored.Create(t.Context(), builds.Build{Project: "shop", Engine: "jenkins"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func(step int, to build.Status) {
+		t.Helper()
+		if _, err := stored.ReportStatus(t.Context(), b.ID, builds.ReportedStep{ID: step}, builds.Event{Status: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := stored.ReportLog(t.Context(), b.ID, []builds.ReportedEntry{{Step: 1000, ID: 1, Entry: build.Entry{Text: []byte("one")}}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var got []string
+	after := ""
+	for len(got) < 5 && ctx.Err() == nil {
+		events(ctx, t, fmt.Sprintf("%s/api/build/%d/stream", s.URL, b.ID), after, func(e streamEvent) bool {
+			if got, after = append(got, e.kind+" "+summaryOf(e.data)), e.id; len(got) == 1 {
+				status(3, build.Running)
+				status(0, build.Failed)
+			}
+			return len(got) != 1 // the stream is cut after the first event
+		})
+	}
+	want := []string{"log 1000 one", "status 3 Running", "status 3 Failed", "status 1000 Failed", "status 0 Failed", "end Failed"}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -147,7 +147,7 @@ func (c *Client) FollowBuild(ctx context.Context, id, step string, each func(Bui
 			if entry.StepID == 0 && step == "" {
 				return true, nil // Waybill's own notes are not a step's
 			}
-			if view.Plan.Step(entry.StepID) == nil { // it was not planned yet
+			if entry.StepID > 0 && view.Plan.Step(entry.StepID) == nil { // it was not planned yet
 				if view, err = c.Build(ctx, id); err != nil {
 					return false, err
 				}

@@ -60,7 +60,7 @@ func (s *EventStream) JSON(id, event string, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", id, err)
 	}
-	return s.Text(id, event, string(data))
+	return s.Text(id, event, string(escapeControls(data)))
 }
 
 // lineEnds replaces every line end of the format by one, so that a text cannot end its own event.

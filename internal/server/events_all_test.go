@@ -26,7 +26,7 @@ type seenEvent struct {
 // watch reads a stream of all events until leave is called.
 func (s *testServer) watch(t *testing.T, last string) (next func() seenEvent, leave func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/v1/events", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +123,7 @@ func WriteProblemAs(w http.ResponseWriter, p *Problem) {
 	}
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // a client that has gone needs no answer
+	_ = safeJSON().Marshal(w, p) // a client that has gone needs no answer
 }
 
 // transformErrors makes a Problem of what huma reports about bad input, and gives every Problem its request and its status.

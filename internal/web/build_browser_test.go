@@ -49,10 +49,13 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 	}
 }
 
+// patience is how long a test waits for a page, which may be drawn on a busy machine.
+const patience = 5 * time.Minute
+
 // wait waits until a condition in the page holds.
 func wait(browser context.Context, t *testing.T, what, condition string) {
 	t.Helper()
-	if err := chromedp.Run(browser, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
+	if err := chromedp.Run(browser, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(patience))); err != nil {
 		var state string
 		_ = chromedp.Run(browser, chromedp.Evaluate(`location.href + " " + [...document.querySelectorAll(".virtual .row")].slice(0, 60).map((r) => r.innerText).join(" | ")`, &state))
 		t.Fatalf("wait until %s: %v; %s", what, err, state)
@@ -125,6 +128,15 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	wait(browser, t, "the permalink is shown", rowInSight+`("1:6000") && document.querySelectorAll(".row.marked").length === 3`)
 	for _, do := range []struct{ what, script, want string }{
 		{"a number is a permalink", `document.querySelector('.row[id="1:6004"] .n').click()`, `location.hash === "#1:6004"`},
+		{"a search that fails says so, and one before it is forgotten", `{
+			const plain = window.fetch, form = document.getElementById("log-search").form, late = Promise.withResolvers();
+			window.fetch = (...given) => String(given[0]).includes("q=first") ? late.promise : String(given[0]).includes("q=second") ? Promise.reject(new TypeError("away")) : plain(...given);
+			for (const text of ["first", "second"]) {
+				form.elements["log-search"].value = text;
+				form.requestSubmit();
+			}
+			late.resolve(new Response('{"matches": []}'));
+		}`, `document.querySelector(".logtools output").value.startsWith("the search failed; try again")`},
 		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:6004"] .at')?.textContent === "0.00s"`},
 		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:6004")`},
 	} {

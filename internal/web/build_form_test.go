@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
+	"github.com/waybill-dev/waybill/internal/testresult"
 	"github.com/waybill-dev/waybill/internal/web"
 )
 
@@ -183,5 +184,27 @@ func TestABuildIsResumedByAForm(t *testing.T) {
 	}
 	if strings.Contains(page, "ask-resume") {
 		t.Error("a build that completed can be resumed")
+	}
+}
+
+func TestABuildOfAnotherEngineIsShownWhateverItsStepsAreNumbered(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t)
+	stored := s.Ledger.Builds
+	b, err := stored.Create(t.Context(), builds.Build{Project: "shop", Engine: "jenkins"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(nil)
+	report := &builds.TestReport{Format: testresult.JUnit, Summary: builds.Summary{Counts: testresult.Counts{Tests: 1, Failed: 1}},
+		Results: []testresult.Result{{Name: "Sum", Outcome: testresult.Failed}}}
+	if _, err := stored.ReportArtifact(t.Context(), b.ID, builds.Artifact{Step: 100, Name: "unit.xml", Kind: "junit", SHA256: sum[:], BlobKey: "build/1/a"}, report); err != nil {
+		t.Fatal(err)
+	}
+	page := s.page(t, "/builds/1", "token-of-dan")
+	for _, want := range []string{"log of jenkins/step-100", "<td>jenkins/step-100</td>", `id="log-100"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 }

@@ -82,7 +82,9 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 		lines = append(lines, OneLine(strings.Join(strings.Fields(d.Source+" "+d.Branch+" @ "+d.Commit), " ")))
 	}
 	for id, files := range d.Tests {
-		board.steps[id].tests = files
+		if row := board.steps[id]; row != nil { // else it has begun since the plan was read
+			row.tests = files
+		}
 	}
 	for i, row := range board.rows(s, now, "…") {
 		lines = append(append(lines, row), board.testLines(d.Plan.Steps[i].ID, s, listedTests)...)
@@ -104,9 +106,17 @@ func BuildArtifacts(p *build.Plan, all []results.Artifact) []string {
 	var t table
 	t.add("ID", "STEP", "SIZE", "SHA-256", "NAME")
 	for _, artifact := range all {
-		t.add(strconv.Itoa(artifact.ID), p.Step(artifact.Step).Path(), server.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
+		t.add(strconv.Itoa(artifact.ID), StepPath(p, artifact.Step), server.Size(artifact.Size), artifact.SHA256[:min(12, len(artifact.SHA256))], artifactName(artifact))
 	}
 	return t.lines()
+}
+
+// StepPath returns stage/step, or the number of a step that the plan lacks: another build engine may have begun it since the plan was read.
+func StepPath(p *build.Plan, id int) string {
+	if step := p.Step(id); step != nil {
+		return step.Path()
+	}
+	return strconv.Itoa(id)
 }
 
 // artifactName returns a name without what would break its line.

@@ -48,10 +48,15 @@ type buildRow struct {
 
 func newBuildBoard(plan *build.Plan, began time.Time) *buildBoard {
 	b := &buildBoard{plan: plan, steps: map[int]*buildRow{}, began: began}
-	for id := range len(plan.Steps) + 1 {
-		b.steps[id] = &buildRow{status: build.Pending, open: map[bool][]byte{}}
+	for i := range plan.Steps {
+		b.add(plan.Steps[i].ID)
 	}
+	b.add(0)
 	return b
+}
+
+func (b *buildBoard) add(step int) {
+	b.steps[step] = &buildRow{status: build.Pending, open: map[bool][]byte{}}
 }
 
 // status folds an update.

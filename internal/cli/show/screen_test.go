@@ -94,3 +94,18 @@ func TestAnArtifactsNameIsOneLine(t *testing.T) {
 		}
 	}
 }
+
+// TestABuildWhoseStepsHaveGapsIsShown, though tests and artifacts are of a step that has begun since its plan was read.
+func TestABuildWhoseStepsHaveGapsIsShown(t *testing.T) {
+	t.Parallel()
+	plan := &build.Plan{Steps: []build.PlanStep{{ID: 2, Stage: "jenkins", Name: "step-2"}, {ID: 9, Stage: "jenkins", Name: "step-9"}}}
+	tests := map[int][]results.TestFile{11: {{Name: "unit.xml"}}}
+	d := BuildDocument{BuildSummary: BuildSummary{ID: "7", Status: build.Running}, Plan: plan, Updates: map[int][]results.Update{9: {{Status: build.Running}}}, Tests: tests}
+	lines := append(Build(d, "7", Style{}, now()), BuildArtifacts(plan, []results.Artifact{{ID: 1, Step: 9, Name: "a"}, {ID: 2, Step: 11, Name: "b"}})...)
+	text := strings.Join(append(lines, BuildHistory(d, now())...), "\n")
+	for _, want := range []string{"◦ jenkins/step-2", "… jenkins/step-9", "1   jenkins/step-9", "2   11"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}

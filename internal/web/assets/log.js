@@ -351,7 +351,7 @@ function openHash() {
 const tools = document.getElementById("logtools");
 const result = document.createElement("output");
 const needle = document.createElement("input");
-let hits = [], more = false, current = -1;
+let hits = [], more = false, current = -1, searches = 0;
 
 function labelled(text, control) {
   const label = document.createElement("label");
@@ -377,7 +377,18 @@ function checkbox(id, checked, act) {
   return made;
 }
 
+// ask returns what the server finds; null if it does not answer, or refuses the search.
+async function ask(text) {
+  try {
+    const answer = await fetch(`${searchPath}?limit=10000&q=${encodeURIComponent(text)}`);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
+  }
+}
+
 async function search() {
+  const number = ++searches;
   hits = [];
   current = -1;
   found = null;
@@ -385,12 +396,12 @@ async function search() {
   redraw();
   if (!needle.value) return;
   result.textContent = "searches";
-  const answer = await fetch(`${searchPath}?limit=10000&q=${encodeURIComponent(needle.value)}`);
-  if (!answer.ok) {
-    result.textContent = "the search failed";
+  const reply = await ask(needle.value);
+  if (number !== searches) return; // another search has begun since
+  if (!reply) {
+    result.textContent = "the search failed; try again in a few seconds";
     return;
   }
-  const reply = await answer.json();
   more = Boolean(reply.next);
   hits = reply.matches.sort((a, b) => a.stepId - b.stepId || a.logId - b.logId);
   step(1);
