@@ -140,6 +140,13 @@ func (in Input) PlainProblem() fault.Problem {
 		Text: fmt.Sprintf("the input %q is a password, and plain inputs are stored and shown; give it by -p %s, or over HTTP in passwords", name, name)}
 }
 
+// MissingProblem returns what is wrong with a password without a default that a build of a server uses and is not given.
+func (in Input) MissingProblem() fault.Problem {
+	name := VisibleText([]byte(in.Name))
+	return fault.Problem{Position: in.At, Code: "input-missing", Scope: keyInputs + "." + name,
+		Text: fmt.Sprintf("the password %q is not given, and has no default; give it by -p %s, or over HTTP in passwords (-p %s= is an empty one)", name, name, name)}
+}
+
 // inputSources returns the values that were given, and the defaults.
 func (f *File) inputSources(given map[string]string) (Variables, fault.Problems) {
 	var problems fault.Problems

@@ -1,8 +1,10 @@
 package build
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,6 +53,42 @@ func (f *File) Check(r Request) (problems fault.Problems) {
 	if !slices.ContainsFunc(f.Stages, func(s Stage) bool { return strings.Contains(s.Name, "${") }) {
 		problems.Add(f.unknownStages(r.Stages, f.root.At)...)
 	}
+	if problems.Err() == nil {
+		problems = f.missingPasswords(r, given)
+	}
 	problems.Sort()
+	return problems
+}
+
+// inputMark is what missingPasswords gives the input with a number, to find it again in a plan. It is in lower case, as names of images are.
+var inputMark = regexp.MustCompile(`waybill[0-9]+input`)
+
+// missingPasswords returns the passwords without a value and a default that steps of a request use. What reaches them through files and
+// variables that are not known here is for the worker to report. given has all values of the request.
+func (f *File) missingPasswords(r Request, given map[string]string) (problems fault.Problems) {
+	missing := map[string]Input{} // by mark
+	for i, in := range f.Inputs {
+		if _, ok := given[in.Name]; !ok && in.Type == PasswordInput && !in.Given {
+			mark := fmt.Sprintf("waybill%dinput", i)
+			given[in.Name], missing[mark] = mark, in
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	unknown := Texts("known to the worker", map[string]string{"PROJECT_ID": "1", "REPO_NAME": "x", "REPO_GROUP": "x", "REG_URL": "x", "CHART_REPO": "x"})
+	plan, faults := MakePlan(f, Choice{Environment: r.Environment, Stages: r.Stages, Inputs: given, Variables: Variables{unknown}})
+	if faults.Err() != nil {
+		return nil // for the worker to report, whatever the passwords are
+	}
+	for _, step := range plan.Steps {
+		text, _ := json.Marshal(step.Clear()) // strings and numbers always marshal
+		for _, mark := range inputMark.FindAllString(string(text)+strings.Join(plan.Environ(step.ID), " "), -1) {
+			if in, ok := missing[mark]; ok {
+				problems.Add(in.MissingProblem())
+				delete(missing, mark)
+			}
+		}
+	}
 	return problems
 }

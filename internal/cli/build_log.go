@@ -22,7 +22,8 @@ func buildLogCommand(a *app) *cobra.Command {
 		Long: `Prints the lines of a step, or of every step with the step in front. A step may also be named by its
 number, by its name, or by the beginning of that, if no other step fits. What a terminal would obey is
 left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
-unchanged, without remarks of Waybill: use it to write a file.`,
+unchanged, without remarks of Waybill: use it to write a file. When nothing has run, the standard
+error says why; the status is 1 if it failed, and 4 if it was canceled.`,
 		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: completeBuilds(a),
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
@@ -74,14 +75,28 @@ type buildLogServer interface {
 	FollowBuild(ctx context.Context, id, step string, each func(server.BuildLine) error) error
 	BuildLines(ctx context.Context, id string, in server.BuildLogRange, each func(server.BuildLine) error) error
 	BuildEntries(ctx context.Context, id, step string, follow bool, each func(build.Entry) error) error
+	Build(ctx context.Context, id string) (server.BuildView, error)
 }
 
-// runBuildLog prints the log of one step, or of every step in turn.
+// runBuildLog prints the log of one step, or of every step in turn. When there is none, it says what became of the build.
 func runBuildLog(ctx context.Context, o buildLogOptions) error {
-	lines := logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == ""}
+	read, empty := o.fromHere, true
 	if o.Server != nil {
-		return o.fromServer(ctx, lines)
+		read = o.fromServer
 	}
+	lines := logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == ""}
+	err := read(ctx, lines, func(at time.Time) bool {
+		empty = false
+		return !at.Before(o.Since) && (o.Before.IsZero() || at.Before(o.Before))
+	})
+	if empty && (err == nil || fault.Is(err, fault.NotFound)) {
+		return o.explainEmpty(ctx, err)
+	}
+	return err
+}
+
+// fromHere prints the log of a build of this computer. covers reports whether an entry of a time is printed.
+func (o buildLogOptions) fromHere(ctx context.Context, lines logPrinter, covers func(time.Time) bool) error {
 	r, err := o.Builds.open(o.Build)
 	if err != nil {
 		return err
@@ -101,7 +116,7 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	for i := range steps {
 		if err := r.Log(ctx, steps[i].ID, 0, o.Follow, func(id int64, e build.Entry) error {
 			switch {
-			case !o.covers(e.At):
+			case !covers(e.At):
 				return nil
 			case o.Raw:
 				return printRaw(o.Bytes, e)
@@ -114,18 +129,18 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	return nil
 }
 
-// fromServer prints the log of a build of a server's machine.
-func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter) error {
+// fromServer prints the log of a build of a server's machine, as fromHere does.
+func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter, covers func(time.Time) bool) error {
 	if o.Raw {
 		return o.Server.BuildEntries(ctx, o.Build, o.Step, o.Follow, func(e build.Entry) error {
-			if !o.covers(e.At) {
+			if !covers(e.At) {
 				return nil
 			}
 			return printRaw(o.Bytes, e)
 		})
 	}
 	covered := func(line server.BuildLine) error {
-		if !o.covers(line.At) {
+		if !covers(line.At) {
 			return nil
 		}
 		return lines.print(line)
@@ -134,11 +149,6 @@ func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter) error
 		return o.Server.FollowBuild(ctx, o.Build, o.Step, covered)
 	}
 	return o.Server.BuildLines(ctx, o.Build, server.BuildLogRange{Step: o.Step, Since: o.Since, Before: o.Before}, covered)
-}
-
-// covers reports whether an entry of a time is printed.
-func (o buildLogOptions) covers(at time.Time) bool {
-	return !at.Before(o.Since) && (o.Before.IsZero() || at.Before(o.Before))
 }
 
 // printRaw prints what the program printed.

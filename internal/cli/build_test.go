@@ -157,6 +157,73 @@ func (l *logServer) BuildEntries(_ context.Context, id, step string, _ bool, eac
 	return each(build.Entry{Text: []byte("\x1b]raw"), Marks: build.Marks{Unended: true}})
 }
 
+func (l *logServer) Build(context.Context, string) (server.BuildView, error) {
+	return server.BuildView{}, fault.New(fault.Internal, "it has a log")
+}
+
+// silentServer is a server with a build that has printed nothing.
+type silentServer struct {
+	logServer
+	view server.BuildView
+}
+
+func (s *silentServer) BuildLines(_ context.Context, _ string, in server.BuildLogRange, _ func(server.BuildLine) error) error {
+	if in.Step == "" {
+		return nil
+	}
+	_, err := server.BuildStep(s.view.Plan, in.Step)
+	return err
+}
+
+func (s *silentServer) Build(context.Context, string) (server.BuildView, error) { return s.view, nil }
+
+// TestTheLogOfABuildThatNeverRanSaysWhy: on the standard error, with the exit status of what became of it.
+func TestTheLogOfABuildThatNeverRanSaysWhy(t *testing.T) {
+	t.Parallel()
+	plan := &build.Plan{Steps: []build.PlanStep{{ID: 1, Stage: "test", Name: "unit"}, {ID: 2, Stage: "test", Name: "vet"}}}
+	is := func(statuses ...build.Status) (updates []results.Update) {
+		for _, status := range statuses {
+			updates = append(updates, results.Update{Status: status, Reason: "of the " + string(status)})
+		}
+		return updates
+	}
+	for name, c := range map[string]struct {
+		status  build.Status
+		reason  string
+		plan    *build.Plan
+		updates map[int][]results.Update
+		step    string
+		remark  string
+		code    fault.Code
+		want    string
+	}{
+		"waits":                     {status: build.Scheduling, reason: "queued, 3rd of 7", remark: "build 7: Scheduling, queued, 3rd of 7\n"},
+		"skipped":                   {status: build.Skipped, reason: "no stage is left", remark: "build 7: Skipped, no stage is left\n"},
+		"canceled":                  {status: build.Canceled, reason: "it had not begun", code: fault.Canceled, want: "build 7: Canceled, it had not begun"},
+		"a step of one without any": {status: build.Canceled, reason: "it had not begun", step: "test/unit", code: fault.Canceled, want: "build 7: Canceled, it had not begun"},
+		"another step":              {status: build.Failed, plan: plan, step: "none", code: fault.NotFound, want: "none"},
+		"lost":                      {status: build.Lost, reason: "the worker is gone", code: fault.Failed, want: "build 7: Lost, the worker is gone"},
+		"no image": {status: build.Failed, plan: plan, updates: map[int][]results.Update{1: is(build.Pending, build.Scheduling, build.Failed), 2: is(build.Canceled)},
+			code: fault.Failed, want: "build 7: Failed\ntest/unit: Failed, of the Failed"},
+		"a step that ran":            {status: build.Failed, plan: plan, updates: map[int][]results.Update{1: is(build.Running, build.Failed)}, step: "test/unit"},
+		"one of whose steps ran":     {status: build.Failed, plan: plan, updates: map[int][]results.Update{1: is(build.Running, build.Failed)}},
+		"a step that was skipped":    {status: build.Failed, plan: plan, updates: map[int][]results.Update{2: is(build.Skipped)}, step: "vet", remark: "test/vet: Skipped, of the Skipped\n"},
+		"a step that has not begun":  {status: build.Running, plan: plan, updates: map[int][]results.Update{1: is(build.Running)}, step: "vet", remark: "build 7: Running\n"},
+		"a step that never had been": {status: build.TimedOut, reason: "it took too long", plan: plan, step: "vet", code: fault.Failed, want: "build 7: TimedOut, it took too long"},
+	} {
+		s, o := &silentServer{}, newOutput(asText)
+		s.view.Status, s.view.Reason, s.view.Plan, s.view.Done = c.status, c.reason, c.plan, c.updates
+		if s.view.Plan == nil {
+			s.view.Plan = &build.Plan{}
+		}
+		err := runBuildLog(t.Context(), buildLogOptions{Server: s, Build: "7", Step: c.step, Bytes: o.Out, Out: o.Printer})
+		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		o.want(t, "", c.remark)
+	}
+}
+
 func TestBuildLogOfAServer(t *testing.T) {
 	t.Parallel()
 	l, o := &logServer{}, newOutput(asText)

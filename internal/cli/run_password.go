@@ -14,7 +14,7 @@ import (
 )
 
 // passwords gives a choice the passwords that were not given: those of the build that is resumed, and those without a default that a step
-// of the plan uses. A person is asked for them; without a terminal the problems say what is missing.
+// of the plan uses. A person is asked for them; without a terminal the problems say what is missing. Builds of deployments have none to give.
 func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, flags runFlags) error {
 	var problems fault.Problems
 	for i, in := range file.Inputs {
@@ -23,7 +23,11 @@ func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Cho
 		}
 		_, given := choice.Inputs[in.Name]
 		again := slices.Contains(flags.passwords, in.Name)
-		if in.Type != build.PasswordInput || given || !again && (in.Given || source.unpacked || source.received || !usesInput(ctx, file, *choice, source, in.Name)) {
+		if in.Type != build.PasswordInput || given || !again && (in.Given || source.unpacked || !usesInput(ctx, file, *choice, source, in.Name)) {
+			continue
+		}
+		if source.received {
+			problems.Add(in.MissingProblem())
 			continue
 		}
 		if !a.canAsk() {

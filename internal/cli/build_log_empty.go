@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// buildOutcome is what became of a build and its steps.
+type buildOutcome struct {
+	show.BuildSummary
+	plan    *build.Plan
+	updates map[int][]results.Update // by step
+}
+
+// outcome reads what became of the build.
+func (o buildLogOptions) outcome(ctx context.Context) (b buildOutcome, err error) {
+	if o.Server != nil {
+		view, err := o.Server.Build(ctx, o.Build)
+		return buildOutcome{summaryFrom(view.BuildSummary), cmp.Or(view.Plan, &build.Plan{}), view.Done}, err
+	}
+	d, _, err := showBuildOptions{Builds: o.Builds, Name: o.Build}.readHere()
+	return buildOutcome{d.BuildSummary, d.Plan, d.Updates}, err
+}
+
+// explainEmpty says why a log has no entries, unless a program ran that printed none. What may still run is a remark, and so is what was skipped;
+// every other end is an error with the exit status of that end. missing is the error if the build has no such step, which is because it has none yet
+// if it never began.
+func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error {
+	b, err := o.outcome(ctx)
+	switch {
+	case missing != nil && (err != nil || len(b.plan.Steps) > 0):
+		return missing
+	case err != nil:
+		return err
+	}
+	text, status := fmt.Sprintf("build %s: %s", o.Build, statusLine(server.BuildSummary{Status: b.Status, Reason: b.Reason})), b.Status
+	if step, err := server.BuildStep(b.plan, o.Step); err == nil && step.ID != 0 {
+		if b.ran(step.ID) {
+			return nil
+		}
+		if last := b.last(step.ID); last.Status.Ended() {
+			text, status = b.stepLine(step), last.Status
+		}
+	} else {
+		for i := range b.plan.Steps {
+			step := &b.plan.Steps[i]
+			switch last := b.last(step.ID); {
+			case b.ran(step.ID):
+				return nil
+			case last.Status.Ended() && last.Status != build.Skipped && last.Status != build.Canceled:
+				text += "\n" + b.stepLine(step)
+			}
+		}
+	}
+	switch status {
+	case build.Failed, build.TimedOut, build.Lost:
+		return fault.New(fault.Failed, "%s", text)
+	case build.Canceled:
+		return fault.New(fault.Canceled, "%s", text)
+	}
+	o.Out.Warn("%s", text)
+	return nil
+}
+
+// stepLine names a step with its status and the reason.
+func (b buildOutcome) stepLine(step *build.PlanStep) string {
+	last := b.last(step.ID)
+	return step.Path() + ": " + statusLine(server.BuildSummary{Status: last.Status, Reason: last.Reason})
+}
+
+// last returns the newest status of a step.
+func (b buildOutcome) last(step int) results.Update {
+	if updates := b.updates[step]; len(updates) > 0 {
+		return updates[len(updates)-1]
+	}
+	return results.Update{Status: build.Pending}
+}
+
+// ran reports whether a step's program has begun, so that it may have printed something.
+func (b buildOutcome) ran(step int) bool {
+	return slices.ContainsFunc(b.updates[step], func(u results.Update) bool {
+		return u.Status == build.Running || u.Status == build.Completed || u.Status == build.Reused
+	})
+}
