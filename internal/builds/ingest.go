@@ -3,6 +3,7 @@ package builds
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -126,6 +127,22 @@ func (b Batch) check() error {
 		if a.Size < 0 || len(a.SHA256) != sha256.Size {
 			return fault.New(fault.Invalid, "artifact %d has %d bytes and a digest of %d bytes", a.ID, a.Size, len(a.SHA256))
 		}
+		if err := checkArtifact(a.ID); err != nil {
+			return err
+		}
+	}
+	for i := range b.Tests {
+		if err := errors.Join(checkStep(b.Tests[i].Step), checkArtifact(b.Tests[i].Artifact)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkArtifact returns fault.Invalid for a number that is not an artifact's.
+func checkArtifact(id int) error {
+	if id < 1 || id > mostArtifacts {
+		return fault.New(fault.Invalid, "%d is not the id of an artifact; a build has at most %d", id, mostArtifacts)
 	}
 	return nil
 }
@@ -241,7 +258,7 @@ func (in *ingestion) artifacts(b Batch) error {
 // tests stores new reports about tests. They come in the transaction of the event that ends their step.
 func (in *ingestion) tests(b Batch) error {
 	for _, r := range b.Tests {
-		r.Name, r.Results = clean(r.Name, mostName), cleanResults(r.Results)
+		r.Name, r.Format, r.Results = clean(r.Name, mostName), testresult.Format(clean(string(r.Format), mostName)), cleanResults(r.Results)
 		if r.Problem != nil {
 			r.Problem = &testresult.Error{Line: r.Problem.Line, Text: clean(r.Problem.Text, mostMessage)}
 		}
@@ -259,6 +276,9 @@ func (in *ingestion) events(b Batch) error {
 		id, err := strconv.ParseInt(e.EventID, 10, 64)
 		if err != nil || e.Source != Worker {
 			return fault.New(fault.Invalid, "%s event %q is not a worker's", e.Source, e.EventID)
+		}
+		if id > mostEvents {
+			return fault.New(fault.Invalid, "event %d of build %d; a build has at most %d", id, in.build.ID, mostEvents)
 		}
 		switch want := in.build.EventCursor + 1; {
 		case id < want:
@@ -304,6 +324,7 @@ func cleanResults(results []testresult.Result) []testresult.Result {
 	for i := range cleaned {
 		r := &cleaned[i]
 		r.Suite, r.Name, r.Message, r.File = clean(r.Suite, mostName), clean(r.Name, mostName), clean(r.Message, mostMessage), clean(r.File, mostName)
+		r.Outcome = testresult.Outcome(clean(string(r.Outcome), mostName))
 	}
 	return cleaned
 }

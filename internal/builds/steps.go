@@ -15,10 +15,12 @@ import (
 
 // Bounds of what one worker may store.
 const (
-	mostSteps   = 100_000
-	mostName    = 1000 // bytes
-	mostReason  = 200  // bytes
-	mostMessage = 8000 // bytes
+	mostSteps     = 100_000
+	mostEvents    = 1_000_000
+	mostArtifacts = 10_000 // as many as a worker keeps
+	mostName      = 1000   // bytes
+	mostReason    = 200    // bytes
+	mostMessage   = 8000   // bytes
 )
 
 // steps is what a transaction knows of a build's steps.

@@ -16,12 +16,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
 // Bounds of what a worker may answer.
 const (
 	mostMessage = 1 << 20   // bytes of one message
-	mostList    = 128 << 20 // bytes of a list
+	mostListed  = 1000      // events or artifacts of one message
+	mostList    = 64 << 20  // bytes of a list
+	mostNeeds   = 4_000_000 // of all steps
 	mostHeader  = 64 << 10  // bytes
 )
 
@@ -71,8 +74,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// get reads a list. An answer 404, which an older worker gives, leaves it empty.
-func (c *client) get(ctx context.Context, path string, to any) error {
+// get has take read each element of the list that the answer has under a key. An answer 404, which an older worker gives, has none.
+func (c *client) get(ctx context.Context, path, key string, take func(*json.Decoder) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSilence)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
@@ -90,42 +93,49 @@ func (c *client) get(ctx context.Context, path string, to any) error {
 	if response.StatusCode != http.StatusOK {
 		return fault.New(fault.Unavailable, "ask the worker for %s: %s", path, response.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostList)).Decode(to); err != nil {
+	if err := readList(io.LimitReader(response.Body, mostList), key, take); err != nil {
 		return fmt.Errorf("ask the worker for %s: %w", path, silent(ctx, err))
 	}
 	return nil
 }
 
 // steps lists the steps as planned.
-func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
-	var answer struct {
-		Steps []struct {
+func (c *client) steps(ctx context.Context) (steps []builds.Step, err error) {
+	needs := 0
+	return steps, c.get(ctx, "/api/build/step", "steps", func(d *json.Decoder) error {
+		var s struct {
 			StepID      int
 			Stage, Name string
-			Needs       []int
+			Needs       list[int]
 			Identity    string
 		}
-	}
-	if err := c.get(ctx, "/api/build/step", &answer); err != nil {
-		return nil, err
-	}
-	var steps []builds.Step
-	for _, s := range answer.Steps {
+		if err := d.Decode(&s); err != nil {
+			return err
+		}
+		if needs += len(s.Needs); needs > mostNeeds {
+			return fault.New(fault.Corrupt, "the steps have more than %d needs", mostNeeds)
+		}
 		steps = append(steps, builds.Step{ID: s.StepID, Stage: s.Stage, Name: s.Name, Needs: append([]int{}, s.Needs...), Identity: s.Identity})
-	}
-	return steps, nil
+		return nil
+	})
 }
 
 // tests lists what the files of a step that has ended report about tests.
-func (c *client) tests(ctx context.Context, step int) ([]builds.TestReport, error) {
-	var answer struct{ Files []results.TestFile }
-	if err := c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), &answer); err != nil {
-		return nil, err
-	}
-	var reports []builds.TestReport
-	for _, t := range answer.Files {
+func (c *client) tests(ctx context.Context, step int) (reports []builds.TestReport, err error) {
+	found := 0
+	return reports, c.get(ctx, fmt.Sprintf("/api/build/step/%d/test-result", step), "files", func(d *json.Decoder) error {
+		var t struct {
+			results.TestFile
+			Results list[testresult.Result] `json:"results"` // counted, unlike those of TestFile
+		}
+		if err := d.Decode(&t); err != nil {
+			return err
+		}
+		if found += len(t.Results); found > mostItems {
+			return fault.New(fault.Corrupt, "step %d has more than %d tests", step, mostItems)
+		}
 		reports = append(reports, builds.TestReport{Artifact: t.Artifact, Step: step, Name: t.Name, Format: t.Format, Results: t.Results,
 			Summary: builds.Summary{Counts: t.Counts, Omitted: t.Omitted, Problem: t.Problem}})
-	}
-	return reports, nil
+		return nil
+	})
 }

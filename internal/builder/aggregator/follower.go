@@ -137,6 +137,9 @@ func (f *follower) acknowledge(ctx context.Context, c *client) error {
 	if err != nil {
 		return err
 	}
+	if !at.Whole {
+		return fault.New(fault.Corrupt, "the final marker of build %d did not end it", f.worker.Build)
+	}
 	m := &workerv1.AcknowledgeRequest{EventId: at.Events, Final: true}
 	for step, p := range at.Logs {
 		m.Logs = append(m.Logs, &workerv1.Position{StepId: int32(step), LogId: p.LogID, Offset: p.Offset})

@@ -12,6 +12,7 @@ import (
 	workerv1 "github.com/waybill-dev/waybill/api/worker/v1"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // reader reads the streams of one connection into the writer.
@@ -61,14 +62,21 @@ func (r *reader) events(ctx context.Context, after int64) error {
 	return receive(ctx, r, "events", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.StatusEventsResponse], error) {
 		return r.client.worker.StatusEvents(ctx, connect.NewRequest(&workerv1.StatusEventsRequest{AfterEventId: after}))
 	}, func(ctx context.Context, m *workerv1.StatusEventsResponse) error {
+		if err := r.checkCount(len(m.GetEvents())); err != nil {
+			return err
+		}
 		var batch item
 		for _, e := range m.GetEvents() {
 			event := eventOf(e)
 			if event.Final != nil {
+				if event.Step != 0 || !event.Status.Ended() {
+					return fault.New(fault.Corrupt, "event %s has the final marker, and is not the end of the build", event.EventID)
+				}
 				r.final = &event
 				continue
 			}
 			batch.events = append(batch.events, event)
+			batch.size += itemSize + int64(len(event.Reason)+len(event.Message))
 			if event.Step == 0 || !event.Status.Ended() {
 				continue
 			}
@@ -84,24 +92,39 @@ func (r *reader) events(ctx context.Context, after int64) error {
 			}
 			batch = item{}
 		}
-		return r.writer.put(ctx, batch, 0)
+		return r.put(ctx, batch)
 	})
 }
 
-// putTests hands over events whose last one ends a step with test results. They are stored together, and take as much of the budget
-// as they have bytes of text, up to a quarter.
-func (r *reader) putTests(ctx context.Context, batch item) error {
-	size := int64(0)
-	for _, file := range batch.tests {
-		for _, t := range file.Results {
-			size += int64(len(t.Suite) + len(t.Name) + len(t.Message) + len(t.File))
-		}
-	}
-	size = min(size, mostOfOne/4)
+// itemSize is roughly how many bytes an event or artifact takes beside its texts.
+const itemSize = 300
+
+// put hands over what takes a part of the budget, up to a quarter.
+func (r *reader) put(ctx context.Context, i item) error {
+	size := min(i.size, mostOfOne/4)
 	if err := r.writer.budget.take(ctx, size); err != nil {
 		return err
 	}
-	return r.writer.put(ctx, batch, size)
+	return r.writer.put(ctx, i, size)
+}
+
+// putTests hands over events whose last one ends a step with test results. They are stored together, and take as much of the budget
+// as they have bytes of text.
+func (r *reader) putTests(ctx context.Context, batch item) error {
+	for _, file := range batch.tests {
+		for _, t := range file.Results {
+			batch.size += int64(len(t.Suite) + len(t.Name) + len(t.Message) + len(t.File))
+		}
+	}
+	return r.put(ctx, batch)
+}
+
+// checkCount refuses a message of more events or artifacts than any worker sends: each takes far more memory than its bytes.
+func (r *reader) checkCount(n int) error {
+	if n > mostListed {
+		return fault.New(fault.Corrupt, "the worker of build %d sent %d events or artifacts at once; %d are allowed", r.worker.Build, n, mostListed)
+	}
+	return nil
 }
 
 // eventOf returns an event as it is stored. A status that this program does not know is never a change that is allowed.
@@ -150,15 +173,25 @@ func (r *reader) artifacts(ctx context.Context, after int) error {
 	return receive(ctx, r, "artifacts", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.ArtifactEventsResponse], error) {
 		return r.client.worker.ArtifactEvents(ctx, connect.NewRequest(&workerv1.ArtifactEventsRequest{AfterArtifactId: int32(after)}))
 	}, func(ctx context.Context, m *workerv1.ArtifactEventsResponse) error {
+		if err := r.checkCount(len(m.GetArtifacts())); err != nil {
+			return err
+		}
 		for _, a := range m.GetArtifacts() {
+			switch id := int(a.GetId()); {
+			case id <= after:
+				continue // what is stored under its key stays
+			case id > after+1:
+				return &builds.GapError{Build: r.worker.Build, What: "artifact", Got: builds.Position{LogID: int64(id - 1)}, Want: builds.Position{LogID: int64(after)}}
+			}
 			stored, err := r.fetch(ctx, builds.Artifact{ID: int(a.GetId()), Step: int(a.GetStepId()), Name: a.GetName(), Size: a.GetSize(),
 				SHA256: a.GetSha256(), Kind: a.GetKind(), Executable: a.GetExecutable()})
 			if err != nil {
 				return err
 			}
-			if err := r.writer.put(ctx, item{artifact: &stored}, 0); err != nil {
+			if err := r.put(ctx, item{artifact: &stored, size: itemSize + int64(len(stored.Name)+len(stored.Kind))}); err != nil {
 				return err
 			}
+			after++
 		}
 		return r.writer.put(ctx, item{}, 0)
 	})

@@ -151,6 +151,11 @@ func eventsAreStoredOnce(t *testing.T, s setup) {
 	for name, b := range map[string]builds.Batch{
 		"a digest of 5 bytes": {Events: []builds.Event{{Source: builds.Worker, EventID: "5", Step: 2, Status: build.Failed, Trailer: &builds.Trailer{SHA256: make([]byte, 5)}}}},
 		"a negative size":     {Artifacts: []builds.Artifact{{ID: 1, Step: 1, Size: -1, SHA256: make([]byte, 32), State: builds.Stored}}},
+		"too many events":     {Events: []builds.Event{event(1_000_001, 1, build.Running)}},
+		"too many artifacts":  {Artifacts: []builds.Artifact{{ID: 10_001, Step: 1, SHA256: make([]byte, 32), State: builds.Stored}}},
+		"too many reports":    {Tests: []builds.TestReport{{Artifact: 10_001, Step: 1}}},
+		"no artifact":         {Tests: []builds.TestReport{{Artifact: 0, Step: 1}}},
+		"a step that is none": {Tests: []builds.TestReport{{Artifact: 1, Step: -1}}},
 	} {
 		if _, err := s.Ingest(s.ctx, id, b); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: got %v", name, err)
@@ -376,6 +381,11 @@ func artifactsHaveTestResults(t *testing.T, s setup) {
 	storetest.Check(t, err)
 	if len(rest) != 1 || rest[0].Name != "Empty" || rest[0].Artifact != 1 {
 		t.Errorf("the second page is %+v", rest)
+	}
+	odd := builds.TestReport{Artifact: 2, Step: 1, Name: "out/odd.xml", Format: "trx\x00", Results: []testresult.Result{{Name: "Odd", Outcome: "won\x00"}}}
+	s.ingest(t, id, builds.Batch{Tests: []builds.TestReport{odd}})
+	if all, err := s.TestResults(s.ctx, id, builds.TestResult{}, false, 10); err != nil || len(all) != 3 || all[2].Outcome != "won�" {
+		t.Errorf("an unknown outcome: %+v, %v", all, err)
 	}
 }
 

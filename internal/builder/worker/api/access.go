@@ -15,7 +15,7 @@ import (
 
 // guard lets a request pass that carries the token, once its body has arrived.
 func (s *Server) guard(next http.Handler) http.Handler {
-	return withToken(s.Token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return withToken(s.Token, limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := takeBody(w, r); err != nil {
 			code := connect.CodeInvalidArgument
 			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok && tooLarge != nil {
@@ -25,7 +25,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		next.ServeHTTP(w, r)
-	}))
+	}), mostRequests))
 }
 
 // withToken lets a request pass that carries the token.
@@ -57,20 +57,27 @@ func takeBody(w http.ResponseWriter, r *http.Request) error {
 	return control.SetReadDeadline(time.Time{}) // the answer has no limit: a reader may follow a stream for days
 }
 
-// limit bounds how many requests are answered at a time, and for how long a reader may take nothing.
-func limit(next http.Handler, patience time.Duration) http.Handler {
-	slots := make(chan struct{}, mostRequests)
+// limit bounds how many requests are answered at a time.
+func limit(next http.Handler, most int) http.Handler {
+	slots := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			w.Header().Set("Cache-Control", "no-store")
-			next.ServeHTTP(&timedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}, r)
+			next.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")
 			refuse(w, r, connect.CodeUnavailable, "too many requests at a time")
 		}
+	})
+}
+
+// answered bounds for how long a reader may take nothing of an answer.
+func answered(next http.Handler, patience time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(&timedWriter{ResponseWriter: w, control: http.NewResponseController(w), patience: patience}, r)
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 func TestADeadReaderLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(answered(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for {
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 				ended <- err

@@ -64,14 +64,16 @@ func NewInbox(c InboxConfig) (*Inbox, error) {
 	}
 	b := &Inbox{InboxConfig: c, turn: make(chan struct{}, 1), file: file, sum: sha256.New(), ended: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+provisionerv1.PathWorkspace, withToken(c.Token, http.HandlerFunc(b.state)))
-	mux.Handle("PUT "+provisionerv1.PathWorkspace, withToken(c.Token, http.HandlerFunc(b.put)))
+	workspace := http.NewServeMux()
+	workspace.HandleFunc("GET "+provisionerv1.PathWorkspace, b.state)
+	workspace.HandleFunc("PUT "+provisionerv1.PathWorkspace, b.put)
+	mux.Handle(provisionerv1.PathWorkspace, withToken(c.Token, limit(workspace, mostRequests)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, connect.CodeUnavailable, "the worker waits for the files of its build")
 	})
-	b.handler = limit(mux, writeTimeout)
+	b.handler = answered(mux, writeTimeout)
 	return b, nil
 }
 

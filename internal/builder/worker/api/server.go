@@ -23,7 +23,9 @@ import (
 // Bounds of what callers may take.
 const (
 	mostConnections = 256
-	mostRequests    = 64       // at a time, streams included
+	mostRequests    = 64       // with the token at a time, streams included
+	mostOpen        = 8        // for metrics at a time, which need no token
+	mostStreams     = 16       // of one connection at a time
 	mostHeader      = 16 << 10 // bytes
 	mostBody        = 1 << 20  // bytes
 	bodyTimeout     = 30 * time.Second
@@ -92,9 +94,9 @@ func (s *Server) routes() http.Handler {
 	outer := http.NewServeMux()
 	outer.HandleFunc("GET /healthz", s.health)
 	outer.HandleFunc("GET /readyz", s.ready)
-	outer.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
+	outer.Handle("GET /metrics", limit(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}), mostOpen))
 	outer.Handle("/", s.guard(mux))
-	return limit(outer, writeTimeout)
+	return answered(outer, writeTimeout)
 }
 
 // ServeHTTP answers one request.
@@ -115,7 +117,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	protocols.SetUnencryptedHTTP2(true) // gRPC
 	server := &http.Server{
 		Handler: handler, Protocols: protocols, MaxHeaderBytes: mostHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostRequests, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout},
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: mostStreams, SendPingTimeout: keepAliveEvery, PingTimeout: writeTimeout},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
