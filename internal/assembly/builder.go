@@ -162,7 +162,7 @@ func (s *Session) pods(c config.Provisioner, log *slog.Logger) (b backend, err e
 	}
 	pods := provisioner.NewKubernetes(provisioner.KubernetesConfig{Cluster: cluster, Image: c.Kubernetes.Image, PullPolicy: c.Kubernetes.PullPolicy,
 		ServiceAccount: c.Kubernetes.ServiceAccount, Accounts: c.Kubernetes.Accounts, Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Log: log,
-		Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
+		Telemetry: provisioner.TelemetryFrom(s.place.Environment), Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log}})
 	log.Info("workers are pods", obs.KeyURL, cluster.Host())
 	return backend{pods, "kubernetes", pods.Run, func() error { return nil }}, nil
 }
@@ -175,7 +175,7 @@ func (s *Session) containers(c config.Provisioner, keys build.BuilderKeys, log *
 	}
 	containers := provisioner.NewDocker(provisioner.DockerConfig{Engine: engine, Image: c.Docker.Image, Network: c.Docker.Network, Host: c.Host,
 		Advertise: c.Advertise, Memory: c.Docker.Memory, Keys: keys, Snapshots: &provisioner.Snapshots{Blobs: s.blobs, Largest: c.Largest, Log: log},
-		Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log})
+		Telemetry: provisioner.TelemetryFrom(s.place.Environment), Credentials: c.Credentials, Grace: c.Grace, Linger: c.Linger, Keep: c.Keep, Log: log})
 	return backend{containers, "docker", containers.Run, containers.Close}, nil
 }
 

@@ -48,6 +48,16 @@ type StepError struct{ Text string }
 
 func (e *StepError) Error() string { return e.Text }
 
+// WaitError says what an attempt waited for when it was ended before its program began.
+type WaitError struct {
+	For string // such as a node with room
+	Err error  // why it was ended
+}
+
+func (e *WaitError) Error() string { return e.Err.Error() }
+
+func (e *WaitError) Unwrap() error { return e.Err }
+
 // ErrNoTests means that a step has no test results although it must have some: a Failure of the step.
 var ErrNoTests = errors.New("test results are required")
 

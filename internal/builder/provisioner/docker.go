@@ -41,6 +41,7 @@ type DockerConfig struct {
 	Memory      int64  // bytes that one worker may use, without its steps; 0: no limit
 	Keys        build.BuilderKeys
 	Snapshots   *Snapshots
+	Telemetry   Telemetry         // those without secrets are handed on; may be nil
 	Credentials map[string]string // paths of files of git-credential-store, by name; may be nil
 	Grace       time.Duration     // how long a worker may take to end; 0: 10 min
 	Linger      time.Duration     // how long a worker stays after its build's end; 0: 24 h
@@ -233,7 +234,7 @@ func (d *Docker) options(launch Launch) client.ContainerCreateOptions {
 	return client.ContainerCreateOptions{Name: name, HostConfig: host, Config: &container.Config{
 		Image: d.Image, Hostname: hostName(name), User: "0:0", WorkingDir: dockerHome, StopTimeout: &wait,
 		ExposedPorts: network.PortSet{port: {}},
-		Env:          []string{"HOME=" + dockerHome, "TMPDIR=" + dockerHome, "DOCKER_HOST=unix://" + dockerSocket},
+		Env:          append([]string{"HOME=" + dockerHome, "TMPDIR=" + dockerHome, "DOCKER_HOST=unix://" + dockerSocket}, d.Telemetry.public()...),
 		Entrypoint:   []string{"waybill"},
 		Cmd: []string{"run", "--launch", path.Join(dockerHome, launchFile), "--runner", "docker", "--results-dir", path.Join(dockerHome, resultsDir),
 			"--cache-dir", dockerCache, "--listen", fmt.Sprintf("0.0.0.0:%d", dockerPort), "--linger", d.Linger.String(), "--termination-grace", d.Grace.String()},

@@ -34,6 +34,7 @@ type KubernetesConfig struct {
 	Grace          time.Duration     // how long a worker may take to end; 0: 10 min
 	Linger         time.Duration     // how long a worker stays after its build's end; 0: 24 h
 	Snapshots      *Snapshots
+	Telemetry      Telemetry // may be nil
 	Log            *slog.Logger
 }
 

@@ -178,6 +178,10 @@ func (m workerManifest) worker() object {
 		command = append(command, "--image-pull-policy", m.config.PullPolicy)
 	}
 	env := []any{variable("WHARF_KUBERNETES_OWNER_ENABLE", "true"), ofPod("WHARF_KUBERNETES_OWNER_NAME", "metadata.name"), ofPod("WHARF_KUBERNETES_OWNER_UID", "metadata.uid")}
+	for _, pair := range m.config.Telemetry {
+		name, _, _ := strings.Cut(pair, "=")
+		env = append(env, ofSecret(name, m.secretName(launchKey)))
+	}
 	c := m.container(WorkerContainer, command, env, readOnly(volumeLaunch, launchFolder), readOnly(volumeAccount, accountFolder))
 	c["ports"] = []any{object{"name": "results", "containerPort": int64(workerPort)}}
 	// Once this probe has succeeded the container is ready until it ends: a node that is slow does not make it pending again.
@@ -192,6 +196,11 @@ func variable(name, value string) object {
 
 func ofPod(name, field string) object {
 	return object{"name": name, "valueFrom": object{"fieldRef": object{"fieldPath": field}}}
+}
+
+// ofSecret describes a variable that has a key of a Secret. Without the key, as when another process has made the Secret, it is not set.
+func ofSecret(name, secret string) object {
+	return object{"name": name, "valueFrom": object{"secretKeyRef": object{"name": secret, "key": name, "optional": true}}}
 }
 
 func readOnly(volume, path string) object {
@@ -234,8 +243,15 @@ func (m workerManifest) secrets() map[string][]byte {
 
 // secret describes a Secret, which is deleted with the pod.
 func (m workerManifest) secret(key, uid string, content []byte) *unstructured.Unstructured {
+	data := object{key: string(content)}
+	if key == launchKey {
+		for _, pair := range m.config.Telemetry {
+			name, value, _ := strings.Cut(pair, "=")
+			data[name] = value
+		}
+	}
 	return &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true,
-		"stringData": object{key: string(content)}, "metadata": object{
+		"stringData": data, "metadata": object{
 			"name": m.secretName(key), "namespace": m.config.Cluster.Namespace, "labels": m.labels(),
 			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "Pod", "name": m.name, "uid": uid}},
 		}}}

@@ -117,6 +117,33 @@ type brokenRunner struct{ *command.Runner }
 
 func (brokenRunner) Run(context.Context, build.Run, build.Sink) (build.Exit, error) { panic("oops") }
 
+// roomless is a runner that finds no room for steps.
+type roomless struct{ *command.Runner }
+
+func (roomless) Run(ctx context.Context, _ build.Run, s build.Sink) (build.Exit, error) {
+	if err := s.Phase(build.Initializing); err != nil {
+		return build.Exit{}, err
+	}
+	<-ctx.Done()
+	return build.Exit{}, &build.WaitError{For: "Unschedulable: 1 Insufficient cpu", Err: context.Cause(ctx)}
+}
+
+func TestAStepThatNeverBeginsSaysWhatItWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	if _, err := s.runWith(t.Context(), worker.Config{Runner: roomless{}}, build.PlanStep{Timeout: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := results.Open(s.results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a TimedOut (it took longer than 1ms; it waited: Unschedulable: 1 Insufficient cpu)"}
+	if diff := cmp.Diff(want, steps(t, r)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestABugInTheRunnerFailsTheStep(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

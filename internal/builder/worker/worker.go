@@ -308,6 +308,9 @@ func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 	switch {
 	case asked:
 		u.Status, u.Reason = stopped.Status, stopped.Reason
+		if waited, ok := errors.AsType[*build.WaitError](e.err); ok && u.Status == build.TimedOut {
+			u.Reason += "; it waited: " + waited.For
+		}
 		if e.err != nil {
 			u.ExitCode = nil
 		}

@@ -79,6 +79,7 @@ func (a *podAttempt) note(text string) error {
 
 // act notes a verdict. It returns why the pod ends, or when it has to be judged again.
 func (a *podAttempt) act(v verdict, began bool, since map[string]trouble) (<-chan time.Time, error) {
+	a.waits = ""
 	if v.Outcome == fine {
 		return nil, nil
 	}
@@ -88,6 +89,9 @@ func (a *podAttempt) act(v verdict, began bool, since map[string]trouble) (<-cha
 		return nil, &lossError{v.Text, began}
 	case failed:
 		return nil, faultOf(v.Text, v.OfStep)
+	}
+	if !began {
+		a.waits = v.Text
 	}
 	if err := a.note(v.Text); err != nil {
 		return nil, err

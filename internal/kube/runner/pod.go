@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/loop"
@@ -49,6 +50,7 @@ type podAttempt struct {
 
 	uid   string
 	token string
+	waits string // what the pod waits for now, for people; "": nothing. Written by create, then by observe
 
 	mutex   sync.Mutex
 	watched map[string]bool // what was noted of the pod
@@ -130,16 +132,7 @@ func (a *podAttempt) create(ctx context.Context) error {
 	a.token = rand.Text()
 	body := &unstructured.Unstructured{Object: a.pod.pod()}
 	err := a.persist(ctx, "create the pod", func(ctx context.Context) error {
-		made, err := a.runner.pods.Create(ctx, body, metav1.CreateOptions{})
-		for overQuota(err) {
-			if err := a.noteOnce("Quota: " + err.Error()); err != nil {
-				return &fatalError{err}
-			}
-			if !loop.Pause(ctx, quotaPause) {
-				return context.Cause(ctx)
-			}
-			made, err = a.runner.pods.Create(ctx, body, metav1.CreateOptions{})
-		}
+		made, err := a.createWithinQuota(ctx, a.runner.pods, body)
 		if apierrors.IsAlreadyExists(err) {
 			made, err = a.runner.pods.Get(ctx, a.pod.name, metav1.GetOptions{})
 			if err == nil && made.GetLabels()[labelRun] != a.pod.runs {
@@ -156,7 +149,7 @@ func (a *podAttempt) create(ctx context.Context) error {
 	}
 	secret := &unstructured.Unstructured{Object: a.pod.secret(a.uid, a.token)}
 	err = a.persist(ctx, "create the pod's Secret", func(ctx context.Context) error {
-		_, err := a.runner.secrets.Create(ctx, secret, metav1.CreateOptions{})
+		_, err := a.createWithinQuota(ctx, a.runner.secrets, secret)
 		if apierrors.IsAlreadyExists(err) { // an earlier request has made it, with the same token
 			return nil
 		}
@@ -166,6 +159,24 @@ func (a *podAttempt) create(ctx context.Context) error {
 		return errors.Join(err, a.remove(context.WithoutCancel(ctx), forceAfter))
 	}
 	return nil
+}
+
+// createWithinQuota creates an object, and waits while a quota of the namespace refuses it.
+func (a *podAttempt) createWithinQuota(ctx context.Context, in dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	for {
+		made, err := in.Create(ctx, object, metav1.CreateOptions{})
+		if !overQuota(err) {
+			a.waits = ""
+			return made, err
+		}
+		a.waits = "Quota: " + err.Error()
+		if err := a.noteOnce(a.waits); err != nil {
+			return nil, &fatalError{err}
+		}
+		if !loop.Pause(ctx, quotaPause) {
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // await waits for a state of the pod.

@@ -247,6 +247,9 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 		a := &podAttempt{runner: r, run: run, sink: sink, given: given, folder: folder, watched: map[string]bool{},
 			pod: manifest{Config: r.Config, run: run, name: name, namespace: r.cluster.Namespace, runs: r.run}}
 		exit, err := a.make(ctx)
+		if err != nil && ctx.Err() != nil && a.waits != "" {
+			err = &build.WaitError{For: a.waits, Err: err}
+		}
 		gone, ok := errors.AsType[*lossError](err)
 		if !ok || gone.began || n == maxPods || ctx.Err() != nil {
 			return exit, err

@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/waybill-dev/waybill/internal/bubbletest"
+)
+
+// full is a kind of object of which a namespace takes no more until some requests were refused.
+type full struct {
+	dynamic.ResourceInterface
+	refusals int
+}
+
+var errQuota = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "thing", errors.New("exceeded quota: q, requested: things=1, used: things=0, limited: things=0"))
+
+func (f *full) Create(_ context.Context, object *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	if f.refusals--; f.refusals >= 0 {
+		return nil, errQuota
+	}
+	object.SetUID("uid")
+	return object, nil
+}
+
+// TestAQuotaIsWaitedFor of pods and of Secrets.
+func TestAQuotaIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, refusals := range map[string][2]int{"pods": {3, 0}, "Secrets": {0, 3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbletest.Test(t, func(t *testing.T) {
+				sink := &recorder{}
+				r := &Runner{Config: Config{Away: time.Minute}, pods: &full{refusals: refusals[0]}, secrets: &full{refusals: refusals[1]}}
+				a := &podAttempt{runner: r, sink: sink, watched: map[string]bool{}, pod: manifest{Config: r.Config, name: "p", namespace: "builds"}}
+				if err := a.create(t.Context()); err != nil || a.uid != "uid" || a.waits != "" {
+					t.Errorf("%v, pod %q, which waits for %q", err, a.uid, a.waits)
+				}
+				if want := []string{"Quota: " + errQuota.Error()}; !slices.Equal(sink.notes, want) {
+					t.Errorf("noted: %q, want %q", sink.notes, want)
+				}
+			})
+		})
+	}
+}
+
+// TestAPodSaysWhatItWaitsFor until it does not.
+func TestAPodSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	a := &podAttempt{sink: &recorder{}, watched: map[string]bool{}}
+	for _, look := range []struct {
+		v     verdict
+		began bool
+		want  string
+	}{
+		{verdict{Outcome: wait, Text: "Unschedulable: 1 Insufficient cpu"}, false, "Unschedulable: 1 Insufficient cpu"},
+		{verdict{Outcome: wait, Text: "ImagePull: not found", Patience: defaultPullDeadline}, false, "ImagePull: not found"},
+		{verdict{}, false, ""},
+		{verdict{Outcome: wait, Text: "the service ended"}, true, ""},
+	} {
+		if _, err := a.act(look.v, look.began, map[string]trouble{}); err != nil || a.waits != look.want {
+			t.Errorf("%+v: it waits for %q, want %q; %v", look.v, a.waits, look.want, err)
+		}
+	}
+}
