@@ -216,7 +216,7 @@ func (h *Handler) passwords(ctx context.Context, row builds.Build) (map[string]s
 // expire ends a build that took too long. Its worker was asked to end, and what it has printed is still taken.
 func (h *Handler) expire(ctx context.Context, row builds.Build) action.Outcome {
 	text := "the build took too long"
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	ctx, cancel := asking(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "timed-out", Status: build.TimedOut,
 		Reason: "TimedOut", Message: text}); err != nil {
