@@ -71,10 +71,23 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// get reads a list. An answer 404, which an older worker gives, leaves it empty.
+// heard calls a function with each read.
+type heard struct {
+	io.Reader
+	call func()
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	h.call()
+	return h.Reader.Read(p)
+}
+
+// get reads a list, which may take its time as long as more of it comes. An answer 404, which an older worker gives, leaves it empty.
 func (c *client) get(ctx context.Context, path string, to any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSilence)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(c.patience, func() { cancel(errSilence) })
+	defer watch.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return err
@@ -90,7 +103,8 @@ func (c *client) get(ctx context.Context, path string, to any) error {
 	if response.StatusCode != http.StatusOK {
 		return fault.New(fault.Unavailable, "ask the worker for %s: %s", path, response.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostList)).Decode(to); err != nil {
+	body := heard{response.Body, func() { watch.Reset(c.patience) }}
+	if err := json.NewDecoder(io.LimitReader(body, mostList)).Decode(to); err != nil {
 		return fmt.Errorf("ask the worker for %s: %w", path, silent(ctx, err))
 	}
 	return nil
