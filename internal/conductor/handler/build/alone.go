@@ -120,8 +120,11 @@ func (h *Handler) resolve(ctx context.Context, row builds.Build) (builds.Build, 
 	case !ok:
 		return row, fatal("no_branch", "%s has no branch %s", p.URL, from.Branch)
 	}
-	row.Branch, row.Commit = at.Branch, at.Commit
-	return row, h.Workers.Builds.Resolve(ctx, row.ID, at.Branch, at.Commit)
+	resolved, err := h.Workers.Builds.Resolve(ctx, row.ID, at.Branch, at.Commit)
+	if err != nil {
+		return row, err
+	}
+	return resolved, nil
 }
 
 // inputsEvent is the id of the event that no plain input of a build is a password.
