@@ -66,15 +66,18 @@ func (b *Builds) RefusePlain(ctx context.Context, id ID, names []string, why str
 	})
 }
 
-// Resolve stores what a build without a deployment builds: the commit that its branch was at.
-func (b *Builds) Resolve(ctx context.Context, id ID, branch, commit string) error {
-	return b.write(ctx, fmt.Sprintf("store the commit of build %d", id), func(t txn) error {
-		if _, err := t.lock(id); err != nil {
+// Resolve stores what a build without a deployment builds: the commit that its branch was at. It returns the build with what counts, which was stored
+// first: its worker may have been asked for.
+func (b *Builds) Resolve(ctx context.Context, id ID, branch, commit string) (resolved Build, err error) {
+	err = b.write(ctx, fmt.Sprintf("store the commit of build %d", id), func(t txn) error {
+		if resolved, err = t.lock(id); err != nil || resolved.Commit != "" {
 			return err
 		}
+		resolved.Branch, resolved.Commit = branch, commit
 		t.Touch(store.TopicBuild)
 		return t.ResolveBuild(id, branch, commit)
 	})
+	return resolved, err
 }
 
 // NoBundle in place of a key says that a build is given nothing of the earlier one.

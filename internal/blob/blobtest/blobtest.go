@@ -67,11 +67,14 @@ func failedPutLeavesTheOldObject(t *testing.T, store blob.Store) {
 
 func missingIsNotFound(t *testing.T, store blob.Store) {
 	t.Helper()
-	if _, _, err := store.Get(t.Context(), "a/missing"); !fault.Is(err, fault.NotFound) {
-		t.Errorf("Get: %v", err)
-	}
-	if there, err := store.Has(t.Context(), "a/missing"); there || err != nil {
-		t.Errorf("Has: %v, %v", there, err)
+	put(t, store, "folder/object", hello)
+	for _, key := range []string{"a/missing", "folder"} {
+		if _, _, err := store.Get(t.Context(), key); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Get(%s): %v", key, err)
+		}
+		if there, err := store.Has(t.Context(), key); there || err != nil {
+			t.Errorf("Has(%s): %v, %v", key, there, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -66,6 +67,7 @@ type Config struct {
 
 const (
 	listEvery   = 5 * time.Second
+	listLimit   = time.Minute
 	listSoon    = 50 * time.Millisecond // while a worker starts; later after a quarter of its age
 	silence     = 30 * time.Second
 	startLimit  = 10 * time.Minute
@@ -120,7 +122,7 @@ func (a *Aggregator) Run(ctx context.Context) error {
 	away := loop.Backoff{First: firstDelay, Most: longDelay}
 	for ctx.Err() == nil {
 		pause := loop.Jitter(a.Every)
-		workers, err := a.Workers.Workers(ctx)
+		workers, err := a.list(ctx)
 		switch {
 		case err == nil:
 			away.Reset()
@@ -135,6 +137,13 @@ func (a *Aggregator) Run(ctx context.Context) error {
 		a.wait(ctx, pause)
 	}
 	return nil
+}
+
+// list lists the workers. A provisioner on a connection that is dead does not answer.
+func (a *Aggregator) list(ctx context.Context) ([]Worker, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listLimit, fmt.Errorf("the workers were not listed within %s", listLimit))
+	defer cancel()
+	return a.Workers.Workers(ctx)
 }
 
 // wait returns when it is time to list the workers again.

@@ -74,10 +74,24 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// get has take read each element of the list that the answer has under a key. An answer 404, which an older worker gives, has none.
+// heard calls a function with each read.
+type heard struct {
+	io.Reader
+	call func()
+}
+
+func (h heard) Read(p []byte) (int, error) {
+	h.call()
+	return h.Reader.Read(p)
+}
+
+// get has take read each element of the list that the answer has under a key. The list may take its time as long as more of it comes. An answer
+// 404, which an older worker gives, has none.
 func (c *client) get(ctx context.Context, path, key string, take func(*json.Decoder) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSilence)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(c.patience, func() { cancel(errSilence) })
+	defer watch.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return err
@@ -93,7 +107,8 @@ func (c *client) get(ctx context.Context, path, key string, take func(*json.Deco
 	if response.StatusCode != http.StatusOK {
 		return fault.New(fault.Unavailable, "ask the worker for %s: %s", path, response.Status)
 	}
-	if err := readList(io.LimitReader(response.Body, mostList), key, take); err != nil {
+	body := heard{response.Body, func() { watch.Reset(c.patience) }}
+	if err := readList(io.LimitReader(body, mostList), key, take); err != nil {
 		return fmt.Errorf("ask the worker for %s: %w", path, silent(ctx, err))
 	}
 	return nil

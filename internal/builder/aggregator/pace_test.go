@@ -36,6 +36,29 @@ func TestAWorkerThatStartsIsListedOften(t *testing.T) {
 	}
 }
 
+// deaf lists no worker, and does not answer at first.
+type deaf struct{ asked int }
+
+func (d *deaf) Workers(ctx context.Context) ([]Worker, error) {
+	if d.asked++; d.asked == 1 {
+		<-ctx.Done()
+	}
+	return nil, context.Cause(ctx)
+}
+
+// TestAListThatDoesNotComeIsAskedForAgain, so that new workers are found.
+func TestAListThatDoesNotComeIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		list := &deaf{}
+		if err := New(Config{Workers: list}).Run(ctx); err != nil || list.asked < 2 {
+			t.Errorf("asked %d times, %v", list.asked, err)
+		}
+	})
+}
+
 // TestAWholeBlockIsStoredSooner than a few entries.
 func TestAWholeBlockIsStoredSooner(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,11 @@ func TestTheOwnerIsOfTheKey(t *testing.T) {
 
 func TestWherePortsArePublished(t *testing.T) {
 	t.Parallel()
-	for _, bindings := range dockerBackend(t).Options(dockerLaunch()).HostConfig.PortBindings {
+	published := dockerBackend(t).Options(dockerLaunch()).HostConfig.PortBindings
+	if len(published) != 1 {
+		t.Errorf("ports: %+v", published)
+	}
+	for _, bindings := range published {
 		if len(bindings) != 1 || bindings[0].HostIP.String() != "127.0.0.1" || bindings[0].HostPort != "" {
 			t.Errorf("by default: %+v", bindings)
 		}

@@ -54,7 +54,7 @@ func newCluster(t *testing.T) *cluster {
 		Snapshots: &provisioner.Snapshots{Blobs: blobs, Log: log}, Log: log})}
 }
 
-// aLaunch is what the provisioner wants of a repository.
+// podLaunch returns what a pod is started with that clones a repository.
 func podLaunch(id int64) provisioner.Launch {
 	return provisioner.Launch{Token: "k1.the-workers-own", Key: 1, Digest: "the digest", Trace: "the trace", CreateWorker: provisionerv1.CreateWorker{
 		BuildID: id, Project: "shop/web", Instance: "main", Nonce: "mYoP3hQWq0JbUuV2", Inputs: map[string]string{"password": "hunter22"},

@@ -95,8 +95,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
 	defer cancel()
 	err := server.Shutdown(drain)
+	if err != nil && drain.Err() != nil {
+		err = context.Cause(drain)
+	}
 	if err != nil {
-		err = errors.Join(err, server.Close())
+		err = errors.Join(fmt.Errorf("end the provisioner: %w", err), server.Close())
 	}
 	<-served
 	return err

@@ -83,8 +83,17 @@ func aPasswordInTheInputsIsErased(t *testing.T, s setup) {
 }
 
 func aCancelEndsABuildWithoutAWorker(t *testing.T, s setup) {
-	waits, runs := s.create(t), s.create(t)
-	storetest.Check(t, s.Resolve(s.ctx, runs, "topic", "88d0e17"))
+	waits := s.create(t)
+	fresh, err := s.Create(s.ctx, builds.Build{Project: "shop", Branch: "topic"})
+	storetest.Check(t, err)
+	runs := fresh.ID
+	for _, commit := range []string{"88d0e17", "3f9c2ab"} { // another conductor asks for the branch at the same time
+		resolved, err := s.Resolve(s.ctx, runs, "topic", commit)
+		storetest.Check(t, err)
+		if resolved.ID != runs || resolved.Branch != "topic" || resolved.Commit != "88d0e17" {
+			t.Errorf("after %s: %+v", commit, resolved)
+		}
+	}
 	if queue, err := s.Queue(s.ctx); err != nil || len(queue) != 2 || queue[0].ID != waits {
 		t.Errorf("queue %+v, %v", queue, err)
 	}

@@ -32,7 +32,7 @@ const (
 	headerTimeout   = 10 * time.Second
 	writeTimeout    = 30 * time.Second // a reader that takes nothing for so long is dead
 	idleTimeout     = 30 * time.Second
-	drainTimeout    = 5 * time.Second
+	drainTimeout    = 10 * time.Second // a connection that has sent nothing yet is waited for during six
 )
 
 // Times of streams.
@@ -131,6 +131,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	drain, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainTimeout, errors.New("requests took too long to end"))
 	defer cancel()
 	err := server.Shutdown(drain)
+	if err != nil && drain.Err() != nil {
+		err = context.Cause(drain)
+	}
 	if err != nil {
 		err = errors.Join(fmt.Errorf("end the worker API: %w", err), server.Close())
 	}

@@ -120,8 +120,11 @@ func (h *Handler) resolve(ctx context.Context, row builds.Build) (builds.Build, 
 	case !ok:
 		return row, fatal("no_branch", "%s has no branch %s", p.URL, from.Branch)
 	}
-	row.Branch, row.Commit = at.Branch, at.Commit
-	return row, h.Workers.Builds.Resolve(ctx, row.ID, at.Branch, at.Commit)
+	resolved, err := h.Workers.Builds.Resolve(ctx, row.ID, at.Branch, at.Commit)
+	if err != nil {
+		return row, err
+	}
+	return resolved, nil
 }
 
 // inputsEvent is the id of the event that no plain input of a build is a password.
@@ -216,7 +219,7 @@ func (h *Handler) passwords(ctx context.Context, row builds.Build) (map[string]s
 // expire ends a build that took too long. Its worker was asked to end, and what it has printed is still taken.
 func (h *Handler) expire(ctx context.Context, row builds.Build) action.Outcome {
 	text := "the build took too long"
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	ctx, cancel := asking(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "timed-out", Status: build.TimedOut,
 		Reason: "TimedOut", Message: text}); err != nil {

@@ -80,7 +80,7 @@ func (h *Handler) forget(ctx context.Context, row builds.Build) {
 	if !row.Resume {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	ctx, cancel := asking(ctx)
 	defer cancel()
 	if err := h.Workers.Builds.ForgetBundle(ctx, row.ID, h.Blobs); err != nil { // ClearBundles tries again
 		h.Log.Warn("what a build was given of an earlier one cannot be deleted", obs.KeyBuildID, int64(row.ID), obs.Error(err))

@@ -101,9 +101,9 @@ func (h *Handler) startAtEngine(ctx context.Context, a conductor.Attempt, row bu
 	if a.Action.Parameters, err = json.Marshal(asked); err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the build engine did not answer within %s", startLimit))
+	starting, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the build engine did not answer within %s", startLimit))
 	defer cancel()
-	done := engine.Start.Do(asking, a)
+	done := engine.Start.Do(starting, a)
 	if done.Kind != action.Done {
 		// The lane is that of the project, whose other builds may run atEngine.
 		done.DisableLane, done.PauseLane, done.Refused = false, time.Time{}, false
@@ -111,7 +111,7 @@ func (h *Handler) startAtEngine(ctx context.Context, a conductor.Attempt, row bu
 		return end{done}
 	}
 	// The engine may report the end before this is stored.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	ctx, stop := asking(context.WithoutCancel(ctx))
 	defer stop()
 	_, err = h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: startedEvent, Message: "started at " + row.Engine})
 	return err

@@ -45,8 +45,13 @@ const (
 	fullPause = 5 * time.Second // until there may be room, unless the provisioner says otherwise
 	awayPause = 10 * time.Second
 	lookEvery = 5 * time.Second  // at the worker
-	endLimit  = 30 * time.Second // of a question to the provisioner beside Create
+	endLimit  = 30 * time.Second // of what is asked beside the attempt
 )
+
+// asking bounds questions that are not the attempt itself.
+func asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, endLimit, fmt.Errorf("no answer within %s", endLimit))
+}
 
 // inWorker has a worker make the attempt, or continue an attempt that was not reported, and returns what it has left.
 func (t *task) inWorker(ctx context.Context) (*table, error) {
@@ -189,9 +194,9 @@ func (h *Handler) await(ctx context.Context, row builds.Build) (builds.Build, er
 // lookAt ends a build as Lost whose worker has gone and of which nothing more can come. A provisioner that does not answer says
 // nothing about the worker.
 func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
-	asking, cancel := context.WithTimeout(ctx, endLimit)
+	asked, cancel := asking(ctx)
 	defer cancel()
-	list, err := h.Workers.Provisioner.List(asking, provisionerv1.Filter{BuildID: int64(row.ID)})
+	list, err := h.Workers.Provisioner.List(asked, provisionerv1.Filter{BuildID: int64(row.ID)})
 	if err == nil && !list.Complete {
 		err = fault.New(fault.Unavailable, "the provisioner cannot list all workers")
 	}
@@ -227,7 +232,7 @@ func (h *Handler) abandon(ctx context.Context, row builds.Build) {
 	if row.ID == 0 || cause != conductor.ErrCanceled && cause != conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	ctx, cancel := asking(context.WithoutCancel(ctx))
 	defer cancel()
 	b := &table{Build: row, from: h.Workers.Builds}
 	for _, err := range []error{h.Workers.Builds.RequestCancel(ctx, row.ID), b.report(ctx)} {
@@ -241,7 +246,7 @@ func (h *Handler) abandon(ctx context.Context, row builds.Build) {
 // release has the provisioner end a worker, and reports whether it has. One that this does not reach ends by the watchdog, or after its
 // time to linger.
 func (h *Handler) release(ctx context.Context, row builds.Build) bool {
-	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	ctx, cancel := asking(ctx)
 	defer cancel()
 	workers := []string{row.WorkerID}
 	if row.WorkerID == "" { // it may have been started without that this was stored
