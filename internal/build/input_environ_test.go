@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,5 +90,26 @@ func TestAnInputThatNamesItselfIsRefused(t *testing.T) {
 	_, problems = build.MakePlan(file, build.Choice{Inputs: map[string]string{"b": "x ${b}"}})
 	if want := `f:1:35: inputs/1: the value of "b": these variables refer to each other in a circle: b → b; ${%NAME%} is a literal ${NAME}`; problems.Err() == nil || problems.Error() != want {
 		t.Errorf("got %v, want %s", problems, want)
+	}
+}
+
+// TestInputsOfManyStepsAreBounded: each step has a copy of all values in the plan.
+func TestInputsOfManyStepsAreBounded(t *testing.T) {
+	t.Parallel()
+	var steps strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&steps, "  s%d: %s\n", i, ok)
+	}
+	for size, want := range map[int]string{
+		10 << 10: "",
+		20 << 10: "f:1:1: inputs: each of 2000 steps gets the values of the inputs, which come to more than 33554432 bytes in all",
+	} {
+		file, problems := build.Parse(tree(t, "inputs: [{name: a, type: string, default: "+strings.Repeat("x", size)+"}]\ns:\n"+steps.String()))
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		if _, problems := build.MakePlan(file, build.Choice{}); problems.Error() != want {
+			t.Errorf("%d bytes: %v", size, problems)
+		}
 	}
 }

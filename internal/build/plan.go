@@ -137,10 +137,16 @@ func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan
 		plan.Timeout = DefaultTimeout
 	}
 	ids := map[place][]int{}
+	size := len(strings.Join(environ, "\x00")) // of what every step gets
 	for i, stage := range chosen.Stages {
 		chosen := choice.steps(stage)
 		if chosen == nil {
 			continue
+		}
+		if steps := len(plan.Steps) + len(chosen); steps*size > maxDocument {
+			problems.Add(fault.Problem{Position: f.rootKey(keyInputs), Code: "input-large", Scope: keyInputs,
+				Text: fmt.Sprintf("each of %d steps gets the values of the inputs, which come to more than %d bytes in all", steps, maxDocument)})
+			return plan, distinct(problems)
 		}
 		plan.add(stage, i, chosen, ids)
 		for j, id := range plan.Stages[len(plan.Stages)-1].Steps {

@@ -18,8 +18,9 @@ import (
 const (
 	maxGatherEntries = 4_000_000
 	maxGatherBytes   = 64 << 30
-	maxGatherPasses  = 4  // links of links of files that no rule names
-	maxGatherLinks   = 40 // of one path
+	maxGatherNames   = 256 << 20 // bytes of the paths of files that are kept, and of links
+	maxGatherPasses  = 4         // links of links of files that no rule names
+	maxGatherLinks   = 40        // of one path
 )
 
 // Gather unpacks from a tar the files and folders whose slash-separated paths keep reports, all symbolic links, and the files inside
@@ -34,7 +35,7 @@ func Gather(ctx context.Context, open func() (io.ReadCloser, error), dir string,
 		return fmt.Errorf("gather files: %w", err)
 	}
 	defer root.Close()
-	g := &gathering{extraction: extraction{root: root}, keep: keep, room: maxGatherBytes, same: map[string]string{}}
+	g := &gathering{extraction: extraction{root: root}, keep: keep, room: maxGatherBytes, names: maxGatherNames, same: map[string]string{}}
 	for range maxGatherPasses {
 		if err := g.pass(ctx, open); err != nil {
 			return fmt.Errorf("gather files: %w", err)
@@ -57,8 +58,9 @@ func Gather(ctx context.Context, open func() (io.ReadCloser, error), dir string,
 type gathering struct {
 	extraction
 	keep  func(path string) bool
-	again bool // only files are taken: links and folders are there
-	room  int64
+	again bool  // only files are taken: links and folders are there
+	room  int64 // bytes of files that may still be kept
+	names int64 // bytes of paths that may still be
 
 	symlinks []string          // kept ones
 	kept     []string          // names of files that are other files by hard links
@@ -106,8 +108,8 @@ func (g *gathering) one(header *tar.Header, content io.Reader) error {
 	if !kept && header.Typeflag != tar.TypeSymlink {
 		return nil
 	}
-	if len(slashed) > longestPath {
-		return fmt.Errorf("its path has %d bytes, and %d are allowed", len(slashed), longestPath)
+	if err := g.takeName(slashed); err != nil {
+		return err
 	}
 	name := filepath.FromSlash(slashed)
 	if err := g.root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -133,6 +135,17 @@ func (g *gathering) one(header *tar.Header, content io.Reader) error {
 		return g.file(name, header, content)
 	}
 	return nil // a pipe, a socket or a device
+}
+
+// takeName counts the path of a file that is kept, or of a link.
+func (g *gathering) takeName(slashed string) error {
+	if len(slashed) > longestPath {
+		return fmt.Errorf("its path has %d bytes, and %d are allowed", len(slashed), longestPath)
+	}
+	if g.names -= int64(len(slashed)); g.names < 0 {
+		return fmt.Errorf("the paths of the files that are kept, and of links, have more than %d MiB", maxGatherNames>>20)
+	}
+	return nil
 }
 
 // wanted returns the files that kept links lead to and that are not there yet.

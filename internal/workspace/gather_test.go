@@ -130,6 +130,27 @@ func TestGatherRefusesPathsThatNothingCouldRemove(t *testing.T) {
 	}
 }
 
+// TestWhatIsGatheredIsBounded by the bytes of files and of paths; what is neither kept nor a link does not count.
+func TestWhatIsGatheredIsBounded(t *testing.T) {
+	t.Parallel()
+	for want, archive := range map[string][]byte{
+		"":                                tarOf(t, "", "kept/123456", "other/1234567890"),
+		"the files that are kept have":    tarOf(t, "kept/1234567890", "kept/1234567891"),
+		"the paths of the files that are": tarOf(t, "kept/ -> x", "a/1 -> x", "a/2 -> x", "a/3 -> x", "a/4 -> x", "a/5 -> x", "a/6 -> x", "a/7 -> x", "a/8 -> x", "a/9 -> x", "b/1 -> x"),
+	} {
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		g := &gathering{extraction: extraction{root: root}, keep: func(path string) bool { return strings.HasPrefix(path, "kept/") }, room: 20, names: 31, same: map[string]string{}}
+		err = g.pass(t.Context(), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil })
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // broken is a connection that breaks.
 type broken struct{}
 
