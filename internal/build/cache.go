@@ -49,10 +49,16 @@ func ExpandHashes(key string, hash func(glob string) (string, error)) (string, e
 
 // caches reads what a step leaves for later builds.
 func (r *reader) caches(n *document.Node, scope string) []CacheRule {
+	if !r.atMost(maxCaches, n, scope, "step", "caches") {
+		return nil
+	}
 	var out []CacheRule
 	for i, item := range n.Items {
-		rule := CacheRule{Key: item.Str("key"), Paths: item.Strs("paths"), Restore: item.Strs("restore")}
 		at := document.Index(scope, i)
+		if !r.atMost(maxPaths, item.Get("paths"), r.Join(at, "paths"), "cache", "paths") || !r.atMost(maxPaths, item.Get("restore"), r.Join(at, "restore"), "cache", "restore keys") {
+			continue
+		}
+		rule := CacheRule{Key: item.Str("key"), Paths: item.Strs("paths"), Restore: item.Strs("restore")}
 		for j, p := range item.Get("paths").Items {
 			if !r.open(p) {
 				r.glob(p, document.Index(r.Join(at, "paths"), j))

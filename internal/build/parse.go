@@ -110,9 +110,21 @@ func (r *reader) missingKey(p fault.Problem, scope, _ string) fault.Problem {
 
 // Bounds of a file.
 const (
-	maxStages = 2000
-	maxSteps  = 2000 // combinations of matrices included
+	maxStages    = 2000
+	maxSteps     = 2000 // combinations of matrices included
+	maxArtifacts = 256  // rules of a step, each of which is compared with every file
+	maxCaches    = 32   // of a step
+	maxPaths     = 64   // of a cache
 )
+
+// atMost reports a list with more items than are allowed: "a step has at most 16 services".
+func (r *reader) atMost(most int, n *document.Node, scope, whole, parts string) bool {
+	if n == nil || len(n.Items) <= most {
+		return true
+	}
+	r.Add(n.Items[most], "too-large", scope, "a %s has at most %d %s", whole, most, parts)
+	return false
+}
 
 // stepNames reports names that cannot be shown, steps that a matrix gives the name of another one, and a file with too many steps, for which
 // it returns false.
@@ -479,6 +491,9 @@ func (r *reader) duration(n *document.Node, scope string) time.Duration {
 }
 
 func (r *reader) artifacts(n *document.Node, scope string) []ArtifactRule {
+	if !r.atMost(maxArtifacts, n, scope, "step", "artifacts") {
+		return nil
+	}
 	var out []ArtifactRule
 	for i, item := range n.Items {
 		rule := ArtifactRule{Path: item.Text, When: Success}

@@ -35,8 +35,7 @@ func serviceTable() []document.Key {
 
 // services reads the programs beside a step.
 func (r *reader) services(n *document.Node, scope string) []Service {
-	if len(n.Items) > maxServices {
-		r.Add(n.Items[maxServices], "too-large", scope, "a step has at most %d services", maxServices)
+	if !r.atMost(maxServices, n, scope, "step", "services") {
 		return nil
 	}
 	var out []Service
@@ -80,11 +79,7 @@ func (r *reader) environ(n *document.Node, scope string) (environ []string) {
 }
 
 func (r *reader) ports(n *document.Node, scope string) (ports []int) {
-	if n == nil {
-		return nil
-	}
-	if len(n.Items) > maxPorts {
-		r.Add(n.Items[maxPorts], "too-large", scope, "a service has at most %d ports", maxPorts)
+	if n == nil || !r.atMost(maxPorts, n, scope, "service", "ports") {
 		return nil
 	}
 	for i, item := range n.Items {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/document"
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
 // plannedSpec returns what a step of a stage s comes to.
@@ -296,23 +297,31 @@ func TestAdviceAboutHelm(t *testing.T) {
 	}
 }
 
-// TestServicesAreBounded: a step has a few services with a few ports.
-func TestServicesAreBounded(t *testing.T) {
+// TestListsOfAStepAreBounded: each item costs something for every file, or a container.
+func TestListsOfAStepAreBounded(t *testing.T) {
 	t.Parallel()
-	services, ports := "", ""
-	for i := range 65 {
-		ports += strings.Repeat("1", 1+i%4) + ", "
-		if i < 17 {
-			services += "{name: s" + strings.Repeat("x", i) + ", image: i}, "
-		}
+	repeated := func(n int, item string) string { return "[" + strings.Repeat(item+", ", n) + "]" }
+	services := ""
+	for i := range 17 {
+		services += fmt.Sprintf("{name: s%d, image: i}, ", i)
 	}
-	for list, want := range map[string]string{
-		services: "a step has at most 16 services",
-		"{name: a, image: i, ports: [" + ports + "]}": "a service has at most 64 ports",
+	for want, fields := range map[string][2]string{
+		"a step has at most 16 services":      {"services: [" + services + "]", "services: [{name: a, image: i}]"},
+		"a service has at most 64 ports":      {"services: [{name: a, image: i, ports: " + repeated(65, "80") + "}]", "services: [{name: a, image: i, ports: " + repeated(64, "80") + "}]"},
+		"a step has at most 256 artifacts":    {"artifacts: " + repeated(257, "a"), "artifacts: " + repeated(256, "a")},
+		"a step has at most 32 caches":        {"cache: " + repeated(33, "{key: k, paths: [p]}"), "cache: " + repeated(32, "{key: k, paths: [p]}")},
+		"a cache has at most 64 paths":        {"cache: [{key: k, paths: " + repeated(65, "p") + "}]", "cache: [{key: k, paths: " + repeated(64, "p") + "}]"},
+		"a cache has at most 64 restore keys": {"cache: [{key: k, paths: [p], restore: " + repeated(65, "r") + "}]", "cache: [{key: k, paths: [p], restore: " + repeated(64, "r") + "}]"},
 	} {
-		_, problems := build.Parse(tree(t, "s: {a: {services: ["+list+"], container: {image: i, cmds: [x]}}}"))
-		if len(problems) != 1 || problems[0].Code != "too-large" || !strings.Contains(problems[0].Text, want) {
+		parse := func(fields string) fault.Problems {
+			_, problems := build.Parse(tree(t, "s: {a: {"+fields+", container: {image: i, cmds: [x]}}}"))
+			return problems
+		}
+		if problems := parse(fields[0]); len(problems) != 1 || problems[0].Code != "too-large" || !strings.Contains(problems[0].Text, want) {
 			t.Errorf("%v, want %s", problems, want)
+		}
+		if problems := parse(fields[1]); len(problems) > 0 {
+			t.Errorf("%s: fewer are refused: %v", want, problems)
 		}
 	}
 }

@@ -515,9 +515,11 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("look at the disk that holds %s", j.place.dir)
 	}
 	if j.place.root != (results.Root{}) {
-		err = j.place.root.Prune(time.Now())
+		if err := j.place.root.Prune(time.Now()); err != nil {
+			fmt.Fprintf(a.err, "waybill: old builds cannot be removed: %v\n", err)
+		}
 	}
-	return result, err
+	return result, nil
 }
 
 // buildCache returns where the steps of a build leave files for later builds of the same repository, else of the same folder; nil if
