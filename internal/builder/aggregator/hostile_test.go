@@ -115,6 +115,7 @@ func TestWhatNoWorkerSendsIsRefused(t *testing.T) {
 	}{
 		"steps":               {hostile{"/step": repeated(`{"steps":[`, "{}", mostItems+1, "]}")}, "a list has more than 50000 elements"},
 		"needs":               {hostile{"/step": repeated(`{"steps":[{"needs":[`, "1", mostItems+1, "]}]}")}, "a list has more than 50000 elements"},
+		"an unknown need":     {hostile{"/step": repeated("", `{"steps":[{"stepId":1,"needs":[2]}]}`, 1, "")}, "step 1 needs step 2, which the build does not have"},
 		"no object":           {hostile{"/step": repeated("", "[]", 1, "")}, "want an object of JSON"},
 		"no list":             {hostile{"/step": repeated("", `{"steps":{}}`, 1, "")}, "want a list of JSON"},
 		"a list that is cut":  {hostile{"/step": repeated("", `{"steps":[{}`, 1, "")}, "EOF"},
