@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -196,5 +197,26 @@ func TestAnArtifactThatCameIsNotReplaced(t *testing.T) {
 	text, err := io.ReadAll(content)
 	if err := errors.Join(err, content.Close()); err != nil || string(text) != "good" {
 		t.Errorf("the artifact is %q, %v", text, err)
+	}
+}
+
+// TestTestsOfAStepAreReadOnce: however often its worker ends it.
+func TestTestsOfAStepAreReadOnce(t *testing.T) {
+	t.Parallel()
+	var all []*workerv1.StatusEvent
+	for id := range int64(10) {
+		all = append(all, &workerv1.StatusEvent{EventId: id + 1, StepId: int32(id%2 + 1), Status: workerv1.Status_STATUS_FAILED})
+	}
+	var asked atomic.Int32
+	store, _, _ := copyOnce(t, hostile{"/StatusEvents": messages(t, events(all...)), "/test-result": func(w io.Writer) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"files":[{"artifactId":1,"name":"unit.xml","results":[{"name":"Total"}]}]}`)
+	}})
+	reports, count := 0, 0
+	for _, b := range store.batches {
+		reports, count = reports+len(b.Tests), count+len(b.Events)
+	}
+	if asked.Load() != 2 || reports != 2 || count != len(all) {
+		t.Errorf("tests were read %d times, %d reports and %d events are stored", asked.Load(), reports, count)
 	}
 }
