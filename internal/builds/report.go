@@ -256,7 +256,7 @@ func (in *ingestion) nameStep(s ReportedStep) error {
 		plain string
 	}{{&known.Stage, s.Stage, in.build.Engine}, {&known.Name, s.Name, fmt.Sprintf("step-%d", s.ID)}} {
 		if part.given != "" {
-			*part.of = plainName(part.given)
+			*part.of = part.given
 		} else if *part.of == "" {
 			*part.of = part.plain
 		}
@@ -265,7 +265,7 @@ func (in *ingestion) nameStep(s ReportedStep) error {
 	return nil
 }
 
-// plainName returns a name without control characters, which the names of a worker's steps never have.
+// plainName returns a name without control characters, which the names in a .wharf-ci.yml never have.
 func plainName(name string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(build.Printable(name, nil))
 }

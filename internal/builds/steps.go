@@ -52,7 +52,7 @@ func (s *steps) of(id int) *Step {
 // define takes a step as planned.
 func (s *steps) define(p Step) {
 	step := s.of(p.ID)
-	stage, name, kind := clean(p.Stage, mostName), clean(p.Name, mostName), clean(p.Type, mostName)
+	stage, name, kind := clean(plainName(p.Stage), mostName), clean(plainName(p.Name), mostName), clean(p.Type, mostName)
 	identity := clean(p.Identity, mostName)
 	if step.Stage != stage || step.Name != name || step.Type != kind || step.Identity != identity || !slices.Equal(step.Needs, p.Needs) {
 		step.Stage, step.Name, step.Type, step.Identity, step.Needs = stage, name, kind, identity, append([]int{}, p.Needs...)

@@ -114,8 +114,24 @@ func (c *client) get(ctx context.Context, path, key string, take func(*json.Deco
 	return nil
 }
 
-// steps lists the steps as planned.
-func (c *client) steps(ctx context.Context) (steps []builds.Step, err error) {
+// steps lists the steps as planned, each of which needs only steps of the list: pages and commands look these up.
+func (c *client) steps(ctx context.Context) ([]builds.Step, error) {
+	steps, err := c.listSteps(ctx)
+	known := map[int]bool{}
+	for i := range steps {
+		known[steps[i].ID] = true
+	}
+	for i := range steps {
+		for _, need := range steps[i].Needs {
+			if !known[need] {
+				return nil, fault.New(fault.Corrupt, "step %d needs step %d, which the build does not have", steps[i].ID, need)
+			}
+		}
+	}
+	return steps, err
+}
+
+func (c *client) listSteps(ctx context.Context) (steps []builds.Step, err error) {
 	needs := 0
 	return steps, c.get(ctx, "/api/build/step", "steps", func(d *json.Decoder) error {
 		var s struct {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -115,6 +116,7 @@ func TestWhatNoWorkerSendsIsRefused(t *testing.T) {
 	}{
 		"steps":               {hostile{"/step": repeated(`{"steps":[`, "{}", mostItems+1, "]}")}, "a list has more than 50000 elements"},
 		"needs":               {hostile{"/step": repeated(`{"steps":[{"needs":[`, "1", mostItems+1, "]}]}")}, "a list has more than 50000 elements"},
+		"an unknown need":     {hostile{"/step": repeated("", `{"steps":[{"stepId":1,"needs":[2]}]}`, 1, "")}, "step 1 needs step 2, which the build does not have"},
 		"no object":           {hostile{"/step": repeated("", "[]", 1, "")}, "want an object of JSON"},
 		"no list":             {hostile{"/step": repeated("", `{"steps":{}}`, 1, "")}, "want a list of JSON"},
 		"a list that is cut":  {hostile{"/step": repeated("", `{"steps":[{}`, 1, "")}, "EOF"},
@@ -195,5 +197,26 @@ func TestAnArtifactThatCameIsNotReplaced(t *testing.T) {
 	text, err := io.ReadAll(content)
 	if err := errors.Join(err, content.Close()); err != nil || string(text) != "good" {
 		t.Errorf("the artifact is %q, %v", text, err)
+	}
+}
+
+// TestTestsOfAStepAreReadOnce: however often its worker ends it.
+func TestTestsOfAStepAreReadOnce(t *testing.T) {
+	t.Parallel()
+	var all []*workerv1.StatusEvent
+	for id := range int64(10) {
+		all = append(all, &workerv1.StatusEvent{EventId: id + 1, StepId: int32(id%2 + 1), Status: workerv1.Status_STATUS_FAILED})
+	}
+	var asked atomic.Int32
+	store, _, _ := copyOnce(t, hostile{"/StatusEvents": messages(t, events(all...)), "/test-result": func(w io.Writer) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"files":[{"artifactId":1,"name":"unit.xml","results":[{"name":"Total"}]}]}`)
+	}})
+	reports, count := 0, 0
+	for _, b := range store.batches {
+		reports, count = reports+len(b.Tests), count+len(b.Events)
+	}
+	if asked.Load() != 2 || reports != 2 || count != len(all) {
+		t.Errorf("tests were read %d times, %d reports and %d events are stored", asked.Load(), reports, count)
 	}
 }

@@ -59,6 +59,7 @@ func silent(ctx context.Context, err error) error {
 
 // events reads the changes of status. The final marker stays with the reader.
 func (r *reader) events(ctx context.Context, after int64) error {
+	asked := map[int]bool{} // steps whose tests were read: each ends once
 	return receive(ctx, r, "events", func(ctx context.Context) (*connect.ServerStreamForClient[workerv1.StatusEventsResponse], error) {
 		return r.client.worker.StatusEvents(ctx, connect.NewRequest(&workerv1.StatusEventsRequest{AfterEventId: after}))
 	}, func(ctx context.Context, m *workerv1.StatusEventsResponse) error {
@@ -77,9 +78,10 @@ func (r *reader) events(ctx context.Context, after int64) error {
 			}
 			batch.events = append(batch.events, event)
 			batch.size += itemSize + int64(len(event.Reason)+len(event.Message))
-			if event.Step == 0 || !event.Status.Ended() {
+			if event.Step == 0 || !event.Status.Ended() || asked[event.Step] {
 				continue
 			}
+			asked[event.Step] = true
 			var err error
 			if batch.tests, err = r.client.tests(ctx, event.Step); err != nil {
 				return err

@@ -187,6 +187,10 @@ func stepsFollowTheirEvents(t *testing.T, s setup) {
 	if again, err := s.Steps(s.ctx, id); err != nil || !cmp.Equal(steps, again) {
 		t.Errorf("defined again, the steps are %+v, %v", again, err)
 	}
+	s.ingest(t, id, builds.Batch{Steps: []builds.Step{{ID: 3, Stage: "te\x1b[2Jst", Name: "of\nline\u202e"}}})
+	if all, err := s.Steps(s.ctx, id); err != nil || len(all) != 3 || all[2].Stage != "test" || all[2].Name != "of line" {
+		t.Errorf("with control characters, the steps are %+v, %v", all, err)
+	}
 }
 
 func onEndSharesTheTransaction(t *testing.T, s setup) {

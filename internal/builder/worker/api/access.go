@@ -36,11 +36,29 @@ func withToken(token string, next http.Handler) http.Handler {
 		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			hurry(w, r)
 			refuse(w, r, connect.CodeUnauthenticated, "this worker's token is needed")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// withoutBody answers requests that need no token before a body has come.
+func withoutBody(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		hurry(w, r)
+		next(w, r)
+	}
+}
+
+// hurry has a request with a body be answered before that has come, and gives up the connection soon: HTTP/1.1 would wait for the body without a limit.
+func hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 || r.ProtoMajor > 1 {
+		return
+	}
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedTimeout)) // a connection without deadlines ends by itself
 }
 
 // takeBody reads the whole body, which has a bound in size and time. No method of the service takes more than one message.

@@ -1,11 +1,13 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -95,5 +97,39 @@ func TestAConnectionHasFewStreams(t *testing.T) {
 	}
 	if most, _ := settings.Value(http2.SettingMaxConcurrentStreams); most != 16 {
 		t.Errorf("%d streams, want 16", most)
+	}
+}
+
+// TestWithoutTheTokenNoBodyIsWaitedFor: a connection whose body never comes would be held for good.
+func TestWithoutTheTokenNoBodyIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for head, want := range map[string]int{
+		"POST " + acknowledgePath + " HTTP/1.1\r\nContent-Type: application/json\r\n": http.StatusUnauthorized,
+		"GET /healthz HTTP/1.1\r\n": http.StatusOK,
+		"GET /readyz HTTP/1.1\r\n":  http.StatusOK,
+		"GET /metrics HTTP/1.1\r\n": http.StatusOK,
+	} {
+		for _, body := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+			c, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, head+"Host: worker\r\n"+body+"\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatalf("%q, %s: %v", head, body, err)
+			}
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != want || !answer.Close {
+				t.Errorf("%q, %s: %s, %v; want %d and the end of the connection", head, body, answer.Status, err, want)
+			}
+			_ = answer.Body.Close()
+		}
 	}
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -291,6 +292,29 @@ func TestAReaderLearnsAtOnceThatItIsServed(t *testing.T) {
 		t.Fatalf("events: %v", err)
 	}
 	defer events.Close()
+}
+
+// TestAReaderOfNothingLearnsThatTheWorkerLives: of a log whose entries are all out of its bounds of time.
+func TestAReaderOfNothingLearnsThatTheWorkerLives(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *api.Config) { c.KeepAlive = time.Hour })
+	s.update(0, build.Running)
+	s.update(1, build.Running)
+	for range 3 { // more than half a batch, which is not waited for
+		s.print(1, strings.Repeat("x", 15_000))
+	}
+	for name, request := range map[string]*workerv1.LogsRequest{"before": {Before: timestamppb.New(time.Unix(1, 0))}, "since": {Since: timestamppb.New(time.Now().Add(time.Hour))}} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		stream, err := s.client().Logs(ctx, connect.NewRequest(request))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !stream.Receive() || stream.Msg().GetEntries() != 0 {
+			t.Errorf("%s: %v, %v", name, stream.Msg(), stream.Err())
+		}
+		cancel()
+		_ = stream.Close()
+	}
 }
 
 // TestAReaderAtTheEndIsDone: one that lost its connection after the last message asks once more.

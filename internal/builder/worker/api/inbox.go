@@ -68,11 +68,11 @@ func NewInbox(c InboxConfig) (*Inbox, error) {
 	workspace.HandleFunc("GET "+provisionerv1.PathWorkspace, b.state)
 	workspace.HandleFunc("PUT "+provisionerv1.PathWorkspace, b.put)
 	mux.Handle(provisionerv1.PathWorkspace, withToken(c.Token, limit(workspace, mostRequests)))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /healthz", withoutBody(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) }))
+	mux.HandleFunc("/", withoutBody(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, connect.CodeUnavailable, "the worker waits for the files of its build")
-	})
+	}))
 	b.handler = answered(mux, writeTimeout)
 	return b, nil
 }

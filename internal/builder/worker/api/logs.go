@@ -35,6 +35,7 @@ type logStream struct {
 	ended         bool            // the final marker was read
 	buffer        []byte
 	silence       *time.Timer // since the last message
+	sent          bool        // a message since breathe was called
 }
 
 // logCursor is how far one step's log was sent.
@@ -149,7 +150,9 @@ func (l *logStream) run(ctx context.Context) error {
 		case err != nil:
 			return answer(err)
 		case moved && ctx.Err() == nil:
-			l.silence.Reset(l.server.KeepAlive)
+			if err := l.breathe(); err != nil {
+				return answer(err)
+			}
 			continue
 		case l.done():
 			return nil
@@ -162,6 +165,22 @@ func (l *logStream) run(ctx context.Context) error {
 		if err := l.wait(ctx, recorded, written, waits); err != nil {
 			return err
 		}
+	}
+}
+
+// breathe shows the reader that the worker lives if nothing was sent for a while, as when all entries are out of the bounds of time.
+func (l *logStream) breathe() error {
+	if l.sent {
+		l.sent = false
+		l.silence.Reset(l.server.KeepAlive)
+		return nil
+	}
+	select {
+	case <-l.silence.C:
+		l.silence.Reset(l.server.KeepAlive)
+		return l.send(&workerv1.LogsResponse{})
+	default:
+		return nil
 	}
 }
 
@@ -282,6 +301,7 @@ func (l *logStream) sendBatch(c *logCursor, batch []byte, entries int64) error {
 	if len(batch) == 0 {
 		return nil
 	}
+	l.sent = true
 	return l.send(&workerv1.LogsResponse{StepId: int32(c.step), FirstLogId: from.ID + 1, Offset: from.Offset,
 		Entries: int32(bytes.Count(batch, []byte("\n"))), Data: batch})
 }

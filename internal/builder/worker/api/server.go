@@ -29,6 +29,7 @@ const (
 	mostHeader      = 16 << 10 // bytes
 	mostBody        = 1 << 20  // bytes
 	bodyTimeout     = 30 * time.Second
+	refusedTimeout  = 2 * time.Second // of a body that is not read
 	headerTimeout   = 10 * time.Second
 	writeTimeout    = 30 * time.Second // a reader that takes nothing for so long is dead
 	idleTimeout     = 30 * time.Second
@@ -92,9 +93,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/artifact", s.listArtifacts)
 	mux.HandleFunc("GET /api/artifact/{id}/download", s.downloadArtifact)
 	outer := http.NewServeMux()
-	outer.HandleFunc("GET /healthz", s.health)
-	outer.HandleFunc("GET /readyz", s.ready)
-	outer.Handle("GET /metrics", limit(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}), mostOpen))
+	outer.HandleFunc("GET /healthz", withoutBody(s.health))
+	outer.HandleFunc("GET /readyz", withoutBody(s.ready))
+	outer.HandleFunc("GET /metrics", withoutBody(limit(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}), mostOpen).ServeHTTP))
 	outer.Handle("/", s.guard(mux))
 	return answered(outer, writeTimeout)
 }
