@@ -55,6 +55,9 @@ const (
 	longestID   = 250
 	// busyRetry is when a worker that has to wait is worth another request.
 	busyRetry = 5 * time.Second
+	// soonRetry takes its place while a worker ends that was asked to within endsWithin. One whose results are still to be taken may take much longer.
+	soonRetry  = time.Second
+	endsWithin = 10 * time.Second
 )
 
 // Server answers requests for workers.
@@ -136,9 +139,13 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	begun, waiting, err := s.starts.take(r.Context(), request, s.look, func(workers []provisionerv1.Worker) *provisionerv1.Waiting { return s.full(request, workers) })
+	pause := busyRetry
+	begun, waiting, err := s.starts.take(r.Context(), request, s.look, func(workers []provisionerv1.Worker) *provisionerv1.Waiting {
+		pause = retryAfter(workers, time.Now())
+		return s.full(request, workers)
+	})
 	if waiting != nil {
-		writeWaiting(w, *waiting)
+		writeWaiting(w, *waiting, pause)
 		return
 	}
 	if err != nil {
@@ -223,6 +230,16 @@ func (s *Server) full(request provisionerv1.CreateWorker, workers []provisionerv
 		return &provisionerv1.Waiting{Running: ofProject, Limit: s.PerProject, Project: request.Project}
 	}
 	return nil
+}
+
+// retryAfter returns when there may be room beside the workers.
+func retryAfter(workers []provisionerv1.Worker, now time.Time) time.Duration {
+	for _, w := range workers {
+		if w.Status != string(build.WorkerEnded) && now.Sub(w.DeletedAt) < endsWithin {
+			return soonRetry
+		}
+	}
+	return busyRetry
 }
 
 // look lists the workers and reports how many there are.

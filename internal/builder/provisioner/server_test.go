@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
@@ -91,6 +92,14 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 	want := []string{"14: {Running:4 Limit:4 Project:a} 5s", "19: {Running:8 Limit:8 Project:} 5s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	for deleted, want := range map[time.Time]time.Duration{time.Now().Add(time.Hour): time.Second, time.Now().Add(-time.Hour): 5 * time.Second} {
+		for i, status := range []string{"Ended", "Running"} {
+			p.workers[i].DeletedAt, p.workers[i].Status = deleted, status
+		}
+		if created, err := client.Create(t.Context(), wanted(14, "a")); err != nil || created.Waiting == nil || created.Retry != want {
+			t.Errorf("a worker ends: %+v, %v, want %s", created, err, want)
+		}
 	}
 	if _, err := client.Create(t.Context(), wanted(10, "a")); err != nil || len(p.workers) != 9 {
 		t.Errorf("a build that has a worker waits for room: %v", err)
