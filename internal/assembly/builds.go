@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/builder/provisioner"
@@ -67,7 +68,10 @@ func (s *Session) needProvisioner(role string) (*provisionerv1.Client, error) {
 func (s *Session) workers(log *slog.Logger) (*handler.Workers, error) {
 	w := &handler.Workers{Builds: s.Ledger.Builds, Instance: s.Live.Now().Builder.Instance, Now: s.Ledger.Now, Project: s.project,
 		ProjectOf: func(id string) string { return s.Live.Now().Builds.ProjectOf(id) },
-		Engine:    s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter}
+		Engine:    s.engines(log), Inputs: s.buildInputs, Waiter: s.buildWaiter,
+		Hasten: func(ctx context.Context, wait time.Duration, ids ...action.ID) error {
+			return s.Ledger.Hasten(ctx, handler.CodeWaiting, builds.ActionKind, wait, ids...)
+		}}
 	client := s.provisionerClient()
 	if client == nil {
 		return w, nil // without a key, which would be made now

@@ -405,6 +405,8 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 	for _, c := range []struct{ names, want []string }{
 		{[]string{RoleAPI}, []string{"api", "observer", "presence", "config"}},
 		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "observer", "presence", "config", "schema"}},
+		{[]string{RoleConductor, RoleCaboose}, []string{"conductor", "caboose", "config", "schema", "operations"}},
+		{[]string{RoleCaboose}, []string{"caboose", "presence", "config", "schema", "operations"}},
 		{[]string{RoleProvisioner}, []string{"provisioner", "presence", "config", "schema", "operations"}},
 	} {
 		s, err := p.Open(t.Context(), dir, Serve)

@@ -101,6 +101,7 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 	o.ledger = s.metrics
 	o.ledger.Register(o.registerer())
 	s.hosts.SSH.Metrics().Register(o.registerer())
+	s.Ledger.UpdateReport(func(r *queue.Report) { r.Roles = slices.Clone(names) })
 	if err := s.prepare(ctx, o, names); err != nil {
 		return nil, err
 	}
@@ -145,14 +146,16 @@ func (s *Session) Roles(ctx context.Context, o RoleOptions, names ...string) ([]
 	return append(roles, s.presence(o, names)...), nil
 }
 
-// presence makes the role that keeps those of the named roles registered that claim nothing; none if all do.
+// presence makes the role that keeps those of the named roles registered that claim nothing; none if all do. A caboose joins by itself while it
+// has handlers; that it runs is in the report of any instance of the process.
 func (s *Session) presence(o RoleOptions, names []string) []lifecycle.Role {
 	claimless := []string{RoleAPI, RoleProvisioner, RoleWatchdog}
 	if s.Kind != shared { // where an aggregator joins by itself, to share the workers
 		claimless = append(claimless, RoleAggregator)
 	}
 	claimless = slices.DeleteFunc(claimless, func(name string) bool { return !slices.Contains(names, name) })
-	if len(claimless) == 0 {
+	onlyCaboose := !slices.ContainsFunc(names, func(name string) bool { return name != RoleCaboose })
+	if len(claimless) == 0 && !onlyCaboose {
 		return nil
 	}
 	return []lifecycle.Role{{Name: "presence", Run: s.present(o.Log, claimless...)}}

@@ -51,6 +51,7 @@ func (vs Variables) hidden() Variables {
 // inputEnviron returns the values of the inputs, with their own variables replaced, and those that no variable can have.
 func (f *File) inputEnviron(variables Variables) (e inputEnviron, problems fault.Problems) {
 	hidden, size, seen := variables.hidden(), 0, map[string]bool{}
+	var loops metLoops
 	for i, in := range f.Inputs {
 		name := InputVariable(in.Name)
 		if seen[name] {
@@ -59,6 +60,9 @@ func (f *File) inputEnviron(variables Variables) (e inputEnviron, problems fault
 		seen[name] = true
 		given, _ := variables.Lookup(in.Name)
 		value, _, err := Substitute(variables, given.Text)
+		if loops.again(err) {
+			continue
+		}
 		if err != nil {
 			problems.Add(fault.Problem{Position: in.At, Code: "variable-loop", Scope: keyInputs + "/" + strconv.Itoa(i), Text: fmt.Sprintf("the value of %q: %v; ${%%NAME%%} is a literal ${NAME}", in.Name, err)})
 			continue

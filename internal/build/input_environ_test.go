@@ -88,7 +88,7 @@ func TestAnInputThatNamesItselfIsRefused(t *testing.T) {
 		t.Fatal(problems)
 	}
 	_, problems = build.MakePlan(file, build.Choice{Inputs: map[string]string{"b": "x ${b}"}})
-	if want := `f:1:35: inputs/1: the value of "b": these variables refer to each other in a circle: b → b; ${%NAME%} is a literal ${NAME}`; problems.Err() == nil || problems.Error() != want {
+	if want := `f:1:35: inputs/1: the value of "b": these variables refer to each other in a circle: b (f:1:35) → b; ${%NAME%} is a literal ${NAME}`; problems.Err() == nil || problems.Error() != want {
 		t.Errorf("got %v, want %s", problems, want)
 	}
 }

@@ -98,6 +98,9 @@ func MakePlan(file *File, choice Choice) (*Plan, fault.Problems) {
 	secrets, large := variables.secrets()
 	if large == nil {
 		large = unfit
+		faults = slices.DeleteFunc(faults, func(p fault.Problem) bool { // the input's circle, again where a step uses it
+			return p.Code == "variable-loop" && slices.ContainsFunc(unfit, func(of fault.Problem) bool { return of.Code == p.Code && strings.Contains(of.Text, p.Text) })
+		})
 	}
 	problems = slices.Concat(problems, large, variables.shortPasswords(), faults)
 	problems.Sort()

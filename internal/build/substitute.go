@@ -47,13 +47,6 @@ func (vs Variables) Lookup(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// LoopError reports variables that refer to each other in a circle.
-type LoopError struct{ Names []string }
-
-func (e *LoopError) Error() string {
-	return "these variables refer to each other in a circle: " + strings.Join(e.Names, " → ")
-}
-
 // Substitute replaces each ${name} in text by its value, whose own variables
 // are replaced too. ${%name%} becomes a literal ${name}. What has no value stays
 // as it is and is listed in undefined. The error is a *LoopError, or says which bound was met.
@@ -113,7 +106,7 @@ func cutVariable(text string) (before, inside, after string, found bool) {
 
 // value returns the replacement of ${inside}.
 func (s *substitution) value(inside string, open []string) (string, error) {
-	if strings.HasPrefix(inside, "%") && strings.HasSuffix(inside, "%") {
+	if isLiteral(inside) {
 		return "${" + strings.TrimSuffix(strings.TrimPrefix(inside, "%"), "%") + "}", nil
 	}
 	name := strings.TrimSpace(inside)
@@ -123,12 +116,17 @@ func (s *substitution) value(inside string, open []string) (string, error) {
 		return "${" + inside + "}", nil
 	}
 	if i := slices.Index(open, name); i >= 0 {
-		return "", &LoopError{append(slices.Clone(open[i:]), name)}
+		return "", s.variables.loop(open[i:])
 	}
 	if len(open) == maxNesting {
 		return "", fmt.Errorf("its variables are nested more than %d deep", maxNesting)
 	}
 	return s.expand(v.Text, append(slices.Clone(open), name))
+}
+
+// isLiteral reports whether ${inside} is a literal ${…}.
+func isLiteral(inside string) bool {
+	return strings.HasPrefix(inside, "%") && strings.HasSuffix(inside, "%")
 }
 
 // variableName is the names that a variable without a value may have, so that it is one that is missing.
@@ -144,6 +142,7 @@ type substituter struct {
 	grown     int                     // values that steps with a matrix have come to
 	size      int                     // bytes of the texts
 	plain     map[*document.Node]bool // values without variables all through, which are not copied
+	loops     metLoops
 }
 
 // stages copies the root with the variables of every stage replaced; names of stages never are.
@@ -325,6 +324,8 @@ func (s *substituter) text(text string, at fault.Position, scope string, quiet b
 	replaced, err := one.expand(text, nil)
 	s.size += max(len(replaced), one.grown)
 	switch {
+	case s.loops.again(err):
+		return text
 	case err != nil:
 		s.problems.Add(fault.Problem{Position: at, Code: "variable-loop", Scope: scope, Text: err.Error()})
 		return text

@@ -29,13 +29,14 @@ func (vs Variables) List() ([]Variable, fault.Problems) {
 	masked := vs.masked()
 	size := 0
 	var problems fault.Problems
+	var loops metLoops
 	var all []Variable
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		v := found[name]
 		shown, _ := masked.Lookup(name)
 		one := substitution{variables: masked}
 		replaced, err := one.expand(shown.Text, nil)
-		if err != nil {
+		if err != nil && !loops.again(err) {
 			problems.Add(fault.Problem{Position: v.At, Code: "variable-loop", Text: fmt.Sprintf("%s: %v", name, err)})
 		}
 		if size += max(len(replaced), one.grown); size > maxExpansion {

@@ -174,6 +174,7 @@ type Queued struct {
 	ID       ID
 	Project  string
 	Revision string // "": it has no deployment
+	ActionID action.ID
 }
 
 // mostQueued bounds the builds that a place in the queue is counted among.
@@ -184,7 +185,7 @@ func (b *Builds) Queue(ctx context.Context) (queue []Queued, err error) {
 	waiting, err := b.List(ctx, Query{Status: build.Scheduling, Active: true, Limit: mostQueued}) // Active has an index
 	for i := len(waiting) - 1; i >= 0; i-- {
 		if waiting[i].WorkerID == "" && waiting[i].Engine == "" {
-			queue = append(queue, Queued{waiting[i].ID, waiting[i].Project, waiting[i].Revision})
+			queue = append(queue, Queued{waiting[i].ID, waiting[i].Project, waiting[i].Revision, waiting[i].ActionID})
 		}
 	}
 	return queue, err

@@ -86,6 +86,9 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 				root, name = filepath.Split(root)
 			}
 			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), flags.strict)
+			if err == nil {
+				err = file.Loops().Err()
+			}
 			if err == nil && flags.strictVars {
 				err = a.lintVariables(c.Context(), root, name, file, flags)
 			}

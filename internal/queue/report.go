@@ -10,6 +10,7 @@ import (
 
 // Report is what a process reports about itself and no other row says. It is stored with each of its instances.
 type Report struct {
+	Roles       []string          `json:"roles,omitempty"` // that the process runs; one without any work, such as a caboose without handlers, joins as no instance
 	Reload      *Reload           `json:"reload,omitempty"`
 	Stopped     map[string]string `json:"stopped,omitempty"`     // pipelines whose decisions stopped at a broken invariant, and why
 	Undeletable map[string]string `json:"undeletable,omitempty"` // archived workflows that cannot be deleted, and why

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -47,4 +48,38 @@ func (t *txn) snooze(f live, until time.Time, by string) error {
 		return err
 	}
 	return t.settle([]move{{action: &f.action, Transition: next}})
+}
+
+// Hasten has actions that a handler postponed with a code, because they wait for something that is there soon, wait for a time from now and no
+// longer. Every other action stays as it is.
+func (q *Queue) Hasten(ctx context.Context, code, by string, wait time.Duration, ids ...action.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return q.write(ctx, fmt.Sprintf("hasten %d actions", len(ids)), func(t *txn) error {
+		states, err := t.ActionStates(ids, ActionQuery{})
+		if err != nil {
+			return err
+		}
+		until := t.Now().Add(wait)
+		postponed := func(s action.Thread) bool { return s.Status == action.Backoff && s.Idle() && s.RunAt.After(until) }
+		var chosen []action.ID
+		for _, s := range states {
+			if s.Code == code && postponed(s.Thread) {
+				chosen = append(chosen, s.ID)
+			}
+		}
+		found, err := t.lockLive(chosen)
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if postponed(f.thread) { // it was not claimed meanwhile
+				if err := t.snooze(f, until, by); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }

@@ -152,7 +152,7 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 			p = &InstanceView{Name: i.Name, Version: i.Version, Since: i.StartedAt, State: "alive", Guard: "lock", Reload: i.Report.Reload}
 			byName[i.Name] = p
 		}
-		p.Roles, p.Handlers = append(p.Roles, i.Roles...), append(p.Handlers, i.Handlers...)
+		p.Roles, p.Handlers = slices.Concat(p.Roles, i.Roles, i.Report.Roles), append(p.Handlers, i.Handlers...)
 		if i.StartedAt.Before(p.Since) {
 			p.Since = i.StartedAt
 		}

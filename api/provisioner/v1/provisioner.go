@@ -82,6 +82,7 @@ type Worker struct {
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Address   string    `json:"address,omitempty"` // of the worker API; "": not known yet
 	Key       int       `json:"key"`               // number of the builder key that its token is made of
+	DeletedAt time.Time `json:"-"`                 // when it was asked to end; zero: it was not
 }
 
 // WorkerList is the answer to GET /api/worker: one page, ordered by build and worker.

@@ -31,8 +31,8 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 // writeWaiting answers that the worker has to wait, which is not an error.
-func writeWaiting(w http.ResponseWriter, waiting provisionerv1.Waiting) {
-	w.Header().Set("Retry-After", strconv.Itoa(int(busyRetry.Seconds())))
+func writeWaiting(w http.ResponseWriter, waiting provisionerv1.Waiting, pause time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(pause.Seconds())))
 	writeProblem(w, provisionerv1.WaitingProblem(waiting))
 }
 

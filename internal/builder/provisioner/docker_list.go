@@ -136,7 +136,7 @@ func (d *Docker) List(ctx context.Context) ([]provisionerv1.Worker, error) {
 func (d *Docker) worker(ctx context.Context, c *workerContainer) provisionerv1.Worker {
 	labels := c.labels()
 	w := provisionerv1.Worker{WorkerID: c.ID, Name: containerName(labels[dockerInstanceLabel], c.buildID()), BuildID: c.buildID(), Project: labels[dockerProjectLabel],
-		Instance: labels[dockerInstanceLabel], Key: d.keyOf(c).Number, CreatedAt: timeOf(c.Created), StartedAt: timeOf(c.State.StartedAt)}
+		Instance: labels[dockerInstanceLabel], Key: d.keyOf(c).Number, CreatedAt: timeOf(c.Created), StartedAt: timeOf(c.State.StartedAt), DeletedAt: c.deletedAt()}
 	switch {
 	case !c.began():
 		w.Status, w.Reason = string(build.WorkerPending), "its container is not started yet"

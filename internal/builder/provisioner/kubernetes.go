@@ -226,6 +226,9 @@ func workerOf(pod *unstructured.Unstructured) (provisionerv1.Worker, error) {
 		w.CreatedAt = at
 	}
 	w.Key, _ = strconv.Atoi(notes[annotationKey]) // 0: no reader has such a key
+	if at, grace := pod.GetDeletionTimestamp(), pod.GetDeletionGracePeriodSeconds(); at != nil && grace != nil {
+		w.DeletedAt = at.Add(-time.Duration(*grace) * time.Second) // the object has when the grace ends
+	}
 	switch {
 	case report.Ended:
 		w.Status = string(build.WorkerEnded)

@@ -129,6 +129,9 @@ func TestAWorkerThatDoesNotEndIsKilledAfterTheGrace(t *testing.T) {
 	if err := s.client.Delete(t.Context(), "local-41", false); err != nil { // it waits for a reader
 		t.Fatal(err)
 	}
+	if all, err := s.local.List(t.Context()); err != nil || len(all) != 1 || all[0].DeletedAt.IsZero() {
+		t.Errorf("it does not say that it was asked to end: %+v, %v", all, err)
+	}
 	s.local.Tidy(time.Now().Add(10 * time.Minute))
 	if alive, err := s.local.Process(41).Alive(); err != nil || !alive {
 		t.Errorf("killed within the grace: %v, %v", alive, err)

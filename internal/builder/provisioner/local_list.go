@@ -61,7 +61,7 @@ func (l *Local) List(context.Context) ([]provisionerv1.Worker, error) {
 func (l *Local) worker(r record) provisionerv1.Worker {
 	id := workerID(r.BuildID)
 	w := provisionerv1.Worker{WorkerID: id, Name: id, BuildID: r.BuildID, Project: r.Project, Instance: r.Instance, Key: r.Key,
-		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, Status: string(build.WorkerPending)}
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, DeletedAt: r.DeletedAt, Status: string(build.WorkerPending)}
 	alive, err := r.Process.Alive()
 	switch {
 	case err != nil:

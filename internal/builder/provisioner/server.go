@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -41,9 +42,9 @@ type Config struct {
 
 // Bounds of what callers may take.
 const (
-	mostConnections = 64
+	mostConnections = 512      // of which callers without a token have each for headerTimeout
 	mostHeader      = 16 << 10 // bytes
-	headerTimeout   = 10 * time.Second
+	headerTimeout   = 5 * time.Second
 	bodyTimeout     = time.Minute
 	refusedTimeout  = 2 * time.Second  // of the rest of a body that is not read
 	answerTimeout   = 11 * time.Minute // a snapshot may have to be copied
@@ -55,6 +56,9 @@ const (
 	longestID   = 250
 	// busyRetry is when a worker that has to wait is worth another request.
 	busyRetry = 5 * time.Second
+	// soonRetry takes its place while a worker ends that was asked to within endsWithin. One whose results are still to be taken may take much longer.
+	soonRetry  = time.Second
+	endsWithin = 10 * time.Second
 )
 
 // Server answers requests for workers.
@@ -139,9 +143,13 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	begun, waiting, err := s.starts.take(r.Context(), request, s.look, func(workers []provisionerv1.Worker) *provisionerv1.Waiting { return s.full(request, workers) })
+	pause := busyRetry
+	begun, waiting, err := s.starts.take(r.Context(), request, s.look, func(workers []provisionerv1.Worker) *provisionerv1.Waiting {
+		pause = retryAfter(workers, time.Now())
+		return s.full(request, workers)
+	})
 	if waiting != nil {
-		writeWaiting(w, *waiting)
+		writeWaiting(w, *waiting, pause)
 		return
 	}
 	if err != nil {
@@ -189,6 +197,9 @@ func hurry(w http.ResponseWriter) {
 
 // readCreate reads the body of a request to its end.
 func readCreate(w http.ResponseWriter, r *http.Request) (request provisionerv1.CreateWorker, err error) {
+	if err := checkQuery(r.URL.Query(), nil); err != nil {
+		return request, err
+	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, provisionerv1.MostBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return request, fault.New(fault.TooLarge, "want a body of at most %d bytes", provisionerv1.MostBody)
@@ -226,6 +237,16 @@ func (s *Server) full(request provisionerv1.CreateWorker, workers []provisionerv
 		return &provisionerv1.Waiting{Running: ofProject, Limit: s.PerProject, Project: request.Project}
 	}
 	return nil
+}
+
+// retryAfter returns when there may be room beside the workers.
+func retryAfter(workers []provisionerv1.Worker, now time.Time) time.Duration {
+	for _, w := range workers {
+		if w.Status != string(build.WorkerEnded) && now.Sub(w.DeletedAt) < endsWithin {
+			return soonRetry
+		}
+	}
+	return busyRetry
 }
 
 // look lists the workers and reports how many there are.
@@ -293,10 +314,8 @@ func parsePosition(cursor string) (position, error) {
 
 // readFilter reads the parameters of a list.
 func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from position, limit int, err error) {
-	for key := range query {
-		if !slices.Contains([]string{"status", "buildId", "instance", "limit", "cursor"}, key) {
-			return nil, from, 0, fault.New(fault.Invalid, "parameter %.100q not found: want status, buildId, instance, limit or cursor", key)
-		}
+	if err := checkQuery(query, []string{"buildId", "instance", "limit", "cursor"}, "status"); err != nil {
+		return nil, from, 0, err
 	}
 	limit, err = number(query, "limit", defaultPage)
 	if err != nil || limit < 1 || limit > largestPage {
@@ -320,6 +339,25 @@ func readFilter(query url.Values) (matches func(provisionerv1.Worker) bool, from
 	}, from, limit, nil
 }
 
+// checkQuery refuses a parameter that a request does not have, and one that is repeated and may not be: of two values one would count, and the
+// caller would not know which.
+func checkQuery(query url.Values, once []string, repeatable ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch n := len(query[name]); {
+		case slices.Contains(repeatable, name):
+		case !slices.Contains(once, name):
+			want := "none"
+			if known := slices.Concat(repeatable, once); len(known) > 0 {
+				want = strings.Join(known, ", ")
+			}
+			return fault.New(fault.Invalid, "parameter %.100q not found: want %s", name, want)
+		case n > 1:
+			return fault.New(fault.Invalid, "parameter %q is given %d times, and may be given once", name, n)
+		}
+	}
+	return nil
+}
+
 // checkStatuses refuses a status that no worker has.
 func checkStatuses(statuses []string) error {
 	known := []build.WorkerStatus{build.WorkerPending, build.WorkerRunning, build.WorkerEnded, build.WorkerUnknown}
@@ -341,7 +379,12 @@ func number(query url.Values, key string, otherwise int) (int, error) {
 
 // delete ends and removes a worker.
 func (s *Server) delete(w http.ResponseWriter, r *http.Request) {
-	id, force := r.PathValue("workerId"), r.URL.Query().Get("force")
+	query := r.URL.Query()
+	if err := checkQuery(query, []string{"force"}); err != nil {
+		writeError(w, err)
+		return
+	}
+	id, force := r.PathValue("workerId"), query.Get("force")
 	if len(id) > longestID || force != "" && force != "true" && force != "false" {
 		writeError(w, fault.New(fault.Invalid, "want a worker's id, and force=true or nothing"))
 		return

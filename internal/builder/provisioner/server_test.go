@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
@@ -92,6 +93,14 @@ func TestWaitingForRoomIsAnAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	for deleted, want := range map[time.Time]time.Duration{time.Now().Add(time.Hour): time.Second, time.Now().Add(-time.Hour): 5 * time.Second} {
+		for i, status := range []string{"Ended", "Running"} {
+			p.workers[i].DeletedAt, p.workers[i].Status = deleted, status
+		}
+		if created, err := client.Create(t.Context(), wanted(14, "a")); err != nil || created.Waiting == nil || created.Retry != want {
+			t.Errorf("a worker ends: %+v, %v, want %s", created, err, want)
+		}
+	}
 	if _, err := client.Create(t.Context(), wanted(10, "a")); err != nil || len(p.workers) != 9 {
 		t.Errorf("a build that has a worker waits for room: %v", err)
 	}
@@ -161,7 +170,7 @@ func TestListsHavePagesAndFilters(t *testing.T) {
 	if got := list(provisionerv1.Filter{}); got.Complete || len(got.Workers) != 2500 {
 		t.Errorf("complete %v, %d workers", got.Complete, len(got.Workers))
 	}
-	for _, bad := range []string{"limit=0", "limit=1001", "limit=x", "cursor=x", "buildId=x", "colour=red"} {
+	for _, bad := range []string{"limit=0", "limit=1001", "limit=x", "cursor=x", "buildId=x", "colour=red", "buildId=1&buildId=2", "limit=1&limit=1"} {
 		if status, problem := ask(t, http.MethodGet, address+"/api/worker?"+bad, token, ""); status != 400 || problem.Type != "waybill:invalid" {
 			t.Errorf("%s: %d %+v", bad, status, problem)
 		}
@@ -213,6 +222,8 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		"path":           {http.MethodGet, "/api/workers", token, "", 404, `GET "/api/workers" not found`},
 		"long id":        {http.MethodDelete, "/api/worker/" + strings.Repeat("a", 300), token, "", 400, "want a worker's id, and force=true or nothing"},
 		"status":         {http.MethodGet, "/api/worker?status=Running&status=ended", token, "", 400, `no worker has the status "ended": want Pending, Running, Ended or Unknown`},
+		"force twice":    {http.MethodDelete, "/api/worker/a?force=false&force=true", token, "", 400, `parameter "force" is given 2 times, and may be given once`},
+		"no such query":  {http.MethodPost, "/api/worker?force=true", token, "{}", 400, `parameter "force" not found: want none`},
 		"force":          {http.MethodDelete, "/api/worker/a?force=yes", token, "", 400, "want a worker's id, and force=true or nothing"},
 		"nothing wanted": {http.MethodPost, "/api/worker", token, `{}`, 400, "nonce: want 16 to 100 letters and digits\nbuildId: want a number above zero\ninstance: want at most 100 letters, digits, dots, hyphens and underscores\nrepository: want either repository or snapshot"},
 	} {

@@ -43,6 +43,7 @@ func properties() map[string]func(*testing.T, setup) {
 		"OvertakingIsBounded":           overtakingIsBounded,
 		"PriorityStepsAreTheHandlers":   priorityStepsAreTheHandlers,
 		"SnoozedActionsWait":            snoozedActionsWait,
+		"HastenedActionsWaitNoLonger":   hastenedActionsWaitNoLonger,
 		"ReplaysAreMadeOnce":            replaysAreMadeOnce,
 		"DueActionsBecomeReady":         dueActionsBecomeReady,
 		"DeadlinesEndActions":           deadlinesEndActions,

@@ -161,6 +161,44 @@ func snoozedActionsWait(t *testing.T, s setup) {
 	storetest.WantCode(t, s.Snooze(s.ctx, id, until, "ana"), fault.Terminal)
 }
 
+func hastenedActionsWaitNoLonger(t *testing.T, s setup) {
+	host := s.join(t, "host-a")
+	now, err := s.Now(s.ctx)
+	storetest.Check(t, err)
+	later := now.Add(time.Hour)
+	var ids []action.ID
+	for _, o := range []action.Outcome{
+		{Kind: action.RetryAfter, Code: "waiting", At: later},
+		{Kind: action.RetryAfter, Code: "away", At: later}, // for another reason
+		{Kind: action.RetryAfter, Code: "waiting", At: now.Add(time.Minute)},
+		{Kind: action.Fatal, Code: "waiting"},
+	} {
+		ids = append(ids, s.enqueue(t, job(fmt.Sprint(len(ids)))))
+		s.end(t, host, s.claim(t, host, "noop", 1)[0], o)
+	}
+	ids = append(ids, s.enqueue(t, job("claimed")), action.DerivedID(now, "absent"))
+	s.claim(t, host, "noop", 1)
+	due := func(i int) time.Time {
+		t.Helper()
+		state, err := s.Action(s.ctx, ids[i])
+		storetest.Check(t, err)
+		return state.Thread.RunAt
+	}
+	before := []time.Time{due(0), due(1), due(2), due(3), due(4)}
+	storetest.Check(t, s.Hasten(s.ctx, "waiting", "build", 10*time.Minute, ids...))
+	if at := due(0); !at.After(now.Add(9*time.Minute)) || !at.Before(later) {
+		t.Errorf("due at %s", at)
+	}
+	for i := 1; i < len(before); i++ {
+		if at := due(i); !at.Equal(before[i]) {
+			t.Errorf("%d: due at %s, was due at %s", i, at, before[i])
+		}
+	}
+	storetest.Check(t, s.Hasten(s.ctx, "waiting", "build", 0, ids[2]))
+	s.claim(t, host, "noop", 1)
+	storetest.Check(t, s.Hasten(s.ctx, "waiting", "build", 0))
+}
+
 func replaysAreMadeOnce(t *testing.T, s setup) {
 	const jobs = 503 // two transactions
 	host := s.join(t, "host-a")

@@ -67,6 +67,7 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 	done, err := h.concludeAlone(ctx, h.table(row))
 	if err == nil {
 		h.release(ctx, row)
+		h.hasten(ctx, roomAfter)
 		h.forget(ctx, row)
 	}
 	return done, err

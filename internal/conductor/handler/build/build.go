@@ -130,11 +130,13 @@ func (t *task) asWorker(ctx context.Context) (action.Outcome, error) {
 	}
 	if found.Status == build.Canceled && !found.CancelRequestedAt.IsZero() { // by a person, who can have the step retried
 		t.release(ctx, found.Build)
+		t.hasten(ctx, roomAfter)
 		return action.Outcome{Kind: action.Fatal, Code: "build_canceled", Error: "the build was canceled", Ref: ref(found)}, found.report(ctx)
 	}
 	done, err := t.conclude(ctx, found)
 	if err == nil {
 		t.release(ctx, found.Build)
+		t.hasten(ctx, roomAfter)
 	}
 	return done, err
 }

@@ -38,6 +38,8 @@ type Workers struct {
 	// Inputs reads the inputs of the file at a commit of a project; none if the file is missing or cannot be understood.
 	Inputs func(ctx context.Context, project, branch, commit string) ([]build.Input, error)
 	Keys   build.BuilderKeys // that passwords of builds are sealed with
+	// Hasten has actions that wait for a worker be attempted again after a time.
+	Hasten func(ctx context.Context, wait time.Duration, ids ...action.ID) error
 }
 
 // Times of an attempt in a worker.
@@ -46,7 +48,11 @@ const (
 	awayPause = 10 * time.Second
 	lookEvery = 5 * time.Second  // at the worker
 	endLimit  = 30 * time.Second // of what is asked beside the attempt
+	roomAfter = time.Second      // after a worker was asked to end, as a rule, there is room for another one
 )
+
+// mostHastened bounds the builds that are attempted again because another one has ended.
+const mostHastened = 20
 
 // asking bounds questions that are not the attempt itself.
 func asking(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -155,12 +161,42 @@ func (h *Handler) start(ctx context.Context, row builds.Build, request request) 
 		}
 		return "", end{waiting(fmt.Sprintf("queued: %d workers%s run, and %d may at a time", w.Running, of, w.Limit), created.Retry)}
 	}
-	return created.Worker.WorkerID, h.Workers.Builds.Assign(ctx, row.ID, created.Worker.WorkerID, row.Nonce)
+	if err := h.Workers.Builds.Assign(ctx, row.ID, created.Worker.WorkerID, row.Nonce); err != nil {
+		return created.Worker.WorkerID, err
+	}
+	h.hasten(ctx, 0) // it is another build's turn
+	return created.Worker.WorkerID, nil
 }
+
+// hasten has the builds that wait for a worker ask for one soon: the oldest of each project and pipeline, since the limits may leave room for
+// any of these. Without it they ask again after their pause.
+func (h *Handler) hasten(ctx context.Context, wait time.Duration) {
+	queue, err := h.Workers.Builds.Queue(ctx)
+	var ids []action.ID
+	seen := map[builds.Queued]bool{}
+	for _, q := range queue {
+		of := builds.Queued{Project: q.Project}
+		if q.Revision != "" {
+			of.Revision = "any"
+		}
+		if !seen[of] && len(ids) < mostHastened {
+			seen[of], ids = true, append(ids, q.ActionID)
+		}
+	}
+	if err == nil && len(ids) > 0 {
+		err = h.Workers.Hasten(ctx, wait, ids...)
+	}
+	if err != nil {
+		h.Log.Warn("builds that wait cannot be hastened", obs.Error(err))
+	}
+}
+
+// CodeWaiting is the code of the outcome of an attempt that has to wait for a worker.
+const CodeWaiting = "waiting"
 
 // waiting returns the outcome of an attempt that has to wait for a worker.
 func waiting(text string, pause time.Duration) action.Outcome {
-	return action.Outcome{Kind: action.RetryAfter, Code: "waiting", Error: text, At: time.Now().Add(cmp.Or(pause, fullPause))}
+	return action.Outcome{Kind: action.RetryAfter, Code: CodeWaiting, Error: text, At: time.Now().Add(cmp.Or(pause, fullPause))}
 }
 
 // await returns the row of a build once it has ended. A build that is to be canceled loses its worker meanwhile.

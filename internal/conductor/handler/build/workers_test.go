@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +31,8 @@ type yard struct {
 	deleted []string
 	away    error
 	waiting *provisionerv1.Waiting
+
+	hastened []string // each time, with the pause
 }
 
 func (y *yard) Create(_ context.Context, request provisionerv1.CreateWorker) (provisionerv1.Created, error) {
@@ -61,6 +64,10 @@ func inWorkers(t *testing.T, wait func(ctx context.Context, stored *builds.Build
 	s.database = database
 	s.handler.Workers = &build.Workers{Builds: stored, Provisioner: y, Instance: "shop", Now: func(ctx context.Context) (time.Time, error) { return store.Now(ctx, db) },
 		Inputs: func(context.Context, string, string, string) ([]domain.Input, error) { return nil, nil },
+		Hasten: func(_ context.Context, wait time.Duration, ids ...action.ID) error {
+			y.hastened = append(y.hastened, fmt.Sprint(wait, ids))
+			return nil
+		},
 		Waiter: func() func(context.Context, time.Time) error {
 			return func(ctx context.Context, _ time.Time) error { return wait(ctx, stored) }
 		}}
@@ -110,6 +117,38 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if diff := cmp.Diff([]string{"w", "w"}, y.deleted); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBuildsThatWaitAreAttemptedOnceThereMayBeRoom: the oldest of each project and of each pipeline, when a build has got its worker and when
+// it has ended.
+func TestBuildsThatWaitAreAttemptedOnceThereMayBeRoom(t *testing.T) {
+	t.Parallel()
+	s, stored, y := inWorkers(t, func(ctx context.Context, stored *builds.Builds) error { return ends(ctx, stored, domain.Completed) })
+	dir, commit := repository(t)
+	of := func(n int64) action.ID { return action.DerivedID(time.Unix(n, 0), "waits") }
+	alone(t, s, stored, dir, builds.Build{Commit: commit})
+	for i, b := range []builds.Build{{Project: "shop"}, {Project: "shop"}, {Project: "shop", Revision: "3f9c2ab"}, {Project: "other"}, {Project: "other", WorkerID: "busy"}} {
+		b.ActionID, b.Nonce = of(int64(i)), strings.Repeat("n", 20)
+		created, err := stored.Create(t.Context(), b)
+		if err == nil && b.WorkerID != "" {
+			err = stored.Assign(t.Context(), created.ID, b.WorkerID, b.Nonce)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	y.waiting = &provisionerv1.Waiting{Running: 4, Limit: 4}
+	if o := s.do(t.Context(), 1); o.Kind != action.RetryAfter || o.Code != build.CodeWaiting || y.hastened != nil {
+		t.Errorf("%+v, %v", o, y.hastened)
+	}
+	y.waiting = nil
+	if o := s.do(t.Context(), 2); o.Kind != action.Done {
+		t.Errorf("%+v", o)
+	}
+	waits := []action.ID{of(0), of(2), of(3)}
+	if diff := cmp.Diff([]string{fmt.Sprint(0*time.Second, waits), fmt.Sprint(time.Second, waits)}, y.hastened); diff != "" {
 		t.Error(diff)
 	}
 }
