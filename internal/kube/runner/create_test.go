@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/kube"
 )
 
 // full is a kind of object of which a namespace takes none until some requests were refused.
@@ -78,6 +80,29 @@ func TestWhatIsTriedAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWhatTheBeginningBears: a worker in the cluster begins its build while the API server is away for a moment.
+func TestWhatTheBeginningBears(t *testing.T) {
+	t.Parallel()
+	inside := &Owner{Name: "worker", UID: "uid"}
+	for name, c := range map[string]struct {
+		owner *Owner
+		err   error
+		bears bool
+	}{
+		"server error":                 {inside, apierrors.NewInternalError(errors.New("no leader")), true},
+		"no connection":                {inside, errors.New("connection refused"), true},
+		"no rights":                    {inside, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no")), false},
+		"unknown account":              {inside, apierrors.NewUnauthorized("Unauthorized"), false},
+		"no connection, on a computer": {nil, errors.New("connection refused"), false},
+		"quota, on a computer":         {nil, errQuota, true},
+	} {
+		r := &Runner{Config: Config{Owner: c.owner}, cluster: &kube.Cluster{Namespace: "builds"}, pods: &full{refusals: 1, with: c.err}}
+		if problems := r.Check(t.Context(), []build.PlanStep{{Stage: "test", Name: "unit"}}); (len(problems) == 0) != c.bears {
+			t.Errorf("%s: %v", name, problems)
+		}
 	}
 }
 
