@@ -22,7 +22,7 @@ func exitStatus(err error) int { return fault.CodeOf(err).Exit() }
 // that have been printed already.
 func (a *app) report(err error) {
 	if _, ok := errors.AsType[shown](err); ok {
-		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this error alone, not what it wraps
+		if several, ok := err.(interface{ Unwrap() []error }); ok { // this error alone, not what it wraps
 			for _, one := range several.Unwrap() {
 				a.report(one)
 			}
