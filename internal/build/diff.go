@@ -151,12 +151,12 @@ func judgeActive(now time.Time, b ObservedBuild, w *ObservedWorker, s WatchSetti
 			Reason: "its worker runs, and " + lastSeen(now, b)}}
 	case w.Status == WorkerEnded:
 		return []WatchDecision{{Difference: between(now, RuleWorkerEnded, b, w), Status: Lost, Delete: true,
-			Reason: "its worker ended before the build did; it " + lastSeen(now, b)}}
+			Reason: "its worker ended before the build did; it " + lastSeen(now, b) + because(w)}}
 	case now.Sub(lastLease(b)) < s.UnknownFor: // the node may come back
 		return nil
 	}
 	return []WatchDecision{{Difference: between(now, RuleWorkerUnknown, b, w), Status: Lost, Delete: true,
-		Reason: "what runs its worker cannot say what became of it; it " + lastSeen(now, b)}}
+		Reason: "what runs its worker cannot say what became of it; it " + lastSeen(now, b) + because(w)}}
 }
 
 // judgeAbsent judges an active build without a worker.
@@ -211,6 +211,14 @@ func lastSeen(now time.Time, b ObservedBuild) string {
 		at = b.LeaseUntil
 	}
 	return "was last heard from " + since(now, at) + " ago"
+}
+
+// because returns words for what the platform says of a worker.
+func because(w *ObservedWorker) string {
+	if w.Reason == "" {
+		return ""
+	}
+	return ": " + w.Reason
 }
 
 func since(now, at time.Time) string { return now.Sub(at).Round(time.Second).String() }

@@ -158,6 +158,23 @@ func TestDiffFollowsItsTable(t *testing.T) {
 	}
 }
 
+// TestALostBuildSaysWhatBecameOfItsWorker as far as the platform knows.
+func TestALostBuildSaysWhatBecameOfItsWorker(t *testing.T) {
+	t.Parallel()
+	lostNode := func(w *build.ObservedWorker) { w.Reason = "NodeLost: the node does not answer" }
+	for status, want := range map[build.WorkerStatus]string{
+		build.WorkerUnknown: "what runs its worker cannot say what became of it; it was last heard from 30m0s ago: NodeLost: the node does not answer",
+		build.WorkerEnded:   "its worker ended before the build did; it was last heard from 30m0s ago: NodeLost: the node does not answer",
+	} {
+		builds, workers := build.BuildList{Builds: building(build.Running), Complete: true}, build.WorkerList{Workers: worker(status, lostNode), Complete: true}
+		now := zero.Add(100 * time.Hour)
+		_, open := build.Diff(now.Add(-time.Minute), builds, workers, build.Suspicions{}, settings())
+		if decided, _ := build.Diff(now, builds, workers, open, settings()); len(decided) != 1 || decided[0].Reason != want {
+			t.Errorf("%s: %+v, want %q", status, decided, want)
+		}
+	}
+}
+
 func TestAnIncompleteListDecidesNothingAndBeginsAgain(t *testing.T) {
 	t.Parallel()
 	lost := look{builds: building(build.Running)}

@@ -35,6 +35,7 @@ type ObservedWorker struct {
 	BuildID  int64
 	Instance string // label of the instance that had it created
 	Status   WorkerStatus
+	Reason   string        // what keeps it from running, or how it ended, for people; may be ""
 	Age      time.Duration // on the provisioner's clock
 }
 

@@ -18,9 +18,15 @@ func (s shown) Unwrap() error { return s.error }
 // exitStatus returns the status of the process for err.
 func exitStatus(err error) int { return fault.CodeOf(err).Exit() }
 
-// report prints an error once: its problems line by line, else one line, and what to do about it.
+// report prints an error once: its problems line by line, else one line, and what to do about it. Of several errors it leaves out only those
+// that have been printed already.
 func (a *app) report(err error) {
 	if _, ok := errors.AsType[shown](err); ok {
+		if several, ok := err.(interface{ Unwrap() []error }); ok { // this error alone, not what it wraps
+			for _, one := range several.Unwrap() {
+				a.report(one)
+			}
+		}
 		return
 	}
 	if problems, ok := errors.AsType[fault.Problems](err); ok {

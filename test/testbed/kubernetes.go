@@ -107,6 +107,9 @@ func (c *Cluster) fail(why error) {
 	}
 }
 
+// ownersAdmission refuses owners that block their deletion to accounts without a right to do so, as some distributions of Kubernetes do.
+const ownersAdmission = "OwnerReferencesPermissionEnforcement"
+
 // serverCommand lets the API server sign its own certificate on first start and
 // know one user by a token, which needs no certificate authority.
 func (c *Cluster) serverCommand(kube, store, address string) []string {
@@ -124,9 +127,9 @@ func (c *Cluster) serverCommand(kube, store, address string) []string {
 		"--profiling=false",
 	}
 	if c.network != nil { // it has a node
-		return append(argv, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--kubelet-preferred-address-types=InternalIP")
+		return append(argv, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction,"+ownersAdmission, "--kubelet-preferred-address-types=InternalIP")
 	}
-	return append(argv, "--authorization-mode=RBAC",
+	return append(argv, "--authorization-mode=RBAC", "--enable-admission-plugins="+ownersAdmission,
 		"--endpoint-reconciler-type=none",            // refuses loopback addresses
 		"--disable-admission-plugins=ServiceAccount", // the accounts it asks for come from a controller
 	)

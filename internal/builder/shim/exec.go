@@ -83,6 +83,9 @@ func (e *execution) run(ctx context.Context, argv []string) (command.Exit, error
 	watching.Go(func() { e.watch(ctx, cancel) })
 	exit, err := command.Command{Argv: argv, Dir: e.Repo, Env: e.environ, Stdout: stdout, Stderr: stderr,
 		Grace: duration(e.settings[shimv1.EnvGrace], command.DefaultGrace)}.Run(ctx)
+	if silent, ok := errors.AsType[*silenceError](context.Cause(ctx)); ok { // the program's status says nothing: it may make 0 of SIGTERM
+		err = errors.Join(silent, err)
+	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		err = &build.StepError{Text: err.Error()} // a program that the image does not have
 	}
@@ -184,6 +187,13 @@ func awaitPort(ctx context.Context, port int) error {
 	}
 }
 
+// silenceError means that the worker gave no sign of life.
+type silenceError struct{ lasted time.Duration }
+
+func (e *silenceError) Error() string {
+	return fmt.Sprintf("the worker has been silent for %s, so the step is ended", e.lasted)
+}
+
 // watch ends the program when the worker asks for it or is silent for too long.
 func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	silence := duration(e.settings[shimv1.EnvSilence], shimv1.Silence)
@@ -202,9 +212,9 @@ func (e *execution) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 		info, err := os.Stat(filepath.Join(e.Folder, fileAlive))
 		if err != nil || time.Since(began) > silence && time.Since(info.ModTime()) > silence {
-			text := fmt.Sprintf("the worker has been silent for %s, so the step is ended", silence)
-			_ = e.spool.write(build.SpoolNote, []byte(text)) // the program is ended in any case
-			cancel(errors.New(text))
+			silent := &silenceError{silence}
+			_ = e.spool.write(build.SpoolNote, []byte(silent.Error())) // the program is ended in any case
+			cancel(silent)
 			return
 		}
 	}

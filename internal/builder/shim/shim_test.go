@@ -457,7 +457,8 @@ func TestASilentWorkerEndsAStep(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.Folder, "output")); err != nil {
 		t.Fatal(err)
 	}
-	if code, err := p.exec(t, `exec sleep 1000`, shimv1.EnvSilence+"=100ms"); code != 128+15 || err != nil {
+	const politely = `trap "exit 0" TERM; while :; do sleep 0.05; done` // its status is that of a step that completed
+	if code, err := p.exec(t, politely, shimv1.EnvSilence+"=100ms"); err == nil || !strings.Contains(err.Error(), "silent for 100ms") {
 		t.Errorf("after longer than allowed: exit status %d, %v", code, err)
 	}
 	p.serve(t)
@@ -467,6 +468,9 @@ func TestASilentWorkerEndsAStep(t *testing.T) {
 	follow(t, p.client(), log)
 	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "silent for 100ms") {
 		t.Errorf("the notes are %q", s.notes)
+	}
+	if end := log.Trailer(); end == nil || !strings.Contains(end.Fault, "silent for 100ms") || end.OfStep {
+		t.Errorf("it ended with %+v", end)
 	}
 }
 

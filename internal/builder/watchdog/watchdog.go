@@ -137,7 +137,7 @@ func (w *Watchdog) read(ctx context.Context) (builds build.BuildList, workers bu
 	var ids []int64
 	for _, each := range list.Workers {
 		workers.Workers = append(workers.Workers, build.ObservedWorker{ID: each.WorkerID, BuildID: each.BuildID, Instance: each.Instance,
-			Status: build.WorkerStatus(each.Status), Age: list.Age(each)})
+			Status: build.WorkerStatus(each.Status), Reason: each.Reason, Age: list.Age(each)})
 		if each.Instance == w.Settings.Instance {
 			ids = append(ids, each.BuildID)
 		}

@@ -92,6 +92,17 @@ func TestADifferenceIsLookedAtTwice(t *testing.T) {
 	})
 }
 
+func TestADecisionSaysWhatTheProvisionerKnows(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		w := &world{builds: lost(), workers: []provisionerv1.Worker{{WorkerID: "w7", BuildID: 7, Instance: "shop", Status: "Unknown", Reason: "NodeLost: no answer"}}}
+		watch(t, w, 2*time.Minute)
+		if !strings.Contains(w.lines.String(), "ago: NodeLost: no answer") {
+			t.Errorf("it is not in\n%s", &w.lines)
+		}
+	})
+}
+
 func TestWithoutADifferenceARoundLooksOnce(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {

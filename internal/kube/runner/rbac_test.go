@@ -50,7 +50,7 @@ func TestTheRightsOfBuilds(t *testing.T) {
 	}
 	pods := []string{"create", "get", "list", "watch", "delete"}
 	want := map[string]map[string][]string{
-		"waybill-worker":      {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}},
+		"waybill-worker":      {"pods": pods, "pods/finalizers": {"update"}, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}},
 		"waybill-user":        {"pods": pods, "events": {"list", "watch"}, "pods/log": {"get"}, "secrets": {"create", "delete"}, "pods/portforward": {"create"}},
 		"waybill-provisioner": {"pods": {"create", "get", "list", "delete"}, "secrets": {"create", "get", "delete"}, "pods/portforward": {"create"}},
 		"waybill-aggregator":  {"pods": {"get", "list", "watch"}, "pods/log": {"get"}, "pods/portforward": {"create"}},

@@ -93,7 +93,8 @@ func (a *podAttempt) transfer(ctx context.Context, what string, try func(context
 	}
 }
 
-// final reports whether trying again does not change an error.
+// final reports whether trying again does not change an error. An account that is not known may be renewed, or what knows it be away: Check
+// has found it at the build's start.
 func final(err error) bool {
 	if _, ok := errors.AsType[*fatalError](err); ok {
 		return true
@@ -101,7 +102,7 @@ func final(err error) bool {
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return true
 	}
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
 }
 
 // keep copies the files that are kept out of the pod, and keeps them.

@@ -3,15 +3,19 @@
 package builds_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +51,8 @@ func testInTheCluster(t *testing.T, w *world) {
 	namespace := w.cluster.Namespace(t)
 	script, let := w.waiting(t)
 	t.Cleanup(func() { w.showLogs(t, namespace) })
-	server := w.deploy(t, namespace, w.serveRepository(t, map[string]string{
+	collector, traced := w.collect(t, "attempt package/report", "Bearer of the test")
+	server := w.deploy(t, namespace, collector, w.serveRepository(t, map[string]string{
 		".wharf-ci.yml": strings.NewReplacer("IMAGE", w.cluster.Registry(t, "", ""), "SCRIPT", script).Replace(clusterBuild), "text": "of the repository\n",
 	}))
 	token := w.inPod(t, namespace, "waybill-server", "server", "sh", "-c", "cat /mnt/home/token")
@@ -81,10 +86,34 @@ func testInTheCluster(t *testing.T, w *world) {
 		}
 	}
 	(&site{t: t, world: w, namespace: namespace}).awaitNone()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	select {
+	case <-traced:
+	case <-ctx.Done():
+		t.Error("the worker has sent no spans")
+	}
 }
 
-// deploy applies the manifests of rights and of the provisioner, and a server's, and returns the server's address.
-func (w *world) deploy(t *testing.T, namespace, repository string) (server string) {
+// collect serves beside the node what takes spans, and returns its address. The channel is closed once a span of that name came with that authorization.
+func (w *world) collect(t *testing.T, span, authorization string) (address string, came <-chan struct{}) {
+	t.Helper()
+	done := make(chan struct{})
+	var once sync.Once
+	listener := w.cluster.Listen(t)
+	server := &http.Server{ReadHeaderTimeout: limit, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, 16<<20))
+		if err == nil && bytes.Contains(body, []byte(span)) && r.Header.Get("Authorization") == authorization {
+			once.Do(func() { close(done) })
+		}
+	})}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	t.Cleanup(func() { _ = server.Close() })
+	return "http://" + listener.Addr().String(), done
+}
+
+// deploy applies the manifests of rights and of the provisioner, which has a collector, and a server's, and returns the server's address.
+func (w *world) deploy(t *testing.T, namespace, collector, repository string) (server string) {
 	t.Helper()
 	const token = "a token of the test"
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "waybill-builder"}, StringData: map[string]string{
@@ -102,6 +131,7 @@ func (w *world) deploy(t *testing.T, namespace, repository string) (server strin
 			strings.Repeat("0", 64), fmt.Sprintf("%x", sha256.Sum256([]byte(token))),
 			`{url: "s3://waybill/blobs?region=eu-north-1"}`, `{url: "file:/mnt/home/blobs"}`,
 			"kubernetes: {image:", "kubernetes: {imagePullPolicy: IfNotPresent, image:",
+			"          ports:\n", fmt.Sprintf("            - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: %q}\n            - {name: OTEL_EXPORTER_OTLP_HEADERS, value: Authorization=Bearer%%20of%%20the%%20test}\n          ports:\n", collector),
 		).Replace(string(text)))
 	}
 	service, err := w.client.CoreV1().Services(namespace).Get(t.Context(), "waybill-provisioner", metav1.GetOptions{})

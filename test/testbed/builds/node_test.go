@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/waybill-dev/waybill/test/testbed"
 	"github.com/waybill-dev/waybill/test/testbed/agreement"
@@ -31,7 +32,7 @@ func TestBuildsOnANode(t *testing.T) {
 	t.Run("together", func(t *testing.T) { // they mostly wait
 		for name, test := range map[string]func(*testing.T, *world){
 			"same results": testSameResultsOnANode, "six steps": testSixSteps, "canceled": testCanceled, "rights": testRights, "images": testImages, "out of memory": testMemory,
-			"evicted by kubelet": testEvictedByKubelet, "evicted by a client": testEvictedByClient, "in the cluster": testInTheCluster, "user of the image": testUser,
+			"evicted by kubelet": testEvictedByKubelet, "evicted by a client": testEvictedByClient, "in the cluster": testInTheCluster, "user of the image": testUser, "quota": testQuota,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -77,6 +78,28 @@ func testUser(t *testing.T, w *world) {
 	r.end(0)
 	if got := r.log("1"); got != "1000\nmine\n" || !slices.Equal(r.artifacts("1"), []string{"file made"}) {
 		t.Errorf("the log is %q, the artifacts are %q", got, r.artifacts("1"))
+	}
+}
+
+// testQuota: of two steps side by side one waits until the namespace has room for its Secret. A LimitRange gives the pods the limits that the quota wants.
+func testQuota(t *testing.T, w *world) {
+	namespace := w.cluster.Namespace(t)
+	w.apply(t, namespace, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: test}\nspec: {limits: [{type: Container, default: {memory: 256Mi}}]}\n---\n"+
+		"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: test}\nspec: {hard: {secrets: 1, limits.memory: 2Gi}}\n")
+	quotas := w.cluster.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("resourcequotas")).Namespace(namespace)
+	w.cluster.Await(t, quotas, "test", func(quota *unstructured.Unstructured) bool {
+		_, counted, _ := unstructured.NestedMap(quota.Object, "status", "hard") // absent: not in force
+		return counted
+	})
+	script, let := w.waiting(t)
+	r := w.startAs(t, w.cluster.Kubeconfig, namespace, map[string]string{".wharf-ci.yml": "stage:\n  one: {container: {image: golang, cmds: ['" + script +
+		"']}}\n  two: {container: {image: golang, cmds: ['" + script + "']}}\n"})
+	waits := map[string]string{"one": "2", "two": "1"}[r.awaitPod(runs).Labels["wharf.iver.com/step"]]
+	r.awaitLog(waits, "Quota: secrets ")
+	let()
+	r.end(0)
+	if got := r.log(waits); !strings.HasSuffix(got, "begun\nended\n") {
+		t.Errorf("the log of the step that waited is %q", got)
 	}
 }
 

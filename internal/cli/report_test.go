@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// TestWhatIsReportedBesideAResult: the end of a build has been shown, and pods that it could not delete have not.
+func TestWhatIsReportedBesideAResult(t *testing.T) {
+	t.Parallel()
+	failed := shown{fault.New(fault.Failed, "build 7 failed")}
+	left := fault.New(fault.Unavailable, "delete the pods of the build: 2 pods are left")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{failed, ""},
+		{fmt.Errorf("follow: %w", failed), ""},
+		{errors.Join(errors.Join(failed, nil), left), "waybill: delete the pods of the build: 2 pods are left\n"},
+		{left, "waybill: delete the pods of the build: 2 pods are left\n"},
+	} {
+		var printed bytes.Buffer
+		(&app{err: &printed}).report(c.err)
+		if printed.String() != c.want {
+			t.Errorf("%v: printed %q, want %q", c.err, &printed, c.want)
+		}
+	}
+	if got := exitStatus(errors.Join(failed, left)); got != exitStatus(failed) {
+		t.Errorf("exit status %d, want that of the build", got)
+	}
+}
