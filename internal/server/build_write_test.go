@@ -250,7 +250,7 @@ test: {unit: {container: {image: golang, cmds: [make]}}}
 	dry(`{"inputs": {"level": "debug"}}`, http.StatusServiceUnavailable, "the repository is away")
 	away = nil
 	dry(`{"inputs": {"key": "swordfish"}}`, http.StatusBadRequest, "is a password")
-	dry(`{"inputs": {"level": "debug", "Key": "swordfish"}}`, http.StatusBadRequest, "input Key: input not found")
+	dry(`{"inputs": {"level": "debug", "Key": "swordfish"}}`, http.StatusBadRequest, `input \"Key\" not found`)
 	dry(`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`, http.StatusOK, `"params":[{"name":"key","value":"***"},{"name":"level","value":"debug"}]`)
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 3 {
 		t.Errorf("%+v, %v", all, err)
