@@ -97,7 +97,7 @@ func TestAnArtifactsNameIsOneLine(t *testing.T) {
 	}
 }
 
-// TestLongNamesOfStepsLeaveRoom: combinations of a matrix are told apart by the end of their names.
+// TestLongNamesOfStepsLeaveRoom: combinations of a matrix differ at the end of their names.
 func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	plan := &build.Plan{}
