@@ -160,7 +160,7 @@ func (f *File) inputSources(given map[string]string) (Variables, fault.Problems)
 		v, err := in.value(text)
 		if err != nil {
 			problems.Add(fault.Problem{Position: in.At, Code: "input-value", Scope: keyInputs + "/" + strconv.Itoa(i),
-				Text: fmt.Sprintf("--input %s: %v", in.Name, err), Suggestion: fault.Nearest(text, in.Values)})
+				Text: fmt.Sprintf("input %s: %v", in.Name, err), Suggestion: fault.Nearest(text, in.Values)})
 			continue
 		}
 		values[in.Name] = v
@@ -184,7 +184,7 @@ func (f *File) unknownInputs(given map[string]string) fault.Problems {
 	for name := range given {
 		if !slices.Contains(names, name) {
 			problems.Add(fault.Problem{Position: f.rootKey(keyInputs), Code: "input-unknown", Scope: keyInputs,
-				Text: fmt.Sprintf("--input %s: input not found; %s", name, known), Suggestion: fault.Nearest(name, names)})
+				Text: fmt.Sprintf("input %q not found; %s", name, known), Suggestion: fault.Nearest(name, names)})
 		}
 	}
 	problems.Sort()

@@ -367,7 +367,7 @@ func (r *reader) step(f *document.Field, stage string) Step {
 			r.Problems.Add(fault.Problem{Position: field.At, Code: "name-variable", Scope: scope, Warning: true,
 				Text: fmt.Sprintf("the variable in %q decides the type of the step", field.Key)})
 		default:
-			r.unknownType(field, scope)
+			r.unknownType(field, f.Value, scope)
 			types = append(types, field)
 		}
 	}
@@ -385,10 +385,17 @@ func (r *reader) step(f *document.Field, stage string) Step {
 	return step
 }
 
-func (r *reader) unknownType(f *document.Field, scope string) {
+// unknownType reports a key of a step that is not known. If it resembles none, and the step has no type, it lists the types.
+func (r *reader) unknownType(f *document.Field, step *document.Node, scope string) {
 	known := append(document.Names(r.types), document.Names(r.keys)...)
-	r.Problems.Add(r.atItsLevel(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope,
-		Text: fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key), Suggestion: fault.Nearest(f.Key, known)}, scope, f.Key))
+	text := fmt.Sprintf("%q is neither a step type nor a key of a step", f.Key)
+	p := r.atItsLevel(fault.Problem{Position: f.At, Code: "step-type-unknown", Scope: scope, Text: text, Suggestion: fault.Nearest(f.Key, known)}, scope, f.Key)
+	typed := slices.ContainsFunc(step.Fields, func(f document.Field) bool { return document.Find(r.types, f.Key) != nil })
+	stage, _, _ := strings.Cut(scope, "/")
+	if !typed && p.Suggestion == "" && p.Text == text && stageHint(stage) == "" {
+		p.Text += "; the types are " + strings.Join(document.Names(r.types), ", ")
+	}
+	r.Problems.Add(p)
 }
 
 // tooManyTypes returns one fault for the step, unless what is too much has been reported as unknown.

@@ -72,6 +72,8 @@ var faults = map[string]struct {
 	"step a scalar":                     {"test: {a: x}", "f:1:11: test/a: want a step, a mapping with a step type such as container, found a string", true},
 	"step without a type":               {"test: {a: {timeout: 1m}}", "f:1:11: test/a: the step has no type; want one of container, docker, helm, helm-package, kubectl, nuget-package", true},
 	"step type unknown":                 {"test: {a: {contaner: {}}}", "f:1:12: test/a: \"contaner\" is neither a step type nor a key of a step (did you mean \"container\"?)", true},
+	"step type of another system":       {"test: {a: {script: [x]}}", "f:1:12: test/a: \"script\" is neither a step type nor a key of a step; the types are container, docker, helm, helm-package, kubectl, nuget-package", true},
+	"key of another system":             {"test: {a: {depends: [x], container: {image: i, cmds: [x]}}}", "f:1:12: test/a: \"depends\" is neither a step type nor a key of a step", true},
 	"two types, insides checked":        {"test:\n  a:\n    container: {image: i}\n    helm: {}\n", "f:3:5: test/a/container: the field \"cmds\" is missing\nf:3:5: test/a: the step has 2 types, container and helm; want one\nf:4:5: test/a/helm: the field \"chart\" is missing\nf:4:5: test/a/helm: the field \"name\" is missing\nf:4:5: test/a/helm: the field \"namespace\" is missing", true},
 	"type a list":                       {"test: {a: {container: []}}", "f:1:23: test/a/container: want a mapping, found a list", true},
 	"image a number":                    {"test: {a: {container: {image: 1.10, cmds: [x]}}}", "f:1:31: test/a/container/image: want a string, found a number; write \"1.10\" in quotes", true},

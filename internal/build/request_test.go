@@ -37,10 +37,10 @@ none: {unit: {container: {image: x, cmds: [make]}}}
 	}{
 		"sound": {text, build.Request{Stages: []string{"test"}, Environment: "stage", Inputs: map[string]string{"level": "debug", "count": "1.5"}, Passwords: map[string]string{"key": "x"}}, nil},
 		"faults": {text, build.Request{Stages: []string{"tset"}, Environment: "prod", Inputs: map[string]string{"count": "x", "levels": "info"}, Passwords: map[string]string{"level": "info"}}, []string{
-			`f:1:1: inputs: --input levels: input not found; the file has level (one of info, debug), count (a number), key (a password) (did you mean "level"?)`,
+			`f:1:1: inputs: input "levels" not found; the file has level (one of info, debug), count (a number), key (a password) (did you mean "level"?)`,
 			`f:1:1: stage "tset" not found; the file has test (did you mean "test"?)`,
 			`f:2:5: inputs.level: the input "level" is one of info, debug, so that its value is shown; give it by -i level, or over HTTP in inputs`,
-			`f:3:5: inputs/1: --input count: "x" is not a number`,
+			`f:3:5: inputs/1: input count: "x" is not a number`,
 			`f:5:1: environments: environment "prod" not found; the file has stage`,
 		}},
 		"plain password": {text, build.Request{Stages: []string{"tset"}, Inputs: map[string]string{"key": "x"}}, []string{

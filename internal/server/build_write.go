@@ -257,9 +257,7 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 	}
 	p, ok := projects[o.Project]
 	if !ok {
-		return "", fault.New(fault.NotFound, "project %q not found", clip(o.Project)).
-			WithHint("projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}").
-			WithNearest(o.Project, slices.Sorted(maps.Keys(projects)))
+		return "", noProject(o.Project, slices.Sorted(maps.Keys(projects)))
 	}
 	if engine, err = s.engineOf(*o); err != nil {
 		return "", err
@@ -268,6 +266,23 @@ func (s *Service) checkBuild(o *NewBuild) (engine string, err error) {
 		o.Stages = nil
 	}
 	return engine, faultsOf(*o, p).Err()
+}
+
+// listedProjects is how many names of projects the answer to an unknown one has.
+const listedProjects = 20
+
+// noProject says that a project is not known, and which ones are.
+func noProject(name string, known []string) error {
+	missing := fault.New(fault.NotFound, "project %q not found", clip(name))
+	switch {
+	case len(known) == 0:
+		return missing.WithHint("projects are described in server.yaml: builds: {projects: {shop: {repository: \"https://git.example.org/shop.git\"}}}")
+	case len(known) > listedProjects:
+		missing = missing.WithHint("the projects of server.yaml are %s and %d more", strings.Join(known[:listedProjects], ", "), len(known)-listedProjects)
+	default:
+		missing = missing.WithHint("the projects of server.yaml are %s", strings.Join(known, ", "))
+	}
+	return missing.WithNearest(name, known)
 }
 
 // faultsOf returns all that is wrong with a request for a build of a project.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -165,7 +166,7 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 	ready := error(nil)
 	s := serveProjects(t, servertest.Start(t), server.Projects{
 		All: func() map[string]config.Project {
-			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}}
+			return map[string]config.Project{"shop": {Repository: "https://git.example.org/shop.git"}, "cart": {}}
 		},
 		Ready: func() error { return ready },
 		Keys:  func() (build.BuilderKeys, error) { return nil, keyless },
@@ -176,6 +177,7 @@ func TestWhatABuildCannotBeIsRefused(t *testing.T) {
 		want       string
 	}{
 		{"/api/project/shpo/build", `{}`, http.StatusNotFound, `did you mean \"shop\"?`},
+		{"/api/project/other/build", `{}`, http.StatusNotFound, "the projects of server.yaml are cart, shop"},
 		{"/api/project/shop/build?branch=a..b", `{}`, http.StatusBadRequest, "want a name that git accepts"},
 		{"/api/project/shop/build?branch=%E2%80%AEniam", `{}`, http.StatusBadRequest, "turn the direction of text"},
 		{"/api/project/shop/build?environment=%C2%9B31m", `{}`, http.StatusBadRequest, "turn the direction of text"},
@@ -255,7 +257,7 @@ sign: {all: {container: {image: golang, cmds: ['sign ${key}']}}}
 	dry(`{"inputs": {"level": "debug"}}`, http.StatusServiceUnavailable, "the repository is away")
 	away = nil
 	dry(`{"inputs": {"key": "swordfish"}}`, http.StatusBadRequest, "is a password")
-	dry(`{"inputs": {"level": "debug", "Key": "swordfish"}}`, http.StatusBadRequest, "input Key: input not found")
+	dry(`{"inputs": {"level": "debug", "Key": "swordfish"}}`, http.StatusBadRequest, `input \"Key\" not found`)
 	dry(`{"inputs": {"level": "debug"}, "passwords": {"key": "swordfish"}}`, http.StatusOK, `"params":[{"name":"key","value":"***"},{"name":"level","value":"debug"}]`)
 	if all, err := s.Ledger.Builds.List(t.Context(), builds.Query{}); err != nil || len(all) != 4 {
 		t.Errorf("%+v, %v", all, err)
@@ -501,4 +503,21 @@ func TestOpenAPISaysHowABuildIsResumed(t *testing.T) {
 	if !strings.Contains(document, "reuse the steps that completed and are still the same") || !strings.Contains(document, `"reusedFrom"`) {
 		t.Error("the document lacks the query parameter resume, or the field reusedFrom")
 	}
+}
+
+func TestAnUnknownProjectIsAnsweredWithAFewThatAreKnown(t *testing.T) {
+	t.Parallel()
+	all := map[string]config.Project{}
+	s := serveProjects(t, servertest.Start(t), server.Projects{All: func() map[string]config.Project { return all }})
+	ask := func(want string) {
+		t.Helper()
+		if status, answer := s.post(t, "/api/project/other/build", `{}`); status != http.StatusNotFound || !strings.Contains(answer, want) {
+			t.Errorf("%d %s, want %s", status, answer, want)
+		}
+	}
+	ask("projects are described in server.yaml")
+	for i := range 22 {
+		all[fmt.Sprintf("team-%02d", i)] = config.Project{}
+	}
+	ask("team-18, team-19 and 2 more")
 }

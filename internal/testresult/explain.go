@@ -1,6 +1,7 @@
 package testresult
 
 import (
+	"encoding/xml"
 	"regexp"
 	"strconv"
 	"strings"
@@ -105,6 +106,16 @@ func (p *parser) locate(text, near string) (file string, line int) {
 func lineOf(text string) (line int, ok bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil
+}
+
+// named returns an attribute that is a name. Some programs, such as Node.js, name a test after its file, and each build has
+// another workspace: the name of a file in it begins there, so that a test has one name in all builds.
+func (p *parser) named(e xml.StartElement, attr string) string {
+	name := attribute(e, attr)
+	if p.workspace != "" {
+		name = strings.TrimPrefix(name, p.workspace+"/")
+	}
+	return clip(name, maxName)
 }
 
 // relative returns a path from the workspace on, if it is below it.

@@ -44,7 +44,7 @@ func (j *junit) start(e xml.StartElement) {
 		j.startInTest(e)
 	case name == "testsuite", name == "testsuites":
 		j.fill()
-		j.suites = append(j.suites, suite{name: clip(attribute(e, "name"), maxName), declared: declaredCounts(e)})
+		j.suites = append(j.suites, suite{name: j.named(e, "name"), declared: declaredCounts(e)})
 	case name == "testcase":
 		j.fill()
 		j.startTest(e)
@@ -59,7 +59,7 @@ func (j *junit) fill() {
 }
 
 func (j *junit) startTest(e xml.StartElement) {
-	r := Result{Suite: clip(attribute(e, "classname"), maxName), Name: clip(attribute(e, "name"), maxName),
+	r := Result{Suite: j.named(e, "classname"), Name: j.named(e, "name"),
 		Duration: seconds(attribute(e, "time")), File: j.relative(attribute(e, "file"))}
 	for i := len(j.suites) - 1; i >= 0 && (r.Suite == "" || r.Suite == "test"); i-- { // Node.js has "test" for all
 		r.Suite = j.suites[i].name

@@ -377,3 +377,18 @@ func TestLongTextsAreSkipped(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestTestsThatAreNamedAfterTheirFileHaveOneNameInAllBuilds: each build has a workspace of its own.
+func TestTestsThatAreNamedAfterTheirFileHaveOneNameInAllBuilds(t *testing.T) {
+	t.Parallel()
+	const file = `<testsuites><testsuite name="/w/5/repo/unit"><testcase name="/w/5/repo/test/parse.js" classname="test"/>` +
+		`<testcase name="reads /w/5/repo/x" classname="/w/5/repo/test/utils.js"/></testsuite></testsuites>`
+	report, err := testresult.Parse(testresult.JUnit, strings.NewReader(file), "/w/5/repo", testresult.NewRoom())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []testresult.Result{{Suite: "unit", Name: "test/parse.js", Outcome: testresult.Passed}, {Suite: "test/utils.js", Name: "reads /w/5/repo/x", Outcome: testresult.Passed}}
+	if diff := cmp.Diff(want, report.Results); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -77,6 +77,18 @@ func look(browser context.Context, t *testing.T, address, selector, name string,
 	browsertest.Accessible(browser, t, name+" on a "+on.name)
 }
 
+// holds wants a condition of the browser's current page.
+func holds(browser context.Context, t *testing.T, name, condition string) {
+	t.Helper()
+	var held bool
+	if err := chromedp.Run(browser, chromedp.Evaluate(condition, &held)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if !held {
+		t.Errorf("%s: want %s", name, condition)
+	}
+}
+
 func TestPagesFitDeskAndPhone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -132,6 +144,9 @@ func TestPagesFitDeskAndPhone(t *testing.T) {
 	for _, on := range screens() {
 		for _, page := range pages {
 			look(browser, t, s.URL+page.path, page.selector, page.name, on)
+			if page.name == "actions" {
+				holds(browser, t, "long errors are cut on a "+on.name, `[...document.querySelectorAll("tr .detail")].every((e) => e.offsetHeight < 200)`)
+			}
 		}
 	}
 }

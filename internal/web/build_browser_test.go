@@ -45,6 +45,7 @@ func TestPagesOfBuildsFitDeskAndPhone(t *testing.T) {
 			{"build-running", "/builds/42", `.virtual .row[id="2:1"]`},
 		} {
 			look(browser, t, s.URL+page.path, page.selector, page.name, on)
+			holds(browser, t, page.name+" on a "+on.name, `[...document.querySelectorAll(".scroll > table")].every((e) => e.offsetWidth <= e.parentElement.clientWidth)`)
 		}
 	}
 }

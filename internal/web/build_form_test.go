@@ -208,3 +208,17 @@ func TestABuildOfAnotherEngineIsShownWhateverItsStepsAreNumbered(t *testing.T) {
 		}
 	}
 }
+
+func TestABuildThatHasNotStartedSaysWhenItWasScheduled(t *testing.T) {
+	t.Parallel()
+	s := serveProjects(t)
+	const executor = "token-of-dan"
+	if got := s.post(t, "/builds", executor, "", url.Values{"project": {"shop"}}); got != http.StatusSeeOther {
+		t.Fatal(got)
+	}
+	for _, path := range []string{"/builds", "/builds/1"} {
+		if page := s.page(t, path, executor); !strings.Contains(page, "scheduled <time") {
+			t.Errorf("%s does not say when the build was scheduled:\n%s", path, page)
+		}
+	}
+}

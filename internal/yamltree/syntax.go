@@ -34,7 +34,20 @@ func syntaxProblem(file string, data []byte, err error) fault.Problems {
 	if strings.Contains(failed.Message, "max depth") {
 		return problemAt(at, "too-deep", "there are more than %d levels", maxDepth)
 	}
+	if strings.Contains(failed.Message, "a tab character") || strings.Contains(failed.Message, "cannot start any token") && tabAt(data, at) {
+		return problemAt(at, "yaml-syntax", "a tab cannot indent; use spaces")
+	}
 	return problemAt(at, "yaml-syntax", "%s", failed.Message)
+}
+
+// tabAt reports whether the character at a position is a tab.
+func tabAt(data []byte, at fault.Position) bool {
+	lines := bytes.SplitN(data, []byte("\n"), at.Line+1)
+	if at.Line < 1 || at.Line > len(lines) {
+		return false
+	}
+	line := []rune(string(lines[at.Line-1]))
+	return at.Column >= 1 && at.Column <= len(line) && line[at.Column-1] == '\t'
 }
 
 func position(file string, mark yaml.Mark) fault.Position {

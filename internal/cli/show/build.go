@@ -86,7 +86,7 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 			row.tests = files
 		}
 	}
-	for i, row := range board.rows(s, now, "…") {
+	for i, row := range board.rows(s, now, "…", 0) {
 		lines = append(append(lines, row), board.testLines(d.Plan.Steps[i].ID, s, listedTests)...)
 	}
 	for _, artifact := range d.Artifacts {

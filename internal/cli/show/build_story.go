@@ -21,7 +21,7 @@ func (v *buildStory) Status(step int, u results.Update) {
 	defer v.mu.Unlock()
 	v.board.status(step, u)
 	if p := v.head.Plan.Step(step); p != nil && u.Status.Ended() {
-		fmt.Fprintln(v.Out, v.board.row(*p, v.Style, u.Timestamp, " ", len([]rune(p.Path()))))
+		fmt.Fprintln(v.Out, v.board.row(*p, v.Style, u.Timestamp, " ", p.Path()))
 	}
 }
 
@@ -49,7 +49,7 @@ func (v *buildStory) End(result build.Status) {
 	for _, step := range v.head.Plan.Steps {
 		lines := v.board.below(step, v.Style, v.head.Log)
 		if v.board.steps[step.ID].status.Broken() || len(lines) > 0 {
-			lines = append([]string{v.board.row(step, v.Style, v.board.began, " ", len([]rune(step.Path())))}, lines...)
+			lines = append([]string{v.board.row(step, v.Style, v.board.began, " ", step.Path())}, lines...)
 		}
 		for _, line := range lines {
 			fmt.Fprintln(v.Out, line)

@@ -52,7 +52,7 @@ func (v *buildTree) animate() {
 // frame returns the tree, cut to the screen: steps that run stay, steps that have ended or wait are counted.
 func (v *buildTree) frame(now time.Time, spinner string) []string {
 	columns, height := v.screen.Size()
-	rows := v.board.rows(v.Style, now, spinner)
+	rows := v.board.rows(v.Style, now, spinner, columns)
 	if room := height - 3; len(rows) > room {
 		rows = v.busiest(rows, room)
 	}
@@ -104,7 +104,8 @@ func (v *buildTree) End(result build.Status) {
 	<-v.done
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	lines := v.board.summary(v.Style, v.head.Log)
+	columns, _ := v.screen.Size()
+	lines := v.board.summary(v.Style, v.head.Log, columns)
 	if result != "" {
 		lines = append(lines, v.closing(result)...)
 	}

@@ -26,6 +26,9 @@ const longestLine = 1 << 20
 // tailColumns is how much is shown of each of a step's last lines.
 const tailColumns = 2000
 
+// shortestName is how many columns long names of steps keep on the narrowest terminal.
+const shortestName = 20
+
 // buildBoard is what is known of a build while it runs. Its owner holds the lock.
 type buildBoard struct {
 	plan  *build.Plan
@@ -96,23 +99,31 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 	return lines
 }
 
-// rows returns the tree: a line per step that has something to show.
-func (b *buildBoard) rows(s Style, now time.Time, spinner string) []string {
-	width := 0
-	for _, step := range b.plan.Steps {
-		width = max(width, len([]rune(step.Path())))
-	}
+// rows returns the tree: a line per step that has something to show. On a terminal of so many columns long names lose
+// their middle, so that the rest of the line is seen; 0: they lose nothing.
+func (b *buildBoard) rows(s Style, now time.Time, spinner string, columns int) []string {
+	width := b.nameWidth(columns)
 	var rows []string
 	for _, step := range b.plan.Steps {
-		rows = append(rows, b.row(step, s, now, spinner, width))
+		rows = append(rows, b.row(step, s, now, spinner, cutMiddle(step.Path(), width)))
 	}
 	return rows
 }
 
+// nameWidth returns the width of the column of names: that of the longest, or three fifths of the terminal's columns.
+func (b *buildBoard) nameWidth(columns int) (width int) {
+	for _, step := range b.plan.Steps {
+		width = max(width, len([]rune(step.Path())))
+	}
+	if columns > 0 {
+		width = min(width, max(shortestName, columns*3/5))
+	}
+	return width
+}
+
 // row returns one step: ✓ test/vet  1.9s.
-func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner string, width int) string {
+func (b *buildBoard) row(step build.PlanStep, s Style, now time.Time, spinner, name string) string {
 	row := b.steps[step.ID]
-	name := fmt.Sprintf("%-*s", width, step.Path())
 	elapsed := "      "
 	switch {
 	case row.status == build.Reused, b.lost && row.ended.IsZero():
@@ -230,14 +241,12 @@ func Quote(word string) string {
 }
 
 // summary returns the tree at the end, failed steps with their last lines.
-func (b *buildBoard) summary(s Style, logCommand string) []string {
-	width := 0
-	for _, step := range b.plan.Steps {
-		width = max(width, len([]rune(step.Path())))
-	}
+func (b *buildBoard) summary(s Style, logCommand string, columns int) []string {
+	width := b.nameWidth(columns)
 	var out []string
 	for _, step := range b.plan.Steps {
-		out = append(append(out, b.row(step, s, time.Now(), " ", width)), b.below(step, s, logCommand)...)
+		name := fmt.Sprintf("%-*s", width, step.Path())
+		out = append(append(out, b.row(step, s, time.Now(), " ", name)), b.below(step, s, logCommand)...)
 	}
 	return out
 }

@@ -375,7 +375,7 @@ func buildViews() map[string][]string {
 	board.output(1, []build.Entry{{Text: []byte("ok  "), Marks: build.Marks{Partial: true}}, {Text: []byte("greeter")}, {Text: []byte("FAIL"), Marks: build.Marks{Stderr: true}}})
 	board.status(2, results.Update{Status: build.Completed, Timestamp: at(19)})
 	board.steps[2].tests = []results.TestFile{{Name: "out/vet.xml", Report: testresult.Report{Counts: testresult.Counts{Tests: 7, Skipped: 2}}}}
-	running := board.rows(Style{}, at(100), "*")
+	running := board.rows(Style{}, at(100), "*", 0)
 	board.status(1, results.Update{Status: build.Failed, Reason: "exit status 1\nlook at the log", Timestamp: at(120)})
 	board.status(3, results.Update{Status: build.Skipped, Reason: "test failed", Timestamp: at(120)})
 	board.steps[1].tests = testFiles()
@@ -394,7 +394,7 @@ func buildViews() map[string][]string {
 		"build-plan-tools": BuildPlan(toolPlan()),
 		"build-lost":       Build(gone, "2", Style{}, now()),
 		"build-running":    running,
-		"build-summary":    board.summary(Style{}, "waybill build log 3"),
+		"build-summary":    board.summary(Style{}, "waybill build log 3", 0),
 		"build":            Build(document, "3", Style{}, now()),
 		"builds":           Builds([]BuildSummary{document.BuildSummary, lost}, func(path string) string { return strings.TrimPrefix(path, "/srv/") }, now()),
 	}

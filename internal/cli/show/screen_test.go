@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -107,5 +109,30 @@ func TestABuildWhoseStepsHaveGapsIsShown(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
+	}
+}
+
+// TestLongNamesOfStepsLeaveRoom: combinations of a matrix differ at the end of their names.
+func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
+	t.Parallel()
+	plan := &build.Plan{}
+	for i, values := range []string{"python=3.11, database=postgres", "python=3.12, database=postgres"} {
+		plan.Steps = append(plan.Steps, build.PlanStep{ID: i + 1, Stage: "test", Name: "integration-with-a-database (" + values + ")"})
+	}
+	board := newBuildBoard(plan, at(0))
+	board.status(1, results.Update{Status: build.Running, Timestamp: at(0)})
+	board.status(2, results.Update{Status: build.Failed, Reason: "exit status 1", Timestamp: at(0)})
+	for columns, want := range map[int][]string{
+		20: {" * test/i…ase=postgres)   10.0s   running", " ✗ test/i…ase=postgres)    0.0s   Failed, exit status 1"},
+		70: {" * test/integrat…hon=3.11, database=postgres)   10.0s   running", " ✗ test/integrat…hon=3.12, database=postgres)    0.0s   Failed, exit status 1"},
+		0: {" * test/integration-with-a-database (python=3.11, database=postgres)   10.0s   running",
+			" ✗ test/integration-with-a-database (python=3.12, database=postgres)    0.0s   Failed, exit status 1"},
+	} {
+		if diff := cmp.Diff(want, board.rows(Style{}, at(100), "*", columns)); diff != "" {
+			t.Errorf("%d columns: %s", columns, diff)
+		}
+	}
+	if last := board.summary(Style{}, "log", 70)[0]; !strings.Contains(last, " test/integration-with-a-database (python=3.11, database=postgres) ") {
+		t.Errorf("the end cuts a name: %s", last)
 	}
 }

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"regexp"
 	"unicode"
 	"unicode/utf8"
@@ -75,4 +76,14 @@ func cut(text string, columns int) string {
 		i += size
 	}
 	return string(kept)
+}
+
+// cutMiddle brings a plain text to a number of characters: a short one gets spaces, a long one loses some before its end.
+func cutMiddle(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width || width < 1 {
+		return fmt.Sprintf("%-*s", width, text)
+	}
+	end := width * 2 / 3 // combinations of a matrix differ there
+	return string(runes[:width-1-end]) + "…" + string(runes[len(runes)-end:])
 }
