@@ -54,7 +54,7 @@ func Start(t testing.TB) context.Context {
 // package testing, which fails the test of a folder that fills while it is removed, does not do.
 func profile(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "waybill-browser-")
+	dir, err := os.MkdirTemp("", "waybill-browser-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

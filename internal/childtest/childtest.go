@@ -12,7 +12,7 @@ import (
 // Bounds of a program: how long it runs, and how long its output is read after its end, which what
 // it has started may hold open.
 const (
-	Limit  = 3 * time.Minute
+	Limit  = 10 * time.Minute
 	Linger = 10 * time.Second
 )
 

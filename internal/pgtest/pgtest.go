@@ -93,7 +93,7 @@ func release() {
 // administer runs one statement on the server's own database.
 func administer(t testing.TB, server, statement string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
 	defer cancel()
 	db, err := pgx.Connect(ctx, server)
 	if err != nil {

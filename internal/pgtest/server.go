@@ -164,7 +164,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // await returns when the server answers.
 func (s *Server) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		db, err := pgx.Connect(ctx, s.URL())

@@ -86,7 +86,7 @@ func (s *testServer) builds(t *testing.T) {
 // follow requests an endless answer. ended receives its error when it ends; nil: the server ended it.
 func (s *testServer) follow(t *testing.T, path, header, value string) (ended <-chan error, leave func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
@@ -139,6 +140,56 @@ func TestAnUploadMayTakeHoursAndAFollowerDays(t *testing.T) {
 		defer response.Body.Close()
 		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "done" {
 			t.Errorf("answered %q, %v", text, err)
+		}
+	})
+}
+
+// TestASearchThatIsNotReadGivesItsPlaceBack: the answers of clients that read nothing end after a while.
+func TestASearchThatIsNotReadGivesItsPlaceBack(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		s := New(&Service{}, Options{})
+		dial := onPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			err := s.sendMatches(w, r, func(_ context.Context, each func(BuildLogEntry) error) (string, error) {
+				if r.URL.Path == "/one" {
+					return "", each(BuildLogEntry{Message: "found"})
+				}
+				for {
+					if err := each(BuildLogEntry{Message: "found"}); err != nil {
+						return "", err
+					}
+				}
+			})
+			if err != nil {
+				WriteProblem(w, r, err)
+			}
+		})
+		ask := func(path string) net.Conn {
+			conn := dial()
+			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			return conn
+		}
+		status := func() int {
+			response, err := http.ReadResponse(bufio.NewReader(ask("/one")), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			_, _ = io.Copy(io.Discard, response.Body)
+			return response.StatusCode
+		}
+		for range mostSearches {
+			ask("/many")
+		}
+		synctest.Wait()
+		if got := status(); got != http.StatusServiceUnavailable {
+			t.Errorf("beside %d searches: %d", mostSearches, got)
+		}
+		<-time.After(longestSearch + matchPatience) // of the bubble
+		synctest.Wait()
+		if got := status(); got != http.StatusOK {
+			t.Errorf("after the patience with their clients: %d", got)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,9 +53,9 @@ func TestACutLogIsResumed(t *testing.T) {
 		}
 	}
 	api := server.New(w.Service, server.Options{Token: homeToken}).Handler()
-	connections := 0
+	var connections atomic.Int64
 	cutting := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		connections++
+		connections.Add(1)
 		api.ServeHTTP(&cut{ResponseWriter: rw, left: 2}, r)
 	}))
 	defer cutting.Close()
@@ -76,8 +77,8 @@ func TestACutLogIsResumed(t *testing.T) {
 			t.Errorf("follow %v: got %q, want %q", follow, got, want)
 		}
 	}
-	if connections < 10 {
-		t.Errorf("%d connections: the stream was not cut", connections)
+	if n := connections.Load(); n < 10 {
+		t.Errorf("%d connections: the stream was not cut", n)
 	}
 	if err := client.BuildLines(t.Context(), "7.1", server.BuildLogRange{Step: "s/c"}, nil); err == nil || !strings.Contains(err.Error(), `has no step "s/c"`) {
 		t.Errorf("an unknown step: %v", err)

@@ -23,6 +23,7 @@ import (
 const (
 	longestSearch  = 10 * time.Second // of one request
 	mostSearches   = 8                // at a time: each keeps a processor or the database busy
+	matchPatience  = 2 * time.Minute  // for a client to read what was found, in which other searches wait for its place
 	longestNeedle  = 200              // bytes of the text that is searched for
 	matchText      = 500              // bytes of an entry that are returned
 	defaultMatches = 1000             // of one answer, unless the request names a number
@@ -79,6 +80,9 @@ func (s *Server) sendMatches(w http.ResponseWriter, r *http.Request, find search
 	default:
 		return fault.New(fault.Unavailable, "%d searches of logs run, and no more may at a time", mostSearches).WithHint("ask again in a few seconds")
 	}
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Now().Add(longestSearch + matchPatience)) // an error: nothing that could wait
+	defer func() { _ = out.SetWriteDeadline(time.Time{}) }()                // of the connection's next answers
 	forbidScript(w.Header())
 	if wantsStream(r.Header.Get("Accept")) {
 		ServeEvents(w, r, func(ctx context.Context, events *EventStream) error {

@@ -33,7 +33,7 @@ func kinds(v server.StatusView) (all []string) {
 // awaitTroubles returns the status once it has the wanted troubles.
 func (s *testServer) awaitTroubles(t *testing.T, want []string) (v server.StatusView) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, store.TopicAction) {
 		var err error
 		if v, err = s.client().Status(t.Context()); err != nil {
@@ -184,7 +184,7 @@ func TestInstancesAreReadAlone(t *testing.T) {
 		t.Error("a program looked at a service")
 		return step.State{}, false, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the deployer has not joined within a minute"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("the deployer has not joined within five minutes"))
 	defer cancel()
 	c := s.client()
 	got, err := c.Instances(ctx)

@@ -148,10 +148,10 @@ func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	return server.Ref{Pipeline: name, Number: done.Deployment.Number}
 }
 
-// Until waits for the deployment to satisfy a condition, for at most a minute.
+// Until waits for the deployment to satisfy a condition, for at most five minutes.
 func (w *World) Until(t testing.TB, ref server.Ref, what string, holds func(server.DeploymentView) bool) server.DeploymentView {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	waiter := w.Service.Waiter()
 	for {

@@ -88,14 +88,14 @@ const (
 func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	b := numbered(t, s, 10_000)
+	b := numbered(t, s, 2000)
 	browser := browsertest.Start(t)
 	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the end is shown", rowInSight+`("1:10000")`)
-	b.Print(1, "line 10001 is new")
-	wait(browser, t, "a new line is followed", rowInSight+`("1:10001")`)
+	wait(browser, t, "the end is shown", rowInSight+`("1:2000")`)
+	b.Print(1, "line 2001 is new")
+	wait(browser, t, "a new line is followed", rowInSight+`("1:2001")`)
 	scroll := func(to string) {
 		if err := chromedp.Run(browser, chromedp.Evaluate(box+".scrollTop = "+to, nil)); err != nil {
 			t.Fatal(err)
@@ -104,17 +104,17 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	scroll("400 * 20")
 	wait(browser, t, "line 401 is shown", rowInSight+`("1:401")`)
 	wait(browser, t, "scrolling up ends following", `!document.getElementById("log-follow").checked`)
-	b.Print(1, "line 10002 is new")
-	wait(browser, t, "the page knows of the new line", `document.getElementById("log-1").dataset.lines === "10002"`)
+	b.Print(1, "line 2002 is new")
+	wait(browser, t, "the page knows of the new line", `document.getElementById("log-1").dataset.lines === "2002"`)
 	wait(browser, t, "line 401 stays", rowInSight+`("1:401")`)
 	if err := chromedp.Run(browser, chromedp.Click("#log-follow")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the end is followed again", rowInSight+`("1:10002")`)
+	wait(browser, t, "the end is followed again", rowInSight+`("1:2002")`)
 	if err := chromedp.Run(browser, chromedp.SendKeys("#log-search", "NEEDLE"+kb.Enter)); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the first match is shown", rowInSight+`("1:500") && document.querySelector(".logtools output").value === "1 of 10"`)
+	wait(browser, t, "the first match is shown", rowInSight+`("1:500") && document.querySelector(".logtools output").value === "1 of 2"`)
 	if err := chromedp.Run(browser, chromedp.Click(`button[aria-label="Next match"]`)); err != nil {
 		t.Fatal(err)
 	}
@@ -122,24 +122,15 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	if err := chromedp.Run(browser, chromedp.Click(`button[aria-label="Previous match"]`), chromedp.Click(`button[aria-label="Previous match"]`)); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the last match is shown", rowInSight+`("1:9500")`)
-	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/builds"), chromedp.Navigate(s.URL+"/builds/7#1:6000-6002"), chromedp.WaitVisible("#log-search")); err != nil {
+	wait(browser, t, "the last match is shown", rowInSight+`("1:1500")`)
+	if err := chromedp.Run(browser, chromedp.Navigate(s.URL+"/builds"), chromedp.Navigate(s.URL+"/builds/7#1:1200-1202"), chromedp.WaitVisible("#log-search")); err != nil {
 		t.Fatal(err)
 	}
-	wait(browser, t, "the permalink is shown", rowInSight+`("1:6000") && document.querySelectorAll(".row.marked").length === 3`)
+	wait(browser, t, "the permalink is shown", rowInSight+`("1:1200") && document.querySelectorAll(".row.marked").length === 3`)
 	for _, do := range []struct{ what, script, want string }{
-		{"a number is a permalink", `document.querySelector('.row[id="1:6004"] .n').click()`, `location.hash === "#1:6004"`},
-		{"a search that fails says so, and one before it is forgotten", `{
-			const plain = window.fetch, form = document.getElementById("log-search").form, late = Promise.withResolvers();
-			window.fetch = (...given) => String(given[0]).includes("q=first") ? late.promise : String(given[0]).includes("q=second") ? Promise.reject(new TypeError("away")) : plain(...given);
-			for (const text of ["first", "second"]) {
-				form.elements["log-search"].value = text;
-				form.requestSubmit();
-			}
-			late.resolve(new Response('{"matches": []}'));
-		}`, `document.querySelector(".logtools output").value.startsWith("the search failed; try again")`},
-		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:6004"] .at')?.textContent === "0.00s"`},
-		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:6004")`},
+		{"a number is a permalink", `document.querySelector('.row[id="1:1204"] .n').click()`, `location.hash === "#1:1204"`},
+		{"times are shown", `{ const s = document.getElementById("log-time"); s.value = "since"; s.dispatchEvent(new Event("change")); }`, `document.querySelector('.row[id="1:1204"] .at')?.textContent === "0.00s"`},
+		{"lines are wrapped", `document.getElementById("log-wrap").click()`, `document.documentElement.classList.contains("wrapped") && ` + rowInSight + `("1:1204")`},
 	} {
 		if err := chromedp.Run(browser, chromedp.Evaluate(do.script, nil)); err != nil {
 			t.Fatalf("%s: %v", do.what, err)
@@ -147,7 +138,46 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 		wait(browser, t, do.what, do.want)
 	}
 	scroll("1e9")
-	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:10002")`)
+	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:2002")`)
+}
+
+// TestASearchOfALogGoesOn where the server has ended it because its time was over, and says when it fails.
+func TestASearchOfALogGoesOn(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	numbered(t, s, 1000)
+	browser := browsertest.Start(t)
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(s.URL+"/builds/7"), chromedp.WaitVisible("#log-search")); err != nil {
+		t.Fatal(err)
+	}
+	const server = `{
+		const plain = window.fetch, form = document.getElementById("log-search").form, late = Promise.withResolvers();
+		window.fetch = (...given) => {
+			const q = new URL(given[0], location.href).searchParams;
+			switch (q.get("q") + q.get("after")) {
+				case "late": return late.promise;
+				case "fails": return Promise.reject(new TypeError("away"));
+				case "long": return Promise.resolve(new Response('{"matches": [{"stepId": 1, "logId": 7}], "next": "1:7"}'));
+				case "long1:7": return Promise.resolve(new Response('{"matches": [{"stepId": 1, "logId": 3}]}'));
+			}
+			return plain(...given);
+		};
+		window.search = (text) => {
+			form.elements["log-search"].value = text;
+			form.requestSubmit();
+		};
+		search("late");
+		search("fails");
+		late.resolve(new Response('{"matches": []}'));
+	}`
+	if err := chromedp.Run(browser, chromedp.Evaluate(server, nil)); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "it says that it has failed", `document.querySelector(".logtools output").value.startsWith("the search failed; try again")`)
+	if err := chromedp.Run(browser, chromedp.Evaluate(`search("long")`, nil)); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "both matches are found", `document.querySelector(".logtools output").value === "1 of 2" && document.querySelector(".row.found")?.id === "1:3"`)
 }
 
 // TestRowsThatDoNotComeAreAskedForAFewTimes: the page says that the log is longer than it is.

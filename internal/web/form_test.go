@@ -102,7 +102,7 @@ func TestFormsRefuseStrangersOtherSitesAndLongFields(t *testing.T) {
 // post sends a form and returns the status of the answer.
 func (s *site) post(t *testing.T, path, token, origin string, fields url.Values) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the form was not answered"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("the form was not answered"))
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Listener.Addr().String()+path, strings.NewReader(fields.Encode()))
 	if err != nil {

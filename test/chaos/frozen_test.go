@@ -16,7 +16,7 @@ import (
 // holds waits until an instance has at least so many claims.
 func holds(t *testing.T, w *chaos.World, id action.ID, least int) {
 	t.Helper()
-	until(t, "it holds claims", 30*time.Second, func(ctx context.Context) (bool, error) {
+	until(t, "it holds claims", 3*time.Minute, func(ctx context.Context) (bool, error) {
 		claims, err := w.Ledger.Claims(ctx, id)
 		return len(claims) >= least, err
 	})
@@ -68,7 +68,7 @@ func TestFrozenProcessGoesOn(t *testing.T) {
 // again waits until a process that was declared dead has joined under another id.
 func again(t *testing.T, p *chaos.Process, dead action.ID) {
 	t.Helper()
-	until(t, "it joins again", 30*time.Second, func(ctx context.Context) (bool, error) {
+	until(t, "it joins again", 3*time.Minute, func(ctx context.Context) (bool, error) {
 		id, err := p.Joined(ctx, "conductor")
 		return id != dead, err
 	})

@@ -93,7 +93,7 @@ func (p *Pooler) start(ctx context.Context, command *exec.Cmd) error {
 		return fmt.Errorf("start pgbouncer (run scripts/setup, or apt-get install pgbouncer): %w", err)
 	}
 	p.handle = command.Process
-	err := Until(ctx, "pgbouncer answers", 30*time.Second, func(ctx context.Context) (bool, error) {
+	err := Until(ctx, "pgbouncer answers", 3*time.Minute, func(ctx context.Context) (bool, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.place)
 		if err != nil {
 			return false, err

@@ -131,7 +131,7 @@ func (p *Process) Thaw() error { return p.handle.Signal(syscall.SIGCONT) }
 
 // Joined waits until the process is registered with a role, and returns its id.
 func (p *Process) Joined(ctx context.Context, role string) (id action.ID, err error) {
-	err = Until(ctx, p.Name+" joins as "+role, 30*time.Second, func(ctx context.Context) (bool, error) {
+	err = Until(ctx, p.Name+" joins as "+role, 3*time.Minute, func(ctx context.Context) (bool, error) {
 		select {
 		case <-p.ended:
 			return false, fmt.Errorf("it has ended: %w\n%s", p.err, p.Output)

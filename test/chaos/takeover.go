@@ -37,7 +37,7 @@ func (w *World) KillOneOfTwo(ctx context.Context) (t Takeover, err error) {
 	if _, err := processes[1].Joined(ctx, "conductor"); err != nil {
 		return t, err
 	}
-	err = Until(ctx, "the victim holds claims", 30*time.Second, func(ctx context.Context) (bool, error) {
+	err = Until(ctx, "the victim holds claims", 3*time.Minute, func(ctx context.Context) (bool, error) {
 		held, err := w.Ledger.Claims(ctx, victim)
 		return len(held) >= 20, err
 	})

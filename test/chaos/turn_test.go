@@ -164,7 +164,7 @@ func (p *proxy) at(is func(chaos.Passing) bool, do func()) (reached func(*testin
 		defer p.Watch(func(chaos.Passing) {})
 		select {
 		case <-done:
-		case <-time.After(30 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Fatal("it never came to this moment")
 		}
 	}
@@ -195,7 +195,7 @@ func dieInHandler(t *testing.T, w *chaos.World) {
 	started <- serve(t, w, "conductor")
 	select {
 	case <-dead:
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Error("no handler ever reached the target")
 	}
 	w.Target.Answers(chaos.OK)

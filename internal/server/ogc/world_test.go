@@ -242,7 +242,7 @@ func (w *world) execute(process, inputs string) string {
 func (w *world) until(id, status string) ogc.StatusInfo {
 	w.t.Helper()
 	waiter := w.service.Waiter()
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		var info ogc.StatusInfo
 		w.get("/jobs/"+id).want(w.t, http.StatusOK).into(w.t, &info)
 		if info.Status == status {

@@ -10,6 +10,7 @@ const chunkSize = 500; // rows of one request
 const mostChunks = 40; // chunks that a log keeps
 const mostRequests = 2; // at a time for one log
 const mostTries = 5; // for rows that the log is said to have and that do not come
+const mostHits = 10000; // of one search
 const ahead = 250; // rows that are fetched beyond what is drawn
 const around = 12; // rows that are drawn beyond each edge
 
@@ -377,10 +378,10 @@ function checkbox(id, checked, act) {
   return made;
 }
 
-// ask returns what the server finds; null if it does not answer, or refuses the search.
-async function ask(text) {
+// ask returns what the server finds after a place, in the time that it gives one request; null if it does not answer, or refuses the search.
+async function ask(text, after) {
   try {
-    const answer = await fetch(`${searchPath}?limit=10000&q=${encodeURIComponent(text)}`);
+    const answer = await fetch(`${searchPath}?limit=${mostHits}&q=${encodeURIComponent(text)}&after=${encodeURIComponent(after)}`);
     return answer.ok ? await answer.json() : null;
   } catch {
     return null;
@@ -395,15 +396,21 @@ async function search() {
   result.textContent = "";
   redraw();
   if (!needle.value) return;
-  result.textContent = "searches";
-  const reply = await ask(needle.value);
-  if (number !== searches) return; // another search has begun since
-  if (!reply) {
-    result.textContent = "the search failed; try again in a few seconds";
-    return;
-  }
-  more = Boolean(reply.next);
-  hits = reply.matches.sort((a, b) => a.stepId - b.stepId || a.logId - b.logId);
+  const text = needle.value, all = [];
+  let after = "";
+  do {
+    result.textContent = all.length ? `searches, ${all.length} so far` : "searches";
+    const reply = await ask(text, after);
+    if (number !== searches) return; // another search has begun since
+    if (!reply && !all.length) {
+      result.textContent = "the search failed; try again in a few seconds";
+      return;
+    }
+    more = !reply || Boolean(reply.next);
+    if (reply) all.push(...reply.matches);
+    after = reply && reply.next;
+  } while (after && all.length < mostHits);
+  hits = all.sort((a, b) => a.stepId - b.stepId || a.logId - b.logId);
   step(1);
 }
 

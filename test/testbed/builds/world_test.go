@@ -98,7 +98,7 @@ func (w *world) startAs(t *testing.T, kubeconfig, namespace string, files map[st
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	arguments := append([]string{"run", "--runner", "kubernetes", "--kubeconfig", kubeconfig, "--namespace", namespace,
-		"--shim-image", "waybill", "--results-dir", r.results, "--build-id", "7", "--grace", "5s", "--cache-dir", filepath.Join(t.TempDir(), "cache")}, flags...)
+		"--shim-image", "waybill", "--results-dir", r.results, "--build-id", "7", "--grace", "20s", "--cache-dir", filepath.Join(t.TempDir(), "cache")}, flags...)
 	argv := w.cluster.Inside(append(append([]string{w.program}, arguments...), w.flags...)...)
 	r.command = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	r.command.Dir, r.command.Stdout, r.command.Stderr = dir, &r.out, &r.out

@@ -183,7 +183,7 @@ const polite = `work:
 // cancel: Ctrl-C ends containers politely, and then not.
 func cancel(t *testing.T, engine *testbed.Engine) {
 	p := newProject(t, engine, map[string]string{".wharf-ci.yml": polite})
-	run, out, folder := p.start("--grace", "1s", "--max-parallel", "3")
+	run, out, folder := p.start("--grace", "20s", "--max-parallel", "3")
 	await(t, "three containers run", func() bool {
 		text, _ := os.ReadFile(filepath.Join(folder, "steps", "1", "output.log"))
 		return bytes.Contains(text, []byte("ready")) && p.running() == 3
