@@ -41,24 +41,9 @@ func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error 
 	case err != nil:
 		return err
 	}
-	text, status := fmt.Sprintf("build %s: %s", o.Build, statusLine(server.BuildSummary{Status: b.Status, Reason: b.Reason})), b.Status
-	if step, err := server.BuildStep(b.plan, o.Step); err == nil && step.ID != 0 {
-		if b.ran(step.ID) {
-			return nil
-		}
-		if last := b.last(step.ID); last.Status.Ended() {
-			text, status = b.stepLine(step), last.Status
-		}
-	} else {
-		for i := range b.plan.Steps {
-			step := &b.plan.Steps[i]
-			switch last := b.last(step.ID); {
-			case b.ran(step.ID):
-				return nil
-			case last.Status.Ended() && last.Status != build.Skipped && last.Status != build.Canceled:
-				text += "\n" + b.stepLine(step)
-			}
-		}
+	text, status, empty := b.explain(o.Build, o.Step)
+	if !empty {
+		return nil
 	}
 	switch status {
 	case build.Failed, build.TimedOut, build.Lost:
@@ -68,6 +53,27 @@ func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error 
 	}
 	o.Out.Warn("%s", text)
 	return nil
+}
+
+// explain returns what became of a build or of one of its steps, and whether no program of it ran.
+func (b buildOutcome) explain(id, name string) (text string, status build.Status, empty bool) {
+	text, status = fmt.Sprintf("build %s: %s", id, statusLine(server.BuildSummary{Status: b.Status, Reason: b.Reason})), b.Status
+	if step, err := server.BuildStep(b.plan, name); err == nil && step.ID != 0 {
+		if last := b.last(step.ID); last.Status.Ended() {
+			text, status = b.stepLine(step), last.Status
+		}
+		return text, status, !b.ran(step.ID)
+	}
+	for i := range b.plan.Steps {
+		step := &b.plan.Steps[i]
+		switch last := b.last(step.ID); {
+		case b.ran(step.ID):
+			return "", "", false
+		case last.Status.Ended() && last.Status != build.Skipped && last.Status != build.Canceled:
+			text += "\n" + b.stepLine(step)
+		}
+	}
+	return text, status, true
 }
 
 // stepLine names a step with its status and the reason.
