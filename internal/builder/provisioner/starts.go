@@ -13,9 +13,9 @@ import (
 
 // Bounds of how workers are started. A platform that does not answer one request may answer the next.
 const (
-	mostStarts = mostConnections / 2 // requests at a time, so that lists and deletions have connections too
-	startLimit = 10 * time.Minute    // of one start: an image may have to be pulled, or a snapshot copied
-	listLimit  = time.Minute         // of counting the workers
+	mostStarts = 32               // requests at a time, each with a body and a start at the platform
+	startLimit = 10 * time.Minute // of one start: an image may have to be pulled, or a snapshot copied
+	listLimit  = time.Minute      // of counting the workers
 )
 
 // buildKey names the build of a worker.
