@@ -17,11 +17,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// Bounds of a bundle. What is beyond them runs again.
-const (
-	mostBundled      = 1000 << 20 // bytes of logs and artifacts before compression, a little less than the snapshots that provisioners send
-	mostBundledFiles = 10_000     // artifacts
-)
+// mostBundled is the most bytes of logs and artifacts of a bundle before compression, a little less than the snapshots that provisioners send. What is
+// beyond runs again.
+const mostBundled = 1000 << 20
 
 // earlier returns what the worker of a build is given of the build that it resumes; nil if it resumes none. What the earlier build has left is gathered
 // once: every attempt asks for the same.
@@ -99,7 +97,6 @@ type gathering struct {
 	files   map[int][]builds.Artifact
 	reports map[int][]builds.TestReport
 	size    int64 // bytes of logs and artifacts that are taken
-	count   int   // artifacts that are taken
 }
 
 // look finds the steps that can be reused, and why others cannot.
@@ -170,19 +167,19 @@ func (g *gathering) lacks(ctx context.Context, s *builds.Step) (string, error) {
 	if t := s.Trailer; t == nil || stored != (builds.Position{LogID: t.Entries, Offset: t.Bytes}) {
 		return "its log is not whole, or is gone", nil
 	}
-	size, count := g.size+s.Trailer.Bytes, g.count+len(g.files[s.ID])
+	size := g.size + s.Trailer.Bytes
 	for i := range g.files[s.ID] {
 		size += g.files[s.ID][i].Size
 	}
-	if size > mostBundled || count > mostBundledFiles {
-		return fmt.Sprintf("with its log and artifacts, those of the steps that are reused would be more than %d MiB or %d artifacts", mostBundled>>20, mostBundledFiles), nil
+	if size > mostBundled {
+		return fmt.Sprintf("with its log and artifacts, those of the steps that are reused would be more than %d MiB", mostBundled>>20), nil
 	}
 	for i := range g.files[s.ID] {
 		if missing, err := g.lacksArtifact(ctx, &g.files[s.ID][i]); missing != "" || err != nil {
 			return missing, err
 		}
 	}
-	g.size, g.count = size, count
+	g.size = size
 	return "", nil
 }
 
