@@ -82,7 +82,7 @@ func (d *Dir) Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	if err != nil {
 		return nil, 0, explain(fmt.Errorf("read blob %s: %w", key, errors.Join(err, file.Close())), d.root)
 	}
-	if !info.Mode().IsRegular() {
+	if info.IsDir() {
 		return nil, 0, errors.Join(fault.New(fault.NotFound, "blob %s not found", key), file.Close())
 	}
 	return file, info.Size(), nil
