@@ -15,28 +15,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 )
 
-// pipes is a listener with connections in memory, so that synctest sees when they wait.
-type pipes struct {
-	waiting chan net.Conn
-	closed  chan struct{}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.waiting:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error   { close(p.closed); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7070} }
-
 // onPipes runs a server with a handler in the bubble of a test. dial opens a connection to it.
 func onPipes(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 	t.Helper()
-	listener := pipes{make(chan net.Conn), make(chan struct{})}
+	listener := bubbletest.Listen()
 	s := New(&Service{}, Options{Token: "wb_the-token-of-the-home"})
 	s.listener, s.access.next = listener, handler
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -46,11 +28,7 @@ func onPipes(t *testing.T, handler http.HandlerFunc) (dial func() net.Conn) {
 		stop(errors.New("the test is over"))
 		<-ended
 	})
-	return func() net.Conn {
-		client, conn := net.Pipe()
-		listener.waiting <- conn
-		return client
-	}
+	return listener.Dial
 }
 
 // cutAfter writes a request and returns when the server has closed the connection.

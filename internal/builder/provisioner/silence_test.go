@@ -13,43 +13,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 )
 
-// pipes is a listener of connections in memory.
-type pipes struct {
-	made chan net.Conn
-	done chan struct{}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.made:
-		return conn, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error { close(p.done); return nil }
-
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
-
 // TestSilentConnectionsDoNotKeepOthersOut: they may be many, and each has five seconds.
 func TestSilentConnectionsDoNotKeepOthersOut(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		listener, served := pipes{make(chan net.Conn), make(chan struct{})}, make(chan error, 1)
+		listener, served := bubbletest.Listen(), make(chan error, 1)
 		go func() { served <- newServer(&platform{}).Serve(ctx, listener) }()
-		dial := func() net.Conn {
-			client, server := net.Pipe()
-			listener.made <- server
-			return client
-		}
 		began := time.Now()
 		silent := make([]net.Conn, 500)
 		for i := range silent {
-			silent[i] = dial()
+			silent[i] = listener.Dial()
 		}
-		caller := dial()
+		caller := listener.Dial()
 		go func() {
 			_, _ = io.WriteString(caller, "GET /api/worker HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 		}()
