@@ -288,20 +288,18 @@ func (s *Session) server(o RoleOptions, more server.Options) (*server.Server, er
 	return server.New(s.service, more), nil
 }
 
-// operationsRole serves metrics and health for an instance without the role api. Several instances may share a machine, so without
-// --listen a port that is taken gives way to a free one of the same host.
+// operationsRole serves metrics and health for an instance without the role api. The address of the configuration is the API's,
+// which may be started later on the same machine. So without --listen it uses a free port of the same host.
 func (s *Session) operationsRole(ctx context.Context, o RoleOptions, names []string) (lifecycle.Role, error) {
-	made, err := s.server(o, server.Options{Listen: o.Listen, OperationsOnly: true})
+	listen := o.Listen
+	if host, _, err := net.SplitHostPort(s.Live.Now().Server.Listen); listen == "" && err == nil {
+		listen = net.JoinHostPort(host, "0")
+	}
+	made, err := s.server(o, server.Options{Listen: listen, OperationsOnly: true})
 	if err != nil {
 		return lifecycle.Role{}, err
 	}
-	err = made.Listen(ctx)
-	if host, _, unsplit := net.SplitHostPort(s.Live.Now().Server.Listen); fault.Is(err, fault.Unavailable) && o.Listen == "" && unsplit == nil {
-		if made, err = s.server(o, server.Options{Listen: net.JoinHostPort(host, "0"), OperationsOnly: true}); err == nil {
-			err = made.Listen(ctx)
-		}
-	}
-	if err != nil {
+	if err := made.Listen(ctx); err != nil {
 		return lifecycle.Role{}, err
 	}
 	o.Log.Info("metrics and health are served", obs.KeyURL, made.URL(), obs.KeyRoles, strings.Join(names, " "))

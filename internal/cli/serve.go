@@ -106,7 +106,7 @@ process runs roles; it holds waybill.lock.
   watchdog     looks for builds without workers and workers without builds
 
 Every process serves /metrics, /healthz and /readyz, whatever its roles. One without the role api and
-without --listen uses a free port of the same host when the address is taken, and logs it.
+without --listen uses a free port of the host of server.listen, and logs it.
 
 Aggregators on one PostgreSQL share the workers of builds: each follows those that rendezvous hashing
 gives it among the live ones. --shard 2/3 takes the second of three fixed parts instead, and --shard /3

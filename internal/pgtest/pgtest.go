@@ -50,6 +50,19 @@ func URL(t testing.TB) string {
 func Own(t testing.TB) *Server {
 	t.Helper()
 	server, err := Start(t.Context())
+	return owned(t, server, err)
+}
+
+// Standby returns a hot standby of a server, which Promote makes a primary.
+func Standby(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	server, err := primary.standby(t.Context())
+	return owned(t, server, err)
+}
+
+// owned returns a server that ends with the test.
+func owned(t testing.TB, server *Server, err error) *Server {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

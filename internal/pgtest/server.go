@@ -107,7 +107,10 @@ func (s *Server) create(ctx context.Context) error {
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, filepath.Join(s.binaries, program), args...)
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(s.binaries, program)
+	}
+	command := exec.CommandContext(ctx, program, args...)
 	command.Dir = s.folder
 	command.Env = append(os.Environ(), "TZ=UTC", "PGTZ=UTC")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: runAs()}
@@ -181,6 +184,60 @@ func (s *Server) await(ctx context.Context) error {
 		}
 	}
 }
+
+// standby starts a server that follows this one.
+func (s *Server) standby(ctx context.Context) (*Server, error) {
+	folder, err := os.MkdirTemp("", "waybill-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	copied := &Server{folder: folder, binaries: s.binaries}
+	if as := runAs(); as != nil {
+		if err := os.Chown(folder, int(as.Uid), int(as.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	program, err := Program("pg_basebackup")
+	if err != nil {
+		return nil, err
+	}
+	command := copied.command(ctx, program, "-d", s.URL(), "-D", copied.data(), "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+	if out, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("pg_basebackup: %w\n%s", err, out)
+	}
+	return copied, copied.Run(ctx)
+}
+
+// Fence makes the server read-only, as a managed database does with a former primary: it ends no connection.
+func (s *Server) Fence(ctx context.Context) error {
+	return s.execute(ctx, "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+}
+
+// Unfence makes a server take writes again.
+func (s *Server) Unfence(ctx context.Context) error {
+	return s.execute(ctx, "ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
+}
+
+// Promote makes a standby take writes.
+func (s *Server) Promote(ctx context.Context) error { return s.execute(ctx, "SELECT pg_promote()") }
+
+// execute runs statements one after the other, each outside of a transaction.
+func (s *Server) execute(ctx context.Context, statements ...string) error {
+	db, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		return err
+	}
+	defer db.Close(ctx)
+	for _, statement := range statements {
+		if _, err := db.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// Address returns the server's host and port.
+func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
 // URL returns the address of the server's own database, as its superuser.
 func (s *Server) URL() string {

@@ -121,7 +121,7 @@ func (s *Service) Status(ctx context.Context) (StatusView, error) {
 	if err != nil {
 		return StatusView{}, err
 	}
-	v.Troubles = append([]Trouble{}, slices.Concat(v.Troubles, services, away, v.unservedTroubles(), v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(), reportTroubles(s.allReports(now)))...) // never nil: JSON has a list
+	v.Troubles = append([]Trouble{}, slices.Concat(v.Troubles, services, away, v.deadTroubles(), v.unservedTroubles(), v.laneTroubles(), v.lateTroubles(lanes), blobTroubles(s.allReports(now)), v.strainTroubles(), v.partitionTroubles(), reportTroubles(s.allReports(now)))...) // never nil: JSON has a list
 	slices.SortStableFunc(v.Troubles, func(a, b Trouble) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	v.KeepsUp = !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return !t.Warning })
 	return v, nil

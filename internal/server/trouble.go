@@ -25,6 +25,7 @@ type Trouble struct {
 // The kinds of trouble, in the order in which they are listed.
 const (
 	TroubleStopped     = "stopped"     // a pipeline's decisions stopped at a broken invariant
+	TroubleDead        = "dead"        // every process that runs roles is dead
 	TroubleUnserved    = "unserved"    // actions wait for a handler that no conductor serves
 	TroubleLane        = "lane"        // a lane is slowed, paused or disabled
 	TroubleLate        = "late"        // ready actions wait for long
@@ -46,7 +47,22 @@ const (
 
 // rank returns the position of a kind of trouble in the list of kinds.
 func rank(kind string) int {
-	return slices.Index([]string{TroubleStopped, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
+	return slices.Index([]string{TroubleStopped, TroubleDead, TroubleUnserved, TroubleLane, TroubleLate, TroubleBlobs, TroubleHosts, TroublePartition, TroubleUndeletable, TroubleSnapshot, TroubleService, TroubleReload, TroubleRestart}, kind)
+}
+
+// deadTroubles returns a trouble if there are processes and every one is dead: a living one removes dead ones. One
+// that runs and sends no heartbeat is dead, too: its database may take no writes.
+func (v StatusView) deadTroubles() []Trouble {
+	if len(v.Processes) == 0 || slices.ContainsFunc(v.Processes, func(p InstanceView) bool { return p.State != "dead" }) {
+		return nil
+	}
+	last := slices.MaxFunc(v.Processes, func(a, b InstanceView) int { return a.LeaseEnd.Compare(b.LeaseEnd) })
+	text := fmt.Sprintf("the only process, %s, is dead: it sends no heartbeat", last.Name)
+	if n := len(v.Processes); n > 1 {
+		text = fmt.Sprintf("all %d processes are dead: none sends a heartbeat; the last was %s", n, last.Name)
+	}
+	return []Trouble{{Kind: TroubleDead, Subject: last.Name, Since: last.LeaseEnd, Text: text,
+		Hint: "if it runs, its log has the reason; else start one: waybill up, or waybill serve"}}
 }
 
 // unservedTroubles returns a trouble for each handler with live actions that no conductor serves.

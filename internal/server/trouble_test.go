@@ -22,3 +22,31 @@ func TestOnlyLanesThatMayStartMakeAHandlerLate(t *testing.T) {
 		t.Errorf("with an action in a lane that is well: %+v", late)
 	}
 }
+
+// A living process removes dead ones. So where all are dead nothing works, although nothing may wait yet.
+func TestNoLivingProcessIsATrouble(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	dead := func(name string, ago time.Duration) InstanceView {
+		return InstanceView{Name: name, State: "dead", LeaseEnd: now.Add(-ago)}
+	}
+	for _, c := range []struct {
+		name      string
+		processes []InstanceView
+		want      string
+	}{
+		{"none", nil, ""},
+		{"one is dead", []InstanceView{dead("a-1", time.Hour)}, "the only process, a-1, is dead: it sends no heartbeat"},
+		{"all are dead", []InstanceView{dead("a-1", time.Hour), dead("b-2", time.Minute)}, "all 2 processes are dead: none sends a heartbeat; the last was b-2"},
+		{"one lives", []InstanceView{dead("a-1", time.Hour), {Name: "b-2", State: "alive"}}, ""},
+		{"one drains", []InstanceView{dead("a-1", time.Hour), {Name: "b-2", State: "draining"}}, ""},
+	} {
+		got := StatusView{Now: now, Processes: c.processes}.deadTroubles()
+		if c.want == "" && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || got[0].Text != c.want || got[0].Warning {
+			t.Errorf("%s: got %+v, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -58,8 +58,9 @@ type Rows interface {
 	Notify(signals []Signal)
 	// LedgerID returns the id that distinguishes this log from every other one.
 	LedgerID() (action.ID, error)
-	// Newer reports whether a newer Waybill has migrated the database since the driver was opened.
-	Newer() (bool, error)
+	// Probe writes something that no reader sees, and fails when the database takes no writes. It reports whether a newer
+	// Waybill has migrated the database since the driver was opened.
+	Probe() (newer bool, err error)
 	// Strain reads what slows the database down.
 	Strain() (Strain, error)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -25,7 +26,18 @@ type shared struct {
 	driver  Driver
 	signals *Signals
 	lists   *semaphore.Semaphore // admits the lists of readers
+	probe   probe
 }
+
+// probe is the last answer of Ready.
+type probe struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+// probeFor is how long an answer of Ready counts. Each one is a write, and anyone may ask.
+const probeFor = time.Second
 
 // New returns a database on a driver, and starts listening for what other processes commit. Closing
 // the database closes the driver.
@@ -55,16 +67,25 @@ var ErrOutdated = fault.New(fault.Unavailable, "a newer Waybill has migrated the
 // free.
 var ErrRace = fault.New(fault.LedgerUnavailable, "another process is storing the same action")
 
-// Ready returns nil while the database answers and has the schema of this version, else ErrOutdated
-// or the database's error.
+// Ready returns nil while the database takes writes and has the schema of this version, else ErrOutdated
+// or the database's error. An answer counts for a moment.
 func (db *DB) Ready(ctx context.Context) error {
-	return db.Read(ctx, "ask whether the database is ready", func(tx *Tx) error {
-		newer, err := tx.Newer()
+	db.probe.mu.Lock()
+	defer db.probe.mu.Unlock()
+	if time.Since(db.probe.at) < probeFor {
+		return db.probe.err
+	}
+	err := db.Write(ctx, "ask whether the database takes writes", func(tx *Tx) error {
+		newer, err := tx.Probe()
 		if err == nil && newer {
 			err = ErrOutdated
 		}
 		return err
 	})
+	if ctx.Err() == nil { // else the caller gave up, which says nothing of the database
+		db.probe.at, db.probe.err = time.Now(), err
+	}
+	return err
 }
 
 // Now returns the database's time.

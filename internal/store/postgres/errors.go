@@ -34,7 +34,7 @@ func repeatable(err error) bool {
 // stale reports whether a connection ended before it was used.
 func stale(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return answer.Code == "57P01" || answer.Code == "57P05" // ended by an administrator, or idle for too long
+		return displaced(answer) || answer.Code == "57P05" // or idle for too long
 	}
 	return away(err)
 }
@@ -61,6 +61,9 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	switch {
 	case answer.Code == "53100":
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL's disk is full: %w", err).WithHint("make room; nothing is lost")
+	case answer.Code == "25006":
+		return fault.New(fault.LedgerUnavailable, "PostgreSQL takes no writes: %w", err).
+			WithHint("it is a standby, or default_transaction_read_only is on; work resumes when the URL leads to a server that takes writes")
 	case answer.Code == "22021":
 		return fmt.Errorf("%w: %w", store.ErrNotText, err)
 	case answer.Code == "23505" && answer.TableName == "thread":
@@ -69,7 +72,7 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL ended a statement that took too long: %w", err).
 			WithHint("ask for less, such as a shorter time or fewer rows")
 	case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57"), strings.HasPrefix(answer.Code, "08"),
-		strings.HasPrefix(answer.Code, "40"), answer.Code == "25006", answer.Code == "25P03", answer.Code == "55P03":
+		strings.HasPrefix(answer.Code, "40"), answer.Code == "25P03", answer.Code == "55P03":
 		return fault.New(fault.LedgerUnavailable, "PostgreSQL cannot do it now: %w", err)
 	case answer.Code == "23514" && strings.Contains(answer.Message, "no partition"):
 		return noPartition(answer.Detail, err)
@@ -104,6 +107,9 @@ func unreachable(config *pgx.ConnConfig, err error) error {
 	case ok && (answer.Code == "28P01" || answer.Code == "28000"):
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses user %q: %s", place, config.User, answer.Message).
 			WithHint("put the password into the URL, PGPASSWORD or ~/.pgpass")
+	case errors.Is(err, errReadOnly):
+		return fault.New(fault.Unavailable, "no PostgreSQL of the hosts in the URL takes writes").
+			WithHint("all that answer are standbys, or have default_transaction_read_only on")
 	case ok:
 		return fault.New(fault.Unavailable, "PostgreSQL on %s refuses: %s", place, answer.Message)
 	}

@@ -50,3 +50,6 @@ func (d *Driver) Busy() bool {
 // ClaimFromTheStart lets no lane have a floor, however slow its claims are. Otherwise a claim on a busy machine may leave out
 // rows that are more urgent than the last claimed one, until the next claim from the start.
 func (d *Driver) ClaimFromTheStart() { d.floors.quick = time.Hour }
+
+// ConnectionName returns the name of the process's connections.
+func (d *Driver) ConnectionName() string { return d.name }

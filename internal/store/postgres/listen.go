@@ -222,11 +222,18 @@ func (l *listener) proven(conn *pgx.Conn, self string) bool {
 	}
 }
 
-// check asks the server whether the connection still is one: a network that swallows everything says nothing itself.
+// check asks the server whether the connection still is one, and whether the server is: a network that swallows everything
+// says nothing itself.
 func (l *listener) check(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, checkWithin)
 	defer cancel()
-	return conn.Ping(ctx)
+	if err := conn.Ping(ctx); err != nil {
+		return err
+	}
+	if readOnly(conn.PgConn()) {
+		return errReadOnly // notifications are sent by way of the server that has taken its place
+	}
+	return nil
 }
 
 // wait returns the next notification, or "" when a caller wants a lock or none came for a while.

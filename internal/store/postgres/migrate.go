@@ -122,7 +122,7 @@ func schemaOf(ctx context.Context, conn *pgx.Conn) (schema int, err error) {
 // leaves no portal, and so no snapshot, behind.
 func (m *migrator) takeTurn(ctx context.Context) error {
 	for {
-		if _, err := m.turn.Exec(ctx, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		if _, err := m.turn.Exec(ctx, beginWrite+"; SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 			return err
 		}
 		var mine bool
@@ -193,7 +193,7 @@ func (m *migrator) apply(ctx context.Context, step string) error {
 
 // transact runs fn in a transaction whose statements wait for a lock no longer than lockWait.
 func (m *migrator) transact(ctx context.Context, fn func() error) error {
-	if _, err := m.work.Exec(ctx, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", lockWait.Milliseconds())); err != nil {
+	if _, err := m.work.Exec(ctx, fmt.Sprintf(beginWrite+"; SET LOCAL lock_timeout = %d", lockWait.Milliseconds())); err != nil {
 		return err
 	}
 	err := fn()

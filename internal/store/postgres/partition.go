@@ -103,7 +103,7 @@ type querier interface {
 // ever is that of the period before now, for ids that are a little older than their rows. When the span has changed
 // the first new one is cut to begin where the last old one ends.
 func (d *Driver) Maintain(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, d.writes, func(t pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, d.writes, inReadCommitted, func(t pgx.Tx) error {
 		var now time.Time
 		if err := t.QueryRow(ctx, "SELECT now() FROM pg_advisory_xact_lock($1)", int64(partitionLock)).Scan(&now); err != nil {
 			return err
@@ -220,7 +220,7 @@ func retain(ctx context.Context, c *pgx.Conn, before time.Time, log *slog.Logger
 // tables are taken last and briefly. What they wait for ends by itself or after dropWait, a deadlock included.
 func drop(ctx context.Context, c *pgx.Conn, period []part) error {
 	from, to := period[0].from, period[0].to
-	return pgx.BeginFunc(ctx, c, func(t pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, c, inReadCommitted, func(t pgx.Tx) error {
 		if _, err := t.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", dropWait.Milliseconds())); err != nil {
 			return err
 		}

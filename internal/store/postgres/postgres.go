@@ -59,10 +59,15 @@ func openPools(ctx context.Context, config *pgxpool.Config, name string) (p pool
 	return p, nil
 }
 
-func (p pools) close() {
+func (p pools) close() { p.each((*pgxpool.Pool).Close) }
+
+// reset closes every connection: those in use when they are given back.
+func (p pools) reset() { p.each((*pgxpool.Pool).Reset) }
+
+func (p pools) each(do func(*pgxpool.Pool)) {
 	for _, pool := range []*pgxpool.Pool{p.beat, p.notify, p.turns, p.writes, p.reads} {
 		if pool != nil {
-			pool.Close()
+			do(pool)
 		}
 	}
 }
@@ -76,6 +81,7 @@ type Driver struct {
 	log      *slog.Logger
 	listener *listener
 	notifier *notifier
+	failover *failover
 	floors   *floors
 	overdue  atomic.Int64 // until when no claim was overdue, in Unix microseconds of the database; 0: not looked at yet
 	closing  sync.Once
@@ -116,8 +122,13 @@ func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	} else {
 		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			return errors.Join(takeArrays(ctx, conn), mindNetwork(ctx, conn))
+			return errors.Join(takeArrays(ctx, conn), setSession(ctx, conn))
 		}
+	}
+	moves := new(failover)
+	moves.watch(config.ConnConfig)
+	if direct != config {
+		moves.watch(direct.ConnConfig)
 	}
 	self := action.RandomID(time.Now()).String()
 	name := "waybill " + self
@@ -134,7 +145,11 @@ func Open(ctx context.Context, url string, o Options) (*Driver, error) {
 		o.Partition = Week
 	}
 	d := &Driver{pools: pools, config: config.ConnConfig, name: name, span: o.Partition, log: log, listener: newListener(direct.ConnConfig, pools.notify, log),
-		notifier: newNotifier(pools.notify, self), floors: &floors{quick: quickScan, lanes: map[string]*floor{}}}
+		notifier: newNotifier(pools.notify, self), failover: moves, floors: &floors{quick: quickScan, lanes: map[string]*floor{}}}
+	moves.begin(func() {
+		d.pools.reset()
+		d.listener.poke()
+	})
 	if o.Metrics != nil {
 		d.listener.measure(o.Metrics, d.notifier)
 	}
@@ -153,13 +168,16 @@ func configure(url, called string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "waybill"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	preferWritable(config.ConnConfig)
 	return config, nil
 }
 
-// mindNetwork has the server end a connection whose other end is gone or takes nothing for as long as an instance may be
-// silent. It is set on the connection, since a pooler may refuse it among the parameters of a login.
-func mindNetwork(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, fmt.Sprintf("SET tcp_user_timeout = %d", queue.InstanceLease.Milliseconds()))
+// setSession has the server end a connection whose other end is gone or takes nothing for as long as an instance may be
+// silent, and run single statements as READ COMMITTED whatever the default of the database or the role is. It is set on
+// the connection, since a pooler may refuse it among the parameters of a login.
+func setSession(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf("SET tcp_user_timeout = %d; SET default_transaction_isolation = 'read committed'",
+		queue.InstanceLease.Milliseconds()))
 	return err
 }
 
@@ -214,7 +232,8 @@ func (d *Driver) Write(ctx context.Context, use store.Use, fn func(store.Rows) e
 	}
 	for attempt := 0; ; attempt++ {
 		err := d.transact(ctx, mode{pool: pool, begin: beginWrite, plans: onePlan, end: "COMMIT"}, fn)
-		if !(repeatable(err) || errors.Is(err, store.ErrRace)) || attempt == retries {
+		again := repeatable(err) || errors.Is(err, store.ErrRace) || attempt == 0 && refusesWrites(err)
+		if !again || attempt == retries {
 			return coded(err)
 		}
 	}
@@ -273,6 +292,9 @@ type mode struct {
 	within     time.Duration // bounds each statement; 0: nothing does
 }
 
+// inReadCommitted is how transactions begin that package pgx begins.
+var inReadCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+
 const (
 	beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	beginRead  = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -284,7 +306,7 @@ func (d *Driver) transact(ctx context.Context, m mode, fn func(store.Rows) error
 	if err != nil {
 		return err
 	}
-	t := &tx{ctx: ctx, mode: m, conn: conn, listener: d.listener, notifier: d.notifier, floors: d.floors}
+	t := &tx{ctx: ctx, mode: m, conn: conn, listener: d.listener, notifier: d.notifier, failover: d.failover, floors: d.floors}
 	defer t.release()
 	t.begin()
 	if err = fn(t); t.failed != nil {

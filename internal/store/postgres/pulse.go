@@ -68,7 +68,7 @@ func (d *Driver) Pulse(ctx context.Context, i queue.Instance, lease time.Duratio
 			return b, nil
 		case errors.Is(err, pgx.ErrNoRows):
 			return queue.Beat{}, nil
-		case tries > 0 || ctx.Err() != nil || !stale(err):
+		case ctx.Err() != nil || tries == retries || !(repeatable(err) || tries == 0 && stale(err)):
 			return b, coded(err)
 		}
 	}

@@ -43,7 +43,7 @@ func (t *tx) EventsEnd() (end int64, err error) {
 // columns' default, which costs an insert nothing; so it changes only here, when an instance starts.
 func raiseEra(ctx context.Context, pool *pgxpool.Pool) error {
 	return pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(t pgx.Tx) error {
+		return pgx.BeginTxFunc(ctx, c, inReadCommitted, func(t pgx.Tx) error {
 			var recorded, reached int64
 			err := t.QueryRow(ctx, `SELECT coalesce(greatest((SELECT max(tx) FROM event), (SELECT max(tx) FROM action)), 0),
 				(era::bigint << $1) + pg_snapshot_xmax(pg_current_snapshot())::text::bigint FROM meta`, queue.EraBits).Scan(&recorded, &reached)

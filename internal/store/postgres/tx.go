@@ -28,6 +28,7 @@ type tx struct {
 	failed   error // no statement is sent any more
 	listener *listener
 	notifier *notifier
+	failover *failover
 	signals  []store.Signal // to other processes
 	now      time.Time
 	floors   *floors
@@ -172,6 +173,9 @@ func (t *tx) release() {
 	if t.sent && !t.conn.Conn().IsClosed() && t.conn.Conn().PgConn().TxStatus() != 'I' {
 		t.rollBack()
 	}
+	if t.sent && readOnly(t.conn.Conn().PgConn()) {
+		t.failover.notice() // also for those who only read: the rows of a former primary are old
+	}
 	t.conn.Release()
 	t.conn, t.sent = nil, false
 }
@@ -205,13 +209,20 @@ func (t *tx) LedgerID() (action.ID, error) {
 // newer says that the schema is of a version that does not exist yet.
 const newer = "(SELECT schema > %d FROM meta)"
 
-// Newer reports whether a newer Waybill has migrated the database.
-func (t *tx) Newer() (bool, error) {
+// Probe writes something that leaves nothing behind but a record in the server's log, which the commit has to make durable. It
+// reports whether a newer Waybill has migrated the database.
+func (t *tx) Probe() (bool, error) {
 	found, err := query(t, func(row pgx.Row) (yes bool, err error) {
-		err = row.Scan(&yes)
+		var isReadOnly bool
+		if err = row.Scan(&yes, &isReadOnly); isReadOnly {
+			err = errNoWrites
+		}
 		return yes, err
-	}, "SELECT "+fmt.Sprintf(newer, schema))
-	return len(found) > 0 && found[0], err
+	}, "SELECT "+fmt.Sprintf(newer, schema)+", current_setting('transaction_read_only')::boolean")
+	if err != nil {
+		return false, err
+	}
+	return len(found) > 0 && found[0], t.do("SELECT pg_logical_emit_message(true, 'waybill', 'probe')")
 }
 
 // do runs one statement, whose answer is not read, with a later one.

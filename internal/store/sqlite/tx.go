@@ -43,8 +43,11 @@ func (t *tx) LedgerID() (action.ID, error) {
 	return found, err
 }
 
-// Newer reports whether a newer Waybill has migrated the file.
-func (t *tx) Newer() (bool, error) {
+// Probe writes a page of the file, and reports whether a newer Waybill has migrated it.
+func (t *tx) Probe() (newer bool, err error) {
+	if _, err := t.exec(`UPDATE meta SET schema = schema`); err != nil {
+		return false, err
+	}
 	found, _, err := row(t, func(s scanner) (schema int, err error) {
 		err = s.Scan(&schema)
 		return schema, err
