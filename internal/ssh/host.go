@@ -39,14 +39,9 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	if slices.ContainsFunc(argv, func(word string) bool { return strings.IndexByte(word, 0) >= 0 }) {
 		return -1, fault.Permanent(fault.New(fault.Invalid, "an argument holds the byte 0"))
 	}
-	done, err := h.channel(ctx)
+	session, done, err := h.session(ctx)
 	if err != nil {
 		return -1, err
-	}
-	session, err := h.line.client.NewSession()
-	if err != nil {
-		done()
-		return -1, h.lost(ctx, err)
 	}
 	out, errs := &gate{w: stdout}, &gate{w: stderr}
 	session.Stdin, session.Stdout, session.Stderr = stdin, out, errs
@@ -97,50 +92,63 @@ func (g *gate) shut() {
 	g.w = nil
 }
 
-// Dial connects to an address as the host sees it, such as a port of its own loopback.
+// Dial connects to an address as the host sees it, such as a port of its own loopback. Connections are not
+// counted: those to the hosts behind a jump host stay as long as these are in use.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	done, err := h.channel(ctx)
-	if err != nil {
-		return nil, err
-	}
 	conn, err := h.line.client.DialContext(ctx, network, address)
-	if err != nil {
-		done()
-		refused, ok := errors.AsType[*ssh.OpenChannelError](err)
-		switch {
-		case ok && refused.Reason == ssh.Prohibited:
-			return nil, fault.Permanent(fault.New(fault.Refused, "%s does not forward to %s", h.target.Address, address).
-				WithHint("set AllowTcpForwarding to yes or local in its sshd_config"))
-		case ok:
-			return nil, fmt.Errorf("connect to %s on the host: %w", address, err)
+	if err == nil {
+		return conn, nil
+	}
+	refused, ok := errors.AsType[*ssh.OpenChannelError](err)
+	switch {
+	case ok && refused.Reason == ssh.Prohibited:
+		return nil, fault.Permanent(fault.New(fault.Refused, "%s does not forward to %s", h.target.Address, address).
+			WithHint("set AllowTcpForwarding to yes or local in its sshd_config"))
+	case ok:
+		return nil, fmt.Errorf("connect to %s on the host: %w", address, err)
+	}
+	return nil, h.lost(ctx, err)
+}
+
+// sessionTries is how often a server is asked again for the only session of a connection.
+const sessionTries = 20
+
+// session begins a session once the connection has a place for it. done gives the place back. A server that
+// refuses one while others are open allows fewer: the connection loses that place.
+func (h *Host) session(ctx context.Context) (session *ssh.Session, done func(), err error) {
+	for refusals := 0; ; {
+		select {
+		case h.line.slots <- struct{}{}:
+		case <-h.line.dead:
+			return nil, nil, h.lost(ctx, io.EOF)
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
 		}
-		return nil, h.lost(ctx, err)
-	}
-	return &forwarded{Conn: conn, done: sync.OnceFunc(done)}, nil
-}
-
-// forwarded is a connection over a channel, whose place it gives back when it is closed.
-type forwarded struct {
-	net.Conn
-	done func()
-}
-
-func (f *forwarded) Close() error {
-	defer f.done()
-	return f.Conn.Close()
-}
-
-// channel waits for the place of one more channel. done gives it back.
-func (h *Host) channel(ctx context.Context) (done func(), err error) {
-	select {
-	case h.line.slots <- struct{}{}:
-		return func() { <-h.line.slots }, nil
-	case <-h.line.dead:
-		return nil, h.lost(ctx, io.EOF)
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		others := h.line.sessions.Add(1) > 1
+		session, err = h.line.client.NewSession()
+		done = func() { h.line.sessions.Add(-1); <-h.line.slots }
+		_, refused := errors.AsType[*ssh.OpenChannelError](err)
+		switch {
+		case err == nil:
+			return session, done, nil
+		case refused && others && h.line.shrink():
+			h.line.sessions.Add(-1)
+		case refused && refusals < sessionTries:
+			refusals++ // the server may not have noticed the end of the one before
+			done()
+		case refused:
+			done()
+			return nil, nil, fault.New(fault.Unavailable, "%s@%s refuses a session: %w", h.target.User, h.target.Address, err).
+				WithHint("set MaxSessions to 4 or more in its sshd_config")
+		default:
+			done()
+			return nil, nil, h.lost(ctx, err)
+		}
 	}
 }
+
+// shrink takes a place for commands from the line for good, unless it is the last one.
+func (l *line) shrink() bool { return l.taken.Add(1) < maxSessions }
 
 // lost returns an error of the connection, and forgets it, so that the next user makes another.
 func (h *Host) lost(ctx context.Context, err error) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,11 +16,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/obs"
 )
 
-// Limits of connections. A server that follows the defaults of OpenSSH allows ten channels.
+// Limits of connections. A server that follows the defaults of OpenSSH allows ten sessions, which are
+// commands, and as many forwarded ports as are asked for.
 const (
 	dialTime     = 10 * time.Second // for the TCP connection and the handshake together
 	keepMisses   = 3                // intervals without an answer after which a connection is dead
-	maxChannels  = 4                // commands and forwarded ports of a connection at a time
+	maxSessions  = 4                // commands of a connection at a time
 	defaultAlive = 15 * time.Second // between two questions whether the host still answers
 	defaultIdle  = time.Minute      // a connection that nothing uses is closed after this
 )
@@ -73,11 +75,15 @@ type line struct {
 	made   chan struct{} // closed when client or err is set
 	client *ssh.Client
 	err    error
-	slots  chan struct{} // a place for each channel
+	slots  chan struct{} // a place for each command
 	dead   chan struct{} // closed when the connection has ended
-	users  int           // below, guarded by Pool.mu
-	idle   *time.Timer
-	jump   *Host // the way to it, held as long as the line
+
+	sessions atomic.Int32 // that are open or asked for
+	taken    atomic.Int32 // places that the server does not have, and attempts to take the last one
+
+	users int // below, guarded by Pool.mu
+	idle  *time.Timer
+	jump  *Host // the way to it, held as long as the line
 }
 
 // NewPool makes a pool without connections.
@@ -149,7 +155,7 @@ func (p *Pool) take(t Target) (*line, error) {
 	}
 	l := p.lines[t.key()]
 	if l == nil {
-		l = &line{made: make(chan struct{}), dead: make(chan struct{}), slots: make(chan struct{}, maxChannels)}
+		l = &line{made: make(chan struct{}), dead: make(chan struct{}), slots: make(chan struct{}, maxSessions)}
 		p.lines[t.key()] = l
 		go p.connect(t, l)
 	} else {
@@ -216,18 +222,14 @@ func (l *line) end() {
 	}
 }
 
-// connect makes the connection of a line. Its time counts from here, not from the users that wait: a
-// user that gives up must not take it from the others.
+// connect makes the connection of a line, for all its users: one that gives up must not take it from
+// the others.
 func (p *Pool) connect(t Target, l *line) {
 	defer close(l.made)
-	p.dialing <- struct{}{} // others are dialed within dialTime each
-	defer func() { <-p.dialing }()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), dialTime, fmt.Errorf("no answer within %s", dialTime))
-	defer cancel()
-	began, metrics := time.Now(), p.config.Metrics
-	l.client, l.err = p.dial(ctx, t, l)
-	metrics.DialSeconds.Observe(time.Since(began).Seconds())
-	metrics.Dials.WithLabelValues(dialEnd(l.err)).Inc()
+	if l.err = p.lead(t, l); l.err == nil {
+		l.client, l.err = p.dialInTurn(t, l)
+	}
+	metrics := p.config.Metrics
 	if l.err != nil {
 		p.forget(t, l)
 		l.end()
@@ -239,6 +241,31 @@ func (p *Pool) connect(t Target, l *line) {
 		metrics.Connections.Dec()
 	}()
 	go l.keepAlive(p.config.KeepAlive)
+}
+
+// lead takes the line to the jump host, if the target has one. It comes before the target's turn to be
+// dialed, or targets that wait for their jump host would take all turns from it.
+func (p *Pool) lead(t Target, l *line) (err error) {
+	if t.Jump == nil {
+		return nil
+	}
+	if l.jump, err = p.Host(context.Background(), *t.Jump); err != nil { // ends: each turn takes dialTime at most
+		return fmt.Errorf("jump host %s: %w", t.Jump.Address, err)
+	}
+	return nil
+}
+
+// dialInTurn dials a target within dialTime, once fewer than Config.Dials others are being dialed.
+func (p *Pool) dialInTurn(t Target, l *line) (*ssh.Client, error) {
+	p.dialing <- struct{}{} // others are dialed within dialTime each
+	defer func() { <-p.dialing }()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), dialTime, fmt.Errorf("no answer within %s", dialTime))
+	defer cancel()
+	began, metrics := time.Now(), p.config.Metrics
+	client, err := p.dial(ctx, t, l)
+	metrics.DialSeconds.Observe(time.Since(began).Seconds())
+	metrics.Dials.WithLabelValues(dialEnd(err)).Inc()
+	return client, err
 }
 
 // dialEnd returns how a connection that was tried ended, for the metrics.
@@ -291,9 +318,9 @@ func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error)
 	return ssh.NewClient(conn, channels, requests), nil
 }
 
-// reach makes the TCP connection, over the jump host if there is one.
+// reach makes the TCP connection, from the line's jump host if it has one.
 func (p *Pool) reach(ctx context.Context, t Target, l *line) (net.Conn, error) {
-	if t.Jump == nil {
+	if l.jump == nil {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", t.Address)
 		if err != nil {
@@ -301,12 +328,7 @@ func (p *Pool) reach(ctx context.Context, t Target, l *line) (net.Conn, error) {
 		}
 		return &counted{conn, p.config.Metrics.Sent}, nil
 	}
-	jump, err := p.Host(ctx, *t.Jump)
-	if err != nil {
-		return nil, fmt.Errorf("jump host %s: %w", t.Jump.Address, err)
-	}
-	l.jump = jump
-	conn, err := jump.Dial(ctx, "tcp", t.Address)
+	conn, err := l.jump.Dial(ctx, "tcp", t.Address)
 	if err != nil {
 		return nil, fmt.Errorf("from the jump host %s: %w", t.Jump.Address, wayError(ctx, err))
 	}

@@ -40,6 +40,9 @@ func (p *Pool) Show(ctx context.Context, t Target) (Shown, error) {
 	}
 	way := &line{}
 	defer way.end()
+	if err := p.lead(t, way); err != nil {
+		return Shown{}, err
+	}
 	raw, err := p.reach(ctx, t, way)
 	if err != nil {
 		return Shown{}, err

@@ -98,3 +98,39 @@ func TestTwoHundredHostsTakeOneConnectionEach(t *testing.T) {
 		}
 	}
 }
+
+// TestManyHostsAreDeployedThroughOneJumpHost: ten at a time, each confirmed over a connection of its own.
+func TestManyHostsAreDeployedThroughOneJumpHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "/usr/bin:/bin")
+	w.service = pipeline.Service{Name: "greeter", Manager: "none", Restart: "restart"}
+	fleet := sshFleet(t, w, 12)
+	bastion := sshtest.Start(t)
+	bastion.Accept(w.ssh.Identity + ".pub")
+	w.ssh.Jump, w.ssh.JumpKey = "ssh://"+bastion.User+"@"+bastion.Address, bastion.Fingerprint()
+	for n := range int64(2) {
+		w.revise(n+1, forever+fmt.Sprintf("; # %d", n))
+		slots := make(chan struct{}, 10)
+		var all sync.WaitGroup
+		for _, h := range fleet {
+			all.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				for _, event := range []string{pipeline.HostReplicated, pipeline.HostDeployed, pipeline.HostTested} {
+					if o := w.doOn(t.Context(), h.name, n+1, event); o.Kind != action.Done {
+						t.Errorf("%s of #%d on %s: %s: %s", event, n+1, h.name, o.Kind, o.Error)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	if got := bastion.Accepted(); got != 1 {
+		t.Errorf("%d connections to the jump host, want 1", got)
+	}
+	for _, h := range fleet {
+		if got := h.Accepted(); got != 3 {
+			t.Errorf("%s: %d connections, want 1, and 1 more for each switch that was confirmed", h.name, got)
+		}
+	}
+}
