@@ -51,6 +51,7 @@ func (o *Output) Put() error {
 
 // Flush gives out a line that has begun.
 func (o *Output) Flush() error {
+	o.masked.Flush(o.frame)
 	o.framer.Flush(o.emit)
 	return o.Put()
 }

@@ -39,15 +39,15 @@ func Lines(secret string) (found []string) {
 // and Go, hexadecimal digits, and base64 at each alignment. Quotes at both ends are left out, since
 // more may be written between them.
 func Forms(text string) []string {
-	forms := []string{
+	forms := append(codedForms(text),
 		url.QueryEscape(text), url.PathEscape(text),
 		template.HTMLEscapeString(text), template.JSEscapeString(text),
 		inner(strconv.Quote(text)), inner(strconv.QuoteToASCII(text)),
 		percent(text, "-_.~"), percent(text, "-_.~/"), percent(text, "-_.~!'()*"), // Python, JavaScript
 		strings.ReplaceAll(text, "'", `'\''`), backslashed(text), // of shells
 		strings.ReplaceAll(text, "/", `\/`), // of JSON in some languages
-		fmt.Sprintf("%x", text), fmt.Sprintf("%X", text), fmt.Sprintf("% x", text), fmt.Sprintf("% X", text), fmt.Sprintf("%# x", text), fmt.Sprintf("%# X", text),
-	}
+		fmt.Sprintf("% x", text), fmt.Sprintf("% X", text), fmt.Sprintf("%# x", text), fmt.Sprintf("%# X", text),
+	)
 	for _, escaped := range append(xmlForms(text), text) {
 		forms = append(forms, escaped, wide(escaped, binary.LittleEndian), wide(escaped, binary.BigEndian))
 	}
@@ -59,31 +59,66 @@ func Forms(text string) []string {
 			forms = append(forms, inner(strings.TrimSuffix(b.String(), "\n")))
 		}
 	}
+	return slices.Compact(slices.Sorted(slices.Values(forms)))
+}
+
+// codedForms returns the forms that programs break into lines wherever a line is full: hexadecimal digits, and base64 at each
+// alignment. Those without their first character are for a line that ends after it, since a begin of one character would hold back
+// the end of most lines.
+func codedForms(text string) []string {
+	forms := []string{fmt.Sprintf("%x", text), fmt.Sprintf("%X", text)}
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		forms = append(forms, encoding.EncodeToString([]byte(text)))
+		coded := []string{encoding.EncodeToString([]byte(text))}
 		for before := range 3 {
-			forms = append(forms, aligned(encoding, text, before))
+			coded = append(coded, aligned(encoding, text, before))
 		}
+		for _, form := range coded {
+			if forms = append(forms, form); len(form) >= shortestRest {
+				forms = append(forms, form[1:])
+			}
+		}
+	}
+	return forms
+}
+
+// entities are what programs write for characters that HTML and XML give a meaning, beside & < and >: of XML's text and attributes,
+// Go, PHP, Python, and template languages such as Mustache and Handlebars.
+var entities = [][]string{
+	{},
+	{`"`, "&quot;"},
+	{`"`, "&quot;", "'", "&apos;"},
+	{`"`, "&quot;", "'", "&#39;"},
+	{`"`, "&#34;", "'", "&#39;"},
+	{`"`, "&quot;", "'", "&#039;"},
+	{`"`, "&quot;", "'", "&#x27;"},
+	{`"`, "&#x22;", "'", "&#x27;"},
+	{`"`, "&quot;", "'", "&#x27;", "/", "&#x2F;"},
+	{`"`, "&quot;", "'", "&#x27;", "`", "&#x60;"},
+	{`"`, "&quot;", "'", "&#x27;", "`", "&#x60;", "=", "&#x3D;"},
+	{`"`, "&quot;", "'", "&#x27;", "`", "&#x60;", "/", "&#x2F;"},
+	{`"`, "&quot;", "'", "&#39;", "`", "&#x60;", "=", "&#x3D;", "/", "&#x2F;"},
+}
+
+// xmlForms returns what programs make of a text in HTML and XML: of quotes, and of what is not ASCII, each in its own way.
+func xmlForms(text string) (forms []string) {
+	for _, further := range entities {
+		form := strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, further...)...).Replace(text)
+		forms = append(forms, form, asciiOf(form, "&#%d;"), asciiOf(form, "&#x%X;"), asciiOf(form, "&#x%x;"))
 	}
 	return slices.Compact(slices.Sorted(slices.Values(forms)))
 }
 
-// xmlForms returns what programs make of a text in XML: of quotes, and of what is not ASCII, each in its own way.
-func xmlForms(text string) (forms []string) {
-	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
-	double := strings.ReplaceAll(escaped, `"`, "&quot;")
-	for _, form := range []string{escaped, double, strings.ReplaceAll(double, "'", "&apos;"), strings.ReplaceAll(double, "'", "&#39;")} {
-		var ascii strings.Builder
-		for _, r := range form {
-			if r < utf8.RuneSelf {
-				ascii.WriteRune(r)
-			} else {
-				fmt.Fprintf(&ascii, "&#%d;", r)
-			}
+// asciiOf returns a text with references for what is not ASCII.
+func asciiOf(text, reference string) string {
+	var ascii strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			ascii.WriteRune(r)
+		} else {
+			fmt.Fprintf(&ascii, reference, r)
 		}
-		forms = append(forms, form, ascii.String())
 	}
-	return forms
+	return ascii.String()
 }
 
 // percent returns a text for URLs, in which letters, digits and the kept characters stay.

@@ -9,10 +9,13 @@ const shortestRest = 8
 type Stream struct {
 	Set *Set // nil: nothing is replaced
 
-	at    int32 // the state of the automaton
-	held  []byte
-	hits  []hit // in held, ascending, none overlapping
-	inHit bool  // the first hit has been marked, and began before held
+	at     int32 // the state of the automaton
+	seen   trail // the text as viewers show it
+	broken trail // encoded text, without the gaps in it
+	held   []byte
+	hits   []hit // in held, ascending, none overlapping
+	inHit  bool  // the first hit has been marked, and began before held
+	column int   // bytes that may still be in the text column of a dump that shows a secret; 0: none
 }
 
 // hit is a secret's place in the held bytes.
@@ -29,19 +32,87 @@ func (s *Stream) Write(data []byte, emit func([]byte)) {
 	}
 	before := len(s.held)
 	s.held = append(s.held, data...)
+	s.broken.coded = true
 	for i := 0; i < len(data); i++ {
-		if s.at == 0 { // most bytes begin no secret
+		if s.idle() { // most bytes begin no secret
 			if i += s.Set.starts.none(data[i:]); i == len(data) {
 				break
 			}
 		}
-		s.at = s.Set.next(s.at, data[i])
-		if n := s.Set.states[s.at].match; n > 0 {
-			end := before + i + 1
-			s.found(end-int(n), end)
+		s.take(data[i], before+i)
+	}
+	s.release(s.decided(), emit)
+}
+
+// idle reports whether the present byte is in nothing.
+func (s *Stream) idle() bool {
+	return s.at == 0 && s.seen.at == 0 && s.broken.at == 0 && s.column == 0
+}
+
+// take takes a byte, which is held[p].
+func (s *Stream) take(b byte, p int) {
+	if s.column > 0 {
+		s.inColumn(b, p)
+	}
+	if s.at != 0 && classes[b] != 0 {
+		for _, t := range []*trail{&s.seen, &s.broken} {
+			if t.at == 0 {
+				t.begin(s.Set, s.at, b, p)
+			}
 		}
 	}
-	s.release(len(s.held)-int(s.Set.states[s.at].begun), emit)
+	s.at = s.Set.next(s.at, b)
+	if n := s.Set.states[s.at].match; n > 0 {
+		s.found(p+1-int(n), p+1)
+	}
+	if s.seen.at != 0 {
+		s.seen.take(s.Set, s.held, p, s.found)
+	}
+	if s.broken.at != 0 {
+		s.broken.take(s.Set, s.held, p, s.foundBroken)
+	}
+}
+
+// foundBroken records encoded text. If it is in a dump, the text column of its last line shows the same secret.
+func (s *Stream) foundBroken(from, to int) {
+	s.found(from, to)
+	if s.broken.layout.dump {
+		s.column = mostColumn
+	}
+}
+
+// inColumn puts a byte in the last hit, to the end of the line.
+func (s *Stream) inColumn(b byte, p int) {
+	if s.column--; b == '\n' {
+		s.column = 0
+	}
+	if s.column > 0 {
+		s.found(p-1, p+1)
+	}
+}
+
+// decided returns how many held bytes no secret that is found later can begin in.
+func (s *Stream) decided() int {
+	n := len(s.held) - int(s.Set.states[s.at].begun)
+	for _, t := range []*trail{&s.seen, &s.broken} {
+		if t.at != 0 {
+			n = min(n, t.start(s.Set))
+		}
+	}
+	if s.column > 0 {
+		n = min(n, len(s.held)-1)
+	}
+	return n
+}
+
+// Flush gives out the end of a line that is held back only since encoded text may continue in the next line, of which little has come:
+// nothing has come for a while.
+func (s *Stream) Flush(emit func([]byte)) {
+	if s.Set == nil || s.broken.at == 0 || s.broken.begun(s.Set) >= shortestRest {
+		return
+	}
+	s.broken.at = 0
+	s.release(s.decided(), emit)
 }
 
 // found records a secret that ends later than those found before. Hits that it overlaps become one
@@ -68,7 +139,7 @@ func (s *Stream) release(n int, emit func([]byte)) {
 			emit(s.held[done:h.from])
 		}
 		if !s.inHit {
-			emit([]byte(mark))
+			emit([]byte(s.Set.mark))
 			s.Set.marks.Add(1)
 		}
 		done = min(h.to, n)
@@ -85,6 +156,8 @@ func (s *Stream) release(n int, emit func([]byte)) {
 		s.hits[i] = hit{max(s.hits[i].from-n, 0), s.hits[i].to - n}
 	}
 	s.held = append(s.held[:0], s.held[n:]...)
+	s.seen.shift(n)
+	s.broken.shift(n)
 }
 
 // Close gives out what is left when the stream has ended. A long beginning of a secret is masked.
@@ -96,6 +169,11 @@ func (s *Stream) end(masked bool, emit func([]byte)) {
 	}
 	if rest := int(s.Set.states[s.at].begun); masked && rest >= shortestRest {
 		s.found(len(s.held)-rest, len(s.held))
+	}
+	for _, t := range []*trail{&s.seen, &s.broken} {
+		if masked && t.at != 0 && t.begun(s.Set) >= shortestRest {
+			s.found(t.start(s.Set), len(s.held))
+		}
 	}
 	s.release(len(s.held), emit)
 	*s = Stream{Set: s.Set}

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,8 +10,12 @@ import (
 )
 
 // Redactor puts a mark in the place of every secret, in every form in which a template can write
-// it: as it is, by one function, or by one function of another.
-type Redactor struct{ replacer *strings.Replacer }
+// it: as it is, by one function, or by one function of another; and in every form that a program prints, also with line ends and with
+// what viewers do not show inside.
+type Redactor struct {
+	replacer *strings.Replacer
+	sets     []*mask.Set // one for each secret
+}
 
 // Redactor makes one for these values.
 func (v Values) Redactor() *Redactor {
@@ -32,7 +37,11 @@ func (v Values) Redactor() *Redactor {
 	for _, f := range forms {
 		pairs = append(pairs, f.text, f.mark)
 	}
-	return &Redactor{strings.NewReplacer(pairs...)}
+	r := &Redactor{replacer: strings.NewReplacer(pairs...)}
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		r.sets = append(r.sets, mask.NewNamedSet(Mark(name), v[name]))
+	}
+	return r
 }
 
 // longestTwice is the size in bytes above which a secret is not looked for in the forms that take
@@ -69,4 +78,10 @@ func spell(text string) []string {
 }
 
 // Text returns the text with marks in the place of secrets.
-func (r *Redactor) Text(text string) string { return r.replacer.Replace(text) }
+func (r *Redactor) Text(text string) string {
+	text = r.replacer.Replace(text)
+	for _, set := range r.sets {
+		text = set.Text(text)
+	}
+	return text
+}

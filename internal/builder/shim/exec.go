@@ -18,6 +18,7 @@ import (
 	"time"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/mask"
@@ -259,20 +260,34 @@ func (s *spool) end(trailer build.SpoolTrailer) error {
 
 // stream writes one of the program's outputs into the spool, without secrets.
 type stream struct {
-	spool  *spool
-	kind   build.SpoolKind
-	mask   mask.Stream
-	failed context.CancelCauseFunc
-	err    error // of the spool; the program is ended then
+	spool   *spool
+	kind    build.SpoolKind
+	failed  context.CancelCauseFunc
+	silence *time.Timer // gives out what is held back
+
+	mutex sync.Mutex // against the timer
+	mask  mask.Stream
+	err   error // of the spool; the program is ended then
 }
 
 func (s *spool) stream(kind build.SpoolKind, secrets *mask.Set, failed context.CancelCauseFunc) *stream {
-	return &stream{spool: s, kind: kind, mask: mask.Stream{Set: secrets}, failed: failed}
+	out := &stream{spool: s, kind: kind, mask: mask.Stream{Set: secrets}, failed: failed}
+	out.silence = time.AfterFunc(attempt.OutputPause, out.flush)
+	return out
+}
+
+func (s *stream) flush() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.mask.Flush(s.put)
 }
 
 // Write never fails: a program that is being ended must not block on its output.
 func (s *stream) Write(data []byte) (int, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.mask.Write(data, s.put)
+	s.silence.Reset(attempt.OutputPause)
 	return len(data), nil
 }
 
@@ -286,6 +301,9 @@ func (s *stream) put(data []byte) {
 }
 
 func (s *stream) close() error {
+	s.silence.Stop()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.mask.Close(s.put)
 	return s.err
 }
