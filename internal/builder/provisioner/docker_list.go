@@ -185,6 +185,9 @@ func (d *Docker) endOf(ctx context.Context, c *workerContainer) string {
 		return "the worker has ended, and its results were taken"
 	case c.State.OOMKilled:
 		return fmt.Sprintf("the worker was killed: it needed more memory than it may use (%d bytes; builder.provisioner.docker.memory)", d.Memory)
+	case c.State.ExitCode == 137 && d.Memory > 0:
+		// The Engine learns of a kill for memory apart from the container's end, and may miss it.
+		return fmt.Sprintf("the worker was killed; perhaps it needed more memory than it may use (%d bytes; builder.provisioner.docker.memory)", d.Memory)
 	case c.State.ExitCode == 137:
 		return "the worker was killed"
 	}
