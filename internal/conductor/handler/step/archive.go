@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path"
@@ -252,17 +253,29 @@ const (
 	maxPath = 4096
 )
 
-// cleanPath returns the relative path of an entry. It refuses one that leaves the root, or that no
-// host can store.
+// cleanPath returns the relative path of an entry, or of the file that a hard link names. It refuses one that leaves the
+// root, or that no host can store. What it refuses is judged clean: ".//b" is "b", and without its "./" it would be "/b".
 func cleanPath(name string) (string, error) {
-	clean := path.Clean(strings.TrimPrefix(name, "./"))
-	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || name == "" {
+	clean := path.Clean(name)
+	if name == "" || path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") {
 		return "", fmt.Errorf("entry %q leaves the release", name)
 	}
 	if fault := faultOf(clean); fault != "" {
 		return "", fmt.Errorf("entry %q: its name %s", name, fault)
 	}
 	return clean, nil
+}
+
+// foldersAbove yields the folders that a clean relative path is in, the nearest first. Each is shorter than the one before, so
+// it ends for every text.
+func foldersAbove(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for end := strings.LastIndexByte(name, '/'); end > 0; end = strings.LastIndexByte(name[:end], '/') {
+			if !yield(name[:end]) {
+				return
+			}
+		}
+	}
 }
 
 // faultOf returns why a host cannot store a path; "" if it can.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,31 +132,33 @@ func TestArchivesThatLeaveTheReleaseAreRefused(t *testing.T) {
 		headers []tar.Header
 		want    string
 	}{
-		"parent":        {[]tar.Header{{Name: "../x", Size: 1}}, `entry "../x" leaves the release`},
-		"deep parent":   {[]tar.Header{{Name: "a/../../x", Size: 1}}, "leaves the release"},
-		"absolute":      {[]tar.Header{{Name: "/etc/x", Size: 1}}, "leaves the release"},
-		"link":          {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "is a link to \"../../x\", which leaves the release"},
-		"absolute link": {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "which leaves the release"},
-		"below a link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is not a folder`},
-		"below a file":  {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is not a folder`},
-		"twice":         {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
-		"device":        {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
-		"newline":       {[]tar.Header{{Name: "a\nb", Size: 1}}, "has a control character"},
-		"tab":           {[]tar.Header{{Name: "a\tb", Size: 1}}, "has a control character"},
-		"C1 control":    {[]tar.Header{{Name: "a\u0085b", Size: 1}}, "has a control character"},
-		"not UTF-8":     {[]tar.Header{{Name: "a\xff", Size: 1}}, "is not UTF-8"},
-		"long name":     {[]tar.Header{{Name: strings.Repeat("é", 128), Size: 1}}, "has a part of more than 255 bytes"},
-		"long path":     {[]tar.Header{{Name: strings.Repeat("abc/", 1024) + "f", Size: 1}}, "is longer than 4096 bytes"},
-		"link's text":   {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a\tb"}}, "whose target has a control character"},
-		"empty link":    {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink}}, "is empty"},
+		"parent":         {[]tar.Header{{Name: "../x", Size: 1}}, `entry "../x" leaves the release`},
+		"deep parent":    {[]tar.Header{{Name: "a/../../x", Size: 1}}, "leaves the release"},
+		"absolute":       {[]tar.Header{{Name: "/etc/x", Size: 1}}, `entry "/etc/x" leaves the release`},
+		"absolute twice": {[]tar.Header{{Name: "//etc/x", Size: 1}}, "leaves the release"},
+		"link":           {[]tar.Header{{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}}, "is a link to \"../../x\", which leaves the release"},
+		"absolute link":  {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}}, "which leaves the release"},
+		"below a link":   {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "d"}, {Name: "l/x", Size: 1}}, `is below "l", which is not a folder`},
+		"below a file":   {[]tar.Header{{Name: "f", Size: 1}, {Name: "f/x", Size: 1}}, `is below "f", which is not a folder`},
+		"twice":          {[]tar.Header{{Name: "f", Size: 1}, {Name: "./f", Size: 2}}, "is in the archive twice"},
+		"device":         {[]tar.Header{{Name: "d", Typeflag: tar.TypeChar}}, "is neither file, folder nor link"},
+		"newline":        {[]tar.Header{{Name: "a\nb", Size: 1}}, "has a control character"},
+		"tab":            {[]tar.Header{{Name: "a\tb", Size: 1}}, "has a control character"},
+		"C1 control":     {[]tar.Header{{Name: "a\u0085b", Size: 1}}, "has a control character"},
+		"not UTF-8":      {[]tar.Header{{Name: "a\xff", Size: 1}}, "is not UTF-8"},
+		"long name":      {[]tar.Header{{Name: strings.Repeat("é", 128), Size: 1}}, "has a part of more than 255 bytes"},
+		"long path":      {[]tar.Header{{Name: strings.Repeat("abc/", 1024) + "f", Size: 1}}, "is longer than 4096 bytes"},
+		"link's text":    {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "a\tb"}}, "whose target has a control character"},
+		"empty link":     {[]tar.Header{{Name: "l", Typeflag: tar.TypeSymlink}}, "is empty"},
 		"chain of links": {[]tar.Header{{Name: "a", Typeflag: tar.TypeDir}, {Name: "a/b", Typeflag: tar.TypeSymlink, Linkname: ".."},
 			{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "a/b/../.."}}, `entry "c" is a link to "a/b/../..", which leaves the release`},
 		"link through a link to above": {[]tar.Header{{Name: "a/b/up", Typeflag: tar.TypeSymlink, Linkname: "../.."},
 			{Name: "c", Typeflag: tar.TypeSymlink, Linkname: "./a//b/up/.."}}, "leaves the release"},
-		"circle":          {[]tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b"}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"}}, "leads through more than 40 links"},
-		"up from nowhere": {[]tar.Header{{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../data/../x"}}, `goes up from "data", which is not a folder of the archive`},
-		"hard link":       {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
-		"empty":           {nil, "the archive is empty"},
+		"circle":             {[]tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b"}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "a"}}, "leads through more than 40 links"},
+		"up from nowhere":    {[]tar.Header{{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../data/../x"}}, `goes up from "data", which is not a folder of the archive`},
+		"hard link":          {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, "leaves the release"},
+		"absolute hard link": {[]tar.Header{{Name: "h", Typeflag: tar.TypeLink, Linkname: "//etc/passwd"}}, "leaves the release"},
+		"empty":              {nil, "the archive is empty"},
 	} {
 		_, err := manifestOf(t.Context(), archiveOf(t, "a.tar", tarOf(t, c.headers...)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -182,11 +185,11 @@ func TestArchivesAreBounded(t *testing.T) {
 		t.Errorf("a file of more than the bound: %v", err)
 	}
 	deep := map[string]entry{"a/b/c": {kind: kindFile, path: "a/b/c"}}
-	if m, err := complete(maps.Clone(deep), &room{entries: 2, names: 4}); err != nil || len(m) != 3 {
+	if m, err := complete(t.Context(), maps.Clone(deep), &room{entries: 2, names: 4}); err != nil || len(m) != 3 {
 		t.Errorf("folders within the bounds: %v, %v", m, err)
 	}
 	for want, left := range map[string]room{"more than 1000000 entries": {entries: 1, names: 100}, "the names in the archive have more than": {entries: 100, names: 3}} {
-		if _, err := complete(maps.Clone(deep), &left); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := complete(t.Context(), maps.Clone(deep), &left); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("folders beyond the bounds: %v, want %q", err, want)
 		}
 	}
@@ -283,6 +286,101 @@ func TestHostProgramIsSmallAndPlain(t *testing.T) {
 	for _, word := range []string{"[[", "\tlocal ", "function ", "<<<", "&>", "source ", "$RANDOM", "echo -"} {
 		if strings.Contains(hostProgram, word) {
 			t.Errorf("host.sh has %q, which not every POSIX shell knows", word)
+		}
+	}
+}
+
+// TestNamesAreTakenAsProgramsMeanThem: `tar -C dist -czf out.tar.gz .//b` writes such names.
+func TestNamesAreTakenAsProgramsMeanThem(t *testing.T) {
+	t.Parallel()
+	const want = "f b\nd d\nf d/c\nf h\n"
+	names := []string{".//b", "././/d///./c"}
+	content := tarOf(t, tar.Header{Name: names[0], Size: 1}, tar.Header{Name: names[1], Size: 1}, tar.Header{Name: "x/..//h", Typeflag: tar.TypeLink, Linkname: ".//b"})
+	if m, err := manifestOf(t.Context(), archiveOf(t, "a.tar", content)); err != nil || kinds(m) != want {
+		t.Errorf("a tar: %q, %v", kinds(m), err)
+	}
+	if m, err := manifestOf(t.Context(), archiveOf(t, "a.zip", zipOf(t, append(names, ".//h")...))); err != nil || kinds(m) != want {
+		t.Errorf("a zip: %q, %v", kinds(m), err)
+	}
+}
+
+// TestAListIsMadeNoLongerThanItsAttempt: what an archive leaves out may be much more than what it has.
+func TestAListIsMadeNoLongerThanItsAttempt(t *testing.T) {
+	t.Parallel()
+	ended := errors.New("the attempt has ended")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(ended)
+	if _, err := complete(ctx, map[string]entry{"a/b": {kind: kindFile, path: "a/b"}}, &room{1, 1, 1}); !errors.Is(err, ended) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// zipOf returns a zip of files of one byte.
+func zipOf(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := zip.NewWriter(&buffer)
+	for _, name := range names {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte("x")); err != nil && !strings.HasSuffix(name, "/") {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+// FuzzNames gives a file, a folder, a link and a hard link any names, in a tar and a zip. Each is refused, or has a clean path
+// inside; no entry has more folders above it than its name has slashes, so the work has a bound.
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{".//b", "/", "//", "./", ".", "..", "", "a", "a/", "//b", "./../b", "a//b/./c", "a/..", "a/../..//c", ".//", ".././/a", "a/b/../../..", `\`, `c:\a`, "\x00",
+		"a\x00/b", strings.Repeat("a/", 2047), strings.Repeat("../", 9), strings.Repeat("./", 4000) + "b", "é/\xff", "-a", "...", "a/.../b", " ", "/././/x"} {
+		f.Add(name, ".//b")
+		f.Add("l", name)
+	}
+	f.Fuzz(func(t *testing.T, name, target string) {
+		if len(name)+len(target) > 1<<16 {
+			return
+		}
+		if m, err := manifestOf(t.Context(), archiveOf(t, "a.zip", zipOf(t, name, target))); err == nil {
+			checkNames(t, m, name, target)
+		}
+		for _, flag := range []byte{tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink} {
+			var buffer bytes.Buffer
+			w := tar.NewWriter(&buffer)
+			err := w.WriteHeader(&tar.Header{Name: "b", Typeflag: tar.TypeReg, Mode: 0o644})
+			err = errors.Join(err, w.WriteHeader(&tar.Header{Name: name, Linkname: target, Typeflag: flag, Mode: 0o644}), w.Close())
+			if err != nil {
+				continue // no archive can have it
+			}
+			if m, err := manifestOf(t.Context(), archiveOf(t, "a.tar", buffer.Bytes())); err == nil {
+				checkNames(t, m, name, "b")
+			}
+		}
+	})
+}
+
+// checkNames fails unless a manifest has clean paths inside, with all folders above, and no more than the names give.
+func checkNames(t *testing.T, m manifest, names ...string) {
+	t.Helper()
+	most, paths := 0, m.byPath()
+	for _, name := range names {
+		most += 1 + strings.Count(name, "/")
+	}
+	if len(m) > most || len(paths) != len(m) {
+		t.Errorf("%q has %d entries, %d of them different: %q", names, len(m), len(paths), kinds(m))
+	}
+	for _, e := range m {
+		if e.path == "." || path.Clean(e.path) != e.path || !filepath.IsLocal(e.path) {
+			t.Errorf("%q: entry %q", names, e.path)
+		}
+		if dir := path.Dir(e.path); dir != "." && paths[dir].kind != kindFolder {
+			t.Errorf("%q: entry %q without its folder", names, e.path)
 		}
 	}
 }

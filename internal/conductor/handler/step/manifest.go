@@ -7,7 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"path"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -64,7 +64,7 @@ func manifestOf(ctx context.Context, a *archive) (manifest, error) {
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("the archive is empty")
 	}
-	m, err := complete(entries, left)
+	m, err := complete(ctx, entries, left)
 	if err != nil {
 		return nil, err
 	}
@@ -92,19 +92,19 @@ func fill(e *entry, content io.Reader, entries map[string]entry) error {
 }
 
 // complete adds the folders that the archive leaves out, and sorts.
-func complete(entries map[string]entry, left *room) (manifest, error) {
-	var m manifest
-	for _, e := range entries {
-		m = append(m, e)
-	}
+func complete(ctx context.Context, entries map[string]entry, left *room) (manifest, error) {
+	m := slices.Collect(maps.Values(entries))
 	for _, e := range m {
-		for dir := path.Dir(e.path); dir != "."; dir = path.Dir(dir) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		for dir := range foldersAbove(e.path) {
 			above, there := entries[dir]
 			if there && above.kind != kindFolder {
 				return nil, fmt.Errorf("entry %q is below %q, which is not a folder", e.path, dir)
 			}
 			if there {
-				continue
+				break // the folders above it are its own matter, or were added with it
 			}
 			folder := entry{kind: kindFolder, path: dir}
 			if err := left.take(folder); err != nil {
