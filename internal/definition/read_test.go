@@ -112,6 +112,7 @@ func TestFaults(t *testing.T) {
 		{"too much work", testPipeline("steps: ["+steps(60)+"]\n"+test, "name: x\nhosts: ["+strings.Join(hosts(16_667), ", ")+"]"),
 			"5:1: the pipeline has 1000020 steps on its hosts, at most 1000000"},
 		{"no kind", testPipeline(test, "name: x"), `4:3: stage "x" needs build, hosts, groups or gates`},
+		{"artifact that is not unpacked", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: x.tar.xz}"), `6:18: artifact "x.tar.xz": archives of the kind .tar.xz are not unpacked: make a .tar, .tar.gz, .tar.zst, .tar.bz2 or .zip`},
 		{"artifact outside", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: ../x}"), `6:18: artifact "../x" leaves the folder of waybill.yaml`},
 		{"artifact twice", testPipeline(test, "name: b\nbuild: a\nartifacts: {x: d/x, y: ./d/x}"), `6:26: artifact "./d/x" is named twice`},
 		{"build file outside", testPipeline(test, "name: b\nbuild: /etc/x"), `5:10: build file "/etc/x" leaves the folder of waybill.yaml`},

@@ -137,6 +137,9 @@ func (r *reader) artifacts(n *document.Node, at string) []pipeline.Artifact {
 		case seen[path.Clean(text)]:
 			r.Add(f.Value, "name-repeated", at, "artifact %q is named twice", text)
 		}
+		if err := pipeline.CheckArtifactName(text); err != nil {
+			r.Add(f.Value, "bad-archive", at, "%v", err)
+		}
 		seen[path.Clean(text)] = true
 		out = append(out, pipeline.Artifact{Label: f.Key, Path: text})
 	}

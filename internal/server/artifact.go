@@ -105,6 +105,9 @@ func (s *Service) artifactName(ctx context.Context, revision pipeline.Registered
 		base == "." || base == ".." || base == "/" {
 		return "", fault.New(fault.Invalid, "artifact name %q: want the name of a file, at most %d bytes", name[:min(len(name), longestName)], longestName)
 	}
+	if err := pipeline.CheckArtifactName(name); err != nil {
+		return "", fault.New(fault.Invalid, "%w", err)
+	}
 	return name, nil
 }
 

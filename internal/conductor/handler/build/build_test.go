@@ -220,6 +220,8 @@ func TestWhatGoesWrongIsToldAndClassed(t *testing.T) {
 			[]string{`.wharf-ci.yml:1:15: build/app/container: the field "image" is missing`, ".wharf-ci.yml:2:4: x: want a mapping of steps"}},
 		"an artifact that is missing": {"build: {app: {container: {image: i, cmds: ['true']}}}", []pipeline.Artifact{wanted}, action.Fatal, "artifact_missing",
 			[]string{"artifact amd64: the build yields no dist/shop-amd64; it yields none (a step keeps files by its key artifacts)"}},
+		"an artifact that is not unpacked": {"build: {app: {artifacts: [a.TAR.XZ], container: {image: i, cmds: ['echo a > a.TAR.XZ']}}}", []pipeline.Artifact{{Label: "any", Path: "a.*"}},
+			action.Fatal, "artifact_unpackable", []string{`artifact "a.TAR.XZ": archives of the kind .tar.xz are not unpacked`}},
 		"an artifact that is ambiguous": {shop, []pipeline.Artifact{{Label: "any", Path: "dist/shop-*"}}, action.Fatal, "artifact_missing",
 			[]string{"artifact any: dist/shop-* fits several of the build's artifacts: dist/shop-amd64, dist/shop-arm64"}},
 	} {

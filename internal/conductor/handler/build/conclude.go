@@ -158,7 +158,7 @@ func (t *task) store(ctx context.Context, r built, label string, a results.Artif
 // a guess.
 func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Artifact, error) {
 	var chosen []results.Artifact
-	var faults []string
+	var faults, unpackable []string
 	for _, w := range wanted {
 		fits := matching(built, func(name string) bool { return name == w.Path })
 		if len(fits) == 0 {
@@ -167,6 +167,9 @@ func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Art
 		switch len(fits) {
 		case 1:
 			chosen = append(chosen, fits[0])
+			if err := pipeline.CheckArtifactName(fits[0].Name); err != nil {
+				unpackable = append(unpackable, err.Error())
+			}
 		case 0:
 			faults = append(faults, fmt.Sprintf("artifact %s: the build yields no %s; it yields %s", w.Label, w.Path, names(built)))
 		default:
@@ -175,6 +178,9 @@ func choose(wanted []pipeline.Artifact, built []results.Artifact) ([]results.Art
 	}
 	if faults != nil {
 		return nil, fatal("artifact_missing", "%s", strings.Join(faults, "\n"))
+	}
+	if unpackable != nil {
+		return nil, fatal("artifact_unpackable", "%s", strings.Join(unpackable, "\n"))
 	}
 	return chosen, nil
 }

@@ -3,6 +3,7 @@ package step
 import (
 	"archive/tar"
 	"archive/zip"
+	"compress/bzip2"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -19,15 +20,42 @@ import (
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Kinds of entries, as the host program names them.
+// Kinds of entries, as the host program names them. What was not for others in the archive is not for others in a release.
 const (
-	kindFile       = 'f'
-	kindExecutable = 'x'
-	kindFolder     = 'd'
-	kindLink       = 'l'
+	kindFile              = 'f'
+	kindExecutable        = 'x'
+	kindPrivateFile       = 'p'
+	kindPrivateExecutable = 'q'
+	kindFolder            = 'd'
+	kindPrivateFolder     = 'r'
+	kindLink              = 'l'
 )
+
+// kindOfFile returns the kind of a file with a mode. Its owner's bits decide whether it is executable.
+func kindOfFile(mode fs.FileMode) byte {
+	executable, public := mode&0o100 != 0, mode&0o004 != 0
+	switch {
+	case executable && public:
+		return kindExecutable
+	case executable:
+		return kindPrivateExecutable
+	case public:
+		return kindFile
+	}
+	return kindPrivateFile
+}
+
+// kindOfFolder returns the kind of a folder with a mode. Others need its bit to enter it.
+func kindOfFolder(mode fs.FileMode) byte {
+	if mode&0o001 == 0 {
+		return kindPrivateFolder
+	}
+	return kindFolder
+}
 
 // entry is one thing in an archive, and later in a release.
 type entry struct {
@@ -37,6 +65,29 @@ type entry struct {
 	source string // of a hard link: the path whose content it has
 	size   int64  // bytes
 	digest string // SHA-256 of a file, 64 hex digits
+}
+
+func (e entry) isFile() bool {
+	return e.kind == kindFile || e.kind == kindExecutable || e.kind == kindPrivateFile || e.kind == kindPrivateExecutable
+}
+
+func (e entry) isFolder() bool { return e.kind == kindFolder || e.kind == kindPrivateFolder }
+
+// permissions returns the mode that an entry has on a host.
+func (e entry) permissions() int64 {
+	switch e.kind {
+	case kindFile:
+		return 0o444
+	case kindExecutable:
+		return 0o555
+	case kindPrivateFile:
+		return 0o400
+	case kindPrivateExecutable:
+		return 0o500
+	case kindPrivateFolder:
+		return 0o700
+	}
+	return 0o755
 }
 
 // archive is an artifact's file and how to unpack it.
@@ -69,8 +120,13 @@ func (a *archive) visit(ctx context.Context, see func(e entry, content io.Reader
 		}
 		defer unpacked.Close()
 		return visitTar(unpacked, see)
+	case strings.HasSuffix(name, ".tar.bz2"), strings.HasSuffix(name, ".tbz2"), strings.HasSuffix(name, ".tbz"):
+		return visitTar(bzip2.NewReader(a.file), see)
 	case strings.HasSuffix(name, ".zip"):
 		return a.visitZip(see)
+	}
+	if err := pipeline.CheckArtifactName(path.Base(a.name)); err != nil {
+		return err
 	}
 	return a.visitOnly(see)
 }
@@ -163,19 +219,16 @@ func tarEntry(h *tar.Header) (e entry, keep bool, err error) {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return e, false, nil
 	}
-	e = entry{kind: kindFile, size: h.Size}
+	e = entry{kind: kindOfFile(fs.FileMode(h.Mode)), size: h.Size}
 	if e.path, err = cleanPath(h.Name); err != nil || e.path == "." {
 		return e, false, err
 	}
 	switch h.Typeflag {
-	case tar.TypeReg:
-		if h.Mode&0o111 != 0 {
-			e.kind = kindExecutable
-		}
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse: // whose holes package tar fills
 	case tar.TypeLink:
 		e.source, err = cleanPath(h.Linkname)
 	case tar.TypeDir:
-		e.kind, e.size = kindFolder, 0
+		e.kind, e.size = kindOfFolder(fs.FileMode(h.Mode)), 0
 	case tar.TypeSymlink:
 		e.kind, e.target, e.size = kindLink, h.Linkname, 0
 	default:
@@ -220,7 +273,11 @@ func (l *listed) ReadAt(p []byte, at int64) (int, error) {
 }
 
 func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {
-	e := entry{kind: kindFile, size: int64(f.UncompressedSize64)}
+	mode := f.Mode()
+	if unset := fs.FileMode(0o755); mode.Perm() == 0 { // the zip was made without modes
+		mode |= unset
+	}
+	e := entry{kind: kindOfFile(mode), size: int64(f.UncompressedSize64)}
 	var err error
 	if e.path, err = cleanPath(f.Name); err != nil || e.path == "." {
 		return err
@@ -230,9 +287,9 @@ func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {
 		return fmt.Errorf("unpack %s: %w", f.Name, err)
 	}
 	defer content.Close()
-	switch mode := f.Mode(); {
+	switch {
 	case mode.IsDir():
-		e.kind, e.size = kindFolder, 0
+		e.kind, e.size = kindOfFolder(mode), 0
 	case mode&fs.ModeSymlink != 0:
 		target, err := io.ReadAll(io.LimitReader(content, maxPath+1))
 		if err != nil {
@@ -241,8 +298,6 @@ func visitZipped(f *zip.File, see func(entry, io.Reader) error) error {
 		e.kind, e.target, e.size = kindLink, string(target), 0
 	case !mode.IsRegular():
 		return fmt.Errorf("entry %q is neither file, folder nor link", f.Name)
-	case mode&0o111 != 0:
-		e.kind = kindExecutable
 	}
 	return see(e, content)
 }

@@ -102,36 +102,44 @@ used() { # RELEASE: it is current or previous, or runs, or is what a switch that
 }
 
 # ---- content and releases. A manifest has lines KIND SIZE DIGEST PATH [TARGET], tabs between: f a file, x an executable
-# ---- one, d a folder, l a link. In cas a file is its digest, an executable one digest and x: a hard link shares its mode.
+# ---- one, d a folder, l a link; p, q and r are f, x and d that are not for others. In cas a content is its digest and its
+# ---- kind, which f leaves out: a hard link shares its mode.
 # Loops of read would take a system call for each byte, so these compare sorted lists, whose lines are in a list once.
 sorted() { LC_ALL=C sort -u >".waybill/$1"; } # LIST
 only() { LC_ALL=C sort "$1" "$2" "$2" | LC_ALL=C uniq -u; } # A B: lines of A that B lacks
 both() { LC_ALL=C sort "$1" "$2" | LC_ALL=C uniq -d; } # A B
 seek() { find "$@" || [ $? -ne 127 ] || die 73 "find: not found"; } # what may not be read is not there
+kinds() { # FOLDER: every entry in it, as KIND PATH
+	for kind in 'd -type d -perm -001' 'r -type d ! -perm -001' 'l -type l' 'f -type f ! -perm -100 -perm -004' \
+		'x -type f -perm -100 -perm -004' 'p -type f ! -perm -100 ! -perm -004' 'q -type f -perm -100 ! -perm -004'; do
+		(cd "$1" && seek . ${kind#?}) >.waybill/kind && sed "s/^/${kind%% *} /" .waybill/kind || exit
+	done
+}
 lacking() { # MANIFEST: names of the contents that cas lacks; damaged ones are thrown away
-	LC_ALL=C sed -n "s/^\([fx]\)$tab[^$tab]*$tab\([^$tab]*\).*/\2\1/p" "$1" | sed 's/f$//' | sorted wanted
-	(seek cas -type f ! -name '*x' ! -perm -100 && seek cas -type f -name '*x' -perm -100) >.waybill/list || exit
-	sed 's,^cas/,,' .waybill/list | sorted found
+	LC_ALL=C sed -n "s/^\([fxpq]\)$tab[^$tab]*$tab\([^$tab]*\).*/\2\1/p" "$1" | sed 's/f$//' | sorted wanted
+	kinds cas >.waybill/list || exit
+	LC_ALL=C sed -n 's,^f \./\([0-9a-f]*\)$,\1,p; s,^\([xpq]\) \./\([0-9a-f]*\1\)$,\2,p' .waybill/list | sorted found
 	only .waybill/wanted .waybill/found
-	both .waybill/wanted .waybill/found | sed 's,^\([0-9a-f]*\)x*$,\1  cas/&,' >.waybill/list
+	both .waybill/wanted .waybill/found | sed 's,^\([0-9a-f]*\)[xpq]*$,\1  cas/&,' >.waybill/list
 	[ -s .waybill/list ] || return 0
-	sums -c .waybill/list 2>/dev/null | sed -n '/: OK$/!s,^cas/\([0-9a-f]*x*\): .*,\1,p' | while read -r sum; do rm -f "cas/$sum" && echo "$sum" || exit; done
+	sums -c .waybill/list 2>/dev/null | sed -n '/: OK$/!s,^cas/\([0-9a-f]*[xpq]*\): .*,\1,p' | while read -r sum; do rm -f "cas/$sum" && echo "$sum" || exit; done
 }
 whole() { # FOLDER MANIFEST: every entry is there and has its content; no release is empty
 	[ -s "$2" ] || return 1
 	list=$PWD/.waybill/list
 	LC_ALL=C sed "s/^\(.\)$tab[^$tab]*$tab[^$tab]*$tab\([^$tab]*\).*/\1 .\/\2/" "$2" | sorted wanted
-	(cd "$1" && seek . -type d >"$list.d" && seek . -type l >"$list.l" && seek . -type f ! -perm -100 >"$list.f" && seek . -type f -perm -100 >"$list.x") || exit
-	for kind in d l f x; do sed "s/^/$kind /" "$list.$kind"; done | sorted found
+	kinds "$1" >"$list" || exit
+	sorted found <"$list"
 	[ -z "$(only .waybill/wanted .waybill/found | head -n 1)" ] || return 1
 	grep '^l' "$2" | while IFS=$tab read -r kind size sum path target; do [ "$(readlink "$1/$path")" = "$target" ] || exit; done || return 1
-	LC_ALL=C sed -n "s/^[fx]$tab[^$tab]*$tab\([^$tab]*\)$tab\(.*\)/\1  .\/\2/p" "$2" >"$list"
+	LC_ALL=C sed -n "s/^[fxpq]$tab[^$tab]*$tab\([^$tab]*\)$tab\(.*\)/\1  .\/\2/p" "$2" >"$list"
 	[ ! -s "$list" ] || (cd "$1" && sums -c "$list" >/dev/null 2>&1)
 }
 present() { # MANIFEST: the release is there and whole; when it is not, and is in use, nothing may replace it
 	if [ -d "releases/$release" ] && whole "releases/$release" "$1"; then sync releases || die 73 "sync releases"; return 0; fi
-	! used "$release" || die 67 "release $release is in use, and its files are no longer those of its artifact"
-	return 1
+	used "$release" || return 1 # a version of this program that made all files for others may have made it
+	[ -d "releases/$release" ] && whole "releases/$release" ".waybill/manifests/$release" ||
+		die 67 "release $release is in use, and its files are no longer those of its artifact"
 }
 
 replicate() { # manifest on standard input; says what must be sent
@@ -146,14 +154,14 @@ replicate() { # manifest on standard input; says what must be sent
 	for part in .waybill/parts/*; do [ ! -f "$part" ] || echo "has=${part##*/} $(wc -c <"$part")"; done
 }
 part() { # NAME: the rest of one large content from `offset` on, on standard input; what came before a break is kept
-	enter
+	umask 077 && enter
 	mkdir -p .waybill/parts && part=.waybill/parts/$1 && touch "$part" || die 73 "make $PWD/.waybill/parts"
 	[ "$offset" -ne 0 ] || : >"$part"
 	[ "$(wc -c <"$part")" -eq "$offset" ] || die 76 "the part of $1 changed meanwhile"
 	cat >>"$part" || die 73 "store what is received"
 	[ "$(wc -c <"$part")" -ge "$bytes" ] || die 76 "$1 did not arrive whole"
-	[ "$(digest "$part")" = "${1%x}" ] || { rm -f "$part" && die 76 "$1 was damaged on its way"; }
-	case $1 in *x) chmod 555 "$part" ;; *) chmod 444 "$part" ;; esac && keep "$part" "cas/$1"
+	[ "$(digest "$part")" = "${1%[xpq]}" ] || { rm -f "$part" && die 76 "$1 was damaged on its way"; }
+	case $1 in *x) chmod 555 "$part" ;; *p) chmod 400 "$part" ;; *q) chmod 500 "$part" ;; *) chmod 444 "$part" ;; esac && keep "$part" "cas/$1"
 }
 # receive makes the release: aside, verified, synced, renamed. On standard input is a tar.gz of the contents that cas lacks,
 # in .waybill/incoming, and of the release in releases/.new: folders, symbolic links, and hard links to contents there and in

@@ -53,7 +53,7 @@ func checkLink(entries map[string]entry, link entry) error {
 		case part != "..":
 		case at == ".":
 			return fmt.Errorf("leaves the release")
-		case entries[at].kind != kindFolder: // what becomes of it on the host is not known here, and ".." counts from there
+		case !entries[at].isFolder(): // what becomes of it on the host is not known here, and ".." counts from there
 			return fmt.Errorf("goes up from %q, which is not a folder of the archive", at)
 		}
 		if there := entries[next]; there.kind == kindLink {

@@ -47,12 +47,12 @@ func manifestOf(ctx context.Context, a *archive) (manifest, error) {
 		if err := left.take(e); err != nil {
 			return err
 		}
-		if e.kind == kindFile || e.kind == kindExecutable {
+		if e.isFile() {
 			if err := fill(&e, content, entries); err != nil {
 				return err
 			}
 		}
-		if former, twice := entries[e.path]; twice && (former.kind != kindFolder || e.kind != kindFolder) {
+		if former, twice := entries[e.path]; twice && (!former.isFolder() || !e.isFolder()) {
 			return fmt.Errorf("entry %q is in the archive twice", e.path)
 		}
 		entries[e.path] = e
@@ -76,7 +76,7 @@ func manifestOf(ctx context.Context, a *archive) (manifest, error) {
 func fill(e *entry, content io.Reader, entries map[string]entry) error {
 	if e.source != "" {
 		source, ok := entries[e.source]
-		if !ok || (source.kind != kindFile && source.kind != kindExecutable) {
+		if !ok || !source.isFile() {
 			return fmt.Errorf("entry %q is a hard link to %q, which is not an earlier file", e.path, e.source)
 		}
 		e.kind, e.size, e.digest = source.kind, source.size, source.digest
@@ -100,7 +100,7 @@ func complete(ctx context.Context, entries map[string]entry, left *room) (manife
 		}
 		for dir := range foldersAbove(e.path) {
 			above, there := entries[dir]
-			if there && above.kind != kindFolder {
+			if there && !above.isFolder() {
 				return nil, fmt.Errorf("entry %q is below %q, which is not a folder", e.path, dir)
 			}
 			if there {
@@ -141,12 +141,12 @@ func (m manifest) size() int64 {
 	return total
 }
 
-// content returns the name under which the host stores a file's content.
+// content returns the name under which the host stores a file's content: hard links share a mode, so each kind has its own.
 func (e entry) content() string {
-	if e.kind == kindExecutable {
-		return e.digest + "x"
+	if e.kind == kindFile {
+		return e.digest
 	}
-	return e.digest
+	return e.digest + string(e.kind)
 }
 
 // byPath returns the entries by their paths.

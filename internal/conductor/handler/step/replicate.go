@@ -174,9 +174,9 @@ func writeRelease(ctx context.Context, w io.Writer, a *archive, m manifest, lack
 
 // headerOf returns what makes an entry of a release.
 func headerOf(e entry, lacks map[string]bool) *tar.Header {
-	h := &tar.Header{Typeflag: tar.TypeLink, Name: freshDir + e.path, Mode: 0o755, ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
+	h := &tar.Header{Typeflag: tar.TypeLink, Name: freshDir + e.path, Mode: e.permissions(), ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
 	switch name := e.content(); {
-	case e.kind == kindFolder:
+	case e.isFolder():
 		h.Typeflag = tar.TypeDir
 		h.Name += "/"
 	case e.kind == kindLink:
@@ -203,10 +203,7 @@ func writeContents(ctx context.Context, stream *tar.Writer, a *archive, m manife
 			return nil
 		}
 		sent[name] = true
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: incomingDir + name, Size: e.size, Mode: 0o444, ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
-		if e.kind == kindExecutable {
-			header.Mode = 0o555
-		}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: incomingDir + name, Size: e.size, Mode: e.permissions(), ModTime: time.Unix(0, 0), Format: tar.FormatGNU}
 		if err := stream.WriteHeader(header); err != nil {
 			return err
 		}
