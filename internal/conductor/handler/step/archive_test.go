@@ -458,7 +458,7 @@ func checkNames(t *testing.T, m manifest, names ...string) {
 		most += 1 + strings.Count(name, "/")
 	}
 	if len(m) > most || len(paths) != len(m) {
-		t.Errorf("%q has %d entries, %d of them different: %q", names, len(m), len(paths), kinds(m))
+		t.Errorf("%q has %d entries, %d different paths: %q", names, len(m), len(paths), kinds(m))
 	}
 	for _, e := range m {
 		if e.path == "." || path.Clean(e.path) != e.path || !filepath.IsLocal(e.path) {
