@@ -72,6 +72,11 @@ var ErrRace = fault.New(fault.LedgerUnavailable, "another process is storing the
 func (db *DB) Ready(ctx context.Context) error {
 	db.probe.mu.Lock()
 	defer db.probe.mu.Unlock()
+	select {
+	case <-db.signals.Outdated():
+		return ErrOutdated
+	default:
+	}
 	if time.Since(db.probe.at) < probeFor {
 		return db.probe.err
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ const longestPause = time.Hour
 // hour ahead. ok is false when it names none, or one that has passed.
 func RetryAfter(header http.Header, now time.Time) (at time.Time, ok bool) {
 	text := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
+	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil || errors.Is(err, strconv.ErrRange) {
 		at = now.Add(min(longestPause, time.Duration(min(seconds, uint64(longestPause/time.Second)))*time.Second))
 	} else if date, err := http.ParseTime(text); err == nil {
 		at = date

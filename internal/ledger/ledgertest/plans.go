@@ -220,7 +220,7 @@ func plansUseIndexes(t *testing.T, s setup) {
 var unplanned = map[string]string{
 	"Now":      "has no statement",
 	"LedgerID": "reads the one row of meta",
-	"Newer":    "reads the one row of meta",
+	"Probe":    "reads and writes the one row of meta",
 	"Backlogs": "counts all live rows",
 	"BindHost": "adds a row by its key, and reads it", "HostHomes": "reads local hosts, which people name",
 	"InsertVersion": "adds a row", "InsertEntries": "adds rows", "InsertRevision": "adds a row",

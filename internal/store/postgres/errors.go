@@ -66,6 +66,11 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 			WithHint("it is a standby, or default_transaction_read_only is on; work resumes when the URL leads to a server that takes writes")
 	case answer.Code == "22021":
 		return fmt.Errorf("%w: %w", store.ErrNotText, err)
+	case answer.Code == "42501":
+		return fault.New(fault.Unavailable, "PostgreSQL refuses: %w", err).
+			WithHint("Waybill's role must own the tables of its log and may create new ones: GRANT CREATE ON SCHEMA public TO ROLE, or make it the owner of the database")
+	case answer.Code == "22P05":
+		return fault.New(fault.Unavailable, "PostgreSQL cannot store a character: %w", err).WithHint(wantUTF8)
 	case answer.Code == "23505" && answer.TableName == "thread":
 		return fmt.Errorf("%w: %w", store.ErrRace, err)
 	case answer.Code == "57014":
@@ -79,6 +84,9 @@ func codedAnswer(answer *pgconn.PgError, err error) error {
 	}
 	return err
 }
+
+// wantUTF8 is the hint for a database of another encoding.
+const wantUTF8 = "its encoding must be UTF8: createdb -E UTF8 -T template0 NAME"
 
 // away reports whether the connection is the cause.
 func away(err error) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -97,6 +98,9 @@ func (m *migrator) run(ctx context.Context) error {
 // left lists the steps that the database has not had yet; fault.Corrupt when a newer Waybill has migrated it.
 func (m *migrator) left(ctx context.Context) ([]string, error) {
 	have, err := schemaOf(ctx, m.work)
+	if at := m.work.PgConn().ParameterStatus("server_encoding"); err == nil && have == 0 && !slices.Contains([]string{"UTF8", "SQL_ASCII", ""}, at) {
+		err = fault.New(fault.Unavailable, "the database %q has the encoding %s", m.work.Config().Database, at).WithHint(wantUTF8)
+	}
 	if err == nil && have > len(m.steps) {
 		err = fault.New(fault.Corrupt, "the ledger was written by a newer Waybill (schema %d, this one knows %d)", have, len(m.steps)).
 			WithHint("run the newer Waybill")

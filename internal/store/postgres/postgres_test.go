@@ -40,6 +40,25 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestOpenSaysWhatARoleAndADatabaseNeed: a role that may not create tables, and an encoding without most characters.
+func TestOpenSaysWhatARoleAndADatabaseNeed(t *testing.T) {
+	t.Parallel()
+	there := pgtest.URL(t)
+	name := connect(t, there).Config().Database
+	execute(t, there, `REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE ROLE "`+name+`_guest" LOGIN`)
+	_, err := postgres.Open(t.Context(), strings.Replace(there, "postgres@", name+"_guest@", 1), postgres.Options{})
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "42501") || !strings.Contains(fault.HintOf(err), "GRANT CREATE ON SCHEMA public") {
+		t.Errorf("a role without rights: %v", err)
+	}
+	execute(t, elsewhere(t, there), `DROP ROLE "`+name+`_guest"`)
+	execute(t, elsewhere(t, there), `CREATE DATABASE "`+name+`_latin" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`)
+	_, err = postgres.Open(t.Context(), there+"_latin", postgres.Options{})
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "has the encoding LATIN1") || !strings.Contains(fault.HintOf(err), "createdb -E UTF8") {
+		t.Errorf("LATIN1: %v", err)
+	}
+	execute(t, elsewhere(t, there), `DROP DATABASE "`+name+`_latin" WITH (FORCE)`)
+}
+
 func TestOpenRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
