@@ -119,3 +119,24 @@ func (e *Engine) holderOf(id batchID) holding {
 	}
 	return holding{}
 }
+
+// ResourceOf returns what a host is for a deployment, by its full path; for deployment 0 by the
+// definition in force. A host that the deployment has started and an edit has taken out is what it
+// was. It is false for a target that is not a host there.
+func (e *Engine) ResourceOf(number int64, target string) (Resource, bool) {
+	plan, t := e.plans[e.version], e.deployments[number]
+	if t != nil {
+		plan = t.plan
+	}
+	if plan == nil {
+		return Resource{}, false
+	}
+	if at, ok := plan.targets[target]; ok && at.host >= 0 {
+		return plan.hosts[at.host].resource, true
+	}
+	if t == nil {
+		return Resource{}, false
+	}
+	was, ok := t.left[target]
+	return Resource{Address: was.address, Service: was.service}, ok
+}

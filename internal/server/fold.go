@@ -123,16 +123,19 @@ func (s *Service) withFoldAt(ctx context.Context, name string, ask func(*fold, t
 	return ask(f, now)
 }
 
+// applyEntry updates the marks by a row that the engine has applied.
+func (f *fold) applyEntry(row pipeline.Entry) { f.marks.applyEntry(f.engine, row) }
+
 // mostRefolds is how often a fold begins again because deployments were archived meanwhile.
 const mostRefolds = 10
 
 // catchUp applies the rows that were appended since the last time. If rows that it lacks were archived, it folds what is left
 // of the log from the start. A pipeline that does not exist yet has no rows, which is not an error: Apply may be about to create it.
 func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
-	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
+	err := deployer.Catch(ctx, l, f.pipeline, f.engine, f.applyEntry)
 	for n := 0; n < mostRefolds && errors.Is(err, deployer.ErrArchived); n++ {
 		f.reset()
-		err = deployer.Catch(ctx, l, f.pipeline, f.engine, f.marks.applyEntry)
+		err = deployer.Catch(ctx, l, f.pipeline, f.engine, f.applyEntry)
 	}
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -144,7 +147,7 @@ func (f *fold) catchUp(ctx context.Context, l *ledger.Ledger) error {
 // force. A repeated transaction may pass the same rows again. The error is deployer.ErrArchived if rows that the fold lacks
 // were archived: the log cannot be folded again under the lock.
 func (f *fold) applyLocked(ctx context.Context, locked journal.Locked) error {
-	if err := deployer.Catch(ctx, lockedLog{locked}, f.pipeline, f.engine, f.marks.applyEntry); err != nil {
+	if err := deployer.Catch(ctx, lockedLog{locked}, f.pipeline, f.engine, f.applyEntry); err != nil {
 		return fmt.Errorf("read the log of %s: %w", f.pipeline, err)
 	}
 	return nil

@@ -60,6 +60,7 @@ type TargetView struct {
 	Current *Reached   `json:"current,omitempty"` // the newest deployment that finished here; left out: none
 	Highest *Reached   `json:"highest,omitempty"` // the newest revision that finished here, which a rollback may have undone
 	Failed  *Reached   `json:"failed,omitempty"`  // the deployment that failed here last; left out: none
+	Runs    *Running   `json:"runs,omitempty"`    // of a host: what was deployed to it last under another name; left out: Current says it
 	Open    []OpenHere `json:"open"`              // active deployments with steps to do here, oldest first
 	More    int        `json:"more,omitempty"`    // how many such deployments a list has left out of Open
 }

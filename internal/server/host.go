@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,22 +11,26 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // HostView is a host of the definition in force and the release that it runs.
 type HostView struct {
 	Target  string    `json:"target"`
-	Runs    *Running  `json:"runs,omitempty"`    // the newest release on the host; left out: none
+	Runs    *Running  `json:"runs,omitempty"`    // the newest release on the host by the log; left out: it knows of none
+	Found   *Found    `json:"found,omitempty"`   // only without Runs: what the host reports that it runs
 	Service *Services `json:"service,omitempty"` // only on this machine, and only if Waybill supervises it
 
 	place   pipeline.Place
-	service pipeline.Service // the host's service by the definition
-	release string           // name of the release of Runs on the host; "": not known
-	stopped bool             // waybill pipeline stop ended the service, and nothing has started it since
-	skipped bool             // the service was not looked at: the request had looked at mostLooks already
-	changed int64            // the last entry that changed what the host runs; 0: none
-	seen    sight            // what the host answered
+	service pipeline.Service      // the host's service by the definition
+	release string                // name of the release of Runs on the host; "": not known
+	stopped bool                  // waybill pipeline stop ended the service, and nothing has started it since
+	alone   bool                  // the log is a file of this home, and so are the folders of its local hosts
+	taken   *pipeline.TakenDetail // another log has deployed to the host, and this one not since
+	skipped bool                  // the service was not looked at: the request had looked at mostLooks already
+	changed int64                 // the last entry that changed what the host runs; 0: none
+	seen    sight                 // what the host answered
 }
 
 // Running is the release on a host.
@@ -36,6 +41,36 @@ type Running struct {
 	At         time.Time `json:"at"`               // when the host switched to it
 	Doubt      string    `json:"doubt,omitempty"`  // DoubtUntested or DoubtFailed; left out: it passed its test, or has none
 	Status     string    `json:"status,omitempty"` // of its deployment
+	Target     string    `json:"target,omitempty"` // the name that the host had then; left out: that of today
+}
+
+// String returns a text such as "88d0e17 (#2), deployed as greeter/prod/all/oak".
+func (r *Running) String() string {
+	text := fmt.Sprintf("%s (#%d)", r.Label, r.Deployment)
+	if r.Target != "" {
+		text += ", deployed as " + r.BelowPipeline()
+	}
+	return text
+}
+
+// BelowPipeline returns Target without the pipeline's name.
+func (r *Running) BelowPipeline() string {
+	_, below, _ := strings.Cut(r.Target, "/")
+	return below
+}
+
+// Found is the release on a host to which this log has deployed nothing.
+type Found struct {
+	Release    string `json:"release"`              // its name on the host
+	Deployment string `json:"deployment,omitempty"` // the last one there, such as greeter#9; left out: not known
+}
+
+// String returns a text such as "3f2c9a1-2c26b46b68ff (greeter#9 of another log)".
+func (f *Found) String() string {
+	if f.Deployment == "" {
+		return f.Release + " (of another log)"
+	}
+	return fmt.Sprintf("%s (%s of another log)", f.Release, f.Deployment)
 }
 
 // The reasons not to trust a running release.
@@ -89,39 +124,39 @@ func (s Services) String() string {
 	return text
 }
 
-// hostViews returns the hosts of a definition with the release that each runs by the log. Targets that share a resource run
-// the same release.
+// hostViews returns the hosts of a definition with the release that each runs by the log.
 func (s *Service) hostViews(ctx context.Context, f *fold, d *pipeline.Definition) []HostView {
-	last, changed := map[pipeline.Resource]hostMark{}, map[pipeline.Resource]int64{}
-	for at := range d.EachHost() {
-		marks := f.marks.hosts
-		if !hasStep(at.Stage, pipeline.HostDeployed) { // nothing is switched: the release is there once the host has finished
-			marks = f.marks.through
-		}
-		r := d.ResourceOf(at.Stage, at.Group, at.Host)
-		if mark, known := marks[at.Target]; known && mark.seq > last[r].seq {
-			last[r] = mark
-		}
-		changed[r] = max(changed[r], f.marks.hosts[at.Target].changed, last[r].seq)
-	}
 	views := []HostView{}
 	for at := range d.EachHost() {
-		view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: f.marks.hosts[at.Target].stopped}
-		r := d.ResourceOf(at.Stage, at.Group, at.Host)
-		view.changed = changed[r]
-		if mark, known := last[r]; known {
-			view.Runs, view.release = s.runningOn(ctx, f, mark, at.Stage), mark.release
-		}
-		views = append(views, view)
+		views = append(views, s.hostView(ctx, f, d, at))
 	}
 	return views
 }
 
-// runningOn returns the release that a host of a stage runs, and whether it can be trusted.
-func (s *Service) runningOn(ctx context.Context, f *fold, mark hostMark, stage *pipeline.Stage) *Running {
+// hostView returns a host of a definition with the release that it runs by the log. A host is known by its resource: whatever
+// was deployed to it under another name runs there, and targets that share a resource run the same release.
+func (s *Service) hostView(ctx context.Context, f *fold, d *pipeline.Definition, at pipeline.Place) HostView {
+	r := d.ResourceOf(at.Stage, at.Group, at.Host)
+	mark, last := f.marks.hosts[r], f.marks.hosts[r]
+	if through := f.marks.through[r]; !hasStep(at.Stage, pipeline.HostDeployed) && through.seq > mark.changed {
+		last = through // nothing is switched: the release is there once the host has finished
+	}
+	view := HostView{Target: at.Target, place: at, service: d.ServiceOf(at.Stage, at.Group, at.Host), stopped: mark.stopped,
+		changed: max(mark.changed, last.changed), taken: last.taken, alone: s.ledger.Embedded()}
+	if last.deployment != 0 {
+		view.Runs, view.release = s.runningOn(ctx, f, last, at), last.release
+	}
+	return view
+}
+
+// runningOn returns the release that a host runs, and whether it can be trusted.
+func (s *Service) runningOn(ctx context.Context, f *fold, mark hostMark, host pipeline.Place) *Running {
 	state := s.stateOf(ctx, f, mark.deployment)
 	r := &Running{Deployment: mark.deployment, Revision: state.Revision, Label: s.revisionLabel(ctx, f, state.Revision), At: mark.at, Status: string(state.Status)}
-	switch tests := hasStep(stage, pipeline.HostTested); {
+	if mark.target != host.Target {
+		r.Target = mark.target
+	}
+	switch tests := hasStep(host.Stage, pipeline.HostTested); {
 	case mark.failed:
 		r.Doubt = DoubtFailed
 	case tests && !mark.tested:
@@ -202,9 +237,17 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 }
 
 // isLookedAt reports whether the host is asked about its service: Waybill supervises it, or only the host knows its release.
+// A local host is asked although the log has deployed nothing to it: that costs little, and another log may have. An ssh host
+// is not, since it need not be there yet.
 func (v *HostView) isLookedAt() bool {
-	return v.Runs != nil && (v.service.Supervised() || v.place.Host.Remote())
+	if v.place.Host.Remote() {
+		return v.isUsed()
+	}
+	return v.service.Supervised()
 }
+
+// isUsed reports whether something was deployed to the host, by this log or by the one that it followed before.
+func (v *HostView) isUsed() bool { return v.Runs != nil || v.taken != nil }
 
 // lookKey names the host and the service for looks and observations.
 func (v *HostView) lookKey() string {
@@ -214,12 +257,13 @@ func (v *HostView) lookKey() string {
 // see fills in what the host answered, and the state of its service.
 func (v *HostView) see(seen sight) {
 	v.seen = seen
+	v.Found = v.foundBy(seen)
 	if seen.err == nil && !v.service.Supervised() {
 		v.Service = nil // the host program starts nothing, so its answer says nothing of a service
 		return
 	}
 	v.Service = serviceOf(seen)
-	if v.Runs == nil && seen.state == (step.State{}) && seen.err == nil {
+	if !v.isUsed() && seen.state == (step.State{}) && seen.err == nil {
 		v.Service = nil // nothing was ever deployed there
 	}
 	if v.Service != nil && v.Service.State == ServiceDown && v.stopped {
@@ -228,6 +272,17 @@ func (v *HostView) see(seen sight) {
 	if v.Service != nil {
 		v.Service.Observed = seen.at
 	}
+}
+
+// foundBy returns the release that a host reports and of which the log does not know; nil for none.
+func (v *HostView) foundBy(seen sight) *Found {
+	if v.Runs != nil || seen.err != nil || seen.state.Release == "" {
+		return nil
+	}
+	if v.taken != nil { // the host names the person who took it over
+		return &Found{Release: seen.state.Release, Deployment: v.taken.Deployment}
+	}
+	return &Found{Release: seen.state.Release, Deployment: seen.state.Deployment}
 }
 
 // lookAtService returns what a host reports of a service, from a recent look or from a new one. Requests that ask at the same
@@ -346,8 +401,11 @@ func (s *Service) troublesOf(view *PipelineView) (all []Trouble) {
 		}
 		name, host, _ := strings.Cut(v.Target, "/")
 		hint := "waybill service logs " + name + " " + host
-		if v.Service.State == ServiceDown {
+		switch {
+		case v.Service.State == ServiceDown:
 			hint = "waybill ship --again starts it; " + hint + " prints its output"
+		case v.Service.Error != "": // it cannot be asked for its output either
+			hint = cmp.Or(fault.HintOf(v.seen.err), "waybill service status "+name+" "+host+" asks it again")
 		}
 		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
 	}

@@ -81,7 +81,7 @@ func (s *Service) leftServices(ctx context.Context, f *fold, started []journal.R
 
 // leftHost returns a host that left with what runs there by the log.
 func (s *Service) leftHost(ctx context.Context, f *fold, row journal.Resource) HostView {
-	mark := f.marks.hosts[row.Target]
+	mark := f.marks.hosts[pipeline.Resource{Address: row.Address, Service: row.Service}]
 	view := HostView{Target: row.Target, stopped: mark.stopped, changed: mark.changed, service: pipeline.Service{Name: row.Service}}
 	number := cmp.Or(row.Finished, mark.deployment)
 	if number == 0 {
@@ -153,7 +153,7 @@ func (f *fold) leavesWords(next *pipeline.Definition) []string {
 	local, left := false, map[pipeline.Resource]bool{}
 	for at := range old.EachHost() {
 		r := old.ResourceOf(at.Stage, at.Group, at.Host)
-		if has[r] || left[r] || f.marks.hosts[at.Target].deployment == 0 {
+		if has[r] || left[r] || f.marks.hosts[r].deployment == 0 {
 			continue
 		}
 		left[r], local = true, local || !at.Host.Remote()

@@ -15,8 +15,10 @@ type marks struct {
 	stages  map[string]map[int64]*stageMark // stage → deployment
 	targets map[int64]map[string]targetMark // deployment → target
 	reports map[int64]map[stepName]string   // deployment → the last error that a live step reported
-	hosts   map[string]hostMark             // host → the release it switched to last
-	through map[string]hostMark             // host → the release it finished last
+	// What runs somewhere is known by the service and its address: a target may get another name.
+	hosts   map[pipeline.Resource]hostMark // the release it switched to last
+	through map[pipeline.Resource]hostMark // the release it finished last
+	places  map[string]pipeline.Resource   // host → what it was when a row about it came last
 	// commands has the newest commands on each deployment; under 0 the freezes and thaws.
 	commands map[int64][]RecordedCommand
 }
@@ -37,23 +39,20 @@ type targetMark struct {
 
 func newMarks() marks {
 	return marks{stages: map[string]map[int64]*stageMark{}, targets: map[int64]map[string]targetMark{}, reports: map[int64]map[stepName]string{},
-		hosts: map[string]hostMark{}, through: map[string]hostMark{}, commands: map[int64][]RecordedCommand{}}
+		hosts: map[pipeline.Resource]hostMark{}, through: map[pipeline.Resource]hostMark{}, places: map[string]pipeline.Resource{}, commands: map[int64][]RecordedCommand{}}
 }
 
-// applyEntry updates the marks by one row of the log.
-func (m *marks) applyEntry(row pipeline.Entry) {
+// applyEntry updates the marks by one row of the log, which the engine has applied.
+func (m *marks) applyEntry(e *pipeline.Engine, row pipeline.Entry) {
 	if row.Event == pipeline.DeploymentsArchived {
 		m.forget(row)
 	}
-	if row.Event == pipeline.ServiceStopped || row.Event == pipeline.ServiceRestarted {
-		m.applyToHost(row)
-	}
+	m.applyToHost(e, row)
 	m.applyCommand(row)
 	if row.Deployment == 0 {
 		return
 	}
 	m.applyReport(row)
-	m.applyToHost(row)
 	m.applyCheck(row)
 	switch row.Event {
 	case pipeline.ApprovalGiven:
@@ -216,41 +215,84 @@ func TextOf(raw json.RawMessage) string {
 // hostMark is the release on a host by the log.
 type hostMark struct {
 	seq        int64 // of the row that switched the host
-	changed    int64 // of the last row that switched the host, or restarted or ended its service
+	changed    int64 // of the last row that switched the host, or restarted, ended or took over its service
 	deployment int64
+	target     string // of the deployment: the name that the host had then
 	at         time.Time
 	release    string // its name on the host
 	tested     bool
 	failed     bool
 	stopped    bool
+	taken      *pipeline.TakenDetail // another log has deployed to the host, and this one not since; nil: no
 }
 
 // applyToHost updates the release that a host runs.
-func (m *marks) applyToHost(row pipeline.Entry) {
-	if row.Event == pipeline.HostFinished {
-		m.through[row.Target] = hostMark{seq: row.Seq, deployment: row.Deployment, at: row.At, tested: true}
-	}
-	mark := m.hosts[row.Target]
-	detail := detailOf(row)
-	switch {
-	case row.Event == pipeline.ServiceStopped:
-		mark.stopped, mark.changed = true, row.Seq
-	case row.Event == pipeline.ServiceRestarted:
-		mark.stopped, mark.changed = false, row.Seq
-	case row.Event == pipeline.HostDeployed:
+func (m *marks) applyToHost(e *pipeline.Engine, row pipeline.Entry) {
+	switch row.Event {
+	case pipeline.ServiceStopped, pipeline.ServiceRestarted, pipeline.ServiceTakenOver:
+		if r, ok := m.resourceOf(e, row); ok {
+			m.hosts[r] = m.hosts[r].serviceChanged(row)
+		}
+	case pipeline.HostFinished:
+		if r, ok := m.resourceOf(e, row); ok {
+			m.through[r] = hostMark{seq: row.Seq, changed: row.Seq, deployment: row.Deployment, target: row.Target, at: row.At, tested: true}
+		}
+	case pipeline.HostDeployed:
 		var output step.Output
 		_ = json.Unmarshal(row.Detail, &output) // another worker's detail need not have it
-		mark = hostMark{seq: row.Seq, changed: row.Seq, deployment: row.Deployment, at: row.At, release: output.Release}
-	case mark.deployment != row.Deployment:
-		return
-	case row.Event == pipeline.HostTested:
-		mark.tested, mark.failed = true, false
-	case row.Event == pipeline.StepFailed && detail.Event == pipeline.HostTested:
-		mark.failed = true
-	case row.Event == pipeline.StepClaimed && detail.Event == pipeline.HostTested:
-		mark.failed = false
-	default:
+		if r, ok := m.resourceOf(e, row); ok {
+			m.hosts[r] = hostMark{seq: row.Seq, changed: row.Seq, deployment: row.Deployment, target: row.Target, at: row.At, release: output.Release}
+		}
+	case pipeline.HostTested, pipeline.StepFailed, pipeline.StepClaimed:
+		m.applyTest(e, row)
+	}
+}
+
+// applyTest updates whether the release that a host runs has passed its test.
+func (m *marks) applyTest(e *pipeline.Engine, row pipeline.Entry) {
+	if row.Event != pipeline.HostTested && detailOf(row).Event != pipeline.HostTested {
 		return
 	}
-	m.hosts[row.Target] = mark
+	r, ok := m.resourceOf(e, row)
+	mark := m.hosts[r]
+	if !ok || mark.deployment != row.Deployment || mark.target != row.Target {
+		return
+	}
+	switch row.Event {
+	case pipeline.HostTested:
+		mark.tested, mark.failed = true, false
+	case pipeline.StepFailed:
+		mark.failed = true
+	case pipeline.StepClaimed:
+		mark.failed = false
+	}
+	m.hosts[r] = mark
+}
+
+// resourceOf returns what the host of a row is, as the row's deployment has it. A host that the definition in force no longer
+// has is what it was when the row before came.
+func (m *marks) resourceOf(e *pipeline.Engine, row pipeline.Entry) (pipeline.Resource, bool) {
+	r, ok := e.ResourceOf(row.Deployment, row.Target)
+	if !ok {
+		r, ok = m.places[row.Target]
+		return r, ok
+	}
+	m.places[row.Target] = r
+	return r, ok
+}
+
+// serviceChanged returns the mark after a person's command on the service of the host.
+func (h hostMark) serviceChanged(row pipeline.Entry) hostMark {
+	h.changed = row.Seq
+	switch row.Event {
+	case pipeline.ServiceStopped:
+		h.stopped = true
+	case pipeline.ServiceRestarted:
+		h.stopped = false
+	case pipeline.ServiceTakenOver: // whatever this log had deployed there before, another one has replaced
+		var taken pipeline.TakenDetail
+		_ = json.Unmarshal(row.Detail, &taken) // that it was taken over is certain, whatever the detail says
+		h = hostMark{changed: row.Seq, taken: &taken}
+	}
+	return h
 }

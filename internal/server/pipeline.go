@@ -213,7 +213,7 @@ func (s *Service) drifts(f *fold, view *PipelineView) []Drift {
 		if wanted == nil {
 			continue
 		}
-		if d, drifted := driftOf(f, host.Runs, *wanted); drifted {
+		if d, drifted := driftOf(f, &host, *wanted); drifted {
 			d.Target = host.Target
 			found = append(found, d)
 		}
@@ -267,8 +267,12 @@ func (s *Service) releaseOn(host *HostView) (release string, known bool, err err
 }
 
 // driftOf compares the release on a host with the current one of its stage.
-func driftOf(f *fold, runs *Running, current Standing) (Drift, bool) {
-	d := Drift{Wants: current.Label}
+func driftOf(f *fold, host *HostView, current Standing) (Drift, bool) {
+	d, runs := Drift{Wants: current.Label}, host.Runs
+	if runs == nil && host.taken != nil {
+		d.Reason = "was taken over, and has no release of this log yet"
+		return d, true
+	}
 	if runs == nil {
 		d.Reason = fmt.Sprintf("has no release yet: joined after #%d", current.Deployment)
 		return d, true

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 		if b.view.Status != pipeline.StatusActive && b.view.Status != pipeline.StatusFinished {
 			for _, host := range s.hostViews(ctx, f, plan.Definition()) {
 				if host.Runs != nil && host.Runs.Deployment == number {
-					b.left[host.Target] = host.Runs
+					b.left[cmp.Or(host.Runs.Target, host.Target)] = host.Runs
 				}
 			}
 		}

@@ -14,7 +14,8 @@ type ServiceView struct {
 	Target  string    `json:"target"`          // such as greeter/beta/all/oak
 	Name    string    `json:"name"`            // of the service
 	Manager string    `json:"manager"`         // process, or none: Waybill does not start it
-	Runs    *Running  `json:"runs,omitempty"`  // the newest release on the host; left out: none
+	Runs    *Running  `json:"runs,omitempty"`  // the newest release on the host by the log; left out: it knows of none
+	Found   *Found    `json:"found,omitempty"` // only without Runs: what the host reports that it runs
 	State   *Services `json:"state,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
 }
 
@@ -25,8 +26,11 @@ type ServiceStatusView struct {
 	Drift *Drift      `json:"drift,omitempty"` // left out: the host runs what it should, as far as is known
 }
 
-// outOfReach is the reason for which the state of a service is not known where a host has a release by the log.
-const outOfReach = "not within reach of this machine"
+// The reasons for which the state of a service is not known where a host has a release by the log.
+const (
+	outOfReach = "not within reach of this machine"
+	folderGone = "its folder is not on this machine any more"
+)
 
 // Services lists the service of each host of the definition in force, in definition order. It looks at no more than
 // mostLooks hosts.
@@ -85,13 +89,16 @@ func (s *Service) hostsOf(ctx context.Context, name string) (hosts []HostView, e
 
 // serviceView returns the service of a host that was looked at.
 func (v *HostView) serviceView() ServiceView {
-	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, State: v.Service}
+	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.Service}
 	switch {
 	case !v.service.Supervised(): // its only state is that the host does not answer
-	case v.skipped:
+	case v.skipped && v.isUsed():
 		view.State = &Services{State: ServiceUnknown, Error: "not looked at"}
-	case v.Runs != nil && v.Service == nil:
+	case v.isUsed() && v.Service == nil:
 		view.State = &Services{State: ServiceUnknown, Error: outOfReach}
+		if v.alone && !v.place.Host.Remote() {
+			view.State.Error = folderGone
+		}
 	}
 	return view
 }

@@ -314,7 +314,7 @@ func TestServicesOfHosts(t *testing.T) {
 		t.Errorf("an unknown pipeline: %v", err)
 	}
 	before, err := client.Services(t.Context(), "greeter")
-	if err != nil || len(before) != 4 || before[0].State != nil || before[0].Runs != nil {
+	if err != nil || len(before) != 4 || before[0].State.State != server.ServiceUnknown || before[1].Found.Release != "r1" || before[2].State != nil || before[0].Runs != nil {
 		t.Errorf("before the first deployment: %+v, %v", before, err)
 	}
 	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
@@ -327,7 +327,7 @@ func TestServicesOfHosts(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s %s %s", v.Target, v.Name, v.Manager, v.Runs.Label, v.State))
 	}
 	want := []string{"greeter/beta/all/oak greeter process 3f2c9a1 unknown: no route to oak", "greeter/prod/east/elm greeter process 3f2c9a1 up, 12 restarts, last exit status 3",
-		"greeter/prod/east/fir greeter process 3f2c9a1 unknown: not within reach of this machine", "greeter/prod/west/yew greeter process 3f2c9a1 unknown: no route to yew"}
+		"greeter/prod/east/fir greeter process 3f2c9a1 unknown: its folder is not on this machine any more", "greeter/prod/west/yew greeter process 3f2c9a1 unknown: no route to yew"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}

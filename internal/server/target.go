@@ -136,6 +136,24 @@ func (s *Service) fillReached(ctx context.Context, f *fold, views []TargetView) 
 		if err := s.fillStanding(ctx, f, &views[i], standings[views[i].Target], deployments); err != nil {
 			return err
 		}
+		views[i].Runs = s.runsByOtherName(ctx, f, views[i].Target)
+	}
+	return nil
+}
+
+// runsByOtherName returns what was deployed to a host of the definition in force last, if the host had another name then; else
+// nil.
+func (s *Service) runsByOtherName(ctx context.Context, f *fold, target string) *Running {
+	_, plan := f.engine.Current()
+	if plan == nil {
+		return nil
+	}
+	at, ok := plan.Definition().Place(target)
+	if !ok {
+		return nil
+	}
+	if runs := s.hostView(ctx, f, plan.Definition(), at).Runs; runs != nil && runs.Target != "" {
+		return runs
 	}
 	return nil
 }

@@ -73,6 +73,8 @@ type row struct {
 	First                   bool   // first host of its group on the page
 	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
+	Had                     string           // the name of the host when it was deployed, such as beta/all/oak; "": that of today
+	Found                   *server.Found    // only without Runs: what the host reports
 	Doubt                   string           // why the release is not to be trusted
 	Service                 *server.Services // only of a host on this machine
 	Cells                   []server.HostRun
@@ -172,9 +174,9 @@ func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 		}
 		view := views[at.Target]
 		each := row{Stage: at.Stage.Name, Group: at.Group.Name, Host: at.Host.Name, URL: at.Host.URL, First: true,
-			Cells: cells[at.Target], Service: view.Service}
+			Cells: cells[at.Target], Service: view.Service, Found: view.Found}
 		if runs := view.Runs; runs != nil {
-			each.RunsBy, each.Runs, each.Doubt = runs.Deployment, runs.Label, runs.Doubt
+			each.RunsBy, each.Runs, each.Doubt, each.Had = runs.Deployment, runs.Label, runs.Doubt, runs.BelowPipeline()
 		}
 		if n := len(all); n > 0 {
 			each.First = all[n-1].Stage != each.Stage || all[n-1].Group != each.Group

@@ -48,6 +48,9 @@ func Target(name string, v server.TargetView, now time.Time) []string {
 	if v.Highest != nil && v.Current != nil && v.Highest.Revision != v.Current.Revision {
 		t.add("highest", reached(v.Highest, now))
 	}
+	if v.Runs != nil {
+		t.add("runs", v.Runs.String())
+	}
 	t.add("last failed", reached(v.Failed, now))
 	lines := t.lines()
 	for _, open := range v.Open {
@@ -77,7 +80,11 @@ func Targets(views []server.TargetView, now time.Time) []string {
 	var t table
 	t.add("TARGET", "CURRENT", "LAST FAILED", "ON ITS WAY")
 	for _, v := range views {
-		t.add(v.Target, reached(v.Current, now), reached(v.Failed, now), onItsWay(v))
+		current := reached(v.Current, now)
+		if v.Runs != nil {
+			current += "; runs " + v.Runs.String()
+		}
+		t.add(v.Target, current, reached(v.Failed, now), onItsWay(v))
 	}
 	return t.lines()
 }

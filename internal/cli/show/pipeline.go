@@ -52,6 +52,7 @@ func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 	for _, h := range p.Hosts {
 		lines = append(lines, hostRemarks(p.Name, h, s)...)
 	}
+	lines = append(lines, otherNames(p)...)
 	if slices.ContainsFunc(p.Hosts, func(h server.HostView) bool { return h.Service != nil && h.Service.State == server.ServiceDown }) {
 		lines = append(lines, "waybill ship --again starts the services that are down")
 	}
@@ -111,6 +112,48 @@ func hostRemarks(pipelineName string, h server.HostView, s Style) (remarks []str
 		remarks = append(remarks, fmt.Sprintf("%s %s is %s", s.warn("service:"), name, h.Service))
 	}
 	return remarks
+}
+
+// otherNames returns what hosts run that was deployed to them under other names or by another log, in a line for each release
+// of a stage, which names the first of its hosts.
+func otherNames(p server.PipelineView) (lines []string) {
+	type release struct{ stage, runs string }
+	type hosts struct {
+		first, runs string
+		count       int
+	}
+	var order []release
+	all := map[release]*hosts{}
+	for i := range p.Hosts {
+		h := &p.Hosts[i]
+		name := strings.TrimPrefix(h.Target, p.Name+"/")
+		stage, _, _ := strings.Cut(name, "/")
+		var key release
+		var runs string
+		switch {
+		case h.Runs != nil && h.Runs.Target != "":
+			was, _, _ := strings.Cut(h.Runs.BelowPipeline(), "/")
+			key, runs = release{stage, fmt.Sprint(h.Runs.Deployment, was)}, h.Runs.String()
+		case h.Found != nil:
+			key, runs = release{stage, h.Found.Release}, h.Found.String()
+		default:
+			continue
+		}
+		if all[key] == nil {
+			order = append(order, key)
+			all[key] = &hosts{first: name, runs: runs}
+		}
+		all[key].count++
+	}
+	for _, key := range order {
+		its := all[key]
+		if its.count == 1 {
+			lines = append(lines, its.first+" runs "+its.runs)
+		} else {
+			lines = append(lines, fmt.Sprintf("%s and %d more of %s run %s", its.first, its.count-1, key.stage, its.runs))
+		}
+	}
+	return lines
 }
 
 // standingText returns the revision that has finished a stage: 88d0e17 (#2).

@@ -15,7 +15,7 @@ func Services(pipelineName string, all []server.ServiceView, now time.Time) []st
 	t.add("HOST", "RUNS", "STATE", "RESTARTS", "SINCE", "REMARK")
 	for i := range all {
 		v := &all[i]
-		host, runs := strings.TrimPrefix(v.Target, pipelineName+"/"), runsText(v.Runs)
+		host, runs := strings.TrimPrefix(v.Target, pipelineName+"/"), runsText(v)
 		if v.State == nil {
 			t.add(host, runs, "-", "-", "-", "")
 			continue
@@ -37,7 +37,7 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	t.add("host", v.Target)
 	t.add("service", v.Name)
 	t.add("manager", v.Manager)
-	t.add("runs", runsText(v.Runs))
+	t.add("runs", runsText(&v.ServiceView))
 	if v.State != nil {
 		t.add("state", stateText(v.State, now))
 	}
@@ -91,16 +91,20 @@ func stateText(s *server.Services, now time.Time) string {
 	return s.State + ", started " + sinceText(s.Since, now)
 }
 
-// runsText returns the revision on a host by the log: 88d0e17 (#2), untested.
-func runsText(r *server.Running) string {
-	if r == nil {
-		return "-"
+// runsText returns the revision on a host by the log, such as "88d0e17 (#2), untested"; else the release that the host
+// reports, "?" where something may run that is not known, or "-".
+func runsText(v *server.ServiceView) string {
+	switch {
+	case v.Runs != nil && v.Runs.Doubt != "":
+		return v.Runs.String() + ", " + v.Runs.Doubt
+	case v.Runs != nil:
+		return v.Runs.String()
+	case v.Found != nil:
+		return v.Found.String()
+	case v.State != nil && v.State.State == server.ServiceUnknown:
+		return "?"
 	}
-	text := fmt.Sprintf("%s (#%d)", r.Label, r.Deployment)
-	if r.Doubt != "" {
-		text += ", " + r.Doubt
-	}
-	return text
+	return "-"
 }
 
 func sinceText(since, now time.Time) string {
