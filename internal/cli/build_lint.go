@@ -25,7 +25,10 @@ func (a *app) lintVariables(ctx context.Context, root, name string, file *build.
 			environments = append(environments, e.Name)
 		}
 	}
-	facts := source.facts(ctx)
+	facts, err := source.facts(ctx)
+	if err != nil {
+		return err
+	}
 	var common fault.Problems
 	for i, environment := range environments {
 		flags.environment = environment

@@ -45,7 +45,11 @@ func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags 
 	if err != nil {
 		return err
 	}
-	choice, warnings, err := a.buildChoice(source, flags, source.facts(ctx), flags.buildID)
+	facts, err := source.facts(ctx)
+	if err != nil {
+		return err
+	}
+	choice, warnings, err := a.buildChoice(source, flags, facts, flags.buildID)
 	if err != nil {
 		return err
 	}

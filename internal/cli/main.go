@@ -15,11 +15,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
 // Main runs one command line and returns its exit status.
 func Main(arguments []string) int {
+	git.LeaveCaller()
 	if status, ok := supervise(arguments); ok {
 		return status // this process runs between a build and its step, and handles signals itself
 	}

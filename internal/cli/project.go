@@ -114,6 +114,13 @@ func (p project) tree(ctx context.Context, h assembly.Home) (git.Tree, error) {
 	return git.Open(p.dir, exclude...).Tree(ctx)
 }
 
+// printNotes warns about what the files of a revision lack.
+func (a *app) printNotes(tree git.Tree) {
+	for _, note := range tree.Notes {
+		a.printer().Warn("waybill: warning: %s", note)
+	}
+}
+
 // unchanged returns an error if the folder's content is not that of a label anymore, as when a file was saved while ship
 // waited for an answer: what is stored under a label must be what the label names.
 func (p project) unchanged(ctx context.Context, h assembly.Home, label string) error {

@@ -245,7 +245,10 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	facts := source.facts(ctx)
+	facts, err := source.facts(ctx)
+	if err != nil {
+		return job{}, err
+	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return job{}, err

@@ -191,25 +191,36 @@ func (s *buildSource) close() {
 }
 
 // facts returns the variables that git answers for; outside a repository, the folder's name alone.
-func (s *buildSource) facts(ctx context.Context) map[string]string {
+func (s *buildSource) facts(ctx context.Context) (map[string]string, error) {
 	s.label = filepath.Base(s.name)
 	if s.unpacked {
-		return nil
+		return nil, nil
 	}
 	folder := git.Open(s.root, s.skip...)
 	facts := map[string]string{"REPO_NAME": filepath.Base(s.root)}
-	commit, err := folder.Last(ctx)
+	head, err := folder.Head(ctx)
 	if err != nil {
-		return facts
+		return nil, err
+	}
+	s.origin = head.Origin
+	if group, name := build.RepositoryOf(head.Origin); name != "" {
+		facts["REPO_GROUP"], facts["REPO_NAME"] = group, name
+	}
+	commit, err := folder.Last(ctx)
+	if errors.Is(err, git.ErrNoCommit) {
+		return facts, nil
+	} else if err != nil {
+		return nil, err
 	}
 	s.label += " @ " + commit.Short
-	if changed, err := folder.Changed(ctx); err == nil && changed {
+	changed, err := folder.Changed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if changed {
 		s.label += ", changed files included"
 	}
-	if head, err := folder.Head(ctx); err == nil {
-		s.origin = head.Origin
-		addCheckout(facts, head)
-	}
+	addCheckout(facts, head)
 	maps.Copy(facts, map[string]string{
 		"GIT_COMMIT":                commit.Hash,
 		"GIT_COMMIT_SHORT":          commit.Short,
@@ -217,18 +228,14 @@ func (s *buildSource) facts(ctx context.Context) map[string]string {
 		"GIT_COMMIT_AUTHOR_DATE":    commit.AuthorDate,
 		"GIT_COMMIT_COMMITTER_DATE": commit.CommitterDate,
 	})
-	return facts
+	return facts, nil
 }
 
-// addCheckout adds what the checkout says. Without a branch, or without an origin, their variables have no value, so that
-// other sources may give one.
+// addCheckout adds what the checkout says. Without a branch its variables have no value, so that other sources may give one.
 func addCheckout(facts map[string]string, head git.Head) {
 	facts["GIT_TAG"] = head.Tag
 	if head.Branch != "" {
 		facts["GIT_BRANCH"], facts["REPO_BRANCH"] = head.Branch, head.Branch
 		facts["GIT_SAFEBRANCH"] = strings.ReplaceAll(head.Branch, "/", "-")
-	}
-	if group, name := build.RepositoryOf(head.Origin); name != "" {
-		facts["REPO_GROUP"], facts["REPO_NAME"] = group, name
 	}
 }

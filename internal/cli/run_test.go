@@ -161,13 +161,22 @@ func TestWhatABuildIsOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.close)
-		return s, s.facts(t.Context())
+		facts, err := s.facts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, facts
 	}
 	if s, got := facts(); s.label != "shop" || got["REPO_NAME"] != "shop" || got["GIT_COMMIT"] != "" {
 		t.Errorf("outside of git: %q, %v", s.label, got)
 	}
 	dir := filepath.Join(f.dir, "shop")
 	run(t, dir, "git", "init", "-q")
+	run(t, dir, "git", "remote", "add", "origin", "git@example.net:team/early.git")
+	if _, got := facts(); got["REPO_GROUP"] != "team" || got["REPO_NAME"] != "early" {
+		t.Errorf("before the first commit: %v", got)
+	}
+	run(t, dir, "git", "remote", "remove", "origin")
 	run(t, dir, "git", "add", ".")
 	run(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "first: a shop")
 	s, got := facts()

@@ -29,6 +29,8 @@ var fixed = []setting{ //nolint:gochecknoglobals // a constant table
 	{"core.fsmonitor", "false"},
 	{"core.hooksPath", os.DevNull},
 	{"log.showSignature", "false"}, // would run gpg.program
+	{"core.autocrlf", "false"},     // the same content for everyone
+	{"core.safecrlf", "false"},
 }
 
 // settings returns the fixed settings, and one for each filter that the repository itself defines.
@@ -87,7 +89,8 @@ func runInput(ctx context.Context, dir string, settings []setting, environ []str
 	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = strings.NewReader(input), &stdout, &stderr, waitDelay
 	// A repository of which a part is missing would fetch it, by a program that its configuration
 	// names.
-	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	c.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none",
+		"GIT_NO_REPLACE_OBJECTS=1") // a label is that of the commit itself
 	given, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // the person's own; 0 without
 	for i, s := range settings {
 		n := strconv.Itoa(given + i)

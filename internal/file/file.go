@@ -1,0 +1,60 @@
+// Package file opens files of which others decide what they are: those of a checkout, of a home, or named on a command line. What is
+// opened is a regular file; a pipe is not waited for, and a device is not read. What is read whole has a bound.
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrKind reports that a path leads to something else than a regular file.
+var ErrKind = errors.New("not a regular file")
+
+// ErrSize reports that a file has more bytes than its bound.
+var ErrSize = errors.New("the file is too large")
+
+// Most is the bound of files that people write: definitions and configurations, in bytes.
+const Most = 8 << 20
+
+// Open opens a regular file, or a link to one, for reading. The error is an *fs.PathError, around ErrKind if it is something else.
+func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
+
+// OpenUnlinked opens a regular file for reading. A link is not followed, and is ErrKind too.
+func OpenUnlinked(path string) (*os.File, fs.FileInfo, error) { return open(path, unix.O_NOFOLLOW) }
+
+func open(path string, flags int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|flags, 0)
+	switch {
+	case errors.Is(err, unix.ELOOP) && flags&unix.O_NOFOLLOW != 0, errors.Is(err, unix.ENXIO):
+		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: ErrKind}
+	case err != nil:
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: ErrKind}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// Read reads a regular file, or what a link to one leads to, of at most so many bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, _, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it has more than %d bytes", ErrSize, most)}
+	}
+	return data, err
+}

@@ -1,0 +1,194 @@
+package git
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // git names content by it
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Modes of a tree's entries.
+const (
+	modeFile       = "100644"
+	modeOldFile    = "100664"
+	modeExecutable = "100755"
+	modeLink       = "120000"
+	modeCommit     = "160000"
+)
+
+// committed is a file of a commit.
+type committed struct {
+	mode, hash string
+	in         *Folder // the repository that has it
+	name       string  // from that folder
+}
+
+// comparison is what the files of a commit are compared with.
+type comparison struct {
+	files  map[string]committed // by slash path from the folder
+	lacks  bool                 // a submodule is not there, or lacks its commit
+	absent []string             // notes about submodules that are not checked out
+}
+
+// compare reports whether files of the folder are others than those of HEAD, by their names, kinds and contents. The index counts for
+// nothing: it may be ahead of HEAD, and may say that a file is not to be looked at.
+func (f *Folder) compare(ctx context.Context, files []string) (changed bool, notes []string, err error) {
+	c := comparison{files: map[string]committed{}}
+	if err := c.add(ctx, place{folder: f}, "HEAD"); err != nil {
+		return false, nil, fmt.Errorf("read the files of HEAD: %w", err)
+	}
+	changed = c.lacks || len(files) != len(c.files)
+	converted := map[*Folder][]committed{}
+	for _, name := range files {
+		if changed {
+			break
+		}
+		want, ok := c.files[name]
+		if !ok {
+			changed = true
+			break
+		}
+		same, kind, err := f.hasContent(name, want)
+		switch {
+		case err != nil:
+			return false, nil, fmt.Errorf("compare %s with HEAD: %w", name, err)
+		case !kind:
+			changed = true
+		case !same:
+			converted[want.in] = append(converted[want.in], want)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return false, nil, err
+		}
+	}
+	for in, differing := range converted {
+		if changed {
+			break
+		}
+		if changed, err = in.differAlsoConverted(ctx, differing); err != nil {
+			return false, nil, fmt.Errorf("compare files with HEAD: %w", err)
+		}
+	}
+	return changed, c.absent, nil
+}
+
+// add reads the files of a tree, and those of the commits of its submodules.
+func (c *comparison) add(ctx context.Context, at place, tree string) error {
+	out, err := at.folder.git(ctx, "ls-tree", "-r", "-z", tree)
+	if err != nil {
+		return err
+	}
+	outside := at.folder.outside()
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		about, name, ok := strings.Cut(line, "\t")
+		fields := strings.Fields(about) // mode, type and hash
+		const words = 3
+		if !ok || len(fields) != words || outside(name) {
+			continue
+		}
+		file := committed{mode: fields[0], hash: fields[2], in: at.folder, name: name}
+		if file.mode == modeCommit {
+			err = c.addSubmodule(ctx, place{at.folder.within(name), at.prefix + name + "/"}, file.hash)
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		c.files[at.prefix+name] = file
+	}
+	return nil
+}
+
+func (c *comparison) addSubmodule(ctx context.Context, at place, commit string) error {
+	top, err := at.folder.isTop(ctx)
+	if err != nil {
+		return err
+	}
+	if !top {
+		c.lacks = true
+		c.absent = append(c.absent, fmt.Sprintf("the submodule %s is not checked out, so its files are missing: git submodule update --init", strings.TrimSuffix(at.prefix, "/")))
+		return nil
+	}
+	if _, err := at.folder.git(ctx, "cat-file", "-e", commit+"^{tree}"); err != nil {
+		c.lacks = true
+		return context.Cause(ctx)
+	}
+	return c.add(ctx, at, commit)
+}
+
+// hasContent compares a file with a committed one, and reports too whether it is of the same kind.
+func (f *Folder) hasContent(name string, want committed) (same, kind bool, err error) {
+	var sum hash.Hash
+	got, err := readInto(filepath.Join(f.dir, filepath.FromSlash(name)), func(size int64) io.Writer {
+		sum = sha1.New() //nolint:gosec // as git does
+		if len(want.hash) == hash256 {
+			sum = sha256.New()
+		}
+		fmt.Fprintf(sum, "blob %d\x00", size)
+		return sum
+	})
+	if err != nil {
+		return false, false, err
+	}
+	switch want.mode {
+	case modeLink:
+		kind = got == kindLink
+	case modeExecutable:
+		kind = got == kindExecutable
+	case modeFile, modeOldFile:
+		kind = got == kindFile
+	}
+	return hex.EncodeToString(sum.Sum(nil)) == want.hash, kind, nil
+}
+
+// mostArguments is how many bytes of paths are given to git at a time.
+const mostArguments = 64 << 10
+
+// differAlsoConverted reports whether one of the files is another than committed also as git would commit it. That counts only for files of
+// which the attributes of the repository say that a checkout has another content, which is the same for everyone. Line ends that one user's
+// configuration changes are another content.
+func (f *Folder) differAlsoConverted(ctx context.Context, files []committed) (bool, error) {
+	var names strings.Builder
+	for _, file := range files {
+		names.WriteString(file.name + "\x00")
+	}
+	out, err := f.gitInput(ctx, names.String(), "check-attr", "-z", "--stdin", "filter", "eol", "working-tree-encoding", "ident")
+	if err != nil {
+		return false, err
+	}
+	converts := map[string]bool{}
+	fields := strings.Split(string(out), "\x00") // path, attribute and value
+	for i := 0; i+2 < len(fields); i += 3 {
+		converts[fields[i]] = converts[fields[i]] || fields[i+2] != "unspecified" && fields[i+2] != "unset"
+	}
+	for len(files) > 0 {
+		arguments, size, n := []string{"hash-object", "--"}, 0, 0
+		for ; n < len(files) && (n == 0 || size < mostArguments); n++ {
+			if files[n].mode == modeLink || !converts[files[n].name] {
+				return true, nil
+			}
+			arguments, size = append(arguments, files[n].name), size+len(files[n].name)
+		}
+		out, err := f.git(ctx, arguments...)
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {
+			return true, nil // a filter takes the content for wrong
+		} else if err != nil {
+			return false, err
+		}
+		hashes := strings.Fields(string(out))
+		for i, file := range files[:n] {
+			if i >= len(hashes) || hashes[i] != file.hash {
+				return true, nil
+			}
+		}
+		files = files[n:]
+	}
+	return false, nil
+}
