@@ -7,7 +7,9 @@
 // everything without telling either side.
 //
 // Who answers is always checked: a host key must be the one that the pipeline names, or be in the
-// file of known hosts. Nothing is trusted on first sight, and nothing turns the check off. Keys, an
+// file of known hosts, which is read as OpenSSH reads it, authorities of certificates included. A host is
+// asked for the kinds of keys that are known, then for ed25519, which documentation has people compare.
+// Nothing is trusted on first sight, and nothing turns the check off. Keys, an
 // agent and certificates authenticate; passwords do not. The user's own ~/.ssh/config is not read,
 // because where a deployment goes must not depend on whose laptop it runs on.
 //

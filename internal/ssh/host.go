@@ -170,11 +170,20 @@ func signalNumber(name string) int {
 	return int(signals[name])
 }
 
-// handshakeError returns what a failed handshake means.
+// handshakeError returns what a failed handshake means. An account that accepts no key, and a server that speaks
+// another language, do so the next time as well.
 func handshakeError(t Target, err error) error {
-	if _, ok := errors.AsType[*ssh.ServerAuthError](err); ok || strings.Contains(err.Error(), "unable to authenticate") {
+	text := strings.ToLower(err.Error())
+	if strings.Contains(text, "unable to authenticate") {
 		return fault.Permanent(fault.New(fault.Refused, "%s accepts none of the keys for user %s", t.Address, t.User).
 			WithHint("add the public key to ~%s/.ssh/authorized_keys there, or set ssh.identity in waybill.yaml", t.User))
+	}
+	if strings.Contains(text, "too many authentication failures") {
+		return fault.Permanent(fault.New(fault.Refused, "%s takes no more keys for user %s: it has refused too many", t.Address, t.User).
+			WithHint("set ssh.identity in waybill.yaml to the one key that it accepts; that key may stay in the ssh-agent"))
+	}
+	if _, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok {
+		return fault.Permanent(fault.New(fault.Refused, "ssh to %s: %w", t.Address, err))
 	}
 	return fault.New(fault.Unavailable, "ssh to %s: %w", t.Address, err)
 }

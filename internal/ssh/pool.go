@@ -1,7 +1,9 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -66,6 +67,7 @@ type Pool struct {
 
 	mu     sync.Mutex
 	lines  map[string]*line
+	pinned map[string]string // by hostCheck.pin: the kind of the key that was accepted
 	closed bool
 }
 
@@ -100,7 +102,7 @@ func NewPool(c Config) *Pool {
 	if c.KeepAlive <= 0 {
 		c.KeepAlive = defaultAlive
 	}
-	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), known: knownFiles{files: map[string]knownFile{}}, lines: map[string]*line{}}
+	return &Pool{config: c, dialing: make(chan struct{}, c.Dials), known: knownFiles{files: map[string]knownFile{}}, lines: map[string]*line{}, pinned: map[string]string{}}
 }
 
 // Metrics returns what the pool counts.
@@ -223,7 +225,7 @@ func (l *line) end() {
 }
 
 // connect makes the connection of a line, for all its users: one that gives up must not take it from
-// the others.
+// the rest.
 func (p *Pool) connect(t Target, l *line) {
 	defer close(l.made)
 	if l.err = p.lead(t, l); l.err == nil {
@@ -281,7 +283,10 @@ func dialEnd(err error) string {
 
 // dial reaches the target and proves who both sides are.
 func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error) {
-	check, kinds, err := p.hostKeys(t)
+	check, err := p.hostKeys(t)
+	if errors.Is(err, errNoKnownHosts) {
+		return nil, unknownKey(t, "", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -290,25 +295,60 @@ func (p *Pool) dial(ctx context.Context, t Target, l *line) (*ssh.Client, error)
 		return nil, err
 	}
 	defer done()
+	return p.meet(ctx, t, l, check, methods)
+}
+
+// meet connects to the target and makes the handshake. A fingerprint does not say of which kind its key is, so a host
+// that shows another key is asked for its keys of the other kinds before that one counts as changed.
+func (p *Pool) meet(ctx context.Context, t Target, l *line, check hostCheck, methods []ssh.AuthMethod) (*ssh.Client, error) {
+	var changed error
+	for {
+		var kind string
+		var refused error // what the check of the host key says, which the handshake's error hides
+		client, err := p.handshake(ctx, t, l, &ssh.ClientConfig{User: t.User, Auth: methods, HostKeyAlgorithms: check.kinds,
+			HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+				kind, refused = inside(key).Type(), check.check(key)
+				return refused
+			}})
+		_, noneLeft := errors.AsType[*ssh.AlgorithmNegotiationError](err)
+		switch {
+		case err == nil:
+			p.remember(check.pin, kind)
+			return client, nil
+		case changed != nil && noneLeft:
+			return nil, changed
+		case refused == nil:
+			return nil, err
+		case check.pin == "" || errors.Is(refused, errSeen):
+			return nil, refused
+		}
+		changed = cmp.Or(changed, refused)
+		if check.kinds = without(check.kinds, algorithmsOf(kind)); len(check.kinds) == 0 {
+			return nil, changed
+		}
+	}
+}
+
+// remember notes of which kind the key of a fingerprint is, so that the next dial asks for it first.
+func (p *Pool) remember(pin, kind string) {
+	if pin == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pinned[pin] = kind
+}
+
+// handshake connects to the target once. Its error is that of the way there, or of the handshake.
+func (p *Pool) handshake(ctx context.Context, t Target, l *line, config *ssh.ClientConfig) (*ssh.Client, error) {
 	raw, err := p.reach(ctx, t, l)
 	if err != nil {
 		return nil, err
 	}
-	var refused error // what the check of the host key says, which the handshake's error hides
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn, channels, requests, err := ssh.NewClientConn(raw, t.Address, &ssh.ClientConfig{
-		User: t.User, Auth: methods, HostKeyAlgorithms: kinds,
-		HostKeyCallback: func(address string, remote net.Addr, key ssh.PublicKey) error {
-			refused = check(address, remote, key)
-			return refused
-		},
-	})
+	conn, channels, requests, err := ssh.NewClientConn(raw, t.Address, config)
 	inTime := stop()
-	switch {
-	case refused != nil:
-		_ = raw.Close()
-		return nil, refused
-	case err != nil:
+	if err != nil {
 		_ = raw.Close()
 		if !inTime {
 			err = context.Cause(ctx)
@@ -345,33 +385,6 @@ func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent.Add(float64(n))
 	return n, err
-}
-
-// methods returns how to authenticate: with the key that the target names, else with those of the agent
-// and then the configured ones. done is called after the handshake: an agent is asked during it.
-func (c *Config) methods(ctx context.Context, t Target) (methods []ssh.AuthMethod, done func(), err error) {
-	signers, err := c.signers(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	if t.Identity == "" && c.Agent != "" {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "unix", c.Agent)
-		switch {
-		case err == nil:
-			both := func() ([]ssh.Signer, error) {
-				held, err := agent.NewClient(conn).Signers()
-				if err != nil && len(signers) == 0 {
-					return nil, err
-				}
-				return append(held, signers...), nil
-			}
-			return []ssh.AuthMethod{ssh.PublicKeysCallback(both)}, func() { _ = conn.Close() }, nil
-		case len(signers) == 0:
-			return nil, nil, fault.Permanent(fault.New(fault.Unavailable, "reach the ssh-agent: %w", err))
-		}
-	}
-	return []ssh.AuthMethod{ssh.PublicKeys(signers...)}, func() {}, nil
 }
 
 // watch notes the end of the connection.

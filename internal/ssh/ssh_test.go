@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -319,7 +318,7 @@ func TestWhoMayEnter(t *testing.T) {
 		"one others read":   {open, "others can read it"},
 		"with a passphrase": {locked, "it has a passphrase"},
 		"none":              {filepath.Join(t.TempDir(), "none"), "no such file"},
-		"a public key":      {s.Key + ".pub", "others can read it"},
+		"a public key":      {s.Key + ".pub", "it is a public key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -343,22 +342,7 @@ func TestWhoMayEnter(t *testing.T) {
 func TestAnAgentHasTheKey(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t)
-	socket := filepath.Join(t.TempDir(), "agent")
-	agent := exec.Command("ssh-agent", "-D", "-a", socket)
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = agent.Process.Kill(); _ = agent.Wait() })
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			break
-		}
-	}
-	add := exec.Command("ssh-add", "-q", s.Key)
-	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
-	if out, err := add.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	socket := startAgent(t, s.Key)
 	p, target := reach(t, s, func(c *ssh.Config, target *ssh.Target) { target.Identity, c.Agent = "", socket })
 	if out, _ := shell(t, host(t, p, target), "echo in"); out != "in\n" {
 		t.Errorf("%q", out)

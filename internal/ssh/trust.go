@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -34,7 +33,7 @@ var errSeen = errors.New("the key was seen")
 func (p *Pool) Show(ctx context.Context, t Target) (Shown, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, fmt.Errorf("no answer within %s", dialTime))
 	defer cancel()
-	check, kinds, err := p.hostKeys(t)
+	check, err := p.hostKeys(t)
 	if err != nil && !errors.Is(err, errNoKnownHosts) {
 		return Shown{}, err
 	}
@@ -43,24 +42,21 @@ func (p *Pool) Show(ctx context.Context, t Target) (Shown, error) {
 	if err := p.lead(t, way); err != nil {
 		return Shown{}, err
 	}
-	raw, err := p.reach(ctx, t, way)
-	if err != nil {
-		return Shown{}, err
-	}
-	defer raw.Close()
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	defer stop()
 	shown := Shown{Address: t.Address}
-	_, _, _, err = ssh.NewClientConn(raw, t.Address, &ssh.ClientConfig{User: t.User, HostKeyAlgorithms: kinds,
-		HostKeyCallback: func(address string, remote net.Addr, key ssh.PublicKey) error {
+	judge := check.check
+	check.check = func(key ssh.PublicKey) error {
+		err := judge(key)
+		if key = inside(key); shown.key == nil || err == nil {
 			shown.Kind, shown.Fingerprint, shown.key = key.Type(), ssh.FingerprintSHA256(key), key
-			if check != nil {
-				shown.judge(check(address, remote, key))
-			}
-			return errSeen
-		}})
-	if shown.key == nil {
-		return Shown{}, handshakeError(t, err)
+			shown.judge(err)
+		}
+		if err != nil && check.pin != "" {
+			return err // it may have the one that is wanted as well
+		}
+		return errSeen
+	}
+	if _, err = p.meet(ctx, t, way, check, nil); shown.key == nil {
+		return Shown{}, err
 	}
 	return shown, nil
 }
@@ -69,7 +65,7 @@ func (p *Pool) Show(ctx context.Context, t Target) (Shown, error) {
 func (s *Shown) judge(err error) {
 	switch {
 	case err == nil:
-		s.Known = true
+		s.Known, s.Problem = true, ""
 	case !errors.Is(err, errUnknownKey):
 		s.Problem = err.Error()
 	}
@@ -77,19 +73,19 @@ func (s *Shown) judge(err error) {
 
 // Unknown returns the indexes of those targets whose keys are not known. It asks no host.
 func Unknown(targets []Target) (unknown []int, err error) {
-	checks := map[string]ssh.HostKeyCallback{} // by file; nil: there is none
+	files := map[string]knownHosts{}
 	for i, t := range targets {
 		if t.HostKey != "" {
 			continue
 		}
-		check, read := checks[t.KnownHosts]
+		known, read := files[t.KnownHosts]
 		if !read {
-			if check, err = readKnownHosts(t.KnownHosts); err != nil && !errors.Is(err, errNoKnownHosts) {
+			if known, err = readKnownHosts(t.KnownHosts); err != nil && !errors.Is(err, errNoKnownHosts) {
 				return nil, err
 			}
-			checks[t.KnownHosts] = check
+			files[t.KnownHosts] = known
 		}
-		if check == nil || len(knownKinds(check, t)) == 0 {
+		if !known.knows(t.Address) {
 			unknown = append(unknown, i)
 		}
 	}
@@ -120,7 +116,11 @@ func Store(file string, keys []Shown) error {
 		text += "\n"
 	}
 	for _, k := range keys {
-		text += knownhosts.Line([]string{knownhosts.Normalize(k.Address)}, k.key) + "\n"
+		host, port, err := net.SplitHostPort(k.Address)
+		if err != nil {
+			return fault.New(fault.Invalid, "store the key of %s: %w", k.Address, err)
+		}
+		text += hostName(host, port) + " " + string(ssh.MarshalAuthorizedKey(k.key))
 	}
 	if err := replace(file, text); err != nil {
 		return fault.New(fault.Unavailable, "write %s: %w", file, err)

@@ -187,8 +187,7 @@ func (s *Server) Accept(public string) {
 // Fingerprint returns the fingerprint of the server's key.
 func (s *Server) Fingerprint() string {
 	s.t.Helper()
-	out := Run(s.t, "ssh-keygen", "-lf", filepath.Join(s.Dir, "host.pub"))
-	return strings.Fields(out)[1]
+	return FingerprintOf(s.t, filepath.Join(s.Dir, "host.pub"))
 }
 
 // KnownHosts writes a file of known hosts with the server's present key, and returns its name.
@@ -209,7 +208,19 @@ func (s *Server) KnownHosts() string {
 // Keygen makes a key pair without a passphrase.
 func Keygen(t testing.TB, file string) {
 	t.Helper()
-	Run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file)
+	KeygenOf(t, "ed25519", file)
+}
+
+// KeygenOf makes a key pair of a kind, such as rsa, without a passphrase.
+func KeygenOf(t testing.TB, kind, file string) {
+	t.Helper()
+	Run(t, "ssh-keygen", "-q", "-t", kind, "-N", "", "-f", file)
+}
+
+// FingerprintOf returns the fingerprint of a key by the file of its public half.
+func FingerprintOf(t testing.TB, public string) string {
+	t.Helper()
+	return strings.Fields(Run(t, "ssh-keygen", "-lf", public))[1]
 }
 
 // Run runs a command and returns its output.
