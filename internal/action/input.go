@@ -42,7 +42,7 @@ type Input struct {
 	Owner    bool      // Ended: from the owner of the claim, else from an observer
 	HandOff  bool      // Claim, Ended: the work runs elsewhere after it was accepted
 	Embedded bool      // LoseLease: on the embedded log, whose one process was restarted
-	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why
+	Outcome  Outcome   // Ended, Stopping; Began: Ref, where it runs; AskSnooze: At; AskCancel: Error, why; PassDeadline: Error, of the last attempt
 	Source   string    // the reporter, for the event
 	Who      string    // LoseLease, OverrunAttempt, OverrunClaim: the name of the process that had the claim
 	Progress int       // Began: per cent; 0: unknown

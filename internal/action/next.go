@@ -154,12 +154,16 @@ func (m move) mayEnd() error {
 }
 
 // failed applies an end without success. A failure that an observer sees after a request to stop
-// counts as stopped.
+// counts as stopped. An owner may see the deadline pass a moment before the log does.
 func (m move) failed() (Transition, error) {
 	o := m.in.Outcome
 	switch {
 	case !m.in.Owner && !m.thread.CancelAt.IsZero():
-		return m.end(m.stopped(), o)
+		return m.endStopped(o)
+	case m.in.Owner && o.Code == CodeDeadline && m.handOffPending():
+		return m.halt(m.thread, o)
+	case m.in.Owner && o.Code == CodeDeadline:
+		return m.end(TimedOut, m.late(o))
 	case o.Kind == Expired:
 		return m.end(TimedOut, o)
 	}
@@ -170,7 +174,7 @@ func (m move) failed() (Transition, error) {
 // ended for certain; an owner may have handed the work off.
 func (m move) stop() (Transition, error) {
 	if !m.in.Owner {
-		return m.end(m.stopped(), m.in.Outcome)
+		return m.endStopped(m.in.Outcome)
 	}
 	return m.halt(m.thread, m.in.Outcome)
 }
@@ -180,7 +184,7 @@ func (m move) stop() (Transition, error) {
 func (m move) halt(t Thread, o Outcome) (Transition, error) {
 	if !m.handOffPending() {
 		m.thread = t
-		return m.end(m.stopped(), o)
+		return m.endStopped(o)
 	}
 	if t.CancelAt.IsZero() {
 		t.CancelAt = m.now
@@ -203,7 +207,7 @@ func (m move) stopping() (Transition, error) {
 		}
 		t.RunAt = m.now.Add(StopLease)
 	case Done, Stopped, Fatal, BadInput: // Fatal, BadInput: it can never be stopped, so it is given up
-		return m.end(m.stopped(), o)
+		return m.endStopped(o)
 	default:
 		t = m.refused()
 	}
@@ -347,13 +351,20 @@ func (m move) deadline() (Transition, error) {
 		return Transition{}, fault.New(fault.NotReady, "action %s has not reached its deadline", m.action.ID)
 	}
 	if m.thread.Idle() {
-		return m.end(TimedOut, Outcome{Code: CodeDeadline, Error: m.deadlineText()})
+		return m.end(TimedOut, m.late(m.in.Outcome))
 	}
 	return Transition{Thread: m.withStopRequest()}, nil
 }
 
-func (m move) deadlineText() string {
-	return fmt.Sprintf("not done within %s", time.Duration(m.action.Policy.Deadline))
+// late returns the outcome of an action that its deadline ended. Its error names the deadline and what the last attempt
+// reported, since a time that has passed explains nothing.
+func (m move) late(o Outcome) Outcome {
+	last := o.Error
+	o.Code, o.Error = CodeDeadline, fmt.Sprintf("not done within its deadline of %s", time.Duration(m.action.Policy.Deadline))
+	if last != "" {
+		o.Error += "; the last attempt: " + last
+	}
+	return o
 }
 
 // lose takes the claim from a process that is dead, or that overran its attempt. The attempt may
@@ -366,8 +377,8 @@ func (m move) lose() (Transition, error) {
 	t, o := m.thread, Outcome{Code: CodeLeaseLost, Error: "lease lost on " + m.in.Who}
 	spent := t.Lost >= FreeLosses && !m.in.Embedded
 	if m.in.Kind == OverrunAttempt {
-		o = Outcome{Code: CodeOverdue, Error: fmt.Sprintf("the attempt on %s did not end within %s",
-			m.in.Who, time.Duration(m.action.Policy.AttemptTimeout)+LeaseGrace)}
+		o = Outcome{Code: CodeOverdue, Error: fmt.Sprintf("the attempt on %s did not end within its attemptTimeout of %s",
+			m.in.Who, time.Duration(m.action.Policy.AttemptTimeout))}
 		spent = true
 	} else {
 		t.Lost++
@@ -409,14 +420,14 @@ func (m move) mayNotRetry() bool {
 	return !m.thread.CancelAt.IsZero() || m.thread.Draining
 }
 
-// stopped returns the final status of work that was asked to stop: TIMED_OUT if its deadline asked,
-// CANCELED if a request came before the deadline.
-func (m move) stopped() Status {
+// endStopped ends work that was asked to stop: TIMED_OUT if its deadline asked, CANCELED if a request came before the
+// deadline.
+func (m move) endStopped(o Outcome) (Transition, error) {
 	t := m.thread
 	if !t.Deadline.IsZero() && !t.CancelAt.IsZero() && !t.CancelAt.Before(t.Deadline) {
-		return TimedOut
+		return m.end(TimedOut, m.late(o))
 	}
-	return Canceled
+	return m.end(Canceled, o)
 }
 
 // backoff gives the claim back until the thread's RunAt.

@@ -371,6 +371,29 @@ func TestNothingFollowsADrainedOrCanceledAttempt(t *testing.T) {
 	}
 }
 
+// TestAnEndByTheDeadlineNamesItAndTheLastError: of what waits, of what was asked to stop, and of what its owner ended first.
+func TestAnEndByTheDeadlineNamesItAndTheLastError(t *testing.T) {
+	t.Parallel()
+	a := plain()
+	a.Policy.Deadline = action.Duration(6 * time.Second)
+	waits, asked, runs := thread(action.Backoff, false), thread(action.Running, true), thread(action.Running, true)
+	waits.Deadline, asked.Deadline, asked.CancelAt, runs.Deadline = now, now, now, now.Add(time.Second)
+	end := action.Outcome{Kind: action.Expired, Code: action.CodeDeadline, Error: "the port is closed"}
+	for name, next := range map[string]action.Transition{
+		"waits": must(t, a, waits, action.Input{Kind: action.PassDeadline, Outcome: action.Outcome{Error: "the port is closed"}}),
+		"asked": must(t, a, asked, action.Input{Kind: action.Ended, Owner: true, Outcome: action.Outcome{Kind: action.Stopped, Error: "the port is closed"}}),
+		"runs":  must(t, a, runs, action.Input{Kind: action.Ended, Owner: true, Outcome: end}),
+	} {
+		if e := next.Event; e.Status != action.TimedOut || e.Code != action.CodeDeadline || e.Error != "not done within its deadline of 6s; the last attempt: the port is closed" {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	handed := thread(action.Pending, true) // it may be running elsewhere
+	if next := must(t, a, handed, action.Input{Kind: action.Ended, Owner: true, HandOff: true, Outcome: end}); next.Ended() || next.Thread.CancelAt.IsZero() {
+		t.Errorf("what may have been handed off: %+v", next.Thread)
+	}
+}
+
 func TestCutShowsAndStaysWhole(t *testing.T) {
 	t.Parallel()
 	cut := action.Cut(strings.Repeat("é", action.MaxError))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -90,16 +91,30 @@ func (c *Conductor) handle(ctx context.Context, a *attempt) action.Outcome {
 		return action.Outcome{Kind: action.Fatal, Code: codeNoHandler,
 			Error: fmt.Sprintf("handler %q is not configured here, but its lane %q belongs to a handler that is", a.Handler, a.Lane)}
 	}
-	if limit := time.Duration(a.Policy.AttemptTimeout); limit > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, limit, ErrAttemptTimeout)
-		defer stop()
-	}
+	ctx, stop := c.limit(ctx, a)
+	defer stop()
 	outcome, ok := c.fetch(ctx, a)
 	if ok {
 		outcome = c.protected(ctx, handler, a)
 	}
 	return c.refused(a, judge(context.Cause(ctx), a, outcome))
+}
+
+// limit returns the context of an attempt, which ends at its timeout or at the action's deadline, whichever is first. So the
+// handler knows how long it has. Work that is handed off ends elsewhere: Stop ends it at the deadline.
+func (c *Conductor) limit(ctx context.Context, a *attempt) (context.Context, context.CancelFunc) {
+	limit := time.Duration(a.Policy.AttemptTimeout)
+	if left := time.Until(a.Until); !a.Until.IsZero() && (limit <= 0 || left < limit) && !c.handsOff(a.Handler) {
+		return context.WithTimeoutCause(ctx, left, a.pastDeadline())
+	}
+	if limit > 0 {
+		return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (attemptTimeout: %s)", ErrAttemptTimeout, limit))
+	}
+	return context.WithCancel(ctx)
+}
+
+func (a *attempt) pastDeadline() error {
+	return fmt.Errorf("%w (deadline: %s)", ErrDeadline, time.Duration(a.Policy.Deadline))
 }
 
 // refused marks an outcome as refused by the target if its error matches the handler's breaker. It
@@ -137,6 +152,11 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 	}
 	undecided := o.Kind == action.Retry || o.Kind == 0 // the handler reports a failure, or nothing
 	switch {
+	case errors.Is(cause, ErrDeadline):
+		if o.Error == cause.Error() {
+			o.Error = "" // the end of the action says the same
+		}
+		return action.Outcome{Kind: action.Expired, Code: action.CodeDeadline, Error: o.Error, Ref: o.Ref}
 	case errors.Is(cause, ErrCanceled):
 		return action.Outcome{Kind: action.Stopped, Error: o.Error, Ref: o.Ref}
 	case errors.Is(cause, ErrShutdown) && (undecided || o.Kind == action.Stopped):
@@ -147,7 +167,7 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 		return action.Outcome{Kind: action.GivenBack, Ref: o.Ref}
 	case errors.Is(cause, ErrAttemptTimeout) && undecided:
 		o.Kind, o.Code = action.Retry, action.CodeAttemptTimeout
-		o.Error = timeoutText(time.Duration(a.Policy.AttemptTimeout), o.Error)
+		o.Error = timeoutText(cause, o.Error)
 	case o.Kind == 0:
 		o.Kind, o.Code = action.Retry, codeNoOutcome
 		o.Error = fmt.Sprintf("handler %s returned no outcome", a.Handler)
@@ -157,11 +177,14 @@ func judge(cause error, a *attempt, o action.Outcome) action.Outcome {
 
 // timeoutText returns the error of an attempt that its limit ended. reported is what the handler said then, "" for nothing;
 // it may name what the attempt was waiting for.
-func timeoutText(limit time.Duration, reported string) string {
-	if reported == "" {
-		return fmt.Sprintf("the attempt took longer than %s", limit)
+func timeoutText(limit error, reported string) string {
+	switch {
+	case reported == "":
+		return limit.Error()
+	case strings.Contains(reported, limit.Error()):
+		return reported
 	}
-	return fmt.Sprintf("timed out after %s: %s", limit, reported)
+	return limit.Error() + ": " + reported
 }
 
 // report counts an ended attempt and logs it, a success only at level debug.

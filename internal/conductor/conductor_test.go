@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -161,7 +162,7 @@ func TestOutcomes(t *testing.T) {
 		{"nothing", func(context.Context, conductor.Attempt) action.Outcome { return action.Outcome{} }, action.Policy{},
 			action.Outcome{Kind: action.Retry, Code: "no_outcome", Error: "handler work returned no outcome"}},
 		{"timeout", untilEnd, action.Policy{AttemptTimeout: action.Duration(30 * time.Second)},
-			action.Outcome{Kind: action.Retry, Code: "attempt_timeout", Error: "timed out after 30s: the attempt took too long"}},
+			action.Outcome{Kind: action.Retry, Code: "attempt_timeout", Error: "the attempt took too long (attemptTimeout: 30s)"}},
 		{"done in spite of the timeout", func(ctx context.Context, _ conductor.Attempt) action.Outcome { <-ctx.Done(); return done() },
 			action.Policy{AttemptTimeout: action.Duration(30 * time.Second)}, done()},
 	} {
@@ -224,6 +225,40 @@ func TestCancelEndsTheAttempt(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// TestADeadlineInsideAnAttemptEndsIt: the handler knows when its time is over, and the end names the deadline and no
+// cancel, whichever of the conductor's clock and the log notices it first.
+func TestADeadlineInsideAnAttemptEndsIt(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		bubbletest.Test(t, func(t *testing.T) {
+			f := newFake()
+			var left time.Duration
+			var cause error
+			stop := run(t, f, func(ctx context.Context, a conductor.Attempt) action.Outcome {
+				until, _ := ctx.Deadline()
+				left = time.Until(until)
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return action.Outcome{Kind: action.Retry, Error: "the port is closed"}
+			})
+			id := f.add(action.Action{Handler: "work", Policy: action.Policy{AttemptTimeout: action.Duration(time.Minute), Deadline: action.Duration(6 * time.Second)}})
+			synctest.Wait()
+			if asked {
+				elapse(5500 * time.Millisecond)
+				f.askCancel(id)
+			}
+			settle(7 * time.Second)
+			if left != 6*time.Second || !errors.Is(cause, conductor.ErrDeadline) || !strings.Contains(cause.Error(), "deadline: 6s") {
+				t.Errorf("the attempt had %s and ended by %v", left, cause)
+			}
+			want := action.Outcome{Kind: action.Expired, Code: action.CodeDeadline, Error: "the port is closed"}
+			if got := f.get(id).outcomes[0]; got.Kind != want.Kind || got.Code != want.Code || got.Error != want.Error {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			stop()
+		})
+	}
 }
 
 func TestCancelLosesAgainstSuccess(t *testing.T) {

@@ -81,7 +81,11 @@ func (f *fake) add(a action.Action) action.ID {
 	if a.Lane == "" {
 		a.Lane = a.Handler
 	}
-	f.put(&row{action: a, Thread: action.Thread{Status: action.Pending, RunAt: a.RunAt}})
+	thread := action.Thread{Status: action.Pending, RunAt: a.RunAt}
+	if a.Policy.Deadline > 0 {
+		thread.Deadline = time.Now().Add(time.Duration(a.Policy.Deadline))
+	}
+	f.put(&row{action: a, Thread: thread})
 	f.poke(store.TopicReady)
 	return a.ID
 }
@@ -217,6 +221,8 @@ func (f *fake) complete(r *row, o action.Outcome) {
 		f.release(r, action.Successful)
 	case action.Stopped:
 		f.release(r, action.Canceled)
+	case action.Expired:
+		f.release(r, action.TimedOut)
 	case action.Fatal, action.BadInput:
 		f.release(r, action.Failed)
 	default:
@@ -238,7 +244,7 @@ func (f *fake) claim(owner action.ID, w queue.Want) (claimed []queue.Claimed) {
 			r.Status = action.Running
 		}
 		r.Attempt++
-		claimed = append(claimed, queue.Claimed{Action: r.action, Thread: r.Thread})
+		claimed = append(claimed, queue.Claimed{Action: r.action, Thread: r.Thread, Until: r.Deadline})
 	}
 	if f.lanes[w.Lane] = waiting[n:]; n == len(waiting) {
 		delete(f.lanes, w.Lane)
@@ -272,7 +278,7 @@ func (f *fake) Claims(_ context.Context, owner action.ID) (claimed []queue.Claim
 	defer f.mu.Unlock()
 	for _, r := range f.claims() {
 		if r.ClaimedBy == owner {
-			claimed = append(claimed, queue.Claimed{Action: r.action, Thread: r.Thread})
+			claimed = append(claimed, queue.Claimed{Action: r.action, Thread: r.Thread, Until: r.Deadline})
 		}
 	}
 	return claimed, nil
@@ -356,7 +362,7 @@ func (f *fake) Stops(_ context.Context, _ queue.Instance, handlers []string) (st
 	for _, r := range f.rows {
 		if r.cancel && r.Status == action.Queued && !r.RunAt.After(time.Now()) && slices.Contains(handlers, r.action.Handler) {
 			r.RunAt = time.Now().Add(action.StopLease)
-			stops = append(stops, queue.Claimed{Action: r.action, Thread: r.Thread})
+			stops = append(stops, queue.Claimed{Action: r.action, Thread: r.Thread, Until: r.Deadline})
 		}
 	}
 	return stops, nil

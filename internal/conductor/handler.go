@@ -19,8 +19,8 @@ type Attempt struct {
 // (config.Handler.Prepare), with functions of the handler's package where only that knows the
 // rules.
 type Handler interface {
-	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrCanceled, ErrShutdown
-	// or ErrLeaseLost.
+	// Do makes one attempt. Its context ends with cause ErrAttemptTimeout, ErrDeadline, ErrCanceled,
+	// ErrShutdown or ErrLeaseLost.
 	Do(ctx context.Context, a Attempt) action.Outcome
 }
 
@@ -34,9 +34,10 @@ type HandOff interface {
 	Stop(ctx context.Context, a Attempt) action.Outcome
 }
 
-// Causes with which an attempt's context ends.
+// Causes with which an attempt's context ends. That of a limit also names the key of the limit and its value.
 var (
 	ErrAttemptTimeout = errors.New("the attempt took too long")
+	ErrDeadline       = errors.New("all attempts together took too long")
 	ErrCanceled       = errors.New("canceled")
 	ErrShutdown       = errors.New("this process is shutting down")
 	ErrLeaseLost      = errors.New("this process was declared dead")

@@ -76,7 +76,8 @@ func (c *Conductor) cancels(ctx, work context.Context) {
 	}
 }
 
-// cancelAsked cancels the attempts of this instance whose cancellation was requested. It returns
+// cancelAsked cancels the attempts of this instance whose cancellation was requested, by a person or since their deadline has
+// passed. It returns
 // the time to look again, soon if the loop does not have one of the claims yet or any more; zero:
 // at the next signal.
 func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err error) {
@@ -95,7 +96,7 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 		}, action.Outcome{Kind: action.Stopped}, time.Now())
 		for _, a := range t.claims {
 			if i := slices.Index(asked, a.ID); i >= 0 {
-				a.cancel(ErrCanceled)
+				a.cancel(a.stopCause(time.Now()))
 				asked = slices.Delete(asked, i, i+1)
 			}
 		}
@@ -104,6 +105,17 @@ func (c *Conductor) cancelAsked(work context.Context) (again time.Time, err erro
 		again = time.Now().Add(cancelAgain)
 	}
 	return again, nil
+}
+
+// slack is how far apart two clocks may be that count as equal.
+const slack = time.Second
+
+// stopCause returns why an attempt is asked to stop.
+func (a *attempt) stopCause(now time.Time) error {
+	if !a.Until.IsZero() && !now.Before(a.Until.Add(-slack)) {
+		return a.pastDeadline()
+	}
+	return ErrCanceled
 }
 
 // maintain runs the ledger's maintenance soon after the start and then hourly. Every instance does

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -129,11 +130,28 @@ func (q *Queue) endLate(ctx context.Context, ids []action.ID, ends []End) (Defer
 }
 
 // passDeadline ends actions whose deadline has passed, or has them stopped when they run. It looks at the deadline again, since an
-// id may be from a look before the locks.
-var passDeadline = each(func(t *txn, f live) (action.Input, bool) {
-	due := !f.thread.Deadline.IsZero() && !f.thread.Deadline.After(t.Now())
-	return action.Input{Kind: action.PassDeadline, Source: "deadline"}, due
-})
+// id may be from a look before the locks. The end of one that waits repeats the error of its last attempt, which is the reason.
+func passDeadline(t *txn, found []live) ([]move, error) {
+	waiting := map[action.ID]string{}
+	for _, f := range found {
+		if f.thread.Idle() && f.thread.Attempt > 0 {
+			waiting[f.action.ID] = ""
+		}
+	}
+	if len(waiting) > 0 {
+		states, err := t.ActionStates(slices.Collect(maps.Keys(waiting)), ActionQuery{})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range states {
+			waiting[s.Action.ID] = s.Error
+		}
+	}
+	return each(func(t *txn, f live) (action.Input, bool) {
+		due := !f.thread.Deadline.IsZero() && !f.thread.Deadline.After(t.Now())
+		return action.Input{Kind: action.PassDeadline, Source: "deadline", Outcome: action.Outcome{Error: waiting[f.action.ID]}}, due
+	})(t, found)
+}
 
 // seeTo remembers up to where late actions have been seen to. The time to begin again is set by the first deferred end and
 // stays, so that later ones do not put it off.

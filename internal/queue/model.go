@@ -30,6 +30,7 @@ type ActionState struct {
 type Claimed struct {
 	action.Action
 	Thread action.Thread
+	Until  time.Time // the thread's deadline by this process's clock; zero: none
 }
 
 // Completion is the end of a claimed attempt. One whose claim is no longer the owner's is dropped and reported as late: the

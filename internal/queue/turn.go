@@ -30,6 +30,9 @@ func (q *Queue) CompleteAndClaim(ctx context.Context, owner Instance, completion
 		if len(wants) > 0 {
 			done.Claimed, done.Full, err = t.Claim(owner, wants)
 		}
+		for i := range done.Claimed {
+			done.Claimed[i].Until = t.Local(done.Claimed[i].Thread.Deadline)
+		}
 		if err != nil {
 			return err
 		}
@@ -203,7 +206,7 @@ func (q *Queue) Claims(ctx context.Context, owner action.ID) (claims []Claimed, 
 		}
 		states, err := tx.ActionStates(ids, ActionQuery{})
 		for _, s := range states {
-			claims = append(claims, Claimed{Action: s.Action, Thread: s.Thread})
+			claims = append(claims, Claimed{Action: s.Action, Thread: s.Thread, Until: tx.Local(s.Thread.Deadline)})
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -318,8 +319,7 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 			continue
 		}
 		found := stepAction{ActionState: state, lastError: state.Error}
-		live := state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff)
-		if live || state.Thread.Status == action.TimedOut {
+		if state.Thread.Status.Live() && (state.Thread.Attempt > 1 || state.Thread.Status == action.Backoff) {
 			if found.lastError, err = s.lastError(ctx, state.ID); err != nil {
 				return nil, err
 			}
@@ -329,22 +329,16 @@ func (s *Service) stepActions(ctx context.Context, ref Ref) (map[stepName]stepAc
 	return newest, nil
 }
 
-// lastError returns the error of the newest event that has one. A deadline names no cause, so the error of the attempt
-// before it follows, such as that the host cannot be reached.
+// lastError returns the error of the newest event that has one.
 func (s *Service) lastError(ctx context.Context, id action.ID) (string, error) {
 	events, err := s.ledger.Events(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	text := ""
-	for _, event := range events {
-		switch {
-		case event.Error == "":
-		case event.Code == action.CodeDeadline && text != "":
-			text = event.Error + "; the last attempt: " + text
-		default:
-			text = event.Error
+	for _, event := range slices.Backward(events) {
+		if event.Error != "" {
+			return event.Error, nil
 		}
 	}
-	return text, nil
+	return "", nil
 }

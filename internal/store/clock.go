@@ -20,18 +20,31 @@ func Skew(database, local time.Time) time.Duration {
 
 // Corrected returns a time of this process's clock as the database's clock shows it. The zero time
 // stays zero.
-//
-// The transaction's time was taken somewhere between began and the present, so there are two
-// estimates of the skew. The smaller one is right or nearer to right: a transaction that began
-// slowly must not look like a wrong clock.
 func (t *Tx) Corrected(at time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}
+	return at.Add(t.skew())
+}
+
+// Local returns a time of the database's clock as this process's clock shows it. The zero time stays zero.
+func (t *Tx) Local(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(-t.skew())
+}
+
+// skew returns the database's clock less this process's.
+//
+// The transaction's time was taken somewhere between began and the present, so there are two
+// estimates. The smaller one is right or nearer to right: a transaction that began
+// slowly must not look like a wrong clock.
+func (t *Tx) skew() time.Duration {
 	now := t.Now()
 	before, after := Skew(now, t.began), Skew(now, time.Now()) // Now was read in between
 	if after.Abs() < before.Abs() {
-		return at.Add(after)
+		return after
 	}
-	return at.Add(before)
+	return before
 }

@@ -488,12 +488,24 @@ func deadlinesEndActions(t *testing.T, s setup) {
 	short.Policy.Deadline = action.Duration(time.Millisecond)
 	running := s.enqueue(t, short)
 	c := s.claim(t, host, "noop", 1)[0]
+	if c.Until.IsZero() || !c.Until.Equal(c.Thread.Deadline) { // the clocks agree here
+		t.Errorf("the claim is known to last until %s, its thread until %s", c.Until, c.Thread.Deadline)
+	}
+	tried := s.enqueue(t, short)
+	s.end(t, host, s.claim(t, host, "noop", 1)[0], action.Outcome{Kind: action.Throttle, Error: "the port is closed"})
 	idle := s.enqueue(t, short)
-	for s.statusOf(t, idle) != action.TimedOut {
+	for s.statusOf(t, idle) != action.TimedOut || s.statusOf(t, tried) != action.TimedOut {
 		next, err := s.Due(s.ctx)
 		storetest.Check(t, err)
 		if !next.IsZero() {
 			storetest.Check(t, s.NewWaiter().Wait(s.ctx, store.TopicCancel, next))
+		}
+	}
+	for id, want := range map[action.ID]string{idle: "not done within its deadline of 1ms", tried: "not done within its deadline of 1ms; the last attempt: the port is closed"} {
+		state, err := s.Action(s.ctx, id)
+		storetest.Check(t, err)
+		if state.Error != want {
+			t.Errorf("it ended with %q, want %q", state.Error, want)
 		}
 	}
 	asked, err := s.CancelAsked(s.ctx, host.ID)

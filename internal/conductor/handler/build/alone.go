@@ -58,7 +58,7 @@ func (h *Handler) alone(ctx context.Context, a conductor.Attempt, id builds.ID) 
 		return action.Outcome{}, err
 	}
 	row, err = h.runInWorker(ctx, row, h.requestAlone)
-	if context.Cause(ctx) == conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
+	if tookTooLong(ctx) {
 		return h.expire(ctx, row), nil
 	}
 	if err != nil {
@@ -219,7 +219,7 @@ func (h *Handler) passwords(ctx context.Context, row builds.Build) (map[string]s
 
 // expire ends a build that took too long. Its worker was asked to end, and what it has printed is still taken.
 func (h *Handler) expire(ctx context.Context, row builds.Build) action.Outcome {
-	text := "the build took too long"
+	text := "the build took too long: " + context.Cause(ctx).Error()
 	ctx, cancel := asking(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, err := h.Workers.Builds.Record(ctx, row.ID, builds.Event{Source: builds.Conductor, EventID: "timed-out", Status: build.TimedOut,

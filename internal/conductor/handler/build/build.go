@@ -196,6 +196,12 @@ func fatal(code, format string, args ...any) error {
 	return end{action.Outcome{Kind: action.Fatal, Code: code, Error: fmt.Sprintf(format, args...)}}
 }
 
+// tookTooLong reports whether a limit of the attempt's time ended its context.
+func tookTooLong(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, conductor.ErrAttemptTimeout) || errors.Is(cause, conductor.ErrDeadline)
+}
+
 // outcome converts an error to an outcome. The cause with which ctx ended counts more than an error
 // that followed from it.
 func outcome(ctx context.Context, err error) action.Outcome {
@@ -204,8 +210,8 @@ func outcome(ctx context.Context, err error) action.Outcome {
 		return action.Outcome{Kind: action.Stopped, Code: action.CodeCanceled, Error: "the build was canceled"}
 	case errors.Is(cause, conductor.ErrShutdown), errors.Is(cause, conductor.ErrLeaseLost):
 		return action.Outcome{Kind: action.GivenBack, Error: cause.Error()}
-	case errors.Is(cause, conductor.ErrAttemptTimeout):
-		return action.Outcome{Kind: action.Retry, Code: action.CodeAttemptTimeout, Error: "the build took too long"}
+	case tookTooLong(ctx):
+		return action.Outcome{Kind: action.Retry, Code: action.CodeAttemptTimeout, Error: cause.Error()}
 	}
 	if e, ok := errors.AsType[end](err); ok {
 		return e.Outcome

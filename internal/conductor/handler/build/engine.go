@@ -51,7 +51,7 @@ func (h *Handler) atEngine(ctx context.Context, a conductor.Attempt, row builds.
 		return action.Outcome{}, err
 	}
 	row, err = h.awaitReports(ctx, row)
-	if context.Cause(ctx) == conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
+	if tookTooLong(ctx) {
 		return h.expire(ctx, row), nil
 	}
 	if err != nil {

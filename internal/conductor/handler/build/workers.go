@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -264,8 +265,7 @@ func (h *Handler) lookAt(ctx context.Context, row builds.Build) error {
 
 // abandon ends the worker of an attempt that ended before its build did. One that another process will continue runs on.
 func (h *Handler) abandon(ctx context.Context, row builds.Build) {
-	cause := context.Cause(ctx)
-	if row.ID == 0 || cause != conductor.ErrCanceled && cause != conductor.ErrAttemptTimeout { //nolint:errorlint // causes are these values
+	if row.ID == 0 || !errors.Is(context.Cause(ctx), conductor.ErrCanceled) && !tookTooLong(ctx) {
 		return
 	}
 	ctx, cancel := asking(context.WithoutCancel(ctx))

@@ -3,11 +3,13 @@ package step
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -87,6 +89,66 @@ func TestAHostThatIsLeftAloneGoesBack(t *testing.T) {
 		w.done(2, pipeline.HostDeployed)
 		w.wantRuns(2)
 	})
+}
+
+// TestADeadlineTakesTheHostBack: the time is over while the release starts, or while its checks are tried. No attempt follows
+// that would finish the switch, so the host goes back before the attempt ends. What is final by then stays.
+func TestADeadlineTakesTheHostBack(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(1, forever)
+		w.ship(1)
+		w.revise(2, forever+"; # two")
+		w.done(2, pipeline.HostReplicated)
+		w.service.Ready.For, w.service.Ready.Within = action.Duration(40*time.Second), action.Duration(2*time.Minute)
+		w.wantOutcome(w.cut(2, true, fmt.Errorf("%w (deadline: 6s)", conductor.ErrDeadline)), action.Retry, "deadline: 6s", "the host went back to "+w.release(1))
+		w.wantRuns(1)
+		w.service.Ready = pipeline.Ready{Within: action.Duration(2 * time.Minute), Checks: listens(closedPort(t))}
+		w.wantOutcome(w.cut(2, false, conductor.ErrAttemptTimeout), action.Retry, "does not accept", "the host went back to "+w.release(1))
+		w.wantRuns(1)
+		w.service.Ready.Checks = nil
+		w.done(2, pipeline.HostDeployed)
+		answer, err := w.call(2, "withdraw")
+		if err != nil || answer.first("state") != "final" {
+			t.Errorf("withdrawn once it was final: %v %v", answer, err)
+		}
+		w.wantRuns(2)
+	})
+}
+
+// TestAHostThatCannotBeAskedIsNamed: the entry says that it is not known what runs, and what the host does by itself.
+func TestAHostThatCannotBeAskedIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "/usr/bin:/bin")
+	w.revise(1, forever)
+	w.done(1, pipeline.HostReplicated)
+	w.url = "ssh://waybill@" + closedPort(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(conductor.ErrDeadline)
+	w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), action.Retry, "cannot be asked to go back", "reach host oak", "does so by itself within 50s")
+}
+
+// cut makes an attempt to deploy whose context ends with a cause once the release's service is started, and the host waits for it or no longer does.
+func (w *world) cut(n int64, busy bool, cause error) action.Outcome {
+	w.t.Helper()
+	ctx, cut := context.WithCancelCause(w.t.Context())
+	defer cut(nil)
+	ended := make(chan action.Outcome, 1)
+	go func() { ended <- w.do(ctx, n, pipeline.HostDeployed) }()
+	until(w.t, "the switch is made", func() bool { s := w.state(); return s.Running == w.release(n) && s.Service != 0 && s.Busy == busy })
+	cut(cause)
+	return <-ended
+}
+
+// call has the host run a verb for the deployment of a revision.
+func (w *world) call(n int64, verb string) (report, error) {
+	w.t.Helper()
+	a := conductor.Attempt{Number: w.attempts, Action: action.Action{ID: actionID(n, pipeline.HostDeployed), Handler: "step",
+		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/oak", Event: pipeline.HostDeployed, Revision: n, Version: 1}}}
+	attempt, err := w.handler.load(w.t.Context(), a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return attempt.program().call(w.t.Context(), nil, verb, attempt.common(w.t.Context())...)
 }
 
 // leave makes an attempt to deploy whose caller goes away once the service runs.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -36,13 +37,16 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	if confirm > 0 || len(s.Ready.Checks) > 0 {
 		args = append(args, pair("confirm", int(confirm.Seconds())))
 	}
-	begin := time.Now()
+	begin, within := time.Now(), t.within(ctx)
 	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(unit) }, "deploy", append(append(args, "--"), s.Shared...)...)
 	if err == nil && answer.first("armed") == "1" {
-		err = t.finishSwitch(ctx, common, begin.Add(time.Duration(t.within(ctx))))
+		err = t.finishSwitch(ctx, common, begin.Add(time.Duration(within)))
+	}
+	if err != nil && t.isOver(ctx) {
+		err = t.withdraw(ctx, common, err)
 	}
 	if err != nil {
-		return Output{}, err
+		return Output{}, t.hurried(err, within)
 	}
 	out := Output{Release: t.release, Already: answer.first("already") == "1"}
 	if out.Already && s.Manager != "none" {
@@ -83,6 +87,43 @@ func (t *attempt) finishSwitch(ctx context.Context, common []string, by time.Tim
 	}
 	_, err := t.program().call(ctx, nil, "confirm", common...)
 	return err
+}
+
+// hurried adds to the error of a service that was not ready that the limits of the step gave it less time than `ready` does.
+func (t *attempt) hurried(err error, within action.Duration) error {
+	ready, p := t.Service.Ready, t.step.Policy
+	if within >= ready.Within || !fault.Is(err, fault.Failed) || fault.HintOf(err) != "" {
+		return err
+	}
+	return fault.Wrap(fault.Failed, err).WithHint("it had %s of ready.within (%s), by attemptTimeout (%s) and deadline (%s): make these longer",
+		time.Duration(within).Round(time.Second/10), time.Duration(ready.Within), time.Duration(p.AttemptTimeout), time.Duration(p.Deadline))
+}
+
+// isOver reports whether the attempt's context has ended and no other attempt continues what it began.
+func (t *attempt) isOver(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, conductor.ErrDeadline) || t.last && errors.Is(cause, conductor.ErrAttemptTimeout)
+}
+
+// withdrawTakes bounds the question of withdraw. It is less than action.LeaseGrace, after which the claim is lost.
+const withdrawTakes = 8 * time.Second
+
+// withdraw asks the host to take a switch back that is not final, and that no attempt will confirm: what did not happen by the log
+// must not run. Without an error the host has made the switch final just before. why is what the attempt met.
+func (t *attempt) withdraw(ctx context.Context, common []string, why error) error {
+	detached, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), withdrawTakes, fmt.Errorf("no answer within %s", withdrawTakes))
+	defer cancel()
+	answer, err := t.program().call(detached, nil, "withdraw", replaced(common, "limit", t.limit(detached))...)
+	switch {
+	case err != nil && t.confirm() > 0:
+		return fault.New(fault.Failed, "%w; it cannot be asked to go back (%s), and does so by itself within %s of a switch", why, explain(err), t.confirm())
+	case err != nil:
+		return fault.New(fault.Failed, "%w; it cannot be asked to go back: %s", why, explain(err)).
+			WithHint("waybill service status %s %s", t.facts.Pipeline, strings.TrimPrefix(t.facts.Target, t.facts.Pipeline+"/"))
+	case answer.first("state") == "final":
+		return nil
+	}
+	return t.program().notReady(strings.TrimPrefix(why.Error(), "host "+t.Host.Name+": "), answer)
 }
 
 // becomesReady tries the checks of ready until all pass in one round, at the latest by the given time.
@@ -136,6 +177,12 @@ func (t *attempt) follows(event string) bool {
 func (t *attempt) common(ctx context.Context) []string {
 	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release), pair("ledger", t.config.LedgerID),
 		pair("rank", ranked(t.era, t.fence)), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
+}
+
+// replaced returns arguments with another value of a key.
+func replaced(args []string, key string, value any) []string {
+	others := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, key+"=") })
+	return append(others, pair(key, value))
 }
 
 // ranked makes a number of a log comparable on hosts: a log that was restored from a backup counts
@@ -277,7 +324,7 @@ func (t *attempt) run(ctx context.Context) (Output, error) {
 // failed describes an exit status other than 0, with the last lines that argv printed; err is an
 // error of the host.
 func (t *attempt) runOnHost(ctx context.Context, args []string, limit int, argv []string) (exit int, failed, err error) {
-	args = append(slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "limit=") }), pair("limit", limit), "--")
+	args = append(replaced(args, "limit", limit), "--")
 	begin := time.Now()
 	answer, err := t.callWithRelease(ctx, nil, "run", append(args, argv...)...)
 	if err != nil {

@@ -271,7 +271,7 @@ halt() { # [RELEASE]: ends the supervisor, the service, and all that it started 
 }
 ready() { # RELEASE UNIT: up since its program was started, for `hold` tenths of a second without a restart, at the latest `within` from now
 	waited=0 good=0 seen=
-	while [ $((within - waited)) -ge $((hold - good)) ]; do
+	while [ $((within - waited)) -ge $((hold - good)) ] && ! withdrawn; do
 		alive "$1" "$2" || run_service=
 		if [ -n "$run_service" ] && [ "$run_service" = "$seen" ]; then good=$((good + step)); else seen=$run_service good=0; fi
 		[ -z "$seen" ] || [ "$good" -lt "$hold" ] || return 0
@@ -323,6 +323,7 @@ deploy() { # the unit on standard input; further words are the shared names
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
 	[ -z "$action" ] || [ "$(sed -n 2p "$result")" != status=77 ] || die 70 "$(sed -n 's/^text=//p' "$result")" # news for the caller
+	rm -f .waybill/withdrawn # for another action
 	at=$(target current) && older=$(target previous) || die 73 "read the links"
 	former=$at armed=
 	pending || : # unless an attempt was cut off on its way
@@ -365,6 +366,15 @@ confirm() { # the caller has found the service good
 	settle
 }
 back() { enter; armed; go_back "the checks of ready did not pass"; } # the caller has found it bad
+withdraw() { # the caller has no more time: what the action has switched, or is switching, is taken back unless it is final
+	echo "$action" >.waybill/withdrawn # deploy looks at it, and holds the lock
+	enter
+	if pending && [ "$(target current)" = "$release" ]; then (go_back "withdrawn: its time was over") || [ $? -eq 70 ] || exit; echo state=back
+	elif [ "$(target current)" = "$release" ]; then echo state=final
+	else printf '%s\n' state=back "reverted=$(target current)"; fi
+	rm -f .waybill/withdrawn
+}
+withdrawn() { [ -n "$token" ] && [ -f .waybill/withdrawn ] && read -r gone <.waybill/withdrawn && [ "$gone" = "$action" ]; }
 await() { # goes back after `limit` seconds unless somebody has confirmed, or switched again
 	sleep "$limit"
 	[ -f .waybill/revert ] || exit 0
@@ -386,7 +396,14 @@ launch() {
 	elif ! alive "$release" "$wanted"; then
 		halt "$release" && start "$release" || go_back "systemctl cannot restart $lent"
 	fi
-	ready "$run" "$unit" || { known && go_back "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
+	ready "$run" "$unit" || { ! withdrawn || go_back "withdrawn: its time was over"; known && go_back "$(unready)"; }
+}
+unready() { # after known
+	if [ "${run_service:-0}" -ne 0 ] && [ "$run_restarts" -eq 0 ]; then
+		echo "the service was not up for $((hold / 10)).$((hold % 10)) s without a break within $((within / 10)).$((within % 10)) s"
+	else
+		echo "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"
+	fi
 }
 go_back() { # REASON: what did not become ready is taken back at once
 	known
@@ -452,13 +469,13 @@ restart() { # the service of the current release, with the unit that it has, as 
 	[ ! -f .waybill/revert ] || die 65 "a switch on the host is not final yet"
 	release=$(target current) && grep -q -e '^service() {' -e '^# systemd ' ".waybill/units/$release" 2>/dev/null || die 66 "no service was deployed to $PWD"
 	wanted=$(digest ".waybill/units/$release") && halt "$release"
-	start "$release" && ready "$release" "$wanted" || { known; said; die 70 "the service did not stay up: $run_restarts restarts, last exit status ${run_exit:-none}"; }
+	start "$release" && ready "$release" "$wanted" || { known; said; die 70 "$(unready)"; }
 	record 0 "restarted"
 }
 stop() { lock; ours; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
-action= attempt=0 locked= release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome=
+action= attempt=0 locked= release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome= token=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
@@ -470,5 +487,5 @@ while [ $# -gt 0 ]; do
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
 case $verb in status | collect) ;; *) audit began && trap 'code=$? && [ "$code" -eq 0 ] || outcome=$code${outcome:+: ${outcome#*: }}; audit "status ${outcome:-0}"' 0 ;; esac
-case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | await | run | supervise | serve | collect | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | withdraw | await | run | supervise | serve | collect | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -126,6 +126,7 @@ type attempt struct {
 	config   *Config
 	id       action.ID
 	number   int
+	last     bool // no other attempt follows one that fails
 	facts    action.StepRef
 	era      int64 // of the log
 	fence    int64 // below which the host refuses what comes
@@ -184,7 +185,7 @@ func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pip
 	if err != nil {
 		return nil, nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
-	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, facts: facts, era: era, fence: fenceOf(a.Action), revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, last: a.Spent >= a.Action.Policy.Retries, facts: facts, era: era, fence: fenceOf(a.Action), revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
 	return t, &definition, nil
 }
 
