@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -86,7 +87,7 @@ func (s *source) ReadByte() (byte, error) {
 			s.closing--
 			return cdataEnd[len(cdataEnd)-1-s.closing], nil
 		}
-		b, err := s.decode()
+		b, err := s.allowed()
 		if err != nil {
 			return 0, err
 		}
@@ -108,8 +109,51 @@ func (s *source) ReadByte() (byte, error) {
 	}
 }
 
-// decode returns the next byte of UTF-8. A control character, which programs print and XML does not
-// allow, becomes the replacement character.
+// allowed returns the next byte of UTF-8. A reference to a character that XML does not allow, such as &#27;, becomes the replacement
+// character, and the version 1.1 becomes 1.0, which is all that the decoder knows: what differs is which characters are allowed.
+func (s *source) allowed() (byte, error) {
+	b, err := s.decode()
+	switch {
+	case err != nil:
+	case b == '1' && s.skip.place == inInstruction && s.skip.last == [2]byte{'1', '.'}:
+		return '0', nil
+	case b == '&' && (s.skip.place == inText || s.skip.place == inQuotes):
+		s.reference()
+	}
+	return b, err
+}
+
+// longestReference is the length in bytes of a reference to a character, beyond which it is the decoder's to refuse.
+const longestReference = 16
+
+// reference looks at the bytes after &, and puts them back; in place of a reference to a character that is not allowed
+// it puts one to the replacement character.
+func (s *source) reference() {
+	var after []byte
+	for len(after) < longestReference {
+		b, err := s.decode()
+		if err != nil { // the decoder gets it with its next read
+			break
+		}
+		if after = append(after, b); b != '#' && strings.IndexByte("xX0123456789abcdefABCDEF", b) < 0 {
+			break
+		}
+	}
+	if digits, ok := strings.CutPrefix(string(after), "#"); ok && strings.HasSuffix(digits, ";") {
+		base := 10
+		if digits[0] == 'x' || digits[0] == 'X' {
+			digits, base = digits[1:], 16
+		}
+		number, err := strconv.ParseUint(strings.TrimSuffix(digits, ";"), base, 32)
+		if wrong := errors.Is(err, strconv.ErrRange); wrong || err == nil && !isCharacter(number) {
+			after = []byte("#xFFFD;")
+		}
+	}
+	s.pending = append(after, s.pending...)
+}
+
+// decode returns the next byte of UTF-8. What programs print and XML does not allow becomes the replacement character: a control
+// character, and a byte that is not of UTF-8.
 func (s *source) decode() (byte, error) {
 	if len(s.pending) > 0 {
 		b := s.pending[0]
@@ -128,11 +172,25 @@ func (s *source) decode() (byte, error) {
 		s.line++
 	case b >= utf8.RuneSelf && s.latin:
 		return s.give(fromLatin(b))
+	case b >= utf8.RuneSelf:
+		return s.narrow(b)
 	}
-	if isControl(rune(b)) {
+	if !isCharacter(uint64(b)) {
 		return s.give(utf8.RuneError)
 	}
 	return b, nil
+}
+
+// narrow reads the rest of a character in UTF-8, whose first byte is given.
+func (s *source) narrow(first byte) (byte, error) {
+	rest, _ := s.in.Peek(utf8.UTFMax - 1) // a file that ends has less
+	r, size := utf8.DecodeRune(append([]byte{first}, rest...))
+	n, _ := s.in.Discard(size - 1) // was peeked
+	s.size += n
+	if !isCharacter(uint64(r)) { //nolint:gosec // not negative
+		r = utf8.RuneError
+	}
+	return s.give(r)
 }
 
 // Read reads one byte: the decoder calls ReadByte, but wants a reader.
@@ -182,7 +240,7 @@ func (s *source) wide(first byte) (byte, error) {
 	switch {
 	case r == '\n':
 		s.line++
-	case isControl(r):
+	case !isCharacter(uint64(r)): //nolint:gosec // not negative
 		r = utf8.RuneError
 	}
 	return s.give(r)
@@ -205,8 +263,10 @@ func cutOff(err error) error {
 	return err
 }
 
-// isControl reports whether XML does not allow the character.
-func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+// isCharacter reports whether XML allows the character with this number.
+func isCharacter(n uint64) bool {
+	return n == '\t' || n == '\n' || n == '\r' || n >= ' ' && n < 0xd800 || n >= 0xe000 && n <= 0xfffd || n > 0xffff && n <= utf8.MaxRune
+}
 
 // latinSpecials are the characters of the bytes from 0x80 in windows-1252, which the files that
 // declare ISO-8859-1 have too.

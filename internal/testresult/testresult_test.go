@@ -97,6 +97,40 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// TestWhatXMLDoesNotAllowIsReplaced: a report is worth more than a character of it.
+func TestWhatXMLDoesNotAllowIsReplaced(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\x1b[31m":                       "\ufffd[31m",
+		"&#27;[31m":                      "\ufffd[31m",
+		"&#x1B;&#0;":                     "\ufffd\ufffd",
+		"&#xd800;&#xFFFE;&#99999999999;": "\ufffd\ufffd\ufffd",
+		"&#65;&#10;&#x42;&amp;&lt;":      "A\nB&<",
+		"caf\xe9 \xff":                   "caf\ufffd \ufffd",
+		"\xed\xa0\x80":                   "\ufffd\ufffd\ufffd",
+		"\uffff\ufffe":                   "\ufffd\ufffd",
+		"&#x1b\u00e9":                    "",
+		"é&#233;😀&#x1F600;":              "éé😀😀",
+	} {
+		file := `<?xml version="1.1" encoding="UTF-8"?><testsuite><testcase name="` + text + `"><failure>x` + text + `</failure></testcase></testsuite>`
+		report, err := testresult.Parse(testresult.JUnit, strings.NewReader(file), "", testresult.NewRoom())
+		switch {
+		case want == "":
+			if err == nil {
+				t.Errorf("%q is read", text)
+			}
+		case err != nil:
+			t.Errorf("%q: %v", text, err)
+		case report.Results[0].Name != want || report.Results[0].Message != "x"+want:
+			t.Errorf("%q: got %q, %q", text, report.Results[0].Name, report.Results[0].Message)
+		}
+	}
+	r := parse(t, testresult.JUnit, "<testsuite><!-- \xff --><testcase name=\"a\"><failure><![CDATA[&#27;\x00]]></failure></testcase></testsuite>").Results[0]
+	if r.Message != "&#27;\ufffd" {
+		t.Errorf("in a CDATA section: got %q", r.Message)
+	}
+}
+
 func TestUnreadableFilesNameTheLine(t *testing.T) {
 	t.Parallel()
 	many := func(open, text, shut string, n int) string {
@@ -121,7 +155,7 @@ func TestUnreadableFilesNameTheLine(t *testing.T) {
 		"too deep":          {"junit", many("<testsuite>\n", "", "</testsuite>", 101), "line 101: elements are nested more than 100 deep"},
 		"unknown encoding":  {"junit", `<?xml version="1.0" encoding="shift_jis"?><testsuite/>`, `line 1: opening charset "shift_jis": it is not supported; write UTF-8`},
 		"false encoding":    {"junit", `<?xml version="1.0" encoding="utf-16"?><testsuite/>`, `line 1: opening charset "utf-16": the file is in another encoding`},
-		"no UTF-8":          {"junit", "<testsuite>\n\xff</testsuite>", "line 2: invalid UTF-8"},
+		"reference cut off": {"junit", "<testsuite>\n<testcase name='&#2", "line 2: unexpected EOF"},
 		"huge comment":      {"junit", "<testsuite>\n<!--" + strings.Repeat("x", 17<<20) + "--></testsuite>", "line 2: a tag is larger than 16 MiB"},
 		"huge tag":          {"junit", "<testsuite>\n<testcase name='" + strings.Repeat("x", 17<<20) + "'/></testsuite>", "line 2: a tag is larger than 16 MiB"},
 		"many attributes":   {"junit", "<testsuite" + strings.Repeat(" a='b'", 1000) + ">\n<testcase" + strings.Repeat(" a='b'", 1001) + "/></testsuite>", "line 2: a tag has more than 1000 attributes"},
