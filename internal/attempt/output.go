@@ -7,7 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
-// OutputPause is the silence after which a begun line is given out: it may be a prompt.
+// OutputPause is the age at which a begun line is given out: it may be a prompt, or show progress. The caller of an Output calls
+// Flush after so much silence; while bytes come, the Output does it by itself.
 const OutputPause = time.Second
 
 // Output takes the bytes of one of a step's two outputs and hands them to a sink as frames, without
@@ -18,6 +19,7 @@ type Output struct {
 	masked mask.Stream
 	framer build.Framer
 	at     time.Time // of the lines that are taken; zero: that of the sink
+	begun  time.Time // of the begun line, or of its last part that was given out; zero: no line is begun
 	frames []build.Frame
 	texts  []byte // the frames' texts, which the framer reuses
 }
@@ -29,14 +31,28 @@ func NewOutput(sink build.Sink, stderr bool, secrets *mask.Set) *Output {
 
 // Write stores the lines that data completes; it becomes one write of the log.
 func (o *Output) Write(data []byte) (int, error) {
-	o.masked.Write(data, o.frame)
+	o.write(data, time.Now())
 	return len(data), o.Put()
 }
 
 // Take keeps the lines that data completes until the next Put, with the time at which they were printed.
 func (o *Output) Take(data []byte, at time.Time) {
 	o.at = at
+	o.write(data, at)
+}
+
+// write makes frames of data, which was printed now, also of a line that has been open for a while.
+func (o *Output) write(data []byte, now time.Time) {
 	o.masked.Write(data, o.frame)
+	switch {
+	case !o.framer.Begun():
+		o.begun = time.Time{}
+	case o.begun.IsZero():
+		o.begun = now
+	case now.Sub(o.begun) >= OutputPause:
+		o.framer.Flush(o.emit)
+		o.begun = now
+	}
 }
 
 // Put stores the lines that were taken.
@@ -66,6 +82,7 @@ func (o *Output) Close() error {
 func (o *Output) frame(data []byte) { o.framer.Write(data, o.emit) }
 
 func (o *Output) emit(f build.Frame) {
+	o.begun = time.Time{}
 	o.texts = append(o.texts, f.Text...)
 	f.Text, f.At = o.texts[len(o.texts)-len(f.Text):], o.at
 	o.frames = append(o.frames, f)

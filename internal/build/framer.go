@@ -72,6 +72,9 @@ func (f *Framer) part(n int, emit func(Frame)) {
 	f.rest = append(f.rest[:0], f.rest[n:]...)
 }
 
+// Begun reports whether bytes of a line are kept that has not ended.
+func (f *Framer) Begun() bool { return len(f.rest) > 0 }
+
 // Flush gives out a begun line as a part, because nothing has come for a while and
 // a person may be waiting to answer a prompt. Bytes of a sequence that has not ended stay.
 func (f *Framer) Flush(emit func(Frame)) {

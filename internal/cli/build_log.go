@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +85,7 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 	if o.Server != nil {
 		read = o.fromServer
 	}
-	lines := logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == ""}
+	lines := &logPrinter{out: o.Out, bytes: o.Bytes, visible: show.LogText(o.Colours), named: o.Step == "", live: o.Follow && o.Colours}
 	err := read(ctx, lines, func(at time.Time) bool {
 		empty = false
 		return !at.Before(o.Since) && (o.Before.IsZero() || at.Before(o.Before))
@@ -96,7 +97,7 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 }
 
 // fromHere prints the log of a build of this computer. covers reports whether an entry of a time is printed.
-func (o buildLogOptions) fromHere(ctx context.Context, lines logPrinter, covers func(time.Time) bool) error {
+func (o buildLogOptions) fromHere(ctx context.Context, lines *logPrinter, covers func(time.Time) bool) error {
 	r, err := o.Builds.open(o.Build)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (o buildLogOptions) fromHere(ctx context.Context, lines logPrinter, covers 
 }
 
 // fromServer prints the log of a build of a server's machine, as fromHere does.
-func (o buildLogOptions) fromServer(ctx context.Context, lines logPrinter, covers func(time.Time) bool) error {
+func (o buildLogOptions) fromServer(ctx context.Context, lines *logPrinter, covers func(time.Time) bool) error {
 	if o.Raw {
 		return o.Server.BuildEntries(ctx, o.Build, o.Step, o.Follow, func(e build.Entry) error {
 			if !covers(e.At) {
@@ -163,8 +164,10 @@ type logPrinter struct {
 	bytes   io.Writer
 	visible func([]byte) string
 	named   bool              // each line has its step in front
+	live    bool              // a terminal shows lines while they grow
 	begun   map[string][]byte // by step, its line so far
 	open    string            // the step whose line is printed in part; "": none
+	shown   string            // of its line, since the last piece
 }
 
 // pieceSize is the number of bytes of a line above which a piece is printed before the line is complete.
@@ -175,26 +178,45 @@ func (p *logPrinter) print(line server.BuildLine) error {
 		return p.out.Line(line)
 	}
 	begun := append(p.begun[line.Step], line.Text...)
-	if line.Partial && len(begun) < pieceSize {
+	piece := len(begun) >= pieceSize
+	if line.Partial && !piece {
 		if p.begun == nil {
 			p.begun = map[string][]byte{}
 		}
-		p.begun[line.Step] = begun
-		return nil
+		if p.begun[line.Step] = begun; !p.live {
+			return nil
+		}
+	} else {
+		delete(p.begun, line.Step)
 	}
-	delete(p.begun, line.Step)
-	text := p.visible(begun)
-	if p.named && p.open != line.Step {
-		text = build.VisibleText([]byte(line.Step)) + " | " + text
-	}
-	if p.open != "" && p.open != line.Step {
-		text = "\n" + text
-	}
-	p.open = line.Step
-	if !line.Partial {
-		p.open = ""
+	text := p.grown(line.Step, p.visible(begun))
+	switch {
+	case !line.Partial:
+		p.open, p.shown = "", ""
 		text += "\n"
+	case piece:
+		p.shown = ""
 	}
 	_, err := io.WriteString(p.bytes, text)
 	return err
+}
+
+// grown returns what shows the text of a step's line after what is printed. A line that its step has replaced, such as one that
+// shows progress, is replaced.
+func (p *logPrinter) grown(step, text string) string {
+	front := ""
+	if p.named {
+		front = build.VisibleText([]byte(step)) + " | "
+	}
+	was, open := p.shown, p.open
+	p.shown, p.open = text, step
+	switch rest, longer := strings.CutPrefix(text, was); {
+	case open == "":
+		return front + text
+	case open != step:
+		return "\n" + front + text
+	case longer:
+		return rest
+	}
+	return "\r\x1b[K" + front + text
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -258,6 +259,30 @@ func TestALongLineIsPrintedInPieces(t *testing.T) {
 	}
 	if got, want := o.out.String(), "a/b | "+piece+"end\na/b | next\nc/d | of a folder that others have written\n"; got != want {
 		t.Errorf("printed %d bytes, want %d: the name is printed once before a line", len(got), len(want))
+	}
+}
+
+// TestALineIsShownWhileItGrows on a terminal, also when its step replaces it.
+func TestALineIsShownWhileItGrows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lines []server.BuildLine
+		want  string
+	}{
+		"a prompt":        {[]server.BuildLine{{Step: "a/b", Text: "Password: ", Partial: true}, {Step: "a/b", Text: "thanks"}, {Step: "a/b", Text: "next"}}, "a/b | Password: thanks\na/b | next\n"},
+		"progress":        {[]server.BuildLine{{Step: "a/b", Text: "1%\r2%", Partial: true}, {Step: "a/b", Text: "\r3%", Partial: true}, {Step: "a/b", Text: "\rdone"}}, "a/b | 2%\r\x1b[Ka/b | 3%\r\x1b[Ka/b | done\n"},
+		"another between": {[]server.BuildLine{{Step: "a/b", Text: "1", Partial: true}, {Step: "c/d", Text: "x"}, {Step: "a/b", Text: "2", Partial: true}, {Step: "a/b", Text: "3"}}, "a/b | 1\nc/d | x\na/b | 12" + "3\n"},
+	} {
+		o := newOutput(asText)
+		p := logPrinter{out: o.Printer, bytes: o.Out, visible: show.LogText(true), named: true, live: true}
+		for _, line := range c.lines {
+			if err := p.print(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := o.out.String(); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }
 

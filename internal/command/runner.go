@@ -93,7 +93,7 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	streams, err := readOutputs(sink, run.Mask, cancel)
+	outputs, err := readOutputs(sink, run.Mask, cancel)
 	if err != nil {
 		return build.Exit{}, err
 	}
@@ -101,18 +101,15 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 		Argv:          append(slices.Clone(r.Supervisor), argv...),
 		Dir:           at.repo,
 		Env:           append(r.environment(run, at.repo), own...),
-		Stdout:        streams[0].writer,
-		Stderr:        streams[1].writer,
+		Stdout:        outputs.writers[0],
+		Stderr:        outputs.writers[1],
 		Grace:         r.Grace + supervisorGrace,
 		OnParentDeath: syscall.SIGTERM,
 	}.Run(ctx)
 	if exit.Signal != 0 { // the supervisor was killed, so what is left has no parent
 		killMarked(attempt.Marker(at.repo))
 	}
-	for _, s := range streams {
-		err = errors.Join(err, s.end())
-	}
-	return build.Exit{Code: exit.Code}, err
+	return build.Exit{Code: exit.Code}, errors.Join(err, outputs.end())
 }
 
 // argvOf returns the argument list of a step. Every user of the computer can read those of its

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -13,75 +12,125 @@ import (
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
-// readSize is the number of bytes of one read of a step's output, which become one write of the log.
+// readSize is the number of bytes of one read of a step's output, and about that of one write of the log.
 const readSize = 64 << 10
 
-// output is one of a step's two outputs on its way to the sink.
-type output struct {
-	stderr bool
-	mask   *mask.Set // taken out
-	reader *os.File
-	writer *os.File // the step's end
-	ended  chan struct{}
-	result chan error
+// readsAhead is how many reads may wait for the log: reading at once is what keeps the order of the two outputs.
+const readsAhead = 16
+
+// outputs are a step's two outputs on their way to a sink: standard output, and standard error.
+type outputs struct {
+	to      [2]*attempt.Output
+	writers [2]*os.File // the step's ends
+	ended   chan struct{}
+	chunks  chan chunk
+	free    chan []byte // buffers; nil: one that is not made yet
+	result  chan error
+}
+
+// chunk is what one read gave of one output.
+type chunk struct {
+	stream int
+	at     time.Time
+	data   []byte
 }
 
 // readOutputs begins to read both outputs. When the sink fails, cancel is called with its error.
-func readOutputs(sink build.Sink, secrets *mask.Set, cancel context.CancelCauseFunc) ([2]*output, error) {
-	var streams [2]*output
-	for i := range streams {
-		reader, writer, err := os.Pipe()
+func readOutputs(sink build.Sink, secrets *mask.Set, cancel context.CancelCauseFunc) (*outputs, error) {
+	o := &outputs{to: [2]*attempt.Output{attempt.NewOutput(sink, false, secrets), attempt.NewOutput(sink, true, secrets)},
+		ended: make(chan struct{}), chunks: make(chan chunk, readsAhead), free: make(chan []byte, readsAhead), result: make(chan error, 1)}
+	for range readsAhead {
+		o.free <- nil
+	}
+	read, err := o.open()
+	if err != nil {
+		return nil, fmt.Errorf("open pipes for a step's output: %w", err)
+	}
+	go func() {
+		defer close(o.chunks)
+		read()
+	}()
+	go func() {
+		err := o.pump()
 		if err != nil {
-			return streams, fmt.Errorf("open a pipe for a step's output: %w", err)
-		}
-		s := &output{stderr: i == 1, mask: secrets, reader: reader, writer: writer, ended: make(chan struct{}), result: make(chan error, 1)}
-		streams[i] = s
-		go func() {
-			err := s.pump(sink)
-			if err != nil {
-				cancel(err)
-				_, _ = io.Copy(io.Discard, s.reader) // a program that is being ended must not block on its output
+			cancel(err)
+			for c := range o.chunks { // a program that is being ended must not block on its output
+				o.free <- c.data
 			}
-			s.result <- err
-		}()
+		}
+		o.result <- err
+	}()
+	return o, nil
+}
+
+// end closes the step's ends of the pipes, and waits until everything has been read.
+func (o *outputs) end() error {
+	_, _ = o.writers[0].Close(), o.writers[1].Close() // pipes
+	close(o.ended)
+	return <-o.result
+}
+
+// buffer returns a buffer for the next read, once the log has taken an earlier one.
+func (o *outputs) buffer() []byte {
+	if buffer := <-o.free; buffer != nil {
+		return buffer[:readSize]
 	}
-	return streams, nil
+	return make([]byte, readSize)
 }
 
-// end closes the step's end of the pipe, and waits until everything has been read.
-func (s *output) end() error {
-	_ = s.writer.Close() // a pipe
-	close(s.ended)
-	err := <-s.result
-	_ = s.reader.Close() // only read
-	return err
-}
-
-// pump hands what the step prints on until the stream ends. Once the step has ended,
-// silence is the end too: without a subreaper a stray process may keep the pipe open.
-func (s *output) pump(sink build.Sink) error {
-	out := attempt.NewOutput(sink, s.stderr, s.mask)
-	buffer := make([]byte, readSize)
+// pump hands what was read to the sink until both outputs have ended.
+func (o *outputs) pump() error {
+	silence := time.NewTimer(attempt.OutputPause)
+	defer silence.Stop()
 	for {
-		_ = s.reader.SetReadDeadline(time.Now().Add(attempt.OutputPause)) // pipes have deadlines
-		n, err := s.reader.Read(buffer)
-		_, failed := out.Write(buffer[:n])
-		switch {
-		case err == nil || failed != nil:
-		case errors.Is(err, os.ErrDeadlineExceeded) && !s.hasEnded():
-			failed = out.Flush()
-		default:
-			return out.Close()
-		}
-		if failed != nil {
-			return failed
+		select {
+		case c, more := <-o.chunks:
+			if !more {
+				return errors.Join(o.to[0].Close(), o.to[1].Close())
+			}
+			if err := o.take(c); err != nil {
+				return err
+			}
+			silence.Reset(attempt.OutputPause)
+		case <-silence.C:
+			if err := errors.Join(o.to[0].Flush(), o.to[1].Flush()); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-func (s *output) hasEnded() bool {
+// take takes a chunk, and those of the same output that have been read since, which become one write of the log.
+func (o *outputs) take(c chunk) error {
+	for size := 0; ; {
+		to := o.to[c.stream]
+		to.Take(c.data, c.at)
+		size += len(c.data)
+		o.free <- c.data
+		if size >= readSize {
+			return to.Put()
+		}
+		select {
+		case next, more := <-o.chunks:
+			if !more {
+				return to.Put() // pump sees the end too
+			}
+			if next.stream != c.stream {
+				if err := to.Put(); err != nil {
+					return err
+				}
+				size = 0
+			}
+			c = next
+		default:
+			return to.Put()
+		}
+	}
+}
+
+func (o *outputs) hasEnded() bool {
 	select {
-	case <-s.ended:
+	case <-o.ended:
 		return true
 	default:
 		return false

@@ -46,6 +46,7 @@ type buildRow struct {
 	entries      int64
 	tail         []string        // the last lines
 	open         map[bool][]byte // lines of stdout and stderr that have begun
+	live         string          // the end of the begun line that grew last; "": a line has ended since
 	tests        []results.TestFile
 }
 
@@ -85,8 +86,10 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 		row.entries++
 		row.open[e.Stderr] = append(row.open[e.Stderr], e.Text...)
 		if e.Partial && len(row.open[e.Stderr]) < longestLine {
+			row.live = visibleEnd(row.open[e.Stderr])
 			continue
 		}
+		row.live = ""
 		lines = append(lines, build.VisibleText(row.open[e.Stderr]))
 		row.open[e.Stderr] = row.open[e.Stderr][:0]
 	}
@@ -97,6 +100,11 @@ func (b *buildBoard) output(step int, entries []build.Entry) []string {
 		row.tail = slices.Delete(row.tail, 0, extra)
 	}
 	return lines
+}
+
+// visibleEnd returns what a terminal shows of a line so far, as a program that shows its progress means it.
+func visibleEnd(open []byte) string {
+	return build.VisibleText(open[max(0, len(open)-tailColumns):])
 }
 
 // rows returns the tree: a line per step that has something to show. On a terminal of so many columns long names lose
@@ -184,6 +192,9 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 		return fmt.Sprintf("%s: %s", row.status, OneLine(row.reason))
 	case build.Pending:
 		return b.waits(step)
+	}
+	if row.live != "" {
+		return row.live
 	}
 	if len(row.tail) > 0 {
 		return row.tail[len(row.tail)-1]

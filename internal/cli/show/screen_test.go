@@ -136,3 +136,22 @@ func TestLongNamesOfStepsLeaveRoom(t *testing.T) {
 		t.Errorf("the end cuts a name: %s", last)
 	}
 }
+
+// TestTheTreeShowsALineThatHasBegun: a prompt, or what a program replaces to show its progress.
+func TestTheTreeShowsALineThatHasBegun(t *testing.T) {
+	t.Parallel()
+	plan := testPlan()
+	board := newBuildBoard(plan, at(0))
+	step := plan.Steps[0]
+	board.status(step.ID, results.Update{Status: build.Running, Timestamp: at(0)})
+	for _, c := range []struct {
+		text    string
+		partial bool
+		want    string
+	}{{"before", false, "before"}, {"10%\r20%", true, "20%"}, {"\r30%\r", true, "30%"}, {"\rdone", false, "done"}, {"Password: ", true, "Password:"}} {
+		board.output(step.ID, []build.Entry{{Text: []byte(c.text), Marks: build.Marks{Partial: c.partial}}})
+		if got := board.row(step, Style{}, at(1), "-", step.Path()); !strings.HasSuffix(got, "   "+c.want) {
+			t.Errorf("after %q the row is %q", c.text, got)
+		}
+	}
+}
