@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestAFailingSinkDoesNotBlockTheStep(t *testing.T) {
 	for range 100 {
 		fmt.Fprintln(o.writers[0], strings.Repeat("x", readSize))
 	}
-	if err := o.end(); err != context.DeadlineExceeded || failed != err {
+	if err := o.end(); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(failed, context.DeadlineExceeded) {
 		t.Errorf("got %v, %v", err, failed)
 	}
 }
