@@ -341,9 +341,6 @@ func (e *Engine) forget(d ArchivedDetail) {
 	if gone[e.latest] {
 		e.latest = nil
 	}
-	for id := range e.lost {
-		e.lost[id] = slices.DeleteFunc(e.lost[id], isGone)
-	}
 	e.timers = slices.DeleteFunc(e.timers, func(each timer) bool { return gone[each.t] })
 	slices.SortFunc(e.timers, func(a, b timer) int { return a.at.Compare(b.at) }) // sorted, they are a heap again
 	e.newest = max(e.newest, d.Newest)

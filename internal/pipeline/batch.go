@@ -49,7 +49,9 @@ func (e *Engine) takeBatch(t *deployment, id int32, at time.Time) {
 	e.holder[id] = holding{t, at}
 	e.countHold(t, id, 1)
 	if e.numbers.hosts[id] {
-		e.recountLost(id)
+		if e.flying[id] > 0 {
+			e.taken[id] = true
+		}
 		return
 	}
 	t.holds[id] = true
@@ -67,9 +69,6 @@ func (e *Engine) passBatch(t *deployment, id int32, at time.Time) {
 		e.freeBatch(holder, id)
 	}
 	e.takeBatch(t, id, at)
-	if holder != nil && e.numbers.hosts[id] {
-		e.recountHostOf(holder, id)
-	}
 }
 
 // lockOut settles the batches of the other deployments after t has taken a batch over stages: one
@@ -211,9 +210,7 @@ func (e *Engine) freeBatch(t *deployment, id int32) {
 	delete(t.holds, id)
 	e.countHold(t, id, -1)
 	e.freed = true
-	if e.numbers.hosts[id] {
-		e.recountLost(id)
-	} else {
+	if !e.numbers.hosts[id] {
 		e.recountFlightAround(id)
 	}
 	e.offer(batchKey(id))

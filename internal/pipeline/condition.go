@@ -267,7 +267,8 @@ func (t *deployment) entries(b batch) []int32 {
 }
 
 // checkHost checks conditions 6 and 7: one live action per resource, and at most maxParallel hosts
-// of a group in flight. Only starting a host counts against maxParallel; a started one must finish.
+// of a group in flight. Only starting a host counts against maxParallel, unless it counts already; a
+// started one must finish.
 func (e *Engine) checkHost(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
 	if at.kind != hostStart && at.kind != chainStep {
@@ -276,7 +277,7 @@ func (e *Engine) checkHost(t *deployment, n int32) block {
 	if u := &e.resources[t.ids.resources[at.host]].busy; u.deployment != nil {
 		return block{why: isBusy, deployment: u.deployment, step: u.step.name}
 	}
-	if at.kind != hostStart {
+	if at.kind != hostStart || e.hasPlace(t, at.host) {
 		return block{}
 	}
 	if in, limit := e.inFlight(t, at.group); in >= limit {

@@ -35,7 +35,11 @@ type Engine struct {
 	numbers       numbers
 	holder        []holding       // by number of the batch; no deployment: it is free
 	resources     []resourceState // by number
-	hostsInFlight []int32         // by number of the group: hosts in flight over all deployments
+	flying        []int32         // by number of the host: deployments because of which it is in flight
+	hostsInFlight []int32         // by number of the group: hosts in flight, each once
+	// taken has the hosts in flight whose own batch was taken by a deployment because of which they are
+	// not, by number; some are by now because of it, or the batch is free again.
+	taken map[int32]bool
 
 	// freed is set when a row may have made a blocked step runnable: a batch, a resource or a place
 	// in a group became free, or a deployment was stopped, ended or computed again. The pass then
@@ -51,9 +55,6 @@ type Engine struct {
 	crowds   map[*Graph]*crowd       // of the graphs that active deployments are on
 	holding  []map[*deployment]int32 // batches of hosts and stages that each holds, by the stage's number
 	spare    []*liveStep             // not in use
-	// lost has the deployments that have started a host and do not hold its own batch, by the batch's
-	// number; some do by now, or have nothing left there.
-	lost map[int32][]*deployment
 	// The sizes of the last decision. Passes follow each other with about as many rows, so the next
 	// decision is made with room for as many.
 	rows, works int
@@ -66,7 +67,7 @@ func New(name string) *Engine {
 		pipeline: name, plans: map[int]*Graph{}, deployments: map[int64]*deployment{}, artifacts: map[int64]map[string]json.RawMessage{},
 		late: map[stepKind]introduction{}, born: map[int64]*Graph{}, notes: map[noteName]int{}, claimDetails: map[string]json.RawMessage{}, rejected: map[int64]*hold{}, numbers: newNumbers(), unknown: &Graph{},
 		ended: map[*Graph][]bits{}, crowds: map[*Graph]*crowd{}, wakes: wakes{waiting: map[waitKey]*passOrder{}, limits: map[int32][]int{}},
-		lost: map[int32][]*deployment{},
+		taken: map[int32]bool{},
 	}
 }
 

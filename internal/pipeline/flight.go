@@ -1,13 +1,16 @@
 package pipeline
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// isInFlight reports whether a host counts against maxParallel: while an action of it is live, and
-// from host-started until it is finished, has a failed step or is elided, unless its deployment has
-// ended, is stopped there or is locked out. It does not matter whether the deployment still holds
-// the host's batch if no other one does, so a host that a failure interrupted counts again as soon
-// as the deployment may resume there. One that is locked out, by a batch over stages or by its own,
-// changes nothing until the holder has left; if it counted, the two would wait for each other.
+// isInFlight reports whether a host counts against maxParallel because of a deployment: while an
+// action of it is live, and from host-started until it is finished, has a failed step or is elided,
+// unless its deployment has ended, is stopped there or is locked out of a region around it. One that
+// is locked out changes nothing until the holder has left; if it counted, the two would wait for each
+// other. Who holds the host's own batch does not matter, so a host that a rollback has taken over in
+// the middle keeps its place. The rollback needs none for it; see hasPlace.
 func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	host := &t.plan.hosts[h]
 	if len(t.live) > 0 && e.isLiveOn(t, h) {
@@ -17,7 +20,33 @@ func (e *Engine) isInFlight(t *deployment, h int32) bool {
 	if t.status != StatusActive || !t.is(host.started(), complete) || t.is(end, complete) || t.isElided(end) {
 		return false
 	}
-	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && !e.isTaken(t, h) && (len(t.failures) == 0 || !slices.ContainsFunc(host.nodes, t.isBroken))
+	return !t.isStopped(host.stage) && !e.isShut(t, host.stage) && (len(t.failures) == 0 || !slices.ContainsFunc(host.nodes, t.isBroken))
+}
+
+// hasPlace reports whether a host counts already because of another deployment, whose batch of the
+// host t has taken: t then starts the host in the place that it has. A rollback takes such batches, or
+// an edit gives them to t.
+func (e *Engine) hasPlace(t *deployment, h int32) bool {
+	id := t.ids.hosts[h]
+	return e.flying[id] > 0 && e.holder[id].deployment == t
+}
+
+// placed lists the doable steps host-started of a group whose hosts have a place already, in the
+// order of a pass. Almost always no batch of a host in flight was taken, so it does not look at the
+// hosts that wait.
+func (e *Engine) placed(t *deployment, group int32) []int32 {
+	var list []int32
+	for id := range e.taken { // in any order, since the list is sorted
+		at, ok := t.plan.targets[e.numbers.names[id]]
+		if !ok || at.group != group || !e.hasPlace(t, at.host) {
+			continue
+		}
+		if n := t.plan.hosts[at.host].started(); t.isDoable(n) && !t.is(n, claimed|failed) {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return cmp.Compare(t.plan.turn[a], t.plan.turn[b]) })
+	return list
 }
 
 // isShut reports whether another deployment holds a batch around a stage. An edit may cause that,
@@ -31,13 +60,6 @@ func (e *Engine) isShut(t *deployment, stage int32) bool {
 	return false
 }
 
-// isTaken reports whether another deployment holds a host's own batch. A rollback that takes it over
-// from the deployment that has started the host causes that, or an edit.
-func (e *Engine) isTaken(t *deployment, h int32) bool {
-	holder := e.holder[t.ids.hosts[h]].deployment
-	return holder != nil && holder != t
-}
-
 // recountFlight updates the count of hosts in flight for all hosts of a deployment, after a change
 // of its status, of its walk or of where it is stopped.
 func (e *Engine) recountFlight(t *deployment) {
@@ -47,8 +69,8 @@ func (e *Engine) recountFlight(t *deployment) {
 }
 
 // recountFlightAround recounts the interrupted hosts in a batch over stages, after the batch got
-// another holder or none; recountLost is the same for a host's own batch. Deployments that are not
-// active are left out: their hosts count by live actions only.
+// another holder or none. Deployments that are not active are left out: their hosts count by live
+// actions only.
 func (e *Engine) recountFlightAround(id int32) {
 	for plan, c := range e.crowds { // in any order: who counts on one graph does not depend on another
 		b, ok := plan.batch(batchID(e.numbers.names[id]))
@@ -60,40 +82,6 @@ func (e *Engine) recountFlightAround(id int32) {
 				e.recountStage(t, s)
 			}
 		}
-	}
-}
-
-// recountLost recounts a host in the deployments that have started it and lost its own batch, after
-// the batch got another holder or none. Almost always there are none: a host's batch is taken and
-// freed far too often to look at every deployment in the stage.
-func (e *Engine) recountLost(id int32) {
-	if len(e.lost) == 0 {
-		return
-	}
-	list := e.lost[id]
-	delete(e.lost, id)
-	for _, t := range list { // in any order; those to which it still applies are listed again
-		e.recountHostOf(t, id)
-	}
-}
-
-// recountHostOf updates the count of hosts in flight for a host by the number of its path, which the
-// deployment's graph may lack.
-func (e *Engine) recountHostOf(t *deployment, id int32) {
-	if at, ok := t.plan.targets[e.numbers.names[id]]; ok && at.host >= 0 && t.inFlight != nil {
-		e.recountHost(t, at.host)
-	}
-}
-
-// lose lists a deployment for recountLost if it has started a host, may still finish it and does not
-// hold its batch.
-func (e *Engine) lose(t *deployment, h int32) {
-	host, id := &t.plan.hosts[h], t.ids.hosts[h]
-	if e.holder[id].deployment == t || t.status != StatusActive || !t.is(host.started(), complete) || t.is(host.finished(), resolved) {
-		return
-	}
-	if !slices.Contains(e.lost[id], t) {
-		e.lost[id] = append(e.lost[id], t)
 	}
 }
 
@@ -114,24 +102,33 @@ func (e *Engine) recountStage(t *deployment, stage int32) {
 // harmless.
 func (e *Engine) recountHost(t *deployment, h int32) {
 	is := e.isInFlight(t, h)
-	if is || e.isTaken(t, h) {
-		e.lose(t, h)
-	}
 	if is == t.inFlight[h] {
 		return
 	}
 	t.inFlight[h] = is
-	if is {
-		e.hostsInFlight[t.ids.groups[t.plan.hosts[h].group]]++
-	} else {
+	if !is {
 		e.land(t, h)
+		return
+	}
+	id := t.ids.hosts[h]
+	e.flying[id]++
+	if e.flying[id] == 1 {
+		e.hostsInFlight[t.ids.groups[t.plan.hosts[h].group]]++
+	}
+	if holder := e.holder[id].deployment; holder != nil && holder != t { // it needs no place for the host now
+		e.taken[id], holder.again = true, true
+		e.wake(holder)
 	}
 }
 
-// land takes a host out of the counts, and gives its place to the first that waits for one in the
-// group.
+// land takes a host out of what a deployment counts. If no other one counts it, its place goes to the
+// first that waits for one in the group.
 func (e *Engine) land(t *deployment, h int32) {
-	group := t.ids.groups[t.plan.hosts[h].group]
+	id, group := t.ids.hosts[h], t.ids.groups[t.plan.hosts[h].group]
+	if e.flying[id]--; e.flying[id] > 0 {
+		return
+	}
+	delete(e.taken, id)
 	e.hostsInFlight[group]--
 	e.freed = true
 	e.offerPlaces(group)

@@ -269,7 +269,7 @@ func (e *Engine) checkStart(t *deployment, n int32) error {
 	}
 	// A log that an earlier version wrote may start a host beside interrupted ones, but never
 	// beside too many live actions.
-	if in, limit := e.inFlight(t, host.group); in >= limit && e.working(t.ids.groups[host.group]) >= limit {
+	if in, limit := e.inFlight(t, host.group); in >= limit && !e.hasPlace(t, t.plan.nodes[n].host) && e.working(t.ids.groups[host.group]) >= limit {
 		return e.violation("I9", "%s starts %s with %d of %d hosts in flight", e.label(t), t.plan.short(host.path), in, limit)
 	}
 	return nil

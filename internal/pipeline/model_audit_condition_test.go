@@ -12,6 +12,7 @@ func (u *auditor) mayRun(t *audited, n int) {
 		u.breaks("%s starts, but %s", u.name(t, n), why)
 	}
 	u.yields(t, n)
+	u.placesFirst(t, n)
 	if at := u.of(t).at[n]; at.event == HostStarted && u.isBelow(t, u.started[at.resource]) {
 		u.breaks("I3: %s starts on %s after #%d", u.name(t, n), at.resource, u.started[at.resource])
 	}
@@ -162,10 +163,10 @@ func (u *auditor) blocked(t *audited, n int) string {
 			}
 		}
 	}
-	if at.event != HostStarted {
+	if at.event != HostStarted || u.hasPlace(t, n) {
 		return ""
 	}
-	if in, limit := u.inFlight(at.group), max(1, u.limit(t, at.group, func(g *Group) Limit { return g.MaxParallel }, true)); in >= limit {
+	if in, limit := len(u.flying(at.group)), max(1, u.limit(t, at.group, func(g *Group) Limit { return g.MaxParallel }, true)); in >= limit {
 		return fmt.Sprintf("I9: %d of %d hosts are in flight", in, limit)
 	}
 	return ""
@@ -183,35 +184,54 @@ func (u *auditor) limit(t *audited, group string, of func(*Group) Limit, up bool
 	return of(g).Of(size, up)
 }
 
-// inFlight counts the hosts of a group: those with a live action, and those that are started,
-// neither finished nor given up, and may proceed.
-func (u *auditor) inFlight(group string) int {
-	count := 0
+// hasPlace: the host counts already, and the deployment has taken its own batch.
+func (u *auditor) hasPlace(t *audited, n int) bool {
+	host := u.names[n].target
+	return u.holder[batchID(host)] == t.number && slices.Contains(u.flying(u.of(t).at[n].group), host)
+}
+
+// placesFirst judges that a deployment starts the hosts that have a place before any other of their group.
+func (u *auditor) placesFirst(t *audited, n int) {
+	at := u.of(t).at[n]
+	if at.event != HostStarted || u.hasPlace(t, n) {
+		return
+	}
+	for m, other := range u.of(t).at {
+		if u.of(t).all.has(m) && other.event == HostStarted && other.group == at.group && u.hasPlace(t, m) && u.why(t, m, "") == "" {
+			u.breaks("condition 7: %s starts before %s, which has a place", u.name(t, n), u.name(t, m))
+		}
+	}
+}
+
+// flying lists the hosts of a group in flight, each once: those with a live action, and those that are
+// started, neither finished nor given up, and may proceed.
+func (u *auditor) flying(group string) []string {
+	var hosts []string
 	for i := range u.deployments {
 		t := &u.deployments[i]
 		v := u.of(t)
 		for n := range v.at {
-			if !v.all.has(n) || v.at[n].event != HostStarted || v.at[n].group != group {
+			host := u.names[n].target
+			if !v.all.has(n) || v.at[n].event != HostStarted || v.at[n].group != group || slices.Contains(hosts, host) {
 				continue
 			}
-			host := u.names[n].target
 			if slices.ContainsFunc(t.actions, func(a auditedAction) bool { return a.host == host }) || t.facts.has(n) && u.mayProceed(t, host) {
-				count++
+				hosts = append(hosts, host)
 			}
 		}
 	}
-	return count
+	return hosts
 }
 
 // mayProceed: a started host is neither finished nor given up, and its deployment is not stopped
-// there nor locked out of a batch around it.
+// there nor locked out of a region around it.
 func (u *auditor) mayProceed(t *audited, host string) bool {
 	end := u.numbers[stepName{host, HostFinished}]
 	if t.status != StatusActive || t.facts.has(end) || u.look(t).elided.has(end) || u.isStopped(t, stageOf(host)) {
 		return false
 	}
 	for _, b := range u.of(t).batches {
-		if h := u.holder[b.id]; h != 0 && h != t.number && b.region.has(end) {
+		if h := u.holder[b.id]; b.id != batchID(host) && h != 0 && h != t.number && b.region.has(end) {
 			return false
 		}
 	}

@@ -28,8 +28,8 @@ func (p *position) differs() string {
 		return fmt.Sprintf("I1: batches are held by %v, want %v", held, u.holder)
 	}
 	for group := range u.places {
-		if got := p.engine.inFlightIn(group); strings.Count(group, "/") == 2 && got != u.inFlight(group) {
-			return fmt.Sprintf("I9: %d hosts of %s are in flight, want %d", got, group, u.inFlight(group))
+		if got := p.engine.inFlightIn(group); strings.Count(group, "/") == 2 && got != len(u.flying(group)) {
+			return fmt.Sprintf("I9: %d hosts of %s are in flight, want %d", got, group, len(u.flying(group)))
 		}
 	}
 	return ""

@@ -81,10 +81,7 @@ func cloneWakes(c, e *Engine) {
 	for group, limits := range e.limits {
 		c.limits[group] = slices.Clone(limits)
 	}
-	c.lost = map[int32][]*deployment{}
-	for id, list := range e.lost {
-		c.lost[id] = same(list)
-	}
+	c.taken, c.flying = maps.Clone(e.taken), slices.Clone(e.flying)
 	c.timers = slices.Clone(e.timers)
 	for i := range c.timers {
 		c.timers[i].t = c.deployments[c.timers[i].t.number]

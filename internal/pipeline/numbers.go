@@ -92,6 +92,7 @@ func (ids *numbered) hostsOn(resource int32) []int32 {
 func (e *Engine) makeRoom() {
 	e.holder = append(e.holder, make([]holding, len(e.numbers.names)-len(e.holder))...)
 	e.holding = append(e.holding, make([]map[*deployment]int32, len(e.numbers.names)-len(e.holding))...)
+	e.flying = append(e.flying, make([]int32, len(e.numbers.names)-len(e.flying))...)
 	e.hostsInFlight = append(e.hostsInFlight, make([]int32, len(e.numbers.names)-len(e.hostsInFlight))...)
 	e.resources = append(e.resources, make([]resourceState, len(e.numbers.resources)-len(e.resources))...)
 }

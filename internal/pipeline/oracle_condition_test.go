@@ -203,25 +203,33 @@ func (o *oracle) hostFree(v *view, s stepName) verdict {
 			}
 		}
 	}
-	if s.event == HostStarted && o.inFlight(groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
+	if s.event == HostStarted && !o.hasPlace(v.t, s) && o.inFlight(groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
 		return verdict{why: isFull}
 	}
 	return verdict{}
 }
 
-// inFlight counts the hosts of a group over all deployments. A host counts while an action of it is live, and from
-// host-started until it is finished, has a failed step or is elided, unless its deployment has ended or is stopped there.
-func (o *oracle) inFlight(group string) int {
-	count := 0
+// hasPlace: the host counts already, and the deployment has taken its own batch.
+func (o *oracle) hasPlace(t *oracleDeployment, s stepName) bool {
+	return s.event == HostStarted && o.holder[batchID(s.target)] == t && o.flying(groupOf(s.target))[s.target]
+}
+
+// inFlight counts the hosts of a group, each once.
+func (o *oracle) inFlight(group string) int { return len(o.flying(group)) }
+
+// flying: over all deployments, the hosts of a group with a live action, and those from host-started until they are finished, have
+// a failed step or are elided, unless the deployment has ended, is stopped there or is locked out of a region around them.
+func (o *oracle) flying(group string) map[string]bool {
+	hosts := map[string]bool{}
 	for _, t := range o.deployments {
 		v := o.view(t)
 		for i, s := range v.g.steps {
 			if s.event == HostStarted && groupOf(s.target) == group && (o.isLive(t, s.target) || v.known[i]&complete != 0 && o.isUnderWay(v, s.target)) {
-				count++
+				hosts[s.target] = true
 			}
 		}
 	}
-	return count
+	return hosts
 }
 
 func (o *oracle) isLive(t *oracleDeployment, host string) bool {
@@ -233,15 +241,15 @@ func (o *oracle) isLive(t *oracleDeployment, host string) bool {
 	return false
 }
 
-// isUnderWay: a started host is neither finished nor given up, and its deployment may proceed with it: it is not
-// locked out of a batch around it, where it would wait for the very deployment that waits for its place.
+// isUnderWay: a started host is neither finished nor given up, and its deployment is not stopped there, nor locked out of a region
+// around it, where it would wait for the very deployment that waits for its place.
 func (o *oracle) isUnderWay(v *view, host string) bool {
 	end := v.g.index[stepName{host, HostFinished}]
 	if v.t.status != StatusActive || v.known[end]&complete != 0 || v.g.elided(v.known, end) || o.stopped(v.t, stageOf(host)) {
 		return false
 	}
 	for _, b := range v.g.batches {
-		if h := o.holder[b.id]; h != nil && h != v.t && b.region[stepName{host, HostStarted}] {
+		if h := o.holder[b.id]; b.id != batchID(host) && h != nil && h != v.t && b.region[stepName{host, HostStarted}] {
 			return false
 		}
 	}

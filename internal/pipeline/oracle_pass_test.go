@@ -32,7 +32,7 @@ func (o *oracle) first() (move, bool) {
 		if m, ok := o.consequence(t); ok {
 			return m, true
 		}
-		for _, i := range v.g.turns() {
+		for _, i := range o.turns(v) {
 			s, d := v.g.steps[i], o.check(v, i)
 			switch {
 			case d.why == lostArtifact:
@@ -58,21 +58,37 @@ func (o *oracle) first() (move, bool) {
 	return move{}, false
 }
 
-// turns returns the order in which a pass takes steps: breadth-first, but in a group, hosts that are started and not finished come before new ones.
-func (g *oracleGraph) turns() []int {
+// turns returns the order in which a pass takes steps: breadth-first, but in a group, hosts that are started and not finished come
+// before new ones, and of these the ones that have a place already.
+func (o *oracle) turns(v *view) []int {
 	var order []int
-	for i, s := range g.steps {
-		switch {
-		case !isHostPath(s.target):
-			order = append(order, i)
-		case s.event == HostStarted:
-			for k, other := range g.steps {
-				if other.event != HostStarted && isHostPath(other.target) && groupOf(other.target) == groupOf(s.target) && !slices.Contains(order, k) {
-					order = append(order, k)
-				}
-			}
-			order = append(order, i)
+	taken, started, placed := make([]bool, len(v.g.steps)), map[string]bool{}, map[string]bool{}
+	take := func(k int) {
+		if !taken[k] {
+			order, taken[k] = append(order, k), true
 		}
+	}
+	for i, s := range v.g.steps {
+		if !isHostPath(s.target) {
+			take(i)
+		}
+		if s.event != HostStarted {
+			continue
+		}
+		group := groupOf(s.target)
+		for k, other := range v.g.steps {
+			if !started[group] && isHostPath(other.target) && other.event != HostStarted && groupOf(other.target) == group {
+				take(k)
+			}
+		}
+		started[group] = true
+		for k, other := range v.g.steps {
+			if v.doable[i] && !placed[group] && v.doable[k] && other.event == HostStarted && groupOf(other.target) == group && o.hasPlace(v.t, other) {
+				take(k)
+			}
+		}
+		placed[group] = placed[group] || v.doable[i]
+		take(i)
 	}
 	return order
 }

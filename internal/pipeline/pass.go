@@ -108,11 +108,16 @@ func (p *pass) full(t *deployment) bool {
 }
 
 // step does a step if it is runnable; otherwise it keeps the step aside, with the reason counted.
-// The step may have changed since it was offered, so it is asked again whether it is doable.
+// The step may have changed since it was offered, so it is asked again whether it is doable. A host
+// that has a place in its group already comes before any other of the group.
 func (p *pass) step(t *deployment, n int32) error {
 	if t.is(n, claimed|failed) || !t.isDoable(n) {
 		t.drop(n)
 		return nil
+	}
+	if first := p.placedFirst(t, n); first != n {
+		t.queue.push(n)
+		return p.do(t, first) // it is dropped when its turn comes
 	}
 	switch b := p.e.check(t, n, p.now); b.why {
 	case runs:
@@ -127,6 +132,27 @@ func (p *pass) step(t *deployment, n int32) error {
 		t.park(n, b.ofHost(t.plan, n))
 		return nil
 	}
+}
+
+// placedFirst returns the step to do in place of one that is about to start a host: the start of a host of
+// the group that has a place already. Such hosts are put on the heap, also those that are blocked, so that
+// the deployment is registered with what blocks them although the group may be full.
+func (p *pass) placedFirst(t *deployment, n int32) int32 {
+	at := &t.plan.nodes[n]
+	if at.kind != hostStart || len(p.e.taken) == 0 {
+		return n
+	}
+	first := int32(unknownStep)
+	for _, m := range p.e.placed(t, at.group) {
+		t.queue.bring(at.group, m)
+		if first == unknownStep && p.e.check(t, m, p.now).why == runs {
+			first = m
+		}
+	}
+	if first == unknownStep {
+		return n
+	}
+	return first
 }
 
 // do appends a marker, or claims work. A build is not run for a revision that has all its

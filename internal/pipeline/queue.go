@@ -77,6 +77,16 @@ func (q *queue) feed(group int32) {
 	s.out++
 }
 
+// bring puts a host of the group on the heap before its turn, if no pass has looked at it.
+func (q *queue) bring(group, n int32) {
+	s := &q.starts[group]
+	if i, waits := slices.BinarySearch(s.waiting, n); waits {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		q.push(n)
+		s.out++
+	}
+}
+
 // unpark puts the blocked steps back on the heap. Decide does so before every round, since what
 // blocked them may be gone.
 func (q *queue) unpark() {

@@ -68,7 +68,7 @@ type sleep struct {
 	restless bool
 	waits    map[waitKey]bool // what it waits for; it may have stopped to
 	offers   []waitKey        // what woke it: if it leaves that free, the next one is woken
-	again    bool             // it was offered something in its turn, so its blocked steps are looked at again
+	again    bool             // something became free in its turn, so its blocked steps are looked at again
 	wakeAt   time.Time        // the first time at which one of its steps may run; zero: none
 	timer    time.Time        // its last timer; zero: it has none
 	aside    [reasons]int32   // its steps that are kept aside, by reason
