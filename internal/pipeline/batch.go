@@ -255,15 +255,30 @@ func (e *Engine) freeGone(t *deployment, next *Graph) {
 }
 
 // oldestInside returns the deployment of lowest rank with something complete or claimed in a region
-// that it has not passed; the present holder counts, and so does one that failed inside under
-// `hold`, but none that failed elsewhere. It returns nil if the region is empty and free.
+// that it has not passed, or with a batch in it, which a rollback takes before it comes there; the
+// present holder counts, and so does one that failed inside under `hold`, but none that failed
+// elsewhere. It returns nil if the region is empty and free.
 func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	oldest := e.holderOf(id).deployment
 	for _, t := range inside {
 		b, ok := t.plan.batch(id)
-		if ok && t.isInside(b) && !e.mayRelease(t, b) && !t.failedElsewhere(b) && (oldest == nil || t.isOlder(oldest)) {
+		if ok && (t.isInside(b) || e.holdsWithin(t, b)) && !e.mayRelease(t, b) && !t.failedElsewhere(b) && (oldest == nil || t.isOlder(oldest)) {
 			oldest = t
 		}
 	}
 	return oldest
+}
+
+// holdsWithin reports whether a deployment holds a batch inside a region.
+func (e *Engine) holdsWithin(t *deployment, b batch) bool {
+	for id := range t.holds { // in any order; one is enough
+		if inner, ok := t.plan.batch(batchID(e.numbers.names[id])); ok && inner.id != b.id && nested(inner, b) {
+			return true
+		}
+	}
+	return b.host < 0 && slices.ContainsFunc(b.stages, func(s int32) bool {
+		held := false
+		e.eachHostHeld(t, s, func(int32) { held = true })
+		return held
+	})
 }

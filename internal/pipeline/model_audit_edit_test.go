@@ -46,13 +46,23 @@ func (u *auditor) reassign(id batchID, inside []*audited) {
 		if b != nil && t.status == StatusFailed && !u.underHold(t, b, u.failsIn) {
 			continue // it failed elsewhere
 		}
-		if b != nil && !u.mayRelease(t, b) && !b.region.and(t.facts.or(t.live)).isEmpty() && (oldest == 0 || u.isBelow(t, oldest)) {
+		if b == nil || b.region.and(t.facts.or(t.live)).isEmpty() && !u.holdsWithin(t, b) {
+			continue
+		}
+		if !u.mayRelease(t, b) && (oldest == 0 || u.isBelow(t, oldest)) {
 			oldest = t.number
 		}
 	}
 	if oldest != 0 {
 		u.holder[id] = oldest
 	}
+}
+
+// holdsWithin: a rollback has taken a batch inside the region.
+func (u *auditor) holdsWithin(t *audited, b *lawBatch) bool {
+	return slices.ContainsFunc(u.of(t).batches, func(inner lawBatch) bool {
+		return inner.id != b.id && u.holder[inner.id] == t.number && b.region.has(inner.open)
+	})
 }
 
 // mayComeBack: active, or failed and not overtaken.

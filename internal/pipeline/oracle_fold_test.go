@@ -243,7 +243,7 @@ func (o *oracle) failedInsideUnderRelease(t *oracleDeployment, id batchID, b *or
 	return found
 }
 
-// define moves the deployments over, then gives a region that is new or changed to the oldest inside.
+// define moves the deployments over, then gives a region that is new or changed to the oldest inside, or with a batch inside.
 func (o *oracle) define(version int) {
 	old := o.graphs[o.version]
 	o.version = version
@@ -274,7 +274,7 @@ func (o *oracle) define(version int) {
 		oldest := o.holder[b.id]
 		for _, t := range inside {
 			theirs := o.graph(t).byID(b.id)
-			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) || o.failedElsewhere(t, theirs) {
+			if theirs == nil || o.mayRelease(t, b.id, theirs) || !o.inside(t, theirs) && !o.holdsWithin(t, theirs) || o.failedElsewhere(t, theirs) {
 				continue
 			}
 			if oldest == nil || t.isBelow(oldest) {
@@ -285,6 +285,13 @@ func (o *oracle) define(version int) {
 			o.holder[b.id] = oldest
 		}
 	}
+}
+
+// holdsWithin: a rollback has taken a batch inside the region.
+func (o *oracle) holdsWithin(t *oracleDeployment, b *oracleBatch) bool {
+	return slices.ContainsFunc(o.graph(t).batches, func(inner oracleBatch) bool {
+		return inner.id != b.id && o.holder[inner.id] == t && b.region[inner.open]
+	})
 }
 
 func (o *oracle) inside(t *oracleDeployment, b *oracleBatch) bool {

@@ -73,6 +73,7 @@ var mutations = []mutation{
 	{"a deployment locked out gives inner batches up", "batch.go", " || e.isLockedOut(t, b)", ""},
 	{"a batch releases those inside it", "batch.go", "nested(inner, b) {", "false && nested(inner, b) {"},
 	{"a new region goes to the oldest inside", "batch.go", "(oldest == nil || t.isOlder(oldest)) {", "oldest == nil {"},
+	{"a new region goes to the rollback that has a batch within", "batch.go", "(t.isInside(b) || e.holdsWithin(t, b))", "t.isInside(b)"},
 	{"a rollback that failed is not rolled back", "rollback.go", "case undone.undoes != nil && (", "case false && ("},
 	{"a rollback brings back no rejected revision", "rollback.go", "t.revision >= before || t.rejected != nil {", "t.revision >= before {"},
 	{"a rollback brings back an older revision", "rollback.go", "t.revision >= before ||", "t.revision == before ||"},
