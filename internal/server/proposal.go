@@ -18,7 +18,7 @@ type Proposal struct {
 	Definition pipeline.Definition
 	Source     string // the text of the file; a Client sends this
 	File       string // name of the file, for positions in problems
-	IfVersion  *int   // apply only while this version is in force (0: none yet); nil: in any case
+	IfVersion  *int   // apply only while this version, or the same definition, is in force (0: none yet); nil: in any case
 	By         string
 	Yes        bool // apply even if an active deployment skips or loses work
 }
@@ -65,7 +65,7 @@ func (s *Service) ownersBut(ctx context.Context, name string) owners {
 type owners func() (map[pipeline.Resource]journal.Owner, error)
 
 // Apply stores a definition as the next version, unless it equals the one in force. The error is fault.Conflict if
-// another version than IfVersion is in force, and fault.Refused if the edit would lose work and Yes is not set; then the
+// another version than IfVersion is in force and says something else, and fault.Refused if the edit would lose work and Yes is not set; then the
 // view has the effects.
 func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 	plan, compiled, err := s.compile(p)
@@ -104,7 +104,7 @@ func (s *Service) Apply(ctx context.Context, p Proposal) (EditView, error) {
 
 // decideApply returns the change that Apply stores. The caller has applied the rows of locked to the fold.
 func (s *Service) decideApply(f *fold, plan *pipeline.Graph, p Proposal, locked journal.Locked, view *EditView) (journal.Change, error) {
-	if p.IfVersion != nil && *p.IfVersion != locked.Version {
+	if _, same := f.isInForce(plan); !same && p.IfVersion != nil && *p.IfVersion != locked.Version {
 		return journal.Change{}, fault.New(fault.Conflict, "definition %d of %s is in force, not %d",
 			locked.Version, view.Pipeline, *p.IfVersion).WithHint("look at the definition that was applied meanwhile: waybill pipeline show %s", view.Pipeline)
 	}

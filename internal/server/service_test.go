@@ -164,8 +164,11 @@ func TestApplyStoresOnlyWhatChanged(t *testing.T) {
 		t.Errorf("the same definition: got %+v, %v; want unchanged version 1", view, err)
 	}
 	none := 0
-	proposal.Definition.Keep.Releases++
 	proposal.IfVersion = &none
+	if view, err := w.Service.Apply(t.Context(), proposal); err != nil || !view.Unchanged {
+		t.Errorf("the same definition over version 0, applied by another: got %+v, %v; want unchanged", view, err)
+	}
+	proposal.Definition.Keep.Releases++
 	if _, err := w.Service.Apply(t.Context(), proposal); !fault.Is(err, fault.Conflict) {
 		t.Errorf("version 0 wanted, 1 in force: got %v, want a conflict", err)
 	}
