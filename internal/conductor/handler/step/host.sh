@@ -182,11 +182,11 @@ receive() {
 # FOLDER PREDICATE…: what find finds there survives a power loss. Each of many files would wait for the disk by itself
 durable() { { [ "$(find "$@" | wc -l)" -gt 100 ] && sync -f "$1" 2>/dev/null; } || find "$@" -exec sync {} +; }
 
-prune() { # old releases and what only they had; never current, previous or running
+prune() { # old releases and what only they had; never current, previous, running or the one of this deployment
 	ls -t releases | while read -r old; do
 		! used "$old" || continue
 		keep=$((keep - 1))
-		[ "$keep" -ge 2 ] || rm -rf "releases/$old" ".waybill/manifests/$old" ".waybill/units/$old" ".waybill/units/$old.before"
+		[ "$keep" -ge 2 ] || [ "$old" = "$release" ] || rm -rf "releases/$old" ".waybill/manifests/$old" ".waybill/units/$old" ".waybill/units/$old.before"
 	done
 	find cas -type f -links 1 -exec rm -f {} +
 	rm -rf .waybill/parts
@@ -330,7 +330,7 @@ deploy() { # the unit on standard input; further words are the shared names
 	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
 		rm -f ".waybill/units/.new.$$"; record 0 "already runs"; echo already=1; return
 	fi
-	token=$$-$(date +%s)
+	token=$$-$(date +%s) && prune # also here, since many that fail may follow each other
 	echo "armed -$former -$older $token" | save .waybill/revert || exit
 	if [ "$at" != "$release" ] || ! same; then
 		[ "$at" != "$release" ] || { cp -p ".waybill/units/$release" ".waybill/units/$release.before" && sync ".waybill/units/$release.before"; } || die 73 "keep the unit"

@@ -48,6 +48,25 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 	})
 }
 
+// TestReleasesThatFailAreNotKept: keep.releases counts those that the host went back from, though none that works follows.
+func TestReleasesThatFailAreNotKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.ship(1)
+	w.service.Ready.Within = action.Duration(time.Second)
+	for n := int64(2); n <= 5; n++ {
+		w.revise(n, "exit "+strconv.FormatInt(n, 10))
+		w.done(n, pipeline.HostReplicated)
+		w.wantOutcome(w.do(t.Context(), n, pipeline.HostDeployed), action.Retry, "did not stay up")
+	}
+	releases, err := os.ReadDir(filepath.Join(w.dir, "releases"))
+	if most := w.definition().Keep.Releases + 1; err != nil || len(releases) > most { // 1 for the last that failed
+		t.Errorf("%d releases are on the host, %v; want at most %d", len(releases), err, most)
+	}
+	w.wantRuns(1)
+}
+
 // TestATakenOverHostFollowsItsNewLog, from its first deployment on, and refuses the old one. What runs there runs on.
 func TestATakenOverHostFollowsItsNewLog(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
