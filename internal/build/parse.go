@@ -15,6 +15,7 @@ import (
 // Parse reads a document in the format. Every fault of it is returned at once,
 // sorted by position; warnings among them do not block.
 func Parse(root *document.Node) (*File, fault.Problems) {
+	root = document.WithoutShared(root)
 	file, problems := (&reader{}).read(root)
 	file.root, file.faulty = root, problems.Err() != nil
 	problems.Sort()

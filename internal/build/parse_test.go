@@ -635,3 +635,14 @@ func TestAFileCannotNameAnotherProject(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysOfAliasesAreNotStages(t *testing.T) {
+	t.Parallel()
+	file, problems := build.Parse(tree(t, "x-go: &go {image: \"${image}\", shell: /bin/sh}\ntest: {unit: {container: {<<: *go, image: i, cmds: [x]}}}\n"))
+	if len(problems) > 0 || len(file.Stages) != 1 || file.Stages[0].Name != "test" {
+		t.Errorf("stages %+v, problems %v", file.Stages, problems)
+	}
+	if step := file.Stages[0].Steps[0]; step.Type != "container" {
+		t.Errorf("%+v", step)
+	}
+}

@@ -7,6 +7,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/document"
 )
 
+// SchemaFileName is the file beside a build file in which editors find its JSON Schema.
+const SchemaFileName = ".wharf-ci.schema.json"
+
 // Schema returns the JSON Schema of the format (draft 2020-12), for editors. It is
 // made from the field tables; a value that variables decide is a string anywhere.
 func Schema() ([]byte, error) {
@@ -38,6 +41,7 @@ func Schema() ([]byte, error) {
 		"title":                FileName,
 		"type":                 "object",
 		"properties":           map[string]any{keyEnvironments: environments, keyInputs: map[string]any{"type": "array", "items": map[string]any{"anyOf": inputs}}},
+		"patternProperties":    document.SharedSchema(),
 		"additionalProperties": stage,
 	}
 	text, err := json.MarshalIndent(root, "", "  ")

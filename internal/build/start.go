@@ -46,7 +46,7 @@ func StartingFile(files map[string]string) string {
 		environments = "environments:         # variables, chosen by --environment\n  stage: {namespace: stage}\n"
 	}
 	var b strings.Builder
-	b.WriteString(`# The build of this project. waybill run runs it here; waybill build lint checks it.
+	b.WriteString("# yaml-language-server: $schema=" + SchemaFileName + "\n" + `# The build of this project. waybill run runs it here; waybill build lint checks it.
 # Stages run one after another, the steps of a stage side by side.
 
 # inputs:             # asked for when a build starts: waybill run -i level=debug

@@ -111,7 +111,7 @@ func buildSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of .wharf-ci.yml, for editors",
-		Example: examples("waybill build schema > wharf-ci.schema.json"),
+		Example: examples("waybill build schema > .wharf-ci.schema.json"),
 		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			schema, err := build.Schema()

@@ -25,7 +25,8 @@ func buildInitCommand(a *app) *cobra.Command {
 		Long: `Writes a commented .wharf-ci.yml into this folder (or DIR), with a step for each tool whose
 files are there, such as go.mod or package.json, for each Dockerfile, and for each manifest
 deploy/*.yml. The tests that are there decide how they are run: pytest or unittest, npm test,
-make test. A file that exists is left as it is.`,
+make test. A file that exists is left as it is. The JSON Schema by which editors complete and
+check the file is written beside it.`,
 		Example: examples("waybill build init"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(_ *cobra.Command, given []string) error {
@@ -108,11 +109,22 @@ func (a *app) writeBuildFile(dir string) error {
 		return fault.New(fault.Invalid, "write %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	_, err = f.WriteString(build.StartingFile(files))
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close(), writeSchema(filepath.Join(dir, build.SchemaFileName))); err != nil {
 		return fault.New(fault.Unavailable, "write %s: %w", a.Shorten(path), assembly.Plain(err))
 	}
 	document := struct {
-		File string `json:"file"`
-	}{path}
-	return a.printer().Answer(document, fmt.Sprintf("wrote %s; see what it would do: waybill run --dry-run", a.Shorten(path)))
+		File   string `json:"file"`
+		Schema string `json:"schema"`
+	}{path, filepath.Join(dir, build.SchemaFileName)}
+	return a.printer().Answer(document, fmt.Sprintf("wrote %s, and %s for editors; see what it would do: waybill run --dry-run",
+		a.Shorten(path), a.Shorten(document.Schema)))
+}
+
+// writeSchema writes the JSON Schema that the starting file names.
+func writeSchema(path string) error {
+	schema, err := build.Schema()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, schema, 0o644)
 }

@@ -100,7 +100,7 @@ func Check(file string, data []byte) (Config, fault.Problems) {
 	if root == nil {
 		return config, problems
 	}
-	dropFree(root)
+	root = document.WithoutShared(root)
 	r := reader{Reader: document.Reader{Problems: problems, Unknown: inPath, AnyCase: true}, folder: filepath.Dir(file)}
 	if r.Check(root, document.Place{At: root.At}, keys()) {
 		r.fill(&config, root)
@@ -116,17 +116,6 @@ func inPath(p fault.Problem, path, _ string) fault.Problem {
 	}
 	p.Scope = "" // the text has it
 	return p
-}
-
-// dropFree takes out the top-level keys that are free.
-func dropFree(root *document.Node) {
-	var kept []document.Field
-	for _, f := range root.Fields {
-		if !strings.HasPrefix(f.Key, "x-") {
-			kept = append(kept, f)
-		}
-	}
-	root.Fields = kept
 }
 
 // reader takes values out of a checked document.

@@ -35,6 +35,7 @@ func Read(node *document.Node) (pipeline.Definition, fault.Problems) {
 	if node == nil {
 		return pipeline.Definition{}, nil
 	}
+	node = document.WithoutShared(node)
 	r := newReader()
 	if !r.Check(node, document.Place{At: node.At}, file) {
 		return pipeline.Definition{}, r.sorted()

@@ -87,6 +87,14 @@ const (
 	test  = "test: [{tcp: \"127.0.0.1:1\"}]\n"
 )
 
+func TestKeysOfAliasesMeanNothing(t *testing.T) {
+	t.Parallel()
+	d, problems := read("x-port: &port {port: 8080}\n" + testPipeline("vars: *port\ntest: [{tcp: \"a:${port}\"}]\n", "name: a\nhosts: [\"local://x\"]"))
+	if problems.Err() != nil || d.Vars["port"] != "8080" {
+		t.Errorf("%v %v", d.Vars, problems)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
@@ -255,6 +263,10 @@ func TestFaults(t *testing.T) {
 		{"request", testPipeline("steps: [{name: x, request: {url: y}}]\n"+test, beta), `2:19: "request" is not yet supported`},
 		{"inputs", testPipeline(test, "name: b\nbuild: {file: x, inputs: {a: b}}"), `5:20: "inputs" is not yet supported`},
 		{"two ways to test", testPipeline("test: [{tcp: \"a:1\", run: [x]}]\n", beta), "2:8: test[0] needs exactly one of http, tcp, run"},
+		{"headers of a port", testPipeline("test: [{tcp: \"a:1\", headers: {a: b}}]\n", beta), "2:30: headers belongs to http"},
+		{"the name of a header", testPipeline("test: [{http: \"http://a/\", headers: {\"a b\": c}}]\n", beta), `2:38: "a b" is not the name of a header field`},
+		{"the value of a header", testPipeline("test: [{http: \"http://a/\", headers: {a: \"b\\nc\"}}]\n", beta), "2:41: the value of a has a control character"},
+		{"a variable of a header", testPipeline("test: [{http: \"http://a/\", headers: {a: \"${b}\"}}]\n", beta), "2:41: ${b} is not set for host beta/all/oak"},
 		{"a test without a host", testPipeline("test: [{http: \"http://:80/x\"}]\n", beta), "2:15: http: want a URL such as http://127.0.0.1:${port}/ready"},
 		{"shared outside", testPipeline("service: {shared: [../x]}\n"+test, beta), `2:20: shared "../x": want a path inside the release, such as data`},
 		{"unknown after", testPipeline(test, beta, "name: prod\nafter: [bata]\nhosts: [\"local://elm\"]"), `7:11: stage "bata" not found (did you mean "beta"?)`},

@@ -91,6 +91,7 @@ func (x *expander) checks(in []pipeline.Check) []pipeline.Check {
 	for i := range out {
 		c := &out[i]
 		c.HTTP, c.TCP, c.Body, c.Run = x.text(c.HTTP), x.text(c.TCP), x.text(c.Body), x.list(c.Run)
+		c.Headers = x.texts(c.Headers)
 	}
 	return out
 }

@@ -15,7 +15,8 @@ type object = map[string]any
 func Schema() ([]byte, error) {
 	schema := mapping(file)
 	maps.Copy(schema, object{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "waybill.yaml",
-		"description": "A pipeline: the stages through which a revision goes, and the hosts on which it runs."})
+		"patternProperties": document.SharedSchema(),
+		"description":       "A pipeline: the stages through which a revision goes, and the hosts on which it runs."})
 	text, err := json.MarshalIndent(schema, "", "  ")
 	return append(text, '\n'), err
 }

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,13 +140,13 @@ func (r *reader) check(n *document.Node, at string, timeout action.Duration) pip
 		c.Run = r.argv(n, "run", at)
 	}
 	if http := n.Get("http"); http != nil {
-		c.Status = r.statuses(n.Get("status"), at+".status")
+		c.Status, c.Headers = r.statuses(n.Get("status"), at+".status"), r.headers(n.Get("headers"), at+".headers")
 		scheme, rest, _ := strings.Cut(c.HTTP, "://")
 		if scheme != "http" && scheme != "https" || strings.TrimLeft(rest, "/?#:") != rest || rest == "" {
 			r.Add(http, "bad-url", at, "http: want a URL such as http://127.0.0.1:${port}/ready")
 		}
 	}
-	for _, key := range []string{"status", "body"} {
+	for _, key := range []string{"status", "body", "headers"} {
 		if field := n.Get(key); field != nil && n.Get("http") == nil {
 			r.Add(field, "misplaced", at, "%s belongs to http", key)
 		}
@@ -154,6 +155,32 @@ func (r *reader) check(n *document.Node, at string, timeout action.Duration) pip
 		r.Add(tcp, "bad-address", at, "tcp: want an address such as 127.0.0.1:${port}")
 	}
 	return c
+}
+
+// mostHeaders is the number of header fields that a check may send.
+const mostHeaders = 32
+
+// headers reads the header fields of a check.
+func (r *reader) headers(n *document.Node, at string) map[string]string {
+	if n == nil || n.Kind != document.Map || len(n.Fields) == 0 {
+		return nil
+	}
+	if len(n.Fields) > mostHeaders {
+		r.Add(n, "too-long", at, "%s has %d header fields, at most %d", at, len(n.Fields), mostHeaders)
+		return nil
+	}
+	out := map[string]string{}
+	for _, f := range n.Fields {
+		switch {
+		case !headerName.MatchString(f.Key):
+			r.Problems.Add(fault.Problem{Position: f.At, Code: "bad-header", Scope: at, Text: fmt.Sprintf("%q is not the name of a header field", f.Key)})
+		case hasControl(f.Value.Text):
+			r.Add(f.Value, "bad-header", r.Join(at, f.Key), "the value of %s has a control character", f.Key)
+		default:
+			out[f.Key] = f.Value.Text
+		}
+	}
+	return out
 }
 
 func (r *reader) statuses(n *document.Node, at string) []int {

@@ -85,6 +85,7 @@ var check = []document.Key{
 	{Name: "http", Shape: document.Text, Help: "URL, reached from the host itself."},
 	{Name: "status", Shape: document.Scalars, Default: "[200]", Help: "Statuses that pass."},
 	{Name: "body", Shape: document.Text, Help: "Text that the body contains."},
+	{Name: "headers", Shape: document.ScalarMap, Help: "Header fields of the request, such as Host for a service that refuses other names."},
 	{Name: "tcp", Shape: document.Text, Help: "ADDRESS:PORT that accepts a connection."},
 	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 passes, 75 tries again while the attempt lasts, 78 fails for good, other fails."},
 	{Name: "timeout", Shape: document.Duration, Default: "5s, of a check of ready 2s", Help: "Of one try."},

@@ -15,6 +15,7 @@ import (
 var (
 	pipelineName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 	plainName    = regexp.MustCompile(`^[A-Za-z0-9.-]{1,63}$`)
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")
 	waveName     = regexp.MustCompile(`^wave-[0-9]+$`)
 )
 

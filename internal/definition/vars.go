@@ -289,14 +289,25 @@ func uses(levels []*document.Node) []*document.Node {
 	lists := []*document.Node{innermost(levels[:2], "test"), innermost(levels[:2], "steps"), innermost(levels, "service", "ready", "checks")}
 	for _, list := range lists {
 		for _, item := range items(list) {
-			for _, field := range []string{"http", "tcp", "body"} {
-				if n := item.Get(field); n != nil {
-					out = append(out, n)
-				}
-			}
-			if run := item.Get("run"); run != nil {
-				out = append(out, run.Items...)
-			}
+			out = append(out, checkUses(item)...)
+		}
+	}
+	return out
+}
+
+// checkUses returns the scalars of a check, or of an own step, that a host expands.
+func checkUses(n *document.Node) (out []*document.Node) {
+	for _, field := range []string{"http", "tcp", "body"} {
+		if text := n.Get(field); text != nil {
+			out = append(out, text)
+		}
+	}
+	if run := n.Get("run"); run != nil {
+		out = append(out, run.Items...)
+	}
+	if headers := n.Get("headers"); headers != nil {
+		for _, f := range headers.Fields {
+			out = append(out, f.Value)
 		}
 	}
 	return out

@@ -3,7 +3,12 @@
 // definition read their formats out of it, reporting every fault at once.
 package document
 
-import "github.com/waybill-dev/waybill/internal/fault"
+import (
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+)
 
 // Kind is what a node is.
 type Kind uint8
@@ -41,6 +46,21 @@ type Field struct {
 	Key   string
 	At    fault.Position // of the key
 	Value *Node
+}
+
+// sharedPrefix begins the keys of a file that hold what its aliases share.
+const sharedPrefix = "x-"
+
+// WithoutShared returns a mapping without its keys that begin with "x-", such as x-go: they hold what the aliases of the file share, and
+// mean nothing themselves. Another node is returned as it is.
+func WithoutShared(n *Node) *Node {
+	shared := func(f Field) bool { return strings.HasPrefix(f.Key, sharedPrefix) }
+	if n == nil || n.Kind != Map || !slices.ContainsFunc(n.Fields, shared) {
+		return n
+	}
+	out := *n
+	out.Fields = slices.DeleteFunc(slices.Clone(n.Fields), shared)
+	return &out
 }
 
 // Get returns the value of a key of a Map; nil if there is none.

@@ -22,6 +22,11 @@ func Schema(keys []Key) map[string]any {
 	return schema
 }
 
+// SharedSchema returns the patternProperties of a file whose keys x-NAME hold what its aliases share.
+func SharedSchema() map[string]any {
+	return map[string]any{"^" + sharedPrefix: map[string]any{"description": "What aliases of the file share; it means nothing itself."}}
+}
+
 // schema returns the JSON Schema of one value.
 func (k Key) schema() map[string]any {
 	var shapes []map[string]any

@@ -360,6 +360,8 @@ type Check struct {
 	HTTP   string `json:"http,omitempty"`
 	Status []int  `json:"status,omitempty"`
 	Body   string `json:"body,omitempty"`
+	// Headers are sent with the request; Host is the name that the service is asked for.
+	Headers map[string]string `json:"headers,omitempty"`
 	// TCP is HOST:PORT, which must accept a connection, again as the host sees it.
 	TCP string `json:"tcp,omitempty"`
 	// Run is an argument list that must end with status 0 in the release's folder.

@@ -462,6 +462,9 @@ func TestFilesOnlyNeedNoService(t *testing.T) {
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/named" && r.Host+r.Header.Get("X-Probe") == "shop.example.net1" {
+			return // as services that refuse any other name do
+		}
 		if r.URL.Path != "/ready" {
 			rw.WriteHeader(http.StatusTeapot)
 			return
@@ -475,8 +478,9 @@ func TestChecks(t *testing.T) {
 	timeout := action.Duration(5 * time.Second)
 	address := strings.TrimPrefix(server.URL, "http://")
 	w.test = []pipeline.Check{{HTTP: server.URL + "/ready", Status: []int{200}, Body: "ok", Timeout: timeout}, {TCP: address, Timeout: timeout},
-		{Run: []string{"grep", "revision 1", "data/words.txt"}, Timeout: timeout}}
-	if out := w.done(1, pipeline.HostTested); out.Text != "3 checks passed" {
+		{Run: []string{"grep", "revision 1", "data/words.txt"}, Timeout: timeout},
+		{HTTP: server.URL + "/named", Status: []int{200}, Headers: map[string]string{"host": "shop.example.net", "X-Probe": "1"}, Timeout: timeout}}
+	if out := w.done(1, pipeline.HostTested); out.Text != "4 checks passed" {
 		t.Errorf("%+v", out)
 	}
 	for want, check := range map[string]pipeline.Check{

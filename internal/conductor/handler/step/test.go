@@ -100,6 +100,12 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 		return fault.Permanent(fault.New(fault.Invalid, "test %s: %w", c.HTTP, err))
 	}
 	request.Header.Set("User-Agent", "waybill")
+	for name, value := range c.Headers {
+		request.Header.Set(name, value)
+	}
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return t.host.Dial(ctx, network, address)
