@@ -26,7 +26,7 @@ func serviceListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list [PIPELINE]",
 		Short: "List the hosts of a pipeline, what each runs and whether it is up",
-		Long: `Lists each host with the revision that it runs by the log, the state of its service as the host
+		Long: `Lists each host with the revision that it runs and the state of its service, as the host
 reports it, how often its supervisor has restarted it, and since when it is up. At most 100 hosts are
 asked. Without PIPELINE: this folder's pipeline.`,
 		Example:           examples("waybill service list greeter", `waybill service list greeter -o json | jq -r '.[] | select(.state.state != "up").target'`),

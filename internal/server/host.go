@@ -19,7 +19,7 @@ import (
 type HostView struct {
 	Target  string    `json:"target"`
 	Runs    *Running  `json:"runs,omitempty"`    // the newest release on the host by the log; left out: it knows of none
-	Found   *Found    `json:"found,omitempty"`   // only without Runs: what the host reports that it runs
+	Found   *Found    `json:"found,omitempty"`   // what the host reports that it has, where the log does not say so
 	Service *Services `json:"service,omitempty"` // only on this machine, and only if Waybill supervises it
 
 	place   pipeline.Place
@@ -59,14 +59,18 @@ func (r *Running) BelowPipeline() string {
 	return below
 }
 
-// Found is the release on a host to which this log has deployed nothing.
+// Found is a release on a host that is not there by the log.
 type Found struct {
 	Release    string `json:"release"`              // its name on the host
 	Deployment string `json:"deployment,omitempty"` // the last one there, such as greeter#9; left out: not known
+	Instead    string `json:"instead,omitempty"`    // what the host runs by the log, such as 88d0e17 (#2); left out: nothing
 }
 
-// String returns a text such as "3f2c9a1-2c26b46b68ff (greeter#9 of another log)".
+// String returns a text such as "3f2c9a1-2c26b46b68ff (greeter#9 of another log)", or "3f2c9a1-2c26b46b68ff, not 88d0e17 (#2)".
 func (f *Found) String() string {
+	if f.Instead != "" {
+		return f.Release + ", not " + f.Instead
+	}
 	if f.Deployment == "" {
 		return f.Release + " (of another log)"
 	}
@@ -274,10 +278,16 @@ func (v *HostView) see(seen sight) {
 	}
 }
 
-// foundBy returns the release that a host reports and of which the log does not know; nil for none.
+// foundBy returns the release that a host reports, unless the log says the same.
 func (v *HostView) foundBy(seen sight) *Found {
-	if v.Runs != nil || seen.err != nil || seen.state.Release == "" {
+	if seen.err != nil || seen.state.Release == "" {
 		return nil
+	}
+	if v.Runs != nil {
+		if v.release == "" || v.release == seen.state.Release {
+			return nil
+		}
+		return &Found{Release: seen.state.Release, Deployment: seen.state.Deployment, Instead: v.Runs.String()}
 	}
 	if v.taken != nil { // the host names the person who took it over
 		return &Found{Release: seen.state.Release, Deployment: v.taken.Deployment}

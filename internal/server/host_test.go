@@ -139,3 +139,18 @@ func TestALookThatPanicsIsMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatAHostReportsOutweighsTheLog: a failed deployment may leave a release that the log does not know of.
+func TestWhatAHostReportsOutweighsTheLog(t *testing.T) {
+	t.Parallel()
+	view := supervised(1)[0]
+	view.Runs, view.release = &Running{Label: "88d0e17", Deployment: 2}, "88d0e17-9b1e07d2"
+	view.see(sight{known: true, state: step.State{Release: "3f2c9a1-11aa22bb", Service: 42}})
+	if view.Found == nil || view.Found.String() != "3f2c9a1-11aa22bb, not 88d0e17 (#2)" {
+		t.Errorf("it reports another release: %v", view.Found)
+	}
+	view.see(sight{known: true, state: step.State{Release: "88d0e17-9b1e07d2", Service: 42}})
+	if view.Found != nil {
+		t.Errorf("it reports what the log says: %v", view.Found)
+	}
+}

@@ -9,13 +9,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// ServiceView is the service of a host: what it runs by the log, and the state that the host reports.
+// ServiceView is the service of a host: what it runs by the log, and what the host reports.
 type ServiceView struct {
 	Target  string    `json:"target"`          // such as greeter/beta/all/oak
 	Name    string    `json:"name"`            // of the service
 	Manager string    `json:"manager"`         // process, or none: Waybill does not start it
 	Runs    *Running  `json:"runs,omitempty"`  // the newest release on the host by the log; left out: it knows of none
-	Found   *Found    `json:"found,omitempty"` // only without Runs: what the host reports that it runs
+	Found   *Found    `json:"found,omitempty"` // what the host reports that it has, where the log does not say so
 	State   *Services `json:"state,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
 }
 

@@ -134,7 +134,7 @@ func otherNames(p server.PipelineView) (lines []string) {
 		case h.Runs != nil && h.Runs.Target != "":
 			was, _, _ := strings.Cut(h.Runs.BelowPipeline(), "/")
 			key, runs = release{stage, fmt.Sprint(h.Runs.Deployment, was)}, h.Runs.String()
-		case h.Found != nil:
+		case h.Found != nil && h.Found.Instead == "": // else it is drift
 			key, runs = release{stage, h.Found.Release}, h.Found.String()
 		default:
 			continue

@@ -91,20 +91,23 @@ func stateText(s *server.Services, now time.Time) string {
 	return s.State + ", started " + sinceText(s.Since, now)
 }
 
-// runsText returns the revision on a host by the log, such as "88d0e17 (#2), untested"; else the release that the host
-// reports, "?" where something may run that is not known, or "-".
+// runsText returns the release on a host: what the host reports, such as "88d0e17 (#2), untested", "?" while that is not known,
+// with what the log says, or "-".
 func runsText(v *server.ServiceView) string {
+	unknown := v.State != nil && v.State.State == server.ServiceUnknown
 	switch {
-	case v.Runs != nil && v.Runs.Doubt != "":
-		return v.Runs.String() + ", " + v.Runs.Doubt
-	case v.Runs != nil:
-		return v.Runs.String()
 	case v.Found != nil:
 		return v.Found.String()
-	case v.State != nil && v.State.State == server.ServiceUnknown:
+	case unknown && v.Runs != nil:
+		return "?, by the log " + v.Runs.String()
+	case unknown:
 		return "?"
+	case v.Runs == nil:
+		return "-"
+	case v.Runs.Doubt != "":
+		return v.Runs.String() + ", " + v.Runs.Doubt
 	}
-	return "-"
+	return v.Runs.String()
 }
 
 func sinceText(since, now time.Time) string {

@@ -14,11 +14,13 @@ func serviceViews() map[string][]string {
 	untested := of("oak", &server.Services{State: server.ServiceStopped})
 	untested.Runs = &server.Running{Label: "3f2c9a1", Deployment: 1, Doubt: server.DoubtUntested}
 	away := of("gum", &server.Services{State: server.ServiceUnknown, Error: "reach host gum: refused\nby it"})
+	other := up
+	other.Target, other.Found = "greeter/prod/east/fir", &server.Found{Release: "3f2c9a1-11aa22bb", Instead: "88d0e17 (#2)"}
 	nothing := server.ServiceView{Target: "greeter/prod/east/yew", Name: "greeter", Manager: "none"}
 	host := step.State{Release: "88d0e17-9b1e07d2", Previous: "3f2c9a1-11aa22bb", Ledger: "ledger-1", Rank: 2, Deployment: "greeter#2", Busy: true, Unfinished: true,
 		Supervisor: 41, Service: 42, Started: at(100), Running: "88d0e17-9b1e07d2", Restarts: 3, Exit: "7"}
 	return map[string][]string{
-		"services":               Services("greeter", []server.ServiceView{up, untested, away, nothing}, now()),
+		"services":               Services("greeter", []server.ServiceView{up, untested, away, other, nothing}, now()),
 		"service-status":         ServiceStatus(server.ServiceStatusView{ServiceView: up, Host: &host}, now()),
 		"service-status-stopped": ServiceStatus(server.ServiceStatusView{ServiceView: untested, Host: &step.State{Release: "3f2c9a1-11aa22bb", Unfinished: true}}, now()),
 		"service-status-away":    ServiceStatus(server.ServiceStatusView{ServiceView: away}, now()),
