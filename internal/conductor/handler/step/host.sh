@@ -220,6 +220,7 @@ supervise() { # runs the service of a release until SIGTERM
 		exec 7>&-; state
 		wait "$child"; code=$? restarts=$((restarts + 1))
 		kill -KILL "-$child" 2>/dev/null # what it left behind would be in the way of the next
+		strays KILL
 		child=0
 		[ $(($(date +%s) - started)) -lt 60 ] || delay=1
 		state
@@ -255,17 +256,26 @@ start() { # RELEASE
 	if planned ".waybill/units/$1"; then plant "$1"; return; fi
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
 }
-halt() { # [RELEASE]: ends the supervisor, the service, and all that it started in its group; a unit that RELEASE lends stays
-	uproot "$([ -z "${1-}" ] || lender ".waybill/units/$1")"; waited=0 asked=
+strays() { # SIGNAL: sends it to what still holds .waybill/service, as 7: also what the service started in sessions of its own
+	if [ -d /proc/self/fd ]; then
+		for open in /proc/[0-9]*/fd/7; do [ ! "$open" -ef .waybill/service ] || { open=${open#/proc/} && kill "-$1" "${open%%/*}"; }; done
+	else
+		for open in $(lsof -t .waybill/service); do kill "-$1" "$open"; done
+	fi 2>/dev/null
+}
+halt() { # [RELEASE]: ends the supervisor, the service, and all that it started; a unit that RELEASE lends stays
+	uproot "$([ -z "${1-}" ] || lender ".waybill/units/$1")"; waited=0 asked= signal=TERM
 	while held .waybill/supervisor || held .waybill/service; do
 		known
 		if ! held .waybill/supervisor; then
 			[ "$run_service" -eq 0 ] || finish "$run_service" .waybill/service
+			[ "$waited" -lt 100 ] || signal=KILL
+			[ -z "$signal" ] || strays "$signal"; signal=
 		elif [ "$run_supervisor" -ne 0 ]; then
 			[ -n "$asked" ] || kill -TERM "$run_supervisor" 2>/dev/null
 			[ "$waited" -lt 120 ] || kill -KILL "$run_supervisor" 2>/dev/null; asked=1
 		fi
-		[ "$waited" -lt 150 ] || die 74 "the service does not end: it forked away from its process group and still holds $PWD/.waybill/service; end it on the host, and set exec to a command that stays in the foreground"
+		[ "$waited" -lt 150 ] || die 74 "the service does not end: a process that it started still holds $PWD/.waybill/service; end it on the host"
 		nap && waited=$((waited + step))
 	done
 }

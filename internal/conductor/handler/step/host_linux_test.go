@@ -581,21 +581,25 @@ func TestHostFollowsARestoredLog(t *testing.T) {
 	})
 }
 
-// TestAServiceThatForksAwayIsNotReplaced: two services would run, so the switch ends with what to do about the first one.
-func TestAServiceThatForksAwayIsNotReplaced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, shells["dash"](t))
-	w.revise(1, `setsid sleep 60 & echo $! >../../away; `+forever)
-	w.revise(2, forever)
-	w.ship(1)
-	t.Cleanup(func() {
-		text, _ := os.ReadFile(filepath.Join(w.dir, "away")) // without it no process is left
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+// TestWhatAServiceStartedInSessionsOfItsOwnEndsWithIt: it would hold the lock, and maybe the port, of the next release.
+func TestWhatAServiceStartedInSessionsOfItsOwnEndsWithIt(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		away := func() int {
+			pid, _ := strconv.Atoi(strings.TrimSpace(w.read("away"))) // 0 is not alive
+			return pid
+		}
+		w.revise(1, `setsid sleep 600 & echo $! >../../away; `+forever)
+		w.revise(2, `setsid sleep 600 & echo $! >../../away; sleep 2; exit 3`)
+		w.ship(1)
+		first := away()
+		w.ship(2)
+		if alive(first) {
+			t.Error("what the first release had started still runs")
+		}
+		second := away()
+		until(t, "it is restarted", func() bool { return w.state().Restarts > 0 && away() != second })
+		if alive(second) {
+			t.Error("what the service left behind when it ended still runs")
 		}
 	})
-	w.done(2, pipeline.HostReplicated)
-	if o := w.do(t.Context(), 2, pipeline.HostDeployed); o.Kind == action.Done || !strings.Contains(o.Error, "forked away from its process group") {
-		t.Errorf("%s: %s", o.Kind, o.Error)
-	}
 }
