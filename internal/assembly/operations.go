@@ -64,6 +64,7 @@ type Operations interface {
 	Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
 	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
+	Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error)
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
 	Schedules(ctx context.Context) ([]server.ScheduleView, error)
 	AddAction(ctx context.Context, o server.NewAction) (server.AddedAction, error)

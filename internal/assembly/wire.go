@@ -20,6 +20,7 @@ import (
 	handler "github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/gate"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -231,7 +232,7 @@ func (s *Session) conductor(o RoleOptions) *conductor.Conductor {
 
 // builtIn returns the handlers that no file describes, by the name that actions carry.
 func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error) {
-	config := step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log}
+	config := step.Config{Hosts: *s.hosts, Ledger: s.Ledger, Blobs: s.blobs, LedgerID: s.ledgerID, Log: log, Evidence: evidence.Archive{Blobs: s.blobs, Log: log}}
 	if s.Kind == shared { // others have homes of their own, and hosts in them
 		here, err := s.hostHome()
 		if err != nil {

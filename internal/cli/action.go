@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,10 +153,19 @@ func runShowAction(ctx context.Context, o showActionOptions) error {
 	if err != nil {
 		return err
 	}
-	return o.Out.Answer(x, show.Action(x, o.Now())...)
+	lines := show.Action(x, o.Now())
+	if _, _, kept := server.KeptOutput(x.Output); kept {
+		seen, err := o.Actions.Exchange(ctx, o.ID, x.Thread.Attempt)
+		if err != nil {
+			return fmt.Errorf("read what the step has printed: %w", err)
+		}
+		lines = append(lines, show.StepOutput(seen)...)
+	}
+	return o.Out.Answer(x, lines...)
 }
 
-// actionReader reads one action.
+// actionReader reads one action, and what its attempts saw.
 type actionReader interface {
 	Action(context.Context, action.ID) (server.ActionView, error)
+	Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error)
 }

@@ -149,6 +149,7 @@ func TestFaults(t *testing.T) {
 		{"deploy before replicate", testPipeline("steps: [deploy, replicate]\n"+test, beta), "2:9: deploy comes before replicate"},
 		{"built-in twice", testPipeline("steps: [replicate, deploy, deploy]\n"+test, beta), `2:28: step "deploy" is already in the chain on line 2`},
 		{"own step without a way", testPipeline("steps: [deploy, {name: cache-warmed}]\n"+test, beta), `2:17: step "cache-warmed" needs exactly one of run, request, handler`},
+		{"env of a built-in step", testPipeline("steps: [{name: deploy, env: true}]\n"+test, beta), `2:29: env belongs to own steps, and "deploy" is built in`},
 		{"own step with an event of ours", testPipeline("steps: [{name: failed, run: [a]}]\n"+test, beta), `2:16: step name "failed" is reserved: host-failed is an event of Waybill`},
 		{"unknown step", testPipeline("steps: [deplyo]\n"+test, beta), `2:9: built-in step "deplyo" not found: want replicate, deploy, test, or {name: …, run: […]} (did you mean "deploy"?)`},
 		{"long chain", testPipeline("steps: ["+steps(61)+"]\n"+test, beta), "2:8: chain has 61 steps, at most 60"},

@@ -289,6 +289,7 @@ type Step struct {
 	Name   string        `json:"name"`          // replicate, deploy, test, or the own step's name
 	Event  string        `json:"event"`         // its fact, unique in the chain
 	Run    []string      `json:"run,omitempty"` // argv of an own step
+	Env    bool          `json:"env,omitempty"` // an own step gets env and secrets of the service
 	Policy action.Policy `json:"policy"`        // retries and time limits of its action
 }
 

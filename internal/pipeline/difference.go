@@ -302,6 +302,7 @@ func stepFields(old, next *Step) []stepChange {
 	p, q := &old.Policy, &next.Policy
 	add("name", old.Name, next.Name)
 	add("run", strings.Join(old.Run, " "), strings.Join(next.Run, " "))
+	add("env", old.Env, next.Env)
 	add("retries", p.Retries, q.Retries)
 	add("initial back-off", time.Duration(p.Initial), time.Duration(q.Initial))
 	add("factor", p.Factor, q.Factor)

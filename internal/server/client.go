@@ -324,6 +324,11 @@ func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err
 	return view, c.getJSON(ctx, apiPath("actions", id.String()), nil, &view)
 }
 
+// Exchange returns what one attempt of an action saw.
+func (c *Client) Exchange(ctx context.Context, id action.ID, attempt int) (seen json.RawMessage, err error) {
+	return seen, c.getJSON(ctx, apiPath("actions", id.String(), "exchanges", strconv.Itoa(attempt)), nil, &seen)
+}
+
 func entryQuery(q journal.EntryQuery) url.Values {
 	query := numberQuery("after", q.After, "deployment", q.Deployment, "limit", int64(q.Limit))
 	addTexts(query, "target", q.Target)

@@ -210,7 +210,23 @@ func exchangePathOf(e action.Event) string {
 	if e.Ref == "" || e.Ref != evidence.Exchange(e.ActionID, e.Attempt) {
 		return ""
 	}
-	return path.Join(prefix, "actions", e.ActionID.String(), "exchanges", strconv.Itoa(e.Attempt))
+	return ExchangePath(e.ActionID, e.Attempt)
+}
+
+// KeptOutput returns the action and the attempt whose output was kept, by the detail of a step's fact; false if none was.
+func KeptOutput(detail json.RawMessage) (id action.ID, attempt int, kept bool) {
+	var d struct {
+		Action  action.ID `json:"action"`
+		Attempt int       `json:"attempt"`
+		Kept    bool      `json:"kept"`
+	}
+	err := json.Unmarshal(detail, &d) // what does not fit has none
+	return d.Action, d.Attempt, err == nil && d.Kept
+}
+
+// ExchangePath returns the API's path of what an attempt saw.
+func ExchangePath(id action.ID, attempt int) string {
+	return path.Join(prefix, "actions", id.String(), "exchanges", strconv.Itoa(attempt))
 }
 
 // Exchange returns what one attempt of an action saw, or fault.NotFound if nothing was kept.

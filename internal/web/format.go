@@ -91,6 +91,14 @@ func detailWith(raw json.RawMessage, why func(string) string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " · ")
 }
 
+// outputOf returns the path of what a step has printed, by the detail of its fact; "" if nothing was kept.
+func outputOf(raw json.RawMessage) string {
+	if id, attempt, kept := server.KeptOutput(raw); kept {
+		return server.ExchangePath(id, attempt)
+	}
+	return ""
+}
+
 // stepWord returns the text of a step: what it does or did, or only its name if it has not begun.
 func stepWord(s server.StepRun) string {
 	switch s.State {

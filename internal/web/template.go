@@ -29,7 +29,7 @@ func templateFunctions() template.FuncMap {
 		"args": args, "path": url.PathEscape, // for nested templates and for addresses
 		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "duration": server.Took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
 		"join": func(list []string) string { return strings.Join(list, ", ") }, "pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
-		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "stepWord": stepWord, "stepName": server.StepName,
+		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "outputOf": outputOf, "stepWord": stepWord, "stepName": server.StepName,
 		"serviceTone": serviceTone, "conditionTone": conditionTone, "shownSource": shownSource, "outcomeOf": outcomeOf, "date": date,
 		"visible": visible, "buildTone": buildTone, "buildWord": buildWord, "nameOfBuild": nameOfBuild, "countLines": countLines,
 		"length": func(d action.Duration) string { return server.Took(time.Duration(d)) }, "waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },

@@ -1,11 +1,13 @@
 package show
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -72,6 +74,19 @@ func Action(x server.ActionView, now time.Time) []string {
 	}
 	if x.Ref != "" {
 		lines = append(lines, "where: "+x.Ref)
+	}
+	return lines
+}
+
+// StepOutput returns what an own step has printed, as its attempt kept it.
+func StepOutput(seen json.RawMessage) []string {
+	var kept step.StepOutput
+	if json.Unmarshal(seen, &kept) != nil {
+		return nil
+	}
+	lines := []string{"printed on " + kept.Host + ":"}
+	for _, line := range kept.Lines {
+		lines = append(lines, "  "+line)
 	}
 	return lines
 }

@@ -108,7 +108,11 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 	if server.IsBake(e.Event) {
 		d.Attempt = 0 // it is one of many rounds
 	}
-	return t.row(e.Target, word, remarkOf(d), spent)
+	remark := remarkOf(d)
+	if id, _, kept := server.KeptOutput(e.Detail); kept {
+		remark = strings.TrimSpace(remark + " output: waybill action show " + id.String())
+	}
+	return t.row(e.Target, word, remark, spent)
 }
 
 // remarkOf returns what a completed step printed, with its attempt when it was not the first.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -238,9 +239,7 @@ func (t *attempt) unit() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		for _, name := range slices.Sorted(maps.Keys(environment)) {
-			fmt.Fprintf(&b, "\texport %s=%s\n", name, quote(environment[name]))
-		}
+		b.WriteString(exports(environment))
 		fmt.Fprintf(&b, "\texec %s\n}\n", quoteAll(s.Exec))
 	}
 	writeHook(&b, "before", s.Before)
@@ -266,6 +265,15 @@ func (t *attempt) environment() (map[string]string, error) {
 		out[name], t.secrets[name] = value, value
 	}
 	return out, nil
+}
+
+// exports returns the lines of a shell script that set variables.
+func exports(environment map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		fmt.Fprintf(&b, "\texport %s=%s\n", name, quote(environment[name]))
+	}
+	return b.String()
 }
 
 func writeHook(b *strings.Builder, name string, argv []string) {
@@ -304,45 +312,82 @@ const (
 	exitGiveUp = 78 // trying again is of no use
 )
 
-// run performs an own step: its argv on the host, in the release.
+// run performs an own step: its argv on the host, in the release, with what the service shares and its environment.
 func (t *attempt) run(ctx context.Context) (Output, error) {
-	exit, failed, err := t.runOnHost(ctx, t.common(ctx), t.limit(ctx), t.step.Run)
+	c := hostCommand{limit: t.limit(ctx), argv: t.step.Run, shared: t.Service.Shared}
+	if t.step.Env {
+		environment, err := t.environment()
+		if err != nil {
+			return Output{}, err
+		}
+		c.environment = exports(environment)
+	}
+	ran, err := t.runOnHost(ctx, t.common(ctx), c)
 	switch {
 	case err != nil:
 		return Output{}, err
-	case exit == 0:
-		return Output{Release: t.release}, nil
-	case exit == exitLater:
-		return Output{}, throttled{failed}
-	case exit == exitGiveUp:
-		return Output{}, fault.Permanent(failed)
+	case ran.exit == 0:
+		return Output{Release: t.release, Kept: t.keepOutput(ctx, ran.printed)}, nil
+	case ran.exit == exitLater:
+		return Output{}, throttled{ran.failed}
+	case ran.exit == exitGiveUp:
+		return Output{}, fault.Permanent(ran.failed)
 	}
-	return Output{}, failed
+	return Output{}, ran.failed
 }
 
-// runOnHost runs argv in the release, for at most limit seconds, and returns its exit status.
-// failed describes an exit status other than 0, with the last lines that argv printed; err is an
-// error of the host.
-func (t *attempt) runOnHost(ctx context.Context, args []string, limit int, argv []string) (exit int, failed, err error) {
-	args = append(replaced(args, "limit", limit), "--")
+// hostCommand is a program that is run in the release on a host.
+type hostCommand struct {
+	limit       int // seconds
+	argv        []string
+	environment string   // a script
+	shared      []string // paths that are linked first
+}
+
+// commandEnd is how a program on a host ended.
+type commandEnd struct {
+	exit    int
+	printed []string // its last lines
+	failed  error    // describes an exit status other than 0, with the last lines
+}
+
+// runOnHost runs a command on the host. The error is of the host.
+func (t *attempt) runOnHost(ctx context.Context, args []string, c hostCommand) (end commandEnd, err error) {
+	args = append(replaced(args, "limit", c.limit), pair("bytes", len(c.environment)), pair("links", len(c.shared)), "--")
+	args = slices.Concat(args, c.shared, c.argv)
 	begin := time.Now()
-	answer, err := t.callWithRelease(ctx, nil, "run", append(args, argv...)...)
+	answer, err := t.callWithRelease(ctx, func() io.Reader { return strings.NewReader(c.environment) }, "run", args...)
 	if err != nil {
-		return 0, nil, err
+		return end, err
 	}
-	if _, err := fmt.Sscan(answer.first("exit"), &exit); err != nil {
-		return 0, nil, fault.New(fault.Internal, "host %s returned no exit status: %w", t.Host.Name, err)
+	if _, err := fmt.Sscan(answer.first("exit"), &end.exit); err != nil {
+		return end, fault.New(fault.Internal, "host %s returned no exit status: %w", t.Host.Name, err)
 	}
-	if exit == 0 {
-		return 0, nil, nil
+	end.printed = answer["log"]
+	if end.exit == 0 {
+		return end, nil
 	}
-	end := fmt.Sprintf("ended with exit status %d", exit)
-	if exit >= exitSignal && time.Since(begin) >= time.Duration(limit)*time.Second {
-		end = fmt.Sprintf("was ended after %s, its time limit", time.Duration(limit)*time.Second)
+	text := fmt.Sprintf("ended with exit status %d", end.exit)
+	if end.exit >= exitSignal && time.Since(begin) >= time.Duration(c.limit)*time.Second {
+		text = fmt.Sprintf("was ended after %s, its time limit", time.Duration(c.limit)*time.Second)
 	}
 	var lines string
-	if log := answer["log"]; len(log) > 0 {
+	if log := end.printed; len(log) > 0 {
 		lines = "; its last lines:\n" + strings.Join(log[max(0, len(log)-logTail):], "\n")
 	}
-	return exit, fault.New(fault.Failed, "%s on host %s %s%s", argv[0], t.Host.Name, end, lines), nil
+	end.failed = fault.New(fault.Failed, "%s on host %s %s%s", c.argv[0], t.Host.Name, text, lines)
+	return end, nil
+}
+
+// keepOutput stores the last lines that an own step printed, without secrets, and reports whether that worked.
+func (t *attempt) keepOutput(ctx context.Context, printed []string) bool {
+	if len(printed) == 0 || t.config.Evidence.Blobs == nil {
+		return false
+	}
+	text := strings.Join(printed, "\n")
+	if len(t.Service.Secrets) > 0 {
+		text = t.redactor().Text(text)
+	}
+	key := t.config.Evidence.Exchange(ctx, t.id, t.number, StepOutput{Host: t.Host.Name, Run: t.step.Run, Lines: strings.Split(text, "\n")})
+	return !strings.HasPrefix(key, evidence.Missing)
 }

@@ -439,11 +439,15 @@ share() { # PATH…: links them from shared/ into the release
 
 # ---- the other verbs
 say() { tail -c 200000 "$1" 2>/dev/null | tail -n 100 | sed 's/^/log=/'; } # FILE: its last lines
-run() { # an own step: its success is kept, so that one whose answer got lost is not run again
+run() { # PATH… WORD…: an own step or a check, with the `links` first paths of the release shared; its environment is a script on
+	# standard input. Its success is kept, so that one whose answer got lost is not run again
 	enter
 	[ -d "releases/$release" ] || die 66 "release $release is not on the host"
 	if [ -n "$action" ] && [ "$(sed -n 2p "$result")" = status=0 ]; then echo exit=0; return; fi
-	bounded .waybill/output "$@"
+	environment=$PWD/.waybill/.new.$$ && (umask 077 && take "$environment") || exit
+	while [ "$links" -gt 0 ]; do share "$1" && shift && links=$((links - 1)) || exit; done
+	bounded .waybill/output sh -c '. "$1" && shift && exec "$@"' sh "$environment" "$@"
+	rm -f "$environment"
 	record "$code" "$1"
 	echo "exit=$code"
 	say .waybill/output
@@ -485,11 +489,11 @@ restart() { # the service of the current release, with the unit that it has, as 
 stop() { lock; ours; halt; rm -f .waybill/revert; record 0 "stopped"; }
 
 folder=$1 verb=$2 && shift 2
-action= attempt=0 locked= release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 outcome= token=
+action= attempt=0 locked= release= ledger=- rank=0 name=- manager=none restart=restart hold=0 within=0 keep=5 limit=600 bytes=0 hooks= confirm= offset=0 links=0 outcome= token=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--) shift && break ;;
-	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=* | confirm=* | offset=*)
+	action=* | attempt=* | release=* | ledger=* | rank=* | name=* | manager=* | restart=* | hold=* | within=* | keep=* | limit=* | bytes=* | hooks=* | confirm=* | offset=* | links=*)
 		eval "${1%%=*}=\${1#*=}" ;;
 	*) die 64 "unknown argument $1" ;;
 	esac

@@ -380,7 +380,7 @@ func TestHooksSecretsAndSharedFolders(t *testing.T) {
 	})
 }
 
-// TestEnvReachesTheServiceAsItIs: special characters in a value are kept. Hooks and own steps do not get the variables.
+// TestEnvReachesTheServiceAsItIs: special characters in a value are kept. Hooks do not get the variables, nor does an own step without env.
 func TestEnvReachesTheServiceAsItIs(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		value := "it's $HOME \"quoted\" `too` \\ ; & | * ~ #\n\ttwo lines, caf\u00e9\n"

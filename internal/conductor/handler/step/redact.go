@@ -24,9 +24,13 @@ func (t *attempt) redact(err error) error {
 	if err == nil || len(t.Service.Secrets) == 0 {
 		return err
 	}
+	return redacted{err, t.redactor().Text(err.Error())}
+}
+
+func (t *attempt) redactor() *secret.Redactor {
 	values := t.config.secretsOf(&t.Service)
 	maps.Copy(values, t.secrets)
-	return redacted{err, values.Redactor().Text(err.Error())}
+	return values.Redactor()
 }
 
 // secretsOf returns the secrets of a service whose files can be read here, as they are now.

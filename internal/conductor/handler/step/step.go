@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -41,13 +42,14 @@ type Blobs interface {
 
 // Config is what the handler works with.
 type Config struct {
-	Hosts                   // how hosts are reached; relative files of secrets count from its Dir
-	Ledger   Ledger         // definitions and revisions
-	Blobs    Blobs          // artifacts
-	LedgerID string         // names the log in a host's fence; one without spaces
-	Log      *slog.Logger   // nil: none
-	Homes    Homes          // of local hosts, where other processes have other homes; nil: all hosts are in Home
-	Here     queue.HostHome // Home as Homes knows it
+	Hosts                     // how hosts are reached; relative files of secrets count from its Dir
+	Ledger   Ledger           // definitions and revisions
+	Blobs    Blobs            // artifacts
+	LedgerID string           // names the log in a host's fence; one without spaces
+	Evidence evidence.Archive // where the output of own steps is kept; without Blobs it is not
+	Log      *slog.Logger     // nil: none
+	Homes    Homes            // of local hosts, where other processes have other homes; nil: all hosts are in Home
+	Here     queue.HostHome   // Home as Homes knows it
 }
 
 // Homes keeps each local host for one home.
@@ -82,7 +84,11 @@ func (h *Handler) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err != nil {
 		return outcomeOf(ctx, fault.Permanent(err))
 	}
-	return action.Outcome{Kind: action.Done, Output: encoded}
+	o := action.Outcome{Kind: action.Done, Output: encoded}
+	if output.Kept {
+		o.Ref = evidence.Exchange(a.Action.ID, a.Number)
+	}
+	return o
 }
 
 // Output is what a step that is done says of itself. It becomes the detail of the step's entry.
@@ -92,6 +98,14 @@ type Output struct {
 	Size    int64  `json:"size,omitempty"`    // bytes of the whole release
 	Sent    int64  `json:"sent,omitempty"`    // bytes that went to the host
 	Already bool   `json:"already,omitempty"` // nothing was left to do
+	Kept    bool   `json:"kept,omitempty"`    // a StepOutput was stored as what the attempt saw
+}
+
+// StepOutput is what an own step has printed, as evidence keeps it.
+type StepOutput struct {
+	Host  string   `json:"host"`
+	Run   []string `json:"run"`
+	Lines []string `json:"lines"` // the last ones, without secrets
 }
 
 func (h *Handler) try(ctx context.Context, a conductor.Attempt) (Output, error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/ssh"
@@ -103,7 +104,7 @@ func newWorld(t *testing.T, path string) *world {
 			Ready: pipeline.Ready{For: action.Duration(300 * time.Millisecond), Within: action.Duration(20 * time.Second)}}}
 	hosts := Hosts{Home: home, Dir: filepath.Dir(home), SSH: ssh.NewPool(ssh.Config{}), Env: []string{"PATH=" + path}}
 	t.Cleanup(hosts.SSH.Close)
-	w.handler = New(Config{Hosts: hosts, Ledger: w, Blobs: blobs, LedgerID: "ledger-1"})
+	w.handler = New(Config{Hosts: hosts, Ledger: w, Blobs: blobs, LedgerID: "ledger-1", Evidence: evidence.Archive{Blobs: blobs}})
 	t.Cleanup(w.endPrograms)
 	t.Cleanup(w.stopAll)
 	return w

@@ -140,16 +140,16 @@ func (t *attempt) unanswered(ctx context.Context, err error, format string, args
 // checks of a later attempt.
 func (t *attempt) checkRun(ctx context.Context, c *pipeline.Check) error {
 	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool { return strings.HasPrefix(arg, "action=") })
-	exit, failed, err := t.runOnHost(ctx, args, max(1, int(time.Duration(c.Timeout).Seconds())), c.Run)
+	ran, err := t.runOnHost(ctx, args, hostCommand{limit: max(1, int(time.Duration(c.Timeout).Seconds())), argv: c.Run})
 	switch {
-	case err != nil || exit == 0:
+	case err != nil || ran.exit == 0:
 		return err
-	case exit == exitLater:
-		return failed
-	case exit == exitGiveUp:
-		return fault.Permanent(failed)
+	case ran.exit == exitLater:
+		return ran.failed
+	case ran.exit == exitGiveUp:
+		return fault.Permanent(ran.failed)
 	}
-	return verdict{failed}
+	return verdict{ran.failed}
 }
 
 // verdict marks a failure that the program of a check has decided: no further round of the attempt
