@@ -60,7 +60,7 @@ func (p Place) Restore(ctx context.Context, file string) (Restored, error) {
 		return Restored{}, err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
-	kept := fmt.Sprintf("%s.before-%s", s.URL, time.Now().UTC().Format("20060102T150405Z"))
+	kept := unused(fmt.Sprintf("%s.before-%s", s.URL, time.Now().UTC().Format("20060102T150405Z")))
 	if err := sqlite.Restore(ctx, file, s.URL, kept); err != nil {
 		return Restored{}, err
 	}
@@ -69,6 +69,17 @@ func (p Place) Restore(ctx context.Context, file string) (Restored, error) {
 		made.Kept = kept
 	}
 	return made, nil
+}
+
+// unused returns a path at which no file is: the path, or with a number behind it. The caller has the lock of the home.
+func unused(path string) string {
+	name := path
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(name); err != nil {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", path, n)
+	}
 }
 
 // fileLog finds the log that a command copies as a file. For a log on PostgreSQL the error names the program that copies it.

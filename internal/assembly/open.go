@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // Session is an open log, of this machine or a shared one, or a server.
@@ -190,7 +191,16 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 
 // Verify checks a pipeline's whole log, with its archives, where it is.
 func (s *Session) Verify(ctx context.Context, pipeline string) (deployer.Verification, error) {
-	return deployer.Verify(ctx, s.Ledger, s.blobs, pipeline)
+	found, err := deployer.Verify(ctx, s.Ledger, s.blobs, pipeline)
+	if err != nil || s.Kind != Embedded {
+		return found, err
+	}
+	shape := sqlite.CheckShape(ctx, s.URL)
+	if fault.Is(shape, fault.Corrupt) {
+		found.Faults = append(found.Faults, shape.Error())
+		shape = nil
+	}
+	return found, shape
 }
 
 // blobURL returns where this process keeps blobs.

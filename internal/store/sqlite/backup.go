@@ -136,6 +136,9 @@ func Restore(ctx context.Context, from, to, kept string) error {
 	if err := copyLog(ctx, from, fresh); err != nil {
 		return errors.Join(err, removed(fresh))
 	}
+	if err := checkShape(ctx, fresh, from); err != nil { // before anything is written, which would run its triggers
+		return errors.Join(err, removed(fresh))
+	}
 	if err := renew(ctx, fresh, eraOf(ctx, to)); err != nil {
 		return errors.Join(err, removed(fresh))
 	}

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -179,5 +180,52 @@ func TestBackupsAreRefusedWhereTheyWouldHarm(t *testing.T) {
 	}
 	if n := countActions(t, logged(t, path, 0)); n != 1 {
 		t.Errorf("the log has %d actions, want 1", n)
+	}
+}
+
+// TestAnEditedShapeIsRefused: a log without what guards its rows, or with what would run when rows are written, replaces nothing and runs nothing.
+func TestAnEditedShapeIsRefused(t *testing.T) {
+	t.Parallel()
+	for edit, want := range map[string]string{
+		"":                                       "",
+		"ANALYZE":                                "",
+		"DROP TABLE log_line":                    "table log_line is missing",
+		"DROP TRIGGER entry_update":              "trigger entry_update is missing",
+		"DROP INDEX action_retry":                "index action_retry is missing",
+		"ALTER TABLE token ADD COLUMN more TEXT": "table token was changed",
+		"CREATE VIEW everything AS SELECT 1":     "view everything is foreign",
+		"CREATE TRIGGER evil AFTER UPDATE ON meta BEGIN DELETE FROM token; END": "trigger evil is foreign",
+	} {
+		t.Run(edit, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			from, to := filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db")
+			if err := logged(t, from, 1).Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open("sqlite", from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.ExecContext(t.Context(), edit); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err = sqlite.Restore(t.Context(), from, to, to+".kept")
+			if want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			if left, _ := filepath.Glob(to + "*"); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
