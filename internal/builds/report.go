@@ -95,6 +95,9 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 		}
 		logs, blocks := map[int]*reportedLog{}, 0
 		for _, e := range entries {
+			if err := in.checkTime(e.At); err != nil {
+				return err
+			}
 			log := logs[e.Step]
 			if log == nil {
 				if err := in.nameStep(ReportedStep{ID: e.Step}); err != nil {
@@ -125,6 +128,17 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 		return nil
 	})
 	return added, err
+}
+
+// mostAhead is how far another build engine's clock may be ahead.
+const mostAhead = 24 * time.Hour
+
+// checkTime returns fault.Invalid for a time that has not come.
+func (in *ingestion) checkTime(at time.Time) error {
+	if now := in.Now(); at.Sub(now) > mostAhead {
+		return fault.New(fault.Invalid, "timestamp %s is in the future: it is %s", at.UTC().Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // check returns fault.Invalid for an entry that cannot be stored.
@@ -275,6 +289,9 @@ var statuses = [...]build.Status{build.Pending, build.Scheduling, build.Initiali
 
 // checkReported returns fault.Conflict for a change of status that is not allowed.
 func (in *ingestion) checkReported(e Event) error {
+	if err := in.checkTime(e.At); err != nil {
+		return err
+	}
 	check := func(to build.Status) error { return checkBuild(in.build.Status, to) }
 	if e.Step > 0 {
 		check = func(to build.Status) error { return checkChange(in.steps.of(e.Step).Status, to) }

@@ -171,17 +171,19 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return err
 	}
 	a.warnPrivateBlobs(s.PrivateBlobs())
+	var beside []lifecycle.Role
 	if s.Kind == assembly.Embedded {
 		lock, err := lifecycle.Lock(s.Home.Dir)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
+		beside = []lifecycle.Role{{Name: "lock", Run: lock.Keep}}
 	}
 	ctx, asked, stop := a.hangups(ctx)
 	defer stop()
 	options.Reload = asked
-	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Started: func() {
+	return runServe(ctx, serveOptions{Roles: s, Names: inOrder(names), Options: options, Beside: beside, Started: func() {
 		if page {
 			a.greet(s)
 		} else if s.API != nil { // what else listens logs its address itself
@@ -197,7 +199,8 @@ type serveOptions struct {
 	}
 	Names   []string // in the order of starting
 	Options assembly.RoleOptions
-	Started func() // is called once the roles are made: their ports are open
+	Beside  []lifecycle.Role // what runs beside the roles
+	Started func()           // is called once the roles are made: their ports are open
 }
 
 // runServe runs roles until a signal comes or one of them ends.
@@ -207,7 +210,7 @@ func runServe(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	o.Started()
-	if err := lifecycle.Run(ctx, roles...); err != nil {
+	if err := lifecycle.Run(ctx, append(o.Beside, roles...)...); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); interrupted(ctx) && !errors.Is(cause, lifecycle.ErrTerminated) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,12 @@ func (u *Uploads) UploadKey(ctx context.Context) (string, error) {
 	now, err := store.Now(ctx, u.journal.db)
 	return path.Join(uploads, now.UTC().Format(uploadHour), action.RandomID(now).String()) + "/", err
 }
+
+// uploadForm matches the keys of uploads, and of the snapshots that such an upload has.
+var uploadForm = regexp.MustCompile("^" + uploads + "/[0-9]{8}T[0-9]{2}/[0-9a-f-]{36}/[0-9a-f]{64}$")
+
+// IsUpload reports whether a blob key is that of an upload.
+func IsUpload(key string) bool { return uploadForm.MatchString(key) }
 
 // checkUpload returns fault.Conflict for a key whose upload may be swept already. Keys that do not name
 // an upload are fine. It must be called in the transaction that stores the key, by whose time the age

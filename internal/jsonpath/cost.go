@@ -81,7 +81,9 @@ func (l leaves) addFilter(or spec.LogicalOr) {
 const (
 	stepCost    = 1.0 / 16
 	compileCost = 200    // and one for each instruction
+	rangeCost   = 4      // of compiling one range of a class of characters; a class such as \p{L} has hundreds
 	maxProgram  = 10_000 // instructions
+	maxForeign  = 256    // bytes of a regular expression that comes from the document: to parse one takes time, too
 )
 
 // The parts of an expression as the library prints it. tokens matches its texts and its singular
@@ -109,26 +111,40 @@ func literalSize(quoted string) float64 {
 	if err != nil {
 		return maxProgram
 	}
-	return programSize(text)
+	size, _ := programSize(text)
+	return size
 }
 
 // programSize returns the number of instructions that a regular expression compiles to, at most a
-// few fewer or more; 1 for one that is not valid.
-func programSize(text string) float64 {
+// few fewer or more; 1 for one that is not valid. compile is what compiling it costs, in nodes.
+func programSize(text string) (size, compile float64) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return 1
+		return 1, compileCost
 	}
-	return 1 + treeSize(tree)
+	size = 1 + treeSize(tree)
+	return size, compileCost + size + rangeCost*ranges(tree)
 }
 
-// largestProgram returns the size of the largest program that a text in a document compiles to.
+// ranges counts the ranges of all classes of characters.
+func ranges(tree *syntax.Regexp) (n float64) {
+	if tree.Op == syntax.OpCharClass {
+		n = float64(len(tree.Rune) / 2)
+	}
+	for _, sub := range tree.Sub {
+		n += ranges(sub)
+	}
+	return n
+}
+
+// largestProgram returns the cost of compiling the most expensive text in a document.
 func largestProgram(node any) float64 {
 	if text, ok := node.(string); ok {
-		if len(text) > maxProgram {
+		if len(text) > maxForeign {
 			return maxProgram
 		}
-		return programSize(text)
+		_, compile := programSize(text)
+		return compile
 	}
 	largest := 0.0
 	for child := range children(node) {
@@ -218,12 +234,11 @@ func (p *pattern) cost(values []any) (float64, error) {
 	size, compile := p.size, 0.0
 	if size == 0 && len(values) > 0 {
 		text, _ := values[len(values)-1].(string)
-		if len(text) > maxProgram {
+		if len(text) > maxForeign {
 			return 0, errTooMuchWork
 		}
 		values = values[:len(values)-1]
-		size = programSize(text)
-		compile = compileCost + size
+		size, compile = programSize(text)
 	}
 	if size > maxProgram {
 		return 0, errTooMuchWork
@@ -253,7 +268,11 @@ func (l *leaf) costOfSeveral(node, root any, limit float64) (float64, error) {
 		return size, nil
 	}
 	if l.pattern != nil { // any text may meet any pattern
-		size *= 1 + max(l.pattern.size, largestProgram(node), largestProgram(root))*4*stepCost
+		program := l.pattern.size
+		if program == 0 {
+			program = max(largestProgram(node), largestProgram(root))
+		}
+		size *= 1 + program*4*stepCost
 	}
 	return l.fixed + size*math.Pow(depth, l.repeats)*math.Pow(2, l.commas), nil
 }
@@ -340,11 +359,11 @@ func MatchCost(bytes int, pattern string) (match, compile float64, err error) {
 	if len(pattern) > maxProgram {
 		return 0, 0, errTooMuchWork
 	}
-	size := programSize(pattern)
+	size, compile := programSize(pattern)
 	if size > maxProgram {
-		return 0, compileCost, errTooMuchWork
+		return 0, compile, errTooMuchWork
 	}
-	return float64(bytes) * size * stepCost, compileCost + size/stepCost, nil
+	return float64(bytes) * size * stepCost, compile + size/stepCost - size, nil
 }
 
 // Weigh takes the nodes of values from left, each as often as it occurs, and the names of members. Long

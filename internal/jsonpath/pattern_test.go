@@ -26,7 +26,12 @@ func TestMatchingCostsByTextAndPattern(t *testing.T) {
 		{`search(@.a, @.p)`, "abba", "b+a", true, 500},
 		{`search(@.a, @.p)`, long, "a.{990}c", false, 0},
 		{`search(@.a, @.p)`, "x", strings.Repeat(`\pL{999}`, 3000), false, 0},
-		{`search(@.a, @.p)`, "x", `(((\pL{10}){10}){10}){9}`, true, 10_000},
+		{`search(@.a, @.p)`, "x", `(((\pL{10}){10}){10}){9}`, true, 15_000},
+		{`search(@.a, @.p)`, "x", strings.Repeat(`\p{L}`, 51), false, 0},
+		{`search(@.a, @.p)`, "x", strings.Repeat(`x`, 257), false, 0},
+		{`search(@.a, @.p)`, "x", strings.Repeat(`x`, 256), true, 600},
+		{`match(value(@..a), 'a')`, strings.Repeat(`\p{L}`, 1500), "", true, 15_000},
+		{`match(@.a, value(@..p))`, "x", strings.Repeat(`\p{L}`, 51), false, 0},
 		{`search('x', @.p)`, "", strings.Repeat(`x`, 20_000), false, 0},
 		{`match(value(@..a), 'a.{990}c')`, long, "", false, 0},
 	} {

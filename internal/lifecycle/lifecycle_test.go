@@ -153,3 +153,33 @@ func TestLockingAMissingHomeSaysSo(t *testing.T) {
 		t.Errorf("got %v, hint %q", err, fault.HintOf(err))
 	}
 }
+
+// TestARemovedLockFileIsTakenAgain: the holder notices, and one whose home was taken by then ends.
+func TestARemovedLockFileIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	first, err := Lock(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(home, LockFile)
+	if err := errors.Join(first.retake(), os.Remove(path), first.retake()); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := Lock(home); err == nil {
+		t.Fatal("a second process has the home", second.Unlock())
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Lock(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Unlock() }()
+	ended := make(chan error, 1)
+	go func() { ended <- first.Keep(t.Context()) }()
+	if err := <-ended; !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Keep: %v", err)
+	}
+}

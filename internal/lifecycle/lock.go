@@ -20,7 +20,11 @@ import (
 const LockFile = "waybill.lock"
 
 // HomeLock is the home, locked by this process. It ends with the process, however that ends.
-type HomeLock struct{ file *flock.Flock }
+type HomeLock struct {
+	home string
+	file *flock.Flock
+	at   os.FileInfo // the lock file when it was taken
+}
 
 // Held says that another process has the home.
 type Held struct {
@@ -62,7 +66,45 @@ func Lock(home string) (*HomeLock, error) {
 	if err := sign(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), file.Unlock())
 	}
-	return &HomeLock{file: file}, nil
+	at, err := os.Stat(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("look at %s: %w", path, err), file.Unlock())
+	}
+	return &HomeLock{home: home, file: file, at: at}, nil
+}
+
+// keepEvery is how often Keep looks at the lock file.
+const keepEvery = time.Second
+
+// Keep takes the home again when the lock file was removed or replaced, until ctx ends. A lock on a file without a name keeps
+// no other process away. If one has taken the home by then, the error is fault.Unavailable around a *Held.
+func (l *HomeLock) Keep(ctx context.Context) error {
+	look := time.NewTicker(keepEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		if err := l.retake(); err != nil {
+			return err
+		}
+	}
+}
+
+// retake takes the home again unless the lock file is the one that is locked.
+func (l *HomeLock) retake() error {
+	if now, err := os.Stat(filepath.Join(l.home, LockFile)); err == nil && os.SameFile(now, l.at) {
+		return nil
+	}
+	again, err := Lock(l.home)
+	if err != nil {
+		return err
+	}
+	former := l.file
+	l.file, l.at = again.file, again.at
+	return former.Close()
 }
 
 // IsHeld reports whether a process has the home. It does not keep one that is starting from taking

@@ -24,6 +24,7 @@ type access struct {
 	stored   tokens // all other tokens
 	site     site
 	sessions sessions
+	streams  *streams
 	origin   *http.CrossOriginProtection
 	next     http.Handler
 
@@ -43,7 +44,7 @@ type tokens interface {
 func newAccess(token string, stored tokens, listen string, public *url.URL, next http.Handler) *access {
 	a := &access{
 		token: token, stored: stored, sessions: newSessions(token, stored), next: next,
-		origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
+		streams: newStreams(), origin: http.NewCrossOriginProtection(), codes: map[string]loginCode{},
 	}
 	a.site = site{loopback: isLoopback(listen), own: a.sessions.name + ".localhost", public: public}
 	return a
@@ -51,7 +52,7 @@ func newAccess(token string, stored tokens, listen string, public *url.URL, next
 
 func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := limitBodyTime(w, r)
-	defer body.abandon()
+	defer func() { body.abandon(r.Header.Get("Expect") != "") }()
 	w = retryAfterWriter{w}
 	nameRequest(w.Header())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -92,7 +93,7 @@ var errAccessEnded = fault.New(fault.Unauthorized, "the token was revoked or has
 
 // serveAs serves a request with its identity, and watches its credentials if it lasts.
 func (a *access) serveAs(w http.ResponseWriter, r *http.Request, identity Identity) {
-	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), identityKey{}, identity))
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithValue(r.Context(), identityKey{}, identity), streamsKey{}, a.streams))
 	defer cancel(nil)
 	if identity.Known() {
 		credentials := &http.Request{Host: r.Host, Header: http.Header{"Authorization": r.Header["Authorization"], "Cookie": r.Header["Cookie"]}}

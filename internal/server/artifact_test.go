@@ -189,7 +189,9 @@ func TestARegistrationIsRepeatableWithTheSameContent(t *testing.T) {
 		{`{"label": "v\u31641"}`, "visible characters only, not U+3164", 400},
 		{`{"label": "v\ufe0f1"}`, "visible characters only", 400},
 		{`{"label": "v1 "}`, "visible characters only", 400},
-		{`{"label": "v4", "snapshot": "../../../etc/passwd"}`, "is not a valid key of a blob", 400},
+		{`{"label": "v4", "snapshot": "../../../etc/passwd"}`, "is not the key of an upload", 400},
+		{`{"label": "v4", "snapshot": "action/2026w47/x/evidence"}`, "is not the key of an upload", 400},
+		{`{"label": "v4", "snapshot": "upload/20990101T00/x"}`, "is not the key of an upload", 400},
 		{`{"label": "` + strings.Repeat("é", 150) + `"}`, "has 300 bytes, at most 200", 400},
 	} {
 		status, answer, _ := s.ask(t, http.MethodPost, "/api/v1/pipelines/greeter/revisions", c.body, "Authorization", bearer, "Content-Type", "application/json")

@@ -19,7 +19,10 @@ type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	until   time.Time
-	ended   bool
+
+	begun    bool // some of it was read
+	ended    bool
+	answered bool // what is read from now on is passed over
 }
 
 // limitBodyTime gives the request's body its deadline. The caller abandons the body when the request has been answered.
@@ -35,21 +38,56 @@ func limitBodyTime(w http.ResponseWriter, r *http.Request) *timedBody {
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.begun = true
 	switch {
 	case errors.Is(err, io.EOF):
 		b.ended = true
 		b.setDeadline(time.Time{}) // the answer has no limit: a client may follow a stream for days
-	case n > 0:
+	case n > 0 && !b.answered:
 		b.until = b.until.Add(time.Duration(n) * time.Second / bodyPace)
 		b.setDeadline(b.until)
 	}
 	return n, err
 }
 
-// abandon ends the reading of a body that has not fully arrived, so that the connection does not wait for it.
-func (b *timedBody) abandon() {
+// What is read of a body that was answered before it had arrived. A connection that is closed over unread bytes is reset, and a client
+// that sends all before it reads never sees the answer.
+const (
+	drainMost  = 32 << 20               // bytes
+	drainFor   = 5 * time.Second        // at most
+	drainPause = 500 * time.Millisecond // without a byte
+)
+
+// abandon ends a body that has not fully arrived when its request has been answered: it sends the answer, and passes over a
+// part of the rest. A client that waits to be asked for its body is not asked.
+func (b *timedBody) abandon(expectsContinue bool) {
+	if b.ended {
+		return
+	}
+	if !expectsContinue || b.begun {
+		b.setDeadline(time.Now().Add(drainPause)) // sending the answer may read a part, too
+		_ = b.control.Flush()                     // a client that has gone needs no answer
+		b.drain()
+	}
 	if !b.ended {
 		b.setDeadline(time.Unix(1, 0))
+	}
+}
+
+// drain passes over what arrives of the body.
+func (b *timedBody) drain() {
+	b.answered = true
+	passed, until := 0, time.Now().Add(drainFor)
+	for buffer := make([]byte, 32<<10); passed < drainMost; {
+		now := time.Now()
+		if !now.Before(until) {
+			return
+		}
+		b.setDeadline(now.Add(drainPause))
+		n, err := b.Read(buffer)
+		if passed += n; err != nil {
+			return
+		}
 	}
 }
 

@@ -171,3 +171,27 @@ func TestASearchThatIsNotReadGivesItsPlaceBack(t *testing.T) {
 		}
 	})
 }
+
+// TestALoginWithoutItsBodyIsRefused: the body of a form ends early, or is too large.
+func TestALoginWithoutItsBodyIsRefused(t *testing.T) {
+	for request, want := range map[string]string{
+		"Content-Length: 20\r\n\r\ntoken=x":                           "400 Bad Request",
+		"Content-Length: 70000\r\n\r\n" + strings.Repeat("x", 70_000): "413 Request Entity Too Large",
+		"Transfer-Encoding: chunked\r\n\r\nzz\r\n":                    "400 Bad Request",
+	} {
+		bubbletest.Test(t, func(t *testing.T) {
+			conn := onPipes(t, func(http.ResponseWriter, *http.Request) {})()
+			go func() {
+				_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"+request)
+			}()
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if response.Status != want {
+				t.Errorf("%.40q: %s, want %s", request, response.Status, want)
+			}
+		})
+	}
+}

@@ -24,6 +24,12 @@ type EventStream struct {
 // ServeEvents answers a request with a stream of what send writes. send gets a context that ends with the client. Its error is
 // not sent: the client's connection breaks, and the client resumes.
 func ServeEvents(w http.ResponseWriter, r *http.Request, send func(context.Context, *EventStream) error) {
+	leave, err := streamsOf(r.Context()).enter(clientOf(r))
+	if err != nil {
+		WriteProblem(w, r, err)
+		return
+	}
+	defer leave()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")

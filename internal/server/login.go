@@ -23,6 +23,9 @@ type loginPage struct{ Next, Error string }
 // codeAge is how long a one-time login code is valid.
 const codeAge = 15 * time.Minute
 
+// largestLogin bounds the form of a login, in bytes.
+const largestLogin = 64 << 10
+
 // loginCode logs in one browser.
 type loginCode struct {
 	visitor
@@ -54,9 +57,11 @@ func (a *access) redeemCode(code string) (v visitor, ok bool) {
 
 // serveLogin logs a browser in by a one-time code, or by a token typed into the form.
 func (a *access) serveLogin(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	err := ReadForm(w, r, largestLogin)
 	next := localPath(r.FormValue("next"))
 	switch {
+	case err != nil:
+		a.writeLoginForm(w, fault.CodeOf(err).HTTP(), loginPage{next, "Not logged in: " + err.Error() + "."})
 	case r.Method == http.MethodPost:
 		v, err := a.byToken(r)
 		if err != nil {

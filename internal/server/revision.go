@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -111,15 +110,30 @@ func (s *Service) Register(ctx context.Context, r pipeline.RegisteredRevision, d
 	if !commitHash.MatchString(r.Commit) {
 		return journal.Registered{}, fault.New(fault.Invalid, "commit %q: want its hash, at most 64 hex digits", r.Commit[:min(len(r.Commit), longestName)])
 	}
-	if r.Snapshot != "" {
-		if err := blob.CheckKey(r.Snapshot); err != nil {
-			return journal.Registered{}, fmt.Errorf("snapshot: %w", err)
-		}
-	}
 	if _, err := s.readHead(ctx, r.Pipeline); err != nil {
 		return journal.Registered{}, err
 	}
+	if err := s.checkSnapshot(ctx, r); err != nil {
+		return journal.Registered{}, err
+	}
 	return s.ledger.Register(ctx, r, deploy, until)
+}
+
+// checkSnapshot returns fault.Invalid for a snapshot that is not an upload: a build unpacks it, so it must not be another blob,
+// such as what an attempt saw. The one that the label has already is fine.
+func (s *Service) checkSnapshot(ctx context.Context, r pipeline.RegisteredRevision) error {
+	if r.Snapshot == "" || journal.IsUpload(r.Snapshot) {
+		return nil
+	}
+	known, err := s.ledger.Revision(ctx, r.Pipeline, r.Label, 0)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if err == nil && known.Snapshot == r.Snapshot {
+		return nil
+	}
+	return fault.New(fault.Invalid, "snapshot %q is not the key of an upload", clip(r.Snapshot)).
+		WithHint("PUT …/revisions/{label}/snapshot stores files and answers with their key")
 }
 
 // Revisions returns the revisions of a pipeline, newest first; limit 0 is RecentLimit.

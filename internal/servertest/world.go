@@ -4,6 +4,8 @@ package servertest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -136,11 +138,17 @@ func (w *World) Apply(t testing.TB, source string) {
 	}
 }
 
+// SnapshotKey returns the key that an upload of a revision's files could have.
+func SnapshotKey(label string) string {
+	sum := sha256.Sum256([]byte(label))
+	return "upload/20990101T00/" + action.ID{}.String() + "/" + hex.EncodeToString(sum[:])
+}
+
 // Ship registers a revision with its forward deployment.
 func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	t.Helper()
 	done, err := w.Service.Register(t.Context(), pipeline.RegisteredRevision{
-		Pipeline: name, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: "sha256/" + label,
+		Pipeline: name, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: SnapshotKey(label),
 	}, true, "")
 	if err != nil {
 		t.Fatal(err)

@@ -39,9 +39,8 @@ func submitForm(w http.ResponseWriter, r *http.Request, scope server.Scope, do f
 	if err != nil {
 		return "", err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
-	if err := r.ParseForm(); err != nil {
-		return "", fault.New(fault.Invalid, "read the form: %w", err)
+	if err := server.ReadForm(w, r, formLimit); err != nil {
+		return "", err
 	}
 	for name, values := range r.PostForm {
 		for _, value := range values {

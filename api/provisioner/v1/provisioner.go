@@ -199,6 +199,7 @@ func (c CreateWorker) Check() error {
 	var to checker
 	to.want(c.BuildID > 0, "buildId", "want a number above zero")
 	to.text("project", c.Project, mostName)
+	to.want(isLocal(strings.ReplaceAll(c.Project, `\`, "/")), "project", "want a name, not a path that leaves a folder")
 	to.want(len(c.ProjectID) <= mostName && isNumber(c.ProjectID), "projectId", "want at most %d digits", mostName)
 	to.want(isName(c.Instance), "instance", "want at most %d letters, digits, dots, hyphens and underscores", mostName)
 	to.want(isName(c.Nonce) && len(c.Nonce) >= shortestSalt, "nonce", "want %d to %d letters and digits", shortestSalt, mostName)

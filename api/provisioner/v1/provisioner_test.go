@@ -31,6 +31,7 @@ func TestEveryFieldHasABound(t *testing.T) {
 	for want, edit := range map[string]func(*provisionerv1.CreateWorker){
 		"buildId: want a number above zero":        func(c *provisionerv1.CreateWorker) { c.BuildID = -1 },
 		"project: want at most 100 bytes":          func(c *provisionerv1.CreateWorker) { c.Project = "a\x1b[2J" },
+		"project: want a name, not a path":         func(c *provisionerv1.CreateWorker) { c.Project = "../../x" },
 		"projectId: want at most 100 digits":       func(c *provisionerv1.CreateWorker) { c.ProjectID = "4-secretname-x" },
 		"instance: want at most 100 letters":       func(c *provisionerv1.CreateWorker) { c.Instance = "../shop" },
 		"nonce: want 16 to 100":                    func(c *provisionerv1.CreateWorker) { c.Nonce = "short" },
