@@ -58,14 +58,11 @@ func TestTheBuilderKeyIsMadeOnce(t *testing.T) {
 }
 
 // provisionerIn runs the role provisioner in a home until the test ends, and returns its session and address.
-func provisionerIn(t *testing.T, settings string) (*Session, string) {
+func provisionerIn(t *testing.T, configuration string) (*Session, string) {
 	t.Helper()
 	dir := t.TempDir()
 	p := placeIn(dir, nil)
-	file := filepath.Join(p.HomeOf(dir).Dir, "server.yaml")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(settings), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	settings(t, p, configuration)
 	s, err := p.Open(t.Context(), dir, Serve)
 	if err != nil {
 		t.Fatal(err)

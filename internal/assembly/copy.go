@@ -52,7 +52,7 @@ func (p Place) Restore(ctx context.Context, file string) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	if err := s.Home.Create(); err != nil {
+	if err := p.CreateHome(s.Home); err != nil {
 		return Restored{}, err
 	}
 	lock, err := lifecycle.Lock(s.Home.Dir)

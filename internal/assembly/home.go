@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
@@ -66,8 +67,8 @@ func findUpwards(dir, name string) (path string, ok bool) {
 	}
 }
 
-// Create makes the home when it is not there: for its owner alone, and ignored by git.
-func (h Home) Create() error {
+// create makes the home when it is not there: for its owner alone, and ignored by git.
+func (h Home) create() error {
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return h.unusable(err)
 	}
@@ -90,26 +91,32 @@ func (h Home) writable() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// identity returns an id that stays with the home, wherever it is moved to. The first call makes it; of processes that do
-// so at the same moment, the first one's id counts.
-func (h Home) identity() (string, error) {
-	text, err := os.ReadFile(h.file("id"))
+const idFile = "id"
+
+// identity returns an id that stays with the home, wherever it is moved to. The first call makes it, and calls note before any other can
+// see it; of processes that do so at the same moment, the first one's id counts.
+func (h Home) identity(note func(id string) error) (string, error) {
+	text, err := file.Read(h.file(idFile), mostNote)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return strings.TrimSpace(string(text)), err
 	}
-	file, err := os.CreateTemp(h.Dir, ".id-*")
+	f, err := os.CreateTemp(h.Dir, ".id-*")
 	if err != nil {
 		return "", h.unusable(err)
 	}
-	defer os.Remove(file.Name())
-	_, writeErr := fmt.Fprintln(file, rand.Text())
-	if err := errors.Join(writeErr, file.Sync(), file.Close()); err != nil {
+	defer os.Remove(f.Name())
+	id := rand.Text()
+	_, writeErr := fmt.Fprintln(f, id)
+	if err := errors.Join(writeErr, f.Sync(), f.Close()); err != nil {
 		return "", h.unusable(err)
 	}
-	if err := os.Link(file.Name(), h.file("id")); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := note(id); err != nil {
+		return "", err
+	}
+	if err := os.Link(f.Name(), h.file(idFile)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", h.unusable(err)
 	}
-	text, err = os.ReadFile(h.file("id"))
+	text, err = file.Read(h.file(idFile), mostNote)
 	return strings.TrimSpace(string(text)), err
 }
 

@@ -82,7 +82,7 @@ func (p Place) Open(ctx context.Context, dir string, m Mode) (*Session, error) {
 		}
 	}
 	if m != Existing {
-		if err := s.Home.Create(); err != nil {
+		if err := p.CreateHome(s.Home); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -20,7 +21,9 @@ type Place struct {
 	Environment func(string) string // such as os.Getenv
 	Flags       Flags
 	Log         *slog.Logger // of a process that serves; nil: nothing is logged
-	Version     string       // of this program, as instances report it
+	// Ask asks a person whether to accept a home that may have come from others; nil: no one answers, and it is refused.
+	Ask     func(ctx context.Context, question string) bool
+	Version string // of this program, as instances report it
 }
 
 // Flags are the flags that name a log.
@@ -81,10 +84,7 @@ func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 	path, required := p.ConfigPath(h)
 	cfg = config.Default()
 	if h.found {
-		if err := p.TrustFound(filepath.Join(filepath.Dir(h.Dir), ProjectFile)); err != nil {
-			return cfg, nil, err
-		}
-		if err := p.Trust(h.Dir); err != nil {
+		if err := p.TrustHome(h); err != nil {
 			return cfg, nil, err
 		}
 		if !required {
@@ -129,7 +129,7 @@ func (p Place) ConfigPath(h Home) (path string, required bool) {
 			return p.Path(named), true
 		}
 	}
-	return p.Path(h.file("server.yaml")), false
+	return p.Path(h.file(configFile)), false
 }
 
 // isPostgres reports whether a ledger URL is one of PostgreSQL.

@@ -1,7 +1,6 @@
 package assembly
 
 import (
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,7 +18,23 @@ import (
 
 // placeIn returns the place of a command line in a folder, with some variables of the environment.
 func placeIn(dir string, environment map[string]string) Place {
-	return Place{Dir: dir, Environment: func(name string) string { return environment[name] }, Version: "1.2.3"}
+	lookup := func(name string) string {
+		if value, ok := environment[name]; ok || name != "XDG_STATE_HOME" {
+			return value
+		}
+		return filepath.Join(dir, ".state")
+	}
+	return Place{Dir: dir, Environment: lookup, Version: "1.2.3"}
+}
+
+// settings writes the server.yaml of the home that is found in a folder, which the user accepts.
+func settings(t *testing.T, p Place, text string) {
+	t.Helper()
+	h := p.HomeOf(p.Dir)
+	write(t, h.file(configFile), text)
+	if err := p.Accept(h); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // write makes a file with its folders.
@@ -110,7 +125,7 @@ func TestConfigurationIsReadAndOverridden(t *testing.T) {
 	if err != nil || source != nil || cfg.Ledger.URL != "" {
 		t.Errorf("without a file: %q, %v", source, err)
 	}
-	write(t, filepath.Join(dir, HomeName, "server.yaml"), "ledger: {url: postgres://db/waybill}\n")
+	settings(t, p, "ledger: {url: postgres://db/waybill}\n")
 	if cfg, source, err = p.Config(p.HomeOf(dir)); err != nil || cfg.Ledger.URL != "postgres://db/waybill" || len(source) == 0 {
 		t.Errorf("the home's file: %+v, %v", cfg.Ledger, err)
 	}
@@ -152,7 +167,7 @@ func TestBuildsReadTheToolsOfTheirServer(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, HomeName, "server.yaml")
 	for text, want := range map[string][]string{"builder: {tools: {kubectl: k}}": {"--config", path}, "builder: {instance: x}": {}} {
-		write(t, path, text)
+		settings(t, placeIn(dir, nil), text)
 		s, err := placeIn(dir, nil).locate(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +228,7 @@ func TestNothingIsArchivedWhereOthersDoNotFindIt(t *testing.T) {
 		"ledger: {url: 'postgres://db/waybill'}\nblob: {url: 'file:/mnt/waybill/blobs'}\n": true,
 	} {
 		dir := t.TempDir()
-		write(t, filepath.Join(dir, HomeName, "server.yaml"), configuration)
+		settings(t, placeIn(dir, nil), configuration)
 		s, err := placeIn(dir, nil).locate(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -382,14 +397,14 @@ func TestCopiesAreOfTheEmbeddedLog(t *testing.T) {
 func TestIdentityOfAHomeStays(t *testing.T) {
 	t.Parallel()
 	h := Home{Dir: t.TempDir()}
-	first, err := h.identity()
+	first, err := h.identity(func(string) error { return nil })
 	if err != nil || first == "" {
 		t.Fatal(first, err)
 	}
-	if again, err := h.identity(); err != nil || again != first {
+	if again, err := h.identity(func(string) error { return nil }); err != nil || again != first {
 		t.Errorf("got %q, want %q, %v", again, first, err)
 	}
-	if other, err := (Home{Dir: t.TempDir()}).identity(); err != nil || other == first {
+	if other, err := (Home{Dir: t.TempDir()}).identity(func(string) error { return nil }); err != nil || other == first {
 		t.Errorf("two homes are %q, %v", other, err)
 	}
 }
@@ -398,10 +413,7 @@ func TestRolesOfAProcessThatServes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := placeIn(dir, nil)
-	settings := filepath.Join(p.HomeOf(dir).Dir, "server.yaml")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(settings), 0o700), os.WriteFile(settings, []byte("builder: {provisioner: {listen: 127.0.0.1:0}}"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	settings(t, p, "builder: {provisioner: {listen: 127.0.0.1:0}}")
 	for _, c := range []struct{ names, want []string }{
 		{[]string{RoleAPI}, []string{"api", "observer", "presence", "config"}},
 		{[]string{RoleConductor, RoleDeployer, RoleAPI}, []string{"conductor", "deployer", "api", "observer", "presence", "config", "schema"}},

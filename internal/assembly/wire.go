@@ -259,7 +259,7 @@ func (s *Session) builtIn(log *slog.Logger) (map[string]conductor.Handler, error
 
 // hostHome returns this process's home as other processes on the ledger know it.
 func (s *Session) hostHome() (queue.HostHome, error) {
-	id, err := s.Home.identity()
+	id, err := s.Home.identity(func(string) error { return nil })
 	if err != nil {
 		return queue.HostHome{}, fmt.Errorf("name the home: %w", err)
 	}

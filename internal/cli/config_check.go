@@ -19,7 +19,7 @@ import (
 
 func configCommand(a *app) *cobra.Command {
 	return group("config", "Look at the configuration of the control plane", "server.yaml says where the log is and which handlers there are.",
-		configCheckCommand(a))
+		configCheckCommand(a), configAcceptCommand(a))
 }
 
 func configCheckCommand(a *app) *cobra.Command {
@@ -35,9 +35,15 @@ does not answer, and 0 when there are only warnings.`,
 		Example: examples("waybill config check", "waybill config check --live", "waybill config check deploy/server.yaml -o json"),
 		Args:    arguments(0, 1, "FILE"),
 		RunE: func(c *cobra.Command, given []string) error {
-			path, _ := a.ConfigPath(a.HomeOf(a.Dir))
+			home := a.HomeOf(a.Dir)
+			path, named := a.ConfigPath(home)
 			if len(given) > 0 {
-				path = a.Path(given[0])
+				path, named = a.Path(given[0]), true
+			}
+			if !named {
+				if err := a.TrustHome(home); err != nil {
+					return err
+				}
 			}
 			return a.checkConfig(c.Context(), path, live)
 		},

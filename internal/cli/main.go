@@ -35,6 +35,9 @@ func Main(arguments []string) int {
 		dir = "."
 	}
 	a := &app{Place: assembly.Place{Dir: dir, Environment: os.Getenv, Version: version().Version}, in: os.Stdin, out: show.NewGate(os.Stdout, onTerminal(os.Stdout)), err: show.NewGate(os.Stderr, onTerminal(os.Stderr))}
+	if a.canAsk() && !completes(arguments) {
+		a.Ask = a.ask
+	}
 	return a.run(ctx, arguments)
 }
 

@@ -39,6 +39,9 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 				return err
 			}
 			home := a.HomeOf(dir)
+			if err := a.TrustHome(home); err != nil {
+				return err
+			}
 			hosts, err := a.Hosts(home, dir)
 			if err != nil {
 				return err
@@ -53,10 +56,13 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 				return err
 			}
 			store := func(file string, keys []ssh.Shown) error {
-				if err := home.Create(); err != nil {
+				if err := a.CreateHome(home); err != nil {
 					return err
 				}
-				return ssh.Store(file, keys)
+				if err := ssh.Store(file, keys); err != nil {
+					return err
+				}
+				return a.Accept(home) // with the file as it is now
 			}
 			return runTrust(c.Context(), trustOptions{Targets: targets, Show: hosts.SSH.Show, Store: store, Ask: a.ask, Out: a.printer()})
 		},

@@ -45,6 +45,9 @@ func (a *app) validate(ctx context.Context, arguments []string) error {
 		p.warnings = append(p.warnings, a.secretWarnings(ctx, p)...)
 	}
 	if err == nil {
+		err = a.TrustHome(a.HomeOf(p.dir))
+	}
+	if err == nil {
 		var unknown fault.Problems
 		unknown, err = a.unknownHosts(p, a.HomeOf(p.dir))
 		p.warnings = append(p.warnings, asWarnings(unknown)...)

@@ -91,6 +91,27 @@ func setUp(env *testscript.Env) error {
 	}
 	env.Setenv("DOCS", docs)
 	env.Defer(func() { stopServices(env.WorkDir) })
+	return acceptHomes(env)
+}
+
+// acceptHomes accepts the homes that a story begins with, but for that of a folder named clone.
+func acceptHomes(env *testscript.Env) error {
+	for _, pattern := range []string{".waybill", "*/.waybill"} {
+		homes, _ := filepath.Glob(filepath.Join(env.WorkDir, pattern)) // the pattern is a good one
+		for _, home := range homes {
+			if filepath.Base(filepath.Dir(home)) == "clone" {
+				continue
+			}
+			ctx, cancel := context.WithTimeoutCause(context.Background(), childtest.Limit, childtest.ErrLimit)
+			accept := exec.CommandContext(ctx, "waybill", "config", "accept")
+			accept.Dir, accept.Env, accept.WaitDelay = filepath.Dir(home), append(os.Environ(), env.Vars...), childtest.Linger
+			out, err := accept.CombinedOutput()
+			cancel()
+			if err != nil {
+				return fmt.Errorf("accept %s: %w\n%s", home, err, out)
+			}
+		}
+	}
 	return nil
 }
 
@@ -101,7 +122,7 @@ func stopServices(root string) {
 		project := filepath.Dir(filepath.Dir(database))
 		ctx, cancel := context.WithTimeoutCause(context.Background(), childtest.Limit, childtest.ErrLimit)
 		stop := exec.CommandContext(ctx, "waybill", "pipeline", "stop")
-		stop.Dir, stop.WaitDelay = project, childtest.Linger
+		stop.Dir, stop.Env, stop.WaitDelay = project, append(os.Environ(), "HOME="+root), childtest.Linger
 		out, err := stop.CombinedOutput()
 		cancel()
 		if err != nil {

@@ -33,6 +33,15 @@ func (f *Folder) Tracked(ctx context.Context) ([]string, error) {
 	return l.files, err
 }
 
+// TrackedAt lists what git tracks at and below a slash path from the folder, in letters of any case. It is empty without a repository.
+func (f *Folder) TrackedAt(ctx context.Context, name string) ([]string, error) {
+	if in, err := f.inRepository(ctx); err != nil || !in {
+		return nil, err
+	}
+	out, err := f.git(ctx, "ls-files", "-z", "--cached", "--", ":(icase,literal)"+name)
+	return splitNames(out), err
+}
+
 // IgnoredPaths lists what ignore rules leave out of Files, as slash paths from the folder: files, and folders of which everything is. It
 // is empty without a repository.
 func (f *Folder) IgnoredPaths(ctx context.Context) ([]string, error) {

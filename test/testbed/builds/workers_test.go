@@ -143,7 +143,7 @@ func (s *site) start(dir string, arguments ...string) {
 	s.t.Helper()
 	c := exec.Command(s.world.program, arguments...)
 	c.Dir, c.Stdout, c.Stderr = dir, s.log, s.log
-	c.Env = append(os.Environ(), "HOME="+s.t.TempDir())
+	c.Env = append(os.Environ(), "HOME="+s.t.TempDir(), "WAYBILL_HOME="+filepath.Join(s.project, ".waybill"))
 	if err := c.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (s *site) command(name string, arguments ...string) (string, error) {
 	defer cancel()
 	c := exec.CommandContext(ctx, name, arguments...)
 	c.Dir = s.project
-	c.Env = append(os.Environ(), "HOME="+s.t.TempDir(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	c.Env = append(os.Environ(), "HOME="+s.t.TempDir(), "WAYBILL_HOME="+filepath.Join(s.project, ".waybill"), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 	out, err := c.CombinedOutput()
 	return string(out), err
 }

@@ -67,7 +67,7 @@ func newSite(t *testing.T, engine *testbed.Engine, name string, port int, settin
 	t.Helper()
 	s := &site{t: t, engine: engine, dir: t.TempDir(), home: t.TempDir()}
 	s.log = filepath.Join(s.home, "log")
-	s.env = append(os.Environ(), "HOME="+s.home, "DOCKER_HOST=", "GIT_AUTHOR_NAME=Ana", "GIT_AUTHOR_EMAIL=a@example.net", "GIT_COMMITTER_NAME=Ana", "GIT_COMMITTER_EMAIL=a@example.net")
+	s.env = append(os.Environ(), "HOME="+s.home, "WAYBILL_HOME="+filepath.Join(s.dir, ".waybill"), "DOCKER_HOST=", "GIT_AUTHOR_NAME=Ana", "GIT_AUTHOR_EMAIL=a@example.net", "GIT_COMMITTER_NAME=Ana", "GIT_COMMITTER_EMAIL=a@example.net")
 	config := fmt.Sprintf(`builder:
   instance: %s
   provisioner: {url: "http://127.0.0.1:%d", listen: "127.0.0.1:%d", grace: 20s, docker: {host: %q, image: %q%s}}
