@@ -21,10 +21,10 @@ import (
 	"syscall"
 )
 
-// former is the commit of the other engine: the last one before what outlasts a graph got numbers and an
-// edit was computed stage by stage. What it decides and explains is what every later engine must still
-// decide and explain, but for the rules in changes.
-const former = "4944b67"
+// former is the commit of the other engine: the last one that changed on purpose what passes decide. What
+// it decides and explains is what every later engine must still decide and explain, but for the rules in
+// changes.
+const former = "abbba372"
 
 func main() {
 	programs := flag.Int("programs", 1000, "how many random programs to play")
