@@ -39,14 +39,17 @@ type Opening struct {
 	By    *Window // the Deny that covers the moment; nil: no Allow covers it, or the windows are open
 }
 
-// mostSpans bounds the search for an opening. Spans that follow one another without a gap, such as a
-// Deny of an hour that begins every minute, would keep it busy for years.
-const mostSpans = 1000
+// Horizon bounds the search for an opening.
+const Horizon = 5 * 365 * 24 * time.Hour
+
+// mostSpans bounds the search too: spans that follow one another without a gap, such as a Deny of an hour
+// that begins every minute, would keep it busy for long. Spans of a day reach the horizon.
+const mostSpans = 2000
 
 // At returns what the windows say about a moment.
 func (w Windows) At(now time.Time) Opening {
 	var o Opening
-	for at, i := now, 0; i < mostSpans; i++ {
+	for at, i := now, 0; i < mostSpans && at.Sub(now) < Horizon; i++ {
 		end, deny := w.denied(at)
 		if deny == nil {
 			if w.allows(at) {
@@ -64,15 +67,28 @@ func (w Windows) At(now time.Time) Opening {
 	return o
 }
 
-// denied returns a Deny that covers a moment, and when the span of it that does so ends; nil if none
-// covers it.
+// denied returns a Deny that covers a moment, and when the latest span of it that does so ends; nil if
+// none covers it.
 func (w Windows) denied(at time.Time) (end time.Time, by *Window) {
 	for i := range w {
 		if start, covers := w[i].covering(at); covers && w[i].Kind == Deny {
-			return start.Add(w[i].Length), &w[i]
+			return w[i].latest(start, at).Add(w[i].Length), &w[i]
 		}
 	}
 	return time.Time{}, nil
+}
+
+// latest returns the start of the latest span that covers a moment, or of one that starts less than two
+// minutes before it; start is that of another one. Of spans that overlap it is the one that leads furthest.
+func (w Window) latest(start, at time.Time) time.Time {
+	for back := w.Length / 2; back >= time.Minute; back /= 2 {
+		later := w.Start.Next(at.Add(-back), w.Zone)
+		if later.IsZero() || later.After(at) {
+			break
+		}
+		start = later
+	}
+	return start
 }
 
 // allows reports whether an Allow covers a moment, or there is none.

@@ -341,6 +341,41 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+func TestWarningOfWindowsThatNeverOpen(t *testing.T) {
+	t.Parallel()
+	for windows, want := range map[string]string{
+		`{kind: Allow, schedule: "0 9 * * 1", duration: 1h}, {kind: Deny, schedule: "0 0 * * *", duration: 24h}`: "waybill.yaml:6:13: warning: stage \"a\" may never start: no window opens within five years",
+		`{kind: Deny, schedule: "* * * * *", duration: 2h}`:                                                      "waybill.yaml:6:13: warning: stage \"a\" may never start: no window opens within 165 days",
+		`{kind: Allow, schedule: "0 9 29 2 *", duration: 1h}`:                                                    "",
+	} {
+		_, problems := read(testPipeline(test, "name: a\nhosts: [\"local://x\"]\nwindows: ["+windows+"]"))
+		got := ""
+		if warnings := problems.Warnings(); len(warnings) > 0 {
+			got = warnings.Error()
+		}
+		if diff := cmp.Diff(want, got); diff != "" || problems.Err() != nil {
+			t.Errorf("%s: %v\n%s", windows, problems.Err(), diff)
+		}
+	}
+}
+
+func TestWarningOfAttemptsShorterThanReady(t *testing.T) {
+	t.Parallel()
+	for retry, want := range map[string]string{
+		"30s": "waybill.yaml:6:27: warning: attemptTimeout of stage \"a\" (30s) ends an attempt before a service has had its ready.within (1m0s)",
+		"61s": "",
+	} {
+		_, problems := read(testPipeline(test, "name: a\nhosts: [\"local://x\"]\nretry: {attemptTimeout: "+retry+"}"))
+		got := ""
+		if warnings := problems.Warnings(); len(warnings) > 0 {
+			got = warnings.Error()
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %v\n%s", retry, problems.Err(), diff)
+		}
+	}
+}
+
 func TestWarningOfWindowsShorterThanABake(t *testing.T) {
 	t.Parallel()
 	window := func(kind, duration string) string {

@@ -19,6 +19,7 @@ func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 			continue
 		}
 		last = i
+		r.warnOfTimeouts(root, document.Index("stages", i), d, s)
 		for j := range s.Groups {
 			if g := &s.Groups[j]; len(g.Hosts) > 1 && takesAll(g.MaxParallel, len(g.Hosts)) {
 				r.warnAt(Locate(root, document.Index(document.Index("stages", i)+".groups", j)+".maxParallel"),
@@ -31,8 +32,26 @@ func (r *reader) warn(root *document.Node, d *pipeline.Definition) {
 	}
 }
 
-// warnOfWindows reports windows that end before what starts in them has baked: the next wave then waits
-// for another window.
+// warnOfTimeouts reports attempts at deploy that end before their service has had its time to become ready.
+func (r *reader) warnOfTimeouts(root *document.Node, path string, d *pipeline.Definition, s *pipeline.Stage) {
+	within := d.ServiceOf(s, nil, nil).Ready.Within
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		within = max(within, d.ServiceOf(s, g, nil).Ready.Within)
+		for k := range g.Hosts {
+			within = max(within, d.ServiceOf(s, g, &g.Hosts[k]).Ready.Within)
+		}
+	}
+	for _, step := range s.Chain {
+		if step.Event == pipeline.HostDeployed && step.Policy.AttemptTimeout <= within {
+			r.warnAt(Locate(root, path+".retry.attemptTimeout"), "attemptTimeout of stage %q (%s) ends an attempt before a service has had its ready.within (%s)",
+				s.Name, time.Duration(step.Policy.AttemptTimeout), time.Duration(within))
+		}
+	}
+}
+
+// warnOfWindows reports windows that never open, and those that end before what starts in them has baked:
+// the next wave then waits for another window.
 func (r *reader) warnOfWindows(root *document.Node, path string, s *pipeline.Stage) {
 	var longest action.Duration
 	if s.Bake != nil {
@@ -42,6 +61,9 @@ func (r *reader) warnOfWindows(root *document.Node, path string, s *pipeline.Sta
 		if w := s.Groups[i].Waves; w != nil && w.Bake != nil {
 			longest = max(longest, w.Bake.For)
 		}
+	}
+	if text, never := pipeline.NeverOpens(s.Windows); never {
+		r.warnAt(Locate(root, document.Index(path+".windows", 0)), "stage %q may never start: %s", s.Name, text)
 	}
 	for i, w := range s.Windows {
 		if w.Kind == cron.Allow && w.Duration < longest {

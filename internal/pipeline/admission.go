@@ -78,12 +78,38 @@ func openingText(windows cron.Windows, now time.Time) string {
 	}
 	text := "window opens " + clockText(o.Until, now, zone)
 	if !o.Opens {
-		text = "no window opens before " + clockText(o.Until, now, zone)
+		text = "no window opens within " + searched(o.Until.Sub(now))
 	}
 	if o.By != nil && o.By.Reason != "" {
 		text += fmt.Sprintf(": %q", o.By.Reason)
 	}
 	return text
+}
+
+// searched describes how far ahead no window opens. Without a next start of an Allow, the search has seen
+// all of its years.
+func searched(length time.Duration) string {
+	switch {
+	case length < 0 || length >= cron.Horizon:
+		return "five years"
+	case length < 48*time.Hour:
+		return fmt.Sprintf("%d hours", int(length.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(length.Hours()/24))
+}
+
+// NeverOpens reports whether some windows never open, and describes it. Their schedules repeat, so it looks
+// at a few years from a fixed moment.
+func NeverOpens(windows []Window) (text string, never bool) {
+	list, _, err := openings(windows)
+	if err != nil || len(list) == 0 {
+		return "", false
+	}
+	at := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	if o := list.At(at); o.Opens {
+		return "", false
+	}
+	return openingText(list, at), true
 }
 
 // clockText returns a later moment in a time zone, such as "Mon 09:00 Europe/Stockholm". It has the
