@@ -269,14 +269,17 @@ func (e *Engine) oldestInside(id batchID, inside []*deployment) *deployment {
 	return oldest
 }
 
-// holdsWithin reports whether a deployment holds a batch inside a region.
+// holdsWithin reports whether a deployment holds a batch inside a region. A host has none inside.
 func (e *Engine) holdsWithin(t *deployment, b batch) bool {
+	if b.host >= 0 {
+		return false
+	}
 	for id := range t.holds { // in any order; one is enough
 		if inner, ok := t.plan.batch(batchID(e.numbers.names[id])); ok && inner.id != b.id && nested(inner, b) {
 			return true
 		}
 	}
-	return b.host < 0 && slices.ContainsFunc(b.stages, func(s int32) bool {
+	return slices.ContainsFunc(b.stages, func(s int32) bool {
 		held := false
 		e.eachHostHeld(t, s, func(int32) { held = true })
 		return held
