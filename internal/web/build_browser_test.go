@@ -5,9 +5,11 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -139,6 +141,67 @@ func TestALogIsScrolledFollowedSearchedAndLinked(t *testing.T) {
 	}
 	scroll("1e9")
 	wait(browser, t, "the end of wrapped lines is shown", rowInSight+`("1:2002")`)
+}
+
+func TestAShortLogIsWrappedWholeAndLeavesTheWheelToThePage(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := servertest.NewBuild(t, s.Builds, "7", servertest.BuildPlan("a/one", "a/two"))
+	b.Status(1, build.Running, "")
+	for i := range 6 {
+		b.Print(1, fmt.Sprintf("line %d %s", i+1, strings.Repeat("words ", 120)))
+	}
+	browser := browsertest.Start(t)
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 1100), chromedp.Navigate(s.URL+"/builds/7"), chromedp.WaitVisible("#log-wrap")); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "the log is shown", rowInSight+`("1:6")`)
+	if err := chromedp.Run(browser, chromedp.Click("#log-wrap")); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "all wrapped lines are shown", `document.getElementById("1:1").offsetHeight > 40 && `+rowInSight+`("1:1") && `+rowInSight+`("1:6")`)
+	if err := chromedp.Run(browser, chromedp.Click("#log-wrap")); err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "the box is as high as its lines again", box+`.clientHeight < 160 && `+rowInSight+`("1:6")`)
+
+	var at struct{ X, Y float64 }
+	err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 300), chromedp.Evaluate(box+`.scrollIntoView({block: "center"}); scrollTo(0, scrollY - 60);
+		(() => { const r = `+box+`.getBoundingClientRect(); return {X: r.left + 200, Y: (Math.max(0, r.top) + Math.min(innerHeight, r.bottom)) / 2}; })()`, &at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before float64
+	err = chromedp.Run(browser, chromedp.Evaluate("scrollY", &before), chromedp.MouseEvent(input.MouseWheel, at.X, at.Y, func(p *input.DispatchMouseEventParams) *input.DispatchMouseEventParams {
+		return p.WithDeltaY(-40)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(browser, t, "the wheel scrolls the page", fmt.Sprintf("scrollY < %v", before))
+}
+
+func TestAPageFollowsALogThatGrows(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := servertest.NewBuild(t, s.Builds, "7", servertest.BuildPlan("a/one", "a/two"))
+	b.Status(1, build.Running, "")
+	b.Print(1, "line 1")
+	browser := browsertest.Start(t)
+	if err := chromedp.Run(browser, chromedp.EmulateViewport(1280, 600), chromedp.Navigate(s.URL+"/builds/7")); err != nil {
+		t.Fatal(err)
+	}
+	const endInSight = box + `.getBoundingClientRect().bottom <= innerHeight`
+	wait(browser, t, "the log is shown", rowInSight+`("1:1") && `+endInSight)
+	for i := range 40 {
+		b.Print(1, fmt.Sprintf("line %d", i+2))
+	}
+	wait(browser, t, "the page follows the end", rowInSight+`("1:41") && scrollY > 0 && `+endInSight)
+	if err := chromedp.Run(browser, chromedp.Evaluate("scrollTo(0, 0)", nil)); err != nil {
+		t.Fatal(err)
+	}
+	b.Print(1, "line 42")
+	wait(browser, t, "the new line is there", `document.getElementById("1:42") && scrollY === 0`)
 }
 
 // TestASearchOfALogGoesOn where the server has ended it because its time was over, and says when it fails.

@@ -38,6 +38,7 @@ class Viewer {
     this.offset = 0;
     this.atEnd = false;
     this.drawn = "";
+    this.rowSize = rowHeight; // CSS pixels of a row on average
     this.sheet = document.createElement("div");
     this.sheet.className = "sheet";
     this.view = document.createElement("div");
@@ -70,10 +71,24 @@ class Viewer {
 
   // size gives the box the height of its rows, up to that which waybill.css allows, and the sheet that of all rows.
   size() {
-    this.total = this.count * rowHeight;
+    this.total = this.count * this.rowSize;
     this.box.style.height = this.total + 18 + "px";
     this.height = Math.min(this.total, tallest);
     this.sheet.style.height = this.height + "px";
+  }
+
+  // measure learns how high wrapped rows are from those that are drawn, and sizes the box anew if that differs much.
+  measure(from, to) {
+    const whole = from === 0 && to === this.count;
+    const size = setting.wrap ? Math.max(rowHeight, this.rows.offsetHeight / (to - from)) : rowHeight;
+    const ratio = size / this.rowSize;
+    if (setting.wrap ? (whole ? Math.abs(size - this.rowSize) * this.count < 1 : ratio > 2 / 3 && ratio < 3 / 2) : ratio === 1) return;
+    this.rowSize = size;
+    this.size();
+    if (this.atEnd) this.lastTop = this.box.scrollTop = this.height;
+    else this.align();
+    this.lastTop = this.box.scrollTop;
+    this.draw();
   }
 
   exact() {
@@ -84,8 +99,10 @@ class Viewer {
   resized() {
     if (this.seen === this.box.clientHeight) return false;
     this.seen = this.box.clientHeight;
+    this.box.classList.toggle("scrolls", this.height > this.box.clientHeight);
     if (this.atEnd) this.toEnd();
     else this.draw();
+    followPage();
     return true;
   }
 
@@ -111,8 +128,8 @@ class Viewer {
   }
 
   place(pixels) {
-    this.first = Math.floor(pixels / rowHeight);
-    this.offset = pixels - this.first * rowHeight;
+    this.first = Math.floor(pixels / this.rowSize);
+    this.offset = pixels - this.first * this.rowSize;
   }
 
   move(by) {
@@ -130,7 +147,7 @@ class Viewer {
 
   // align moves the bar to where the rows are.
   align() {
-    const share = this.total > this.box.clientHeight ? (this.first * rowHeight + Math.min(this.offset, rowHeight)) / (this.total - this.box.clientHeight) : 0;
+    const share = this.total > this.box.clientHeight ? (this.first * this.rowSize + Math.min(this.offset, this.rowSize)) / (this.total - this.box.clientHeight) : 0;
     this.lastTop = this.box.scrollTop = Math.round(Math.min(1, share) * (this.height - this.box.clientHeight));
     this.lastTop = this.box.scrollTop;
   }
@@ -188,6 +205,7 @@ class Viewer {
       this.rows.replaceChildren(...rows);
     }
     for (const row of rows) this.dress(row);
+    this.measure(from, to);
     let shift = this.heightBefore(from) + this.offset;
     if (this.atEnd) shift = Math.max(0, setting.wrap ? this.rows.offsetHeight - height + 18 : (this.count - from) * rowHeight - this.view.clientHeight);
     this.rows.style.transform = `translateY(${-shift}px)`;
@@ -315,6 +333,24 @@ function sync() {
     const viewer = viewerOf(details);
     if (viewer) viewer.grow();
   }
+  followPage();
+}
+
+// The page follows as well: the end of the newest log that grows stays in sight if it was when the reader scrolled last.
+let endInSight = true;
+
+function newestLog() {
+  return [...logs.querySelectorAll('details.steplog[open][data-live="true"]')].pop();
+}
+
+function pageScrolled() {
+  const newest = newestLog();
+  if (newest) endInSight = newest.getBoundingClientRect().bottom <= innerHeight + 2 * rowHeight;
+}
+
+function followPage() {
+  const newest = newestLog();
+  if (newest && setting.follow && endInSight && newest.getBoundingClientRect().bottom > innerHeight) newest.scrollIntoView({ block: "end" });
 }
 
 function redraw() {
@@ -435,6 +471,8 @@ function follow(on) {
   followBox.checked = on;
   if (!on) return;
   for (const viewer of viewers.values()) if (viewer.details.open && !viewer.atEnd) viewer.toEnd();
+  endInSight = true;
+  followPage();
 }
 
 function addTools() {
@@ -474,6 +512,8 @@ document.documentElement.classList.add("scripted");
 logs.addEventListener("toggle", sync, true);
 document.getElementById("content").addEventListener("updated", sync);
 addEventListener("hashchange", openHash);
+pageScrolled();
+addEventListener("scroll", pageScrolled, { passive: true });
 redraw();
 sync();
 openHash();
