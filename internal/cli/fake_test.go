@@ -305,7 +305,7 @@ func (f *fake) Services(_ context.Context, name string) ([]server.ServiceView, e
 	return f.services, f.call("Services", name)
 }
 
-func (f *fake) ServiceStatus(_ context.Context, name, target string) (server.ServiceStatusView, error) {
+func (f *fake) ServiceStatus(_ context.Context, name, target string, _ bool) (server.ServiceStatusView, error) {
 	return f.service, f.call("ServiceStatus", name, target)
 }
 

@@ -63,36 +63,41 @@ func runListServices(ctx context.Context, o listServicesOptions) error {
 }
 
 func serviceStatusCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	verify := false
+	c := &cobra.Command{
 		Use:   "status [PIPELINE] HOST",
 		Short: "Show all that a host reports of its service",
 		Long: `Asks the host for its releases, the deployment that was there last, the supervisor and the service,
-restarts, the last exit status, and whether a switch is not final yet. HOST is STAGE/GROUP/HOST.
-Without PIPELINE: this folder's pipeline.`,
-		Example:           examples("waybill service status beta/all/oak", "waybill service status greeter beta/all/oak -o json"),
+restarts, the last exit status, and whether a switch is not final yet. With --verify the host
+also compares the files of its release with those of the artifact. HOST is STAGE/GROUP/HOST. Without
+PIPELINE: this folder's pipeline.`,
+		Example:           examples("waybill service status beta/all/oak --verify", "waybill service status greeter beta/all/oak -o json"),
 		Args:              arguments(1, 2, "HOST", "HOST"),
 		ValidArgsFunction: completeHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
-				return runServiceStatus(ctx, serviceStatusOptions{Services: s, At: at, Out: a.printer(), Now: time.Now})
+				return runServiceStatus(ctx, serviceStatusOptions{Services: s, At: at, Verify: verify, Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
+	c.Flags().BoolVar(&verify, "verify", false, "compare the files of the release with those of its artifact")
+	return c
 }
 
 type serviceStatusOptions struct {
 	Services interface {
 		versionReader
-		ServiceStatus(ctx context.Context, pipeline, target string) (server.ServiceStatusView, error)
+		ServiceStatus(ctx context.Context, pipeline, target string, verify bool) (server.ServiceStatusView, error)
 	}
-	At  serviceHost
-	Out show.Printer
-	Now func() time.Time
+	At     serviceHost
+	Verify bool // the files of its release
+	Out    show.Printer
+	Now    func() time.Time
 }
 
 // runServiceStatus prints what a host reports of its service.
 func runServiceStatus(ctx context.Context, o serviceStatusOptions) error {
-	view, err := o.Services.ServiceStatus(ctx, o.At.Pipeline, o.At.target())
+	view, err := o.Services.ServiceStatus(ctx, o.At.Pipeline, o.At.target(), o.Verify)
 	if err != nil {
 		return o.At.withLikely(ctx, o.Services, "status", err)
 	}

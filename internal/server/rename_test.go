@@ -36,7 +36,7 @@ func TestARenamedHostRunsWhatItRan(t *testing.T) {
 		if _, services, err := w.Service.ObserveOnce(t.Context()); err != nil || services[server.ServiceUp] != 4 {
 			t.Errorf("%s: observed %v, %v", renamed.to, services, err)
 		}
-		view, err := w.Service.ServiceStatus(t.Context(), "greeter", renamed.target)
+		view, err := w.Service.ServiceStatus(t.Context(), "greeter", renamed.target, false)
 		if err != nil || view.Runs == nil || view.Runs.Label != "3f2c9a1" || view.Runs.Deployment != 1 || view.Runs.Target != renamed.was || view.State.State != server.ServiceUp {
 			t.Errorf("%s: %+v, %v", renamed.target, view, err)
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/blob"
@@ -37,6 +38,9 @@ type Service struct {
 	// Inspect asks how a service on a host does; known is false if nothing was deployed there, or this process cannot reach it.
 	// nil: it reaches none.
 	Inspect func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
+	// Verify returns the files of a service's release on a host that are not those of its artifact, at most 20. nil: not known.
+	Verify    func(ctx context.Context, at pipeline.Place, service string) (changed []string, err error)
+	verifying sync.Mutex // one host at a time
 	// Current returns the name of the release that a host has switched to, "" for none; known is false for a host of another
 	// machine. nil: it reaches none.
 	Current func(host pipeline.Host, service string) (release string, known bool, err error)
@@ -59,9 +63,10 @@ type ServiceOptions struct {
 	Offers Offers
 	// Retention is how long ended actions are kept; 0: forever.
 	Retention time.Duration
-	// LargestUpload, Inspect, Current and ReadLog are the fields of Service.
+	// LargestUpload, Inspect, Verify, Current and ReadLog are the fields of Service.
 	LargestUpload int64
 	Inspect       func(ctx context.Context, at pipeline.Place, service string) (state step.State, known bool, err error)
+	Verify        func(ctx context.Context, at pipeline.Place, service string) (changed []string, err error)
 	Current       func(host pipeline.Host, service string) (release string, known bool, err error)
 	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	Builds        BuildSource // nil: none
@@ -83,7 +88,7 @@ func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
 	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle, builds: o.Builds, projects: o.Projects,
-		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
+		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
 		observed:  observations{all: map[string]observation{}},
 		looks:     looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},
 		decoding:  semaphore.New(decodesAtOnce, decodePatience, "too many large inputs are being read"),

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -24,6 +26,9 @@ type ServiceStatusView struct {
 	ServiceView
 	Host  *step.State `json:"host,omitempty"`  // what the host reports; left out: nothing was deployed there, or it does not answer
 	Drift *Drift      `json:"drift,omitempty"` // left out: the host runs what it should, as far as is known
+
+	Verified bool     `json:"verified,omitempty"` // the files of its release were compared with those of its artifact
+	Changed  []string `json:"changed,omitempty"`  // those that differ, at most 20
 }
 
 // The reasons for which the state of a service is not known where a host has a release by the log.
@@ -49,7 +54,9 @@ func (s *Service) Services(ctx context.Context, name string) ([]ServiceView, err
 
 // ServiceStatus asks the host of a target for all that it knows of its service. The error is fault.NotFound if the
 // definition in force does not have the host.
-func (s *Service) ServiceStatus(ctx context.Context, name, target string) (ServiceStatusView, error) {
+//
+// With verify the host also compares the files of its release with those of the artifact; fault.Unavailable if it cannot.
+func (s *Service) ServiceStatus(ctx context.Context, name, target string, verify bool) (ServiceStatusView, error) {
 	all, err := s.pipelineView(ctx, name, 1)
 	if err != nil {
 		return ServiceStatusView{}, err
@@ -67,6 +74,12 @@ func (s *Service) ServiceStatus(ctx context.Context, name, target string) (Servi
 			view.Host = &seen.state
 		}
 	}
+	if verify {
+		if view.Changed, err = s.verifyService(ctx, host); err != nil {
+			return ServiceStatusView{}, err
+		}
+		view.Verified = true
+	}
 	view.ServiceView = host.serviceView()
 	for _, d := range append(all.Drift, s.lostReleases(&all)...) {
 		if d.Target == target {
@@ -74,6 +87,23 @@ func (s *Service) ServiceStatus(ctx context.Context, name, target string) (Servi
 		}
 	}
 	return view, nil
+}
+
+// verifyTakes bounds how long a host reads its release.
+const verifyTakes = 5 * time.Minute
+
+// verifyService returns the files of a host's release that have changed.
+func (s *Service) verifyService(ctx context.Context, host *HostView) ([]string, error) {
+	if s.Verify == nil {
+		return nil, fault.New(fault.Unavailable, "this process reaches no hosts")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, verifyTakes, fmt.Errorf("not verified within %s", verifyTakes))
+	defer cancel()
+	if !s.verifying.TryLock() {
+		return nil, fault.New(fault.Unavailable, "the files of another host are being verified")
+	}
+	defer s.verifying.Unlock()
+	return s.Verify(ctx, host.place, host.service.Name)
 }
 
 // hostsOf returns the hosts of a pipeline's definition in force.
@@ -109,8 +139,12 @@ func (c *Client) Services(ctx context.Context, name string) (views []ServiceView
 }
 
 // ServiceStatus calls Service.ServiceStatus on the server.
-func (c *Client) ServiceStatus(ctx context.Context, name, target string) (view ServiceStatusView, err error) {
-	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-status"), url.Values{"target": {target}}, &view)
+func (c *Client) ServiceStatus(ctx context.Context, name, target string, verify bool) (view ServiceStatusView, err error) {
+	query := url.Values{"target": {target}}
+	if verify {
+		query.Set("verify", "true")
+	}
+	return view, c.getJSON(ctx, apiPath("pipelines", name, "service-status"), query, &view)
 }
 
 // ServiceHost is the part of a request that names the service of a host.
@@ -119,14 +153,19 @@ type ServiceHost struct {
 	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
 }
 
+type serviceStatusInput struct {
+	ServiceHost
+	Verify bool `query:"verify" doc:"compares the files of the release on the host with those of its artifact, which may take minutes"`
+}
+
 func (a *api) registerServices() {
 	handle(a, readOperation("list-services", "/pipelines/{pipeline}/services", "The service of each host; at most 100 hosts are looked at"),
 		func(ctx context.Context, in *PipelinePath) ([]ServiceView, error) {
 			return a.service.Services(ctx, in.Pipeline)
 		})
 	handle(a, readOperation("get-service-status", "/pipelines/{pipeline}/service-status", "What a host reports of its service"),
-		func(ctx context.Context, in *ServiceHost) (ServiceStatusView, error) {
-			return a.service.ServiceStatus(ctx, in.Pipeline, in.Target)
+		func(ctx context.Context, in *serviceStatusInput) (ServiceStatusView, error) {
+			return a.service.ServiceStatus(ctx, in.Pipeline, in.Target, in.Verify)
 		})
 	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")
 	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}

@@ -334,15 +334,15 @@ func TestServicesOfHosts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
-	full, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm")
+	full, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm", false)
 	if err != nil || full.Host == nil || !full.Host.Unfinished || full.Host.Release != "r1" || !full.State.Since.Equal(began) {
 		t.Errorf("status of elm: %+v, %v", full, err)
 	}
-	away, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/west/yew")
+	away, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/west/yew", false)
 	if err != nil || away.Host != nil || away.State == nil || away.State.Error != "no route to yew" {
 		t.Errorf("status of yew: %+v, %v", away, err)
 	}
-	if err := onlyError(client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east")); !fault.Is(err, fault.NotFound) {
+	if err := onlyError(client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east", false)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a group: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func (p *Pages) hostService(r *http.Request) (content, error) {
 	name, host := serviceOf(r)
 	page := servicePage{Pipeline: name, Host: host, Restart: servicePath(r) + "/restart"}
 	var err error
-	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host)); err != nil {
+	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false); err != nil {
 		return content{}, err
 	}
 	if page.Supervised = page.Manager == pipeline.ManagerProcess || page.Manager == pipeline.ManagerSystemd; page.Supervised {

@@ -44,6 +44,12 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	if v.Drift != nil {
 		t.add("drift", v.Drift.Reason)
 	}
+	switch {
+	case len(v.Changed) > 0:
+		t.add("files", fmt.Sprintf("changed by hand: %s; waybill ship --again puts the release beside and switches to it", strings.Join(v.Changed, ", ")))
+	case v.Verified:
+		t.add("files", "those of the artifact")
+	}
 	h := v.Host
 	if h == nil {
 		return t.lines()

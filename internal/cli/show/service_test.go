@@ -24,6 +24,8 @@ func serviceViews() map[string][]string {
 		"service-status":         ServiceStatus(server.ServiceStatusView{ServiceView: up, Host: &host}, now()),
 		"service-status-stopped": ServiceStatus(server.ServiceStatusView{ServiceView: untested, Host: &step.State{Release: "3f2c9a1-11aa22bb", Unfinished: true}}, now()),
 		"service-status-away":    ServiceStatus(server.ServiceStatusView{ServiceView: away}, now()),
+		"service-status-changed": ServiceStatus(server.ServiceStatusView{ServiceView: up, Verified: true, Changed: []string{"bin/web", "data/words.txt"}}, now()),
+		"service-status-whole":   ServiceStatus(server.ServiceStatusView{ServiceView: up, Verified: true}, now()),
 		"service-status-none":    ServiceStatus(server.ServiceStatusView{ServiceView: nothing}, now()),
 	}
 }

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (t *attempt) deploy(ctx context.Context) (Output, error) {
 	if err != nil {
 		return Output{}, t.hurried(err, within)
 	}
-	out := Output{Release: t.release, Already: answer.first("already") == "1"}
+	out := Output{Release: cmp.Or(answer.first("folder"), t.release), Already: answer.first("already") == "1"}
 	if out.Already && s.Manager != "none" {
 		out.Text = fmt.Sprintf("already runs %s, not restarted", t.revision.Label)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,23 +172,55 @@ func TestLostAnswerBuildsNothing(t *testing.T) {
 	})
 }
 
-func TestReleaseInUseIsNeverBuiltAgain(t *testing.T) {
+// TestAReleaseInUseWhoseFilesChangedIsBuiltBeside: what runs is never replaced. The next deployment of the same revision
+// switches to a whole one in another folder, again and again.
+func TestAReleaseInUseWhoseFilesChangedIsBuiltBeside(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
 		w.ship(1)
-		words := filepath.Join(w.dir, "releases", w.release(1), "data", "words.txt")
-		if err := os.Remove(words); err != nil {
-			t.Fatal(err)
+		if changed := w.verify(); changed != nil {
+			t.Errorf("changed: %q", changed)
 		}
-		damaged := w.traces(w.release(1))
-		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "release "+w.release(1)+" is in use", "never replaced", "ship another revision")
-		if diff := cmp.Diff(damaged, w.traces(w.release(1))); diff != "" {
-			t.Errorf("the release that runs has changed (-before +after)\n%s", diff)
+		folder := w.release(1)
+		for _, beside := range []string{w.release(1) + ".2", w.release(1) + ".3"} {
+			words := filepath.Join(w.dir, "releases", folder, "data", "words.txt")
+			if err := errors.Join(os.Chmod(words, 0o644), os.WriteFile(words, []byte("edited"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			if changed := w.verify(); !slices.Equal(changed, []string{"data/words.txt"}) {
+				t.Errorf("changed: %q", changed)
+			}
+			damaged := w.traces(folder)
+			if out := w.ship(1); out.Release != beside || out.Already {
+				t.Errorf("%+v, want the release in %s", out, beside)
+			}
+			if diff := cmp.Diff(damaged, w.traces(folder)); diff != "" {
+				t.Errorf("the release that ran has changed (-before +after)\n%s", diff)
+			}
+			if s := w.state(); s.Release != beside || s.Running != beside || s.Previous != folder || w.read("current/data/words.txt") != "revision 1\n" {
+				t.Errorf("%+v", s)
+			}
+			if changed := w.verify(); changed != nil {
+				t.Errorf("changed: %q", changed)
+			}
+			folder = beside
 		}
-		w.revise(2, forever+"; # two")
-		w.ship(2)
-		w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Done)
+		if out := w.ship(1); !out.Already || out.Release != folder {
+			t.Errorf("once more: %+v", out)
+		}
 	})
+}
+
+// verify returns the files of the current release that are not those of its artifact.
+func (w *world) verify() []string {
+	w.t.Helper()
+	d := w.definition()
+	at, _ := d.Place("greeter/beta/all/oak")
+	changed, err := w.handler.config.Verify(w.t.Context(), at, "greeter")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return changed
 }
 
 // Names and links in an artifact are names, whatever they look like.

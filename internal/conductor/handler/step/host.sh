@@ -1,7 +1,7 @@
 # Waybill's half on a host: what must be atomic there. POSIX sh; program.go says who calls it and how.
 #   sh host-<digest of this file> FOLDER VERB [key=value …] [-- WORD …]         FOLDER is <root>/<service>
 # Results are lines key=value on standard output, done=VERB the last, reasons are on standard error. Exit status: 0 done;
-# 64 wrong use; 65 refused by the fence; 66 the release is not here; 67 the release in use is damaged; 70 not ready,
+# 64 wrong use; 65 refused by the fence; 66 the release is not here; 70 not ready,
 # taken back; 71 a hook failed; 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
 # Names from outside are never the first word of an argument: they follow a folder, "--" or "=".
 set -u && umask 022
@@ -135,19 +135,35 @@ whole() { # FOLDER MANIFEST: every entry is there and has its content; no releas
 	LC_ALL=C sed -n "s/^[fxpq]$tab[^$tab]*$tab\([^$tab]*\)$tab\(.*\)/\1  .\/\2/p" "$2" >"$list"
 	[ ! -s "$list" ] || (cd "$1" && sums -c "$list" >/dev/null 2>&1)
 }
-present() { # MANIFEST: the release is there and whole; when it is not, and is in use, nothing may replace it
+# present MANIFEST: the release is there and whole. One in use whose files have changed is never replaced: it gets another
+# folder beside, whose name .waybill/beside has from now on.
+present() {
 	if [ -d "releases/$release" ] && whole "releases/$release" "$1"; then sync releases || die 73 "sync releases"; return 0; fi
 	used "$release" || return 1 # a version of this program that made all files for others may have made it
-	[ -d "releases/$release" ] && whole "releases/$release" ".waybill/manifests/$release" ||
-		die 67 "release $release is in use, and its files are no longer those of its artifact"
+	[ ! -d "releases/$release" ] || ! whole "releases/$release" ".waybill/manifests/$release" || return 0
+	n=2 && while used "$asked.$n"; do n=$((n + 1)); done
+	release=$asked.$n && mkdir -p .waybill/beside && echo "$release" | save ".waybill/beside/$asked" || die 73 "name a folder for the release"
+	return 1
+}
+folders() { asked=$release && [ ! -f ".waybill/beside/$release" ] || read -r release <".waybill/beside/$release" || die 73 "read .waybill/beside"; }
+verify() { # names files of the current release that are not those of its artifact
+	lock
+	release=$(target current) && manifest=.waybill/manifests/$release && [ -s "$manifest" ] || return 0
+	! whole "releases/$release" "$manifest" || return 0
+	{
+		only .waybill/wanted .waybill/found | sed 's,^. \./,,'
+		grep '^l' "$manifest" | while IFS=$tab read -r kind size sum path target; do [ "$(readlink "releases/$release/$path")" = "$target" ] || printf '%s\n' "$path"; done
+		LC_ALL=C sed -n "s/^[fxpq]$tab[^$tab]*$tab\([^$tab]*\)$tab\(.*\)/\1  .\/\2/p" "$manifest" >"$list"
+		[ ! -s "$list" ] || (cd "releases/$release" && sums -c "$list" 2>/dev/null) | sed -n '/: OK$/!s,^\./\(.*\): .*,\1,p'
+	} | LC_ALL=C sort -u | head -n 20 | sed 's/^/changed=/'
 }
 
 replicate() { # manifest on standard input; says what must be sent
 	mkdir -p .waybill/manifests .waybill/units .waybill/results releases shared cas || die 73 "make the folders of the service"
-	manifest=.waybill/manifests/$release
 	take ".waybill/manifests/.new.$$"
 	enter
 	if present ".waybill/manifests/.new.$$"; then rm -f ".waybill/manifests/.new.$$"; echo state=present; return; fi
+	manifest=.waybill/manifests/$release
 	keep ".waybill/manifests/.new.$$" "$manifest"
 	lacking "$manifest" >.waybill/lacking || die 73 "list what is lacking"
 	set -- $(df -Pk . | tail -n 1) && printf '%s\n' state=lacking "free=$4" && sed 's/^/lacks=/' .waybill/lacking # free in KiB
@@ -170,6 +186,7 @@ receive() {
 	enter
 	manifest=.waybill/manifests/$release fresh=releases/.new
 	if present "$manifest"; then echo state=present; return; fi
+	manifest=.waybill/manifests/$release
 	rm -rf .waybill/incoming "$fresh" releases/.old && mkdir .waybill/incoming "$fresh" && tar -xmozf - || die 73 "unpack what is received"
 	whole "$fresh" "$manifest" || die 76 "release $release was damaged on its way"
 	durable .waybill/incoming -type f && durable "$fresh" -type d && find .waybill/incoming -type f -exec sh -c 'mv -f "$@" cas/' mv {} + &&
@@ -188,6 +205,7 @@ prune() { # old releases and what only they had; never current, previous, runnin
 		keep=$((keep - 1))
 		[ "$keep" -ge 2 ] || [ "$old" = "$release" ] || rm -rf "releases/$old" ".waybill/manifests/$old" ".waybill/units/$old" ".waybill/units/$old.before"
 	done
+	for name in .waybill/beside/*; do [ ! -f "$name" ] || { read -r old <"$name" && [ -d "releases/$old" ]; } || rm -f "$name"; done
 	find cas -type f -links 1 -exec rm -f {} +
 	rm -rf .waybill/parts
 	ls -t .waybill/results | tail -n +101 | while read -r old; do rm -f ".waybill/results/$old"; done
@@ -500,6 +518,8 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
+case $verb in replicate | part | receive | deploy | confirm | back | withdraw | run) folders ;; *) asked=$release ;; esac
 case $verb in status | collect) ;; *) audit began && trap 'code=$? && [ "$code" -eq 0 ] || outcome=$code${outcome:+: ${outcome#*: }}; audit "status ${outcome:-0}"' 0 ;; esac
-case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | withdraw | await | run | supervise | serve | collect | stop | restart) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | withdraw | await | run | supervise | serve | collect | stop | restart | verify) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
+case $verb in restart | verify) ;; *) [ "$asked" = "$release" ] || echo "folder=$release" ;; esac
 printf '\ndone=%s\n' "$verb" # the caller believes nothing without this line; what came before may lack its line end

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -51,6 +52,25 @@ func (h *Hosts) Look(ctx context.Context, at pipeline.Place, service string) (st
 		return State{}, false, err
 	}
 	return stateOf(answer), true, nil
+}
+
+// Verify reads the files of a service's current release on a host, and returns the paths of those that are not the ones of its
+// artifact, at most 20; nil if nothing was deployed there.
+func (h *Hosts) Verify(ctx context.Context, at pipeline.Place, service string) (changed []string, err error) {
+	if at.Host.Remote() && h.SSH == nil {
+		return nil, fault.New(fault.Unavailable, "host %s: this process reaches no ssh hosts", at.Host.Name)
+	}
+	host, folder, err := h.connect(at, service)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	p := &program{host: host, name: at.Host.Name, folder: folder}
+	if there, err := p.deployed(ctx); err != nil || !there {
+		return nil, err
+	}
+	answer, err := p.call(ctx, nil, "verify")
+	return answer["changed"], err
 }
 
 // TakeOver makes a service on a host follow the log with an id, whichever log did before: that one is refused

@@ -93,9 +93,6 @@ func (p *program) failure(exit int, verb, reason string, answer report) error {
 		return fault.Permanent(fault.New(fault.Refused, "host %s refuses %s: %s", p.name, verb, reason))
 	case exitAbsent:
 		return fault.Permanent(fault.New(fault.NotFound, "host %s: %s", p.name, reason))
-	case exitInUse:
-		return fault.Permanent(fault.New(fault.Refused, "host %s: %s", p.name, reason).
-			WithHint("a release in use is never replaced: restore its files in %s, or ship another revision", p.folder))
 	case exitDisk:
 		return fault.Permanent(fault.New(fault.Unavailable, "host %s: %s", p.name, reason).WithHint("%s", p.remedy(reason)))
 	case exitForeign:

@@ -31,7 +31,6 @@ const (
 	exitUsage    = 64  // wrong use: a bug
 	exitFenced   = 65  // a newer deployment, or another ledger, was there
 	exitAbsent   = 66  // the release is not on the host
-	exitInUse    = 67  // the release is in use, and its files are not those of its artifact
 	exitUnsent   = 69  // the host program itself is not on the host, or damaged
 	exitNotReady = 70  // the service did not stay up; the host went back
 	exitHook     = 71  // a hook failed

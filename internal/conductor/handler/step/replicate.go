@@ -3,6 +3,7 @@ package step
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,6 +43,7 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	if err != nil {
 		return Output{}, err
 	}
+	out.Release = cmp.Or(answer.first("folder"), t.release)
 	if answer.first("state") != "lacking" {
 		out.Already = answer.first("state") == "present"
 		return out, nil
