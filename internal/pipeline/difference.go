@@ -32,6 +32,7 @@ func difference(old, next *Definition) []string {
 	d.change("order", string(old.Order), string(next.Order))
 	d.change("pin", fmt.Sprint(old.Pin), fmt.Sprint(next.Pin))
 	d.differs("keep", old.Keep, next.Keep)
+	d.ssh(cmp.Or(old.SSH, &SSH{}), cmp.Or(next.SSH, &SSH{}))
 	d.change("service name", old.Service.Name, next.Service.Name)
 	d.service("", withoutName(old.Service), withoutName(next.Service))
 	d.differs("vars", old.Vars, next.Vars)
@@ -359,6 +360,15 @@ func (d *differ) service(of string, was, now Service) {
 	}
 	was.Env, now.Env = nil, nil
 	d.differs("service"+of, was, now)
+}
+
+// ssh describes what changed about how ssh hosts are reached. Their users and ports are in their URLs.
+func (d *differ) ssh(was, now *SSH) {
+	d.change("ssh identity", was.Identity, now.Identity)
+	d.change("ssh knownHosts", was.KnownHosts, now.KnownHosts)
+	d.change("ssh jump", was.Jump, now.Jump)
+	d.change("ssh jumpKey", was.JumpKey, now.JumpKey)
+	d.change("ssh sudo", fmt.Sprint(was.Sudo), fmt.Sprint(now.Sudo))
 }
 
 // merge returns a map with the keys of both.

@@ -291,7 +291,10 @@ func (p *Graph) hasHost(path string) bool {
 // identity is where a host is and what runs there. It must stay the same while a deployment is
 // inside: the chain would otherwise resume on files that are elsewhere. The empty user and root
 // mean the default.
-type identity struct{ address, user, root, service string }
+type identity struct {
+	address, user, root, service string
+	sudo                         bool // which decides the account and the default root
+}
 
 // identity returns the identity of a host in this version.
 func (p *Graph) identity(h int32) identity {
@@ -303,5 +306,6 @@ func (p *Graph) identity(h int32) identity {
 			user = authority[:at]
 		}
 	}
-	return identity{host.resource.Address, user, host.spec.Root, host.resource.Service}
+	sudo := p.def.SSH != nil && p.def.SSH.Sudo && host.spec.Remote()
+	return identity{host.resource.Address, user, host.spec.Root, host.resource.Service, sudo}
 }

@@ -13,8 +13,8 @@ import (
 // its variables. An event that a deployment has claimed keeps the version of its first claim in all
 // of the deployment, wherever that version has the step. Otherwise a test that was changed would
 // run for the first time in the last stage, on a revision that the stages before tested without it.
-// A retry ends this, so that a test that was mended reaches it. Limits and retry policies are those
-// in force.
+// A retry ends this, so that a test that was mended reaches it. Limits and retry policies, and how a
+// host is reached, are those in force.
 
 // keep remembers the version under which an event was claimed first.
 func (t *deployment) keep(event string) {
@@ -41,8 +41,7 @@ func (e *Engine) versionOf(t *deployment, n int32) (version int, p *Graph, at in
 }
 
 // counterpart returns the step of another version's graph that has the same name; -1 if there is
-// none. A host must be the same computer there, with the same artifact, and be reached the same
-// way.
+// none. A host must be the same computer there, with the same artifact.
 func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	at := p.find(other.target(n), other.nodes[n].event)
 	if at < 0 {
@@ -52,7 +51,7 @@ func (p *Graph) counterpart(other *Graph, n int32) int32 {
 	if is < 0 {
 		return at
 	}
-	if was < 0 || p.identity(was) != other.identity(is) || p.hosts[was].arch != other.hosts[is].arch || !reflect.DeepEqual(p.def.SSH, other.def.SSH) {
+	if was < 0 || p.identity(was) != other.identity(is) || p.hosts[was].arch != other.hosts[is].arch {
 		return -1
 	}
 	return at

@@ -13,7 +13,8 @@ func whereabouts(d *Definition, stage *Stage, group *Group, h *Host) string {
 	if at := strings.LastIndex(h.URL, "@"); at >= 0 {
 		user = strings.TrimPrefix(h.URL[:at], "ssh://")
 	}
-	return fmt.Sprint(h.Address(), user, h.Root, d.ResourceOf(stage, group, h).Service)
+	sudo := d.SSH != nil && d.SSH.Sudo && h.Remote()
+	return fmt.Sprint(h.Address(), user, sudo, h.Root, d.ResourceOf(stage, group, h).Service)
 }
 
 // doneUnder (R26): the version of the first claim of the event since the last retry, if it has the step, on the same computer with

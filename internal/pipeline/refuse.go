@@ -145,6 +145,8 @@ func (r *refusing) host(t *deployment, h int32, group, scope string, was, now id
 		r.refuse("host-moved", scope+".url", "%s is inside %s: give the new host a new name", host.spec.Name, label)
 	case was.user != now.user:
 		r.refuse("host-moved", scope+".url", "user of %s cannot change while %s: %s", host.spec.Name, r.state(t), wait)
+	case was.sudo != now.sudo:
+		r.refuse("host-moved", "ssh.sudo", "sudo cannot change while %s at %s: %s", r.state(t), host.spec.Name, wait)
 	case was.root != now.root:
 		r.refuse("host-moved", scope+".root", "root of %s cannot change while %s: %s", host.spec.Name, r.state(t), wait)
 	default:

@@ -75,6 +75,23 @@ func (d *Definition) Place(target string) (Place, bool) {
 	return Place{Target: target, Stage: stage, Group: group, Host: host, SSH: d.SSH}, ok && host != nil
 }
 
+// ReachedAs returns the place as it is reached under another version of the definition, if that one has the same account
+// there: by its jump host, keys and identity. What decides where files are stays: the URL, the root and sudo.
+func (p Place) ReachedAs(d *Definition) Place {
+	now, ok := d.Place(p.Target)
+	if !ok || now.Host.URL != p.Host.URL {
+		return p
+	}
+	host, way := *p.Host, SSH{}
+	host.HostKey = now.Host.HostKey
+	if now.SSH != nil {
+		way = *now.SSH
+	}
+	way.Sudo = p.SSH != nil && p.SSH.Sudo
+	p.Host, p.SSH = &host, &way
+	return p
+}
+
 // EachHost yields the hosts of all stages, in file order.
 func (d *Definition) EachHost() iter.Seq[Place] {
 	return func(yield func(Place) bool) {

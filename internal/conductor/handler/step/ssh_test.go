@@ -94,6 +94,30 @@ func TestAHostOutOfReachCostsNoAttempt(t *testing.T) {
 	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, "has changed", s.Fingerprint())
 }
 
+// TestAHostIsReachedAsTheVersionInForceSays: by its jump host and keys, whatever the version of the action says. Who runs what is
+// there for as long as the action lasts.
+func TestAHostIsReachedAsTheVersionInForceSays(t *testing.T) {
+	t.Parallel()
+	w, s := sshWorld(t)
+	bastion := sshtest.Start(t)
+	bastion.Accept(s.Key + ".pub")
+	w.revise(1, forever)
+	right := *w.ssh
+	w.ssh.Jump, w.ssh.JumpKey, w.ssh.Identity = "ssh://"+s.User+"@"+closedPort(t), bastion.Fingerprint(), s.Key
+	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Throttle, "jump host")
+	w.inForce = func(d *pipeline.Definition) {
+		way := right
+		way.Jump, way.JumpKey, way.KnownHosts, way.Sudo = "ssh://"+bastion.User+"@"+bastion.Address, bastion.Fingerprint(), "none", true
+		d.SSH, d.Stages[0].Groups[0].Hosts[0].HostKey = &way, s.Fingerprint()
+	}
+	w.ship(1)
+	if bastion.Accepted() == 0 {
+		t.Error("the jump host was not used")
+	}
+	w.ssh = &right
+	w.inForce = nil
+}
+
 // TestChecksReachTheHostsOwnPorts: through the connection, unless the server of the host refuses that.
 func TestChecksReachTheHostsOwnPorts(t *testing.T) {
 	t.Parallel()

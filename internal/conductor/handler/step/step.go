@@ -21,7 +21,7 @@ import (
 
 // Ledger is what a step reads of the log, and the note that it writes.
 type Ledger interface {
-	// Definition reads a definition version. Errors: fault.NotFound.
+	// Definition reads a definition version; 0: the one in force. Errors: fault.NotFound.
 	Definition(ctx context.Context, pipeline string, version int) (pipeline.Definition, error)
 	// Revision finds a revision by its label, or by its rev_seq if label is "". It returns
 	// fault.NotFound for an unknown one.
@@ -145,7 +145,8 @@ type attempt struct {
 	era      int64 // of the log
 	fence    int64 // below which the host refuses what comes
 	keep     int
-	ssh      *pipeline.SSH // how ssh hosts are reached
+	ssh      *pipeline.SSH // how ssh hosts are reached by the version of the action
+	inForce  func() (pipeline.Definition, error)
 	step     pipeline.Step
 	revision pipeline.RegisteredRevision
 	artifact pipeline.RevisionArtifact
@@ -170,14 +171,23 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	return t, h.reach(ctx, t)
 }
 
-// reach connects to the host of an attempt.
+// reach connects to the host of an attempt. What a step does is fixed when it is claimed; an ssh host is reached as the
+// version in force says, so that a host which waits for another way is reached once an edit names that.
 func (h *Handler) reach(ctx context.Context, t *attempt) (err error) {
 	if !t.Host.Remote() {
 		if err := h.bind(ctx, t.Host, t.number); err != nil {
 			return err
 		}
 	}
-	t.host, t.folder, err = h.config.connect(pipeline.Place{Host: &t.Host, SSH: t.ssh}, t.Service.Name)
+	at := pipeline.Place{Target: t.facts.Target, Host: &t.Host, SSH: t.ssh}
+	if t.Host.Remote() {
+		now, err := t.inForce()
+		if err != nil {
+			return unread(err, "read the definition of %s", t.facts.Pipeline)
+		}
+		at = at.ReachedAs(&now)
+	}
+	t.host, t.folder, err = h.config.connect(at, t.Service.Name)
 	return err
 }
 
@@ -200,6 +210,7 @@ func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pip
 		return nil, nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
 	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, last: a.Spent >= a.Action.Policy.Retries, facts: facts, era: era, fence: fenceOf(a.Action), revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
+	t.inForce = sync.OnceValues(func() (pipeline.Definition, error) { return h.config.Ledger.Definition(ctx, facts.Pipeline, 0) })
 	return t, &definition, nil
 }
 

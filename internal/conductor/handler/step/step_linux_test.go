@@ -82,7 +82,8 @@ type world struct {
 	url, root string // of oak
 	more      []pipeline.Host
 
-	cutConnection func() // kills the server of oak's connections; nil: it has none
+	inForce       func(d *pipeline.Definition) // how the version in force differs from that of the actions; nil: not at all
+	cutConnection func()                       // kills the server of oak's connections; nil: it has none
 	test          []pipeline.Check
 	own           []pipeline.Step
 	revisions     map[int64]pipeline.RegisteredRevision
@@ -146,8 +147,12 @@ func (w *world) definition() pipeline.Definition {
 			Groups: []pipeline.Group{{Name: "all", Hosts: append([]pipeline.Host{{Name: "oak", URL: w.url, Root: w.root}}, w.more...)}}}}}
 }
 
-func (w *world) Definition(context.Context, string, int) (pipeline.Definition, error) {
-	return w.definition(), nil
+func (w *world) Definition(_ context.Context, _ string, version int) (pipeline.Definition, error) {
+	d := w.definition()
+	if version == 0 && w.inForce != nil {
+		w.inForce(&d)
+	}
+	return d, nil
 }
 
 func (w *world) Era(context.Context) (int64, error) { return w.era, nil }
