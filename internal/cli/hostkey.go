@@ -10,7 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
-// unknownHosts returns a problem for each ssh host of a project whose key this machine does not know.
+// unknownHosts returns a problem for each ssh host of a project, and for the jump host, whose key this machine does not
+// know.
 func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Problems, err error) {
 	hosts, err := a.Hosts(home, p.dir)
 	if err != nil {
@@ -18,7 +19,11 @@ func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Proble
 	}
 	defer hosts.SSH.Close()
 	var targets []ssh.Target
-	var paths []string
+	var paths, names []string
+	add := func(t ssh.Target, path, name string) {
+		targets, paths, names = append(targets, t), append(paths, path), append(names, name)
+	}
+	jump := false
 	for i, stage := range p.definition.Stages {
 		for j, group := range stage.Groups {
 			for k := range group.Hosts {
@@ -30,7 +35,11 @@ func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Proble
 				if err != nil {
 					return nil, err
 				}
-				targets, paths = append(targets, target), append(paths, fmt.Sprintf("stages[%d].groups[%d].hosts[%d].url", i, j, k))
+				if target.Jump != nil && !jump {
+					jump = true
+					add(*target.Jump, "ssh.jump", "the jump host "+target.Jump.Address)
+				}
+				add(target, fmt.Sprintf("stages[%d].groups[%d].hosts[%d].url", i, j, k), target.Address)
 			}
 		}
 	}
@@ -41,7 +50,7 @@ func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Proble
 	root, _ := yamltree.Parse(a.Shorten(p.file), []byte(p.source), yamltree.PipelineFile)
 	for _, i := range unknown {
 		problems.Add(fault.Problem{Position: definition.Locate(root, paths[i]), Code: "unknown-host-key",
-			Text: "no known key for " + targets[i].Address + ": waybill pipeline trust " + p.definition.Pipeline})
+			Text: "no known key for " + names[i] + ": waybill pipeline trust " + p.definition.Pipeline})
 	}
 	return problems, nil
 }
@@ -58,4 +67,22 @@ func (a *app) checkHostKeys(p project) error {
 		return err
 	}
 	return problems.Err()
+}
+
+// keyWarnings returns what checkHostKeys would refuse, as warnings.
+func (a *app) keyWarnings(p project) (fault.Problems, error) {
+	err := a.checkHostKeys(p)
+	if problems, wrong := problemsOf(err); wrong {
+		return asWarnings(problems), nil
+	}
+	return nil, err
+}
+
+// reachedFromHere refuses a command about ssh hosts that names a server: the server's machine is what reaches them.
+func (a *app) reachedFromHere(command string) error {
+	if a.Flags.Server == "" {
+		return nil
+	}
+	return fault.New(fault.Invalid, "the hosts are reached, and their keys are stored, where the conductor runs, not through a server").
+		WithHint("run on the server, in the folder of its home: %s", command)
 }

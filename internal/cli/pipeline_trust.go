@@ -26,14 +26,19 @@ yes it stores the new ones in the file of known hosts. Compare each fingerprint 
 ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub prints on the host: who stores the key of another
 machine deploys to it. A key that has changed is never stored; remove the old line by hand once you
 know why. Without PIPELINE: this folder's waybill.yaml, also before it was ever applied.
-Hosts behind a jump host can be asked once its own key is stored: run the command again.
-The keys are stored on this machine: run it where the conductor runs.
+Hosts behind a jump host are asked once its own key is known, so that one comes first.
+The keys are stored on this machine: run it where the conductor runs. With --server it is refused.
 
 With --take-over it asks the hosts, also local ones, which log has deployed to them, and after a yes
 those of another log follow this one. The other one is refused there from then on. What runs is not
 changed. The hosts are those of the pipeline in the log, which notes each one as service-taken-over.`,
 		Example: examples("waybill pipeline trust", "waybill pipeline trust greeter prod/east/elm", "waybill pipeline trust greeter --take-over"),
 		RunE: func(c *cobra.Command, given []string) error {
+			if !takeOver {
+				if err := a.trustedHere(given); err != nil {
+					return err
+				}
+			}
 			d, dir, err := a.trustedDefinition(c, given)
 			if err != nil {
 				return err
@@ -51,7 +56,7 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 			if takeOver {
 				return a.takeOver(c, d.Pipeline, names, hosts)
 			}
-			targets, err := sshTargets(&d, names, hosts.Account)
+			targets, err := sshTargets(&d, names, hosts.Account, func(t ssh.Target) string { return t.Address })
 			if err != nil {
 				return err
 			}
@@ -72,6 +77,14 @@ changed. The hosts are those of the pipeline in the log, which notes each one as
 	return c
 }
 
+// trustedHere refuses the command on another machine than the one that reaches the hosts.
+func (a *app) trustedHere(given []string) error {
+	if p, err := a.project(nil); len(given) == 0 && err == nil {
+		given = []string{p.definition.Pipeline} // the server has no such folder
+	}
+	return a.reachedFromHere(strings.Join(append([]string{"waybill pipeline trust"}, given...), " "))
+}
+
 // trustedDefinition returns the definition whose hosts are asked, and the folder that its files count
 // from: this folder's waybill.yaml, unless another pipeline is named.
 func (a *app) trustedDefinition(c *cobra.Command, given []string) (d pipeline.Definition, dir string, err error) {
@@ -87,14 +100,17 @@ func (a *app) trustedDefinition(c *cobra.Command, given []string) (d pipeline.De
 	return d, a.ProjectDir(a.Dir), err
 }
 
+// jumpName is what a jump host is called, which is not a host of the pipeline.
+const jumpName = "the jump host"
+
 // sshTarget is an account and the host, as STAGE/GROUP/HOST, that it is first named for.
 type sshTarget struct {
 	name string
 	ssh.Target
 }
 
-// sshTargets returns the accounts of the named ssh hosts, or of all, each address once, jump hosts first.
-func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Place) (ssh.Target, error)) ([]sshTarget, error) {
+// sshTargets returns the accounts of the named ssh hosts, or of all, each that differs by a key once, jump hosts first.
+func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Place) (ssh.Target, error), by func(ssh.Target) string) ([]sshTarget, error) {
 	places, err := namedHosts(d, names, true)
 	if err != nil {
 		return nil, err
@@ -106,12 +122,12 @@ func sshTargets(d *pipeline.Definition, names []string, account func(pipeline.Pl
 		if err != nil {
 			return nil, err
 		}
-		if t.Jump != nil && !seen[t.Jump.Address] {
-			seen[t.Jump.Address] = true
-			jumps = append(jumps, sshTarget{"the jump host", *t.Jump})
+		if t.Jump != nil && !seen[by(*t.Jump)] {
+			seen[by(*t.Jump)] = true
+			jumps = append(jumps, sshTarget{jumpName, *t.Jump})
 		}
-		if !seen[t.Address] {
-			seen[t.Address] = true
+		if !seen[by(t)] {
+			seen[by(t)] = true
 			targets = append(targets, sshTarget{belowPipeline(at), t})
 		}
 	}
@@ -168,24 +184,38 @@ type keyDocument struct {
 // Bounds of asking hosts for their keys.
 const keysAtOnce = 16
 
-// runTrust shows the keys of hosts, and stores those that are new after a yes.
+// runTrust shows the keys of hosts, and stores those that are new after a yes: first of jump hosts, by which the rest is
+// asked.
 func runTrust(ctx context.Context, o trustOptions) error {
 	if len(o.Targets) == 0 {
 		return o.Out.Answer([]keyDocument{}, "no ssh hosts")
 	}
-	shown := askForKeys(ctx, o)
-	bad := 0
-	for _, k := range shown {
-		if k.Error != "" || k.Problem != "" {
-			bad++
+	behind := slices.IndexFunc(o.Targets, func(t sshTarget) bool { return t.name != jumpName })
+	var shown []keyDocument
+	for _, targets := range [][]sshTarget{o.Targets[:behind], o.Targets[behind:]} {
+		some := askForKeys(ctx, o.Show, targets)
+		for _, k := range some {
+			if !o.Out.JSON {
+				o.Out.Note("%s", describeKey(k))
+			}
 		}
-		if !o.Out.JSON {
-			o.Out.Note("%s", describeKey(k))
+		if err := storeKeys(ctx, o, some); err != nil {
+			return err
+		}
+		shown = append(shown, some...)
+	}
+	bad, stored := 0, 0
+	for _, k := range shown {
+		switch {
+		case k.Error != "" || k.Problem != "":
+			bad++
+		case k.Stored:
+			stored++
 		}
 	}
-	text, err := storeKeys(ctx, o, shown)
-	if err != nil {
-		return err
+	text := "no new keys"
+	if stored > 0 {
+		text = fmt.Sprintf("stored %s in %s", countKeys(stored), o.Targets[0].KnownHosts)
 	}
 	if err := o.Out.Answer(shown, text); err != nil || bad == 0 {
 		return err
@@ -194,7 +224,7 @@ func runTrust(ctx context.Context, o trustOptions) error {
 }
 
 // storeKeys stores the new ones among the keys after a yes, and says so.
-func storeKeys(ctx context.Context, o trustOptions, shown []keyDocument) (text string, err error) {
+func storeKeys(ctx context.Context, o trustOptions, shown []keyDocument) error {
 	var fresh []ssh.Shown
 	for i, k := range shown {
 		if k.Error == "" && k.Problem == "" && !k.Known {
@@ -205,12 +235,12 @@ func storeKeys(ctx context.Context, o trustOptions, shown []keyDocument) (text s
 	file := o.Targets[0].KnownHosts
 	switch {
 	case len(fresh) == 0:
-		return "no new keys", nil
+		return nil
 	case !o.Ask(ctx, fmt.Sprintf("trust %s?", countKeys(len(fresh)))):
-		return "", fault.New(fault.Refused, "nothing is stored: %s of %s would be new", countKeys(len(fresh)), file).
-			WithHint("answer y on a terminal, or set hostKey of each host in waybill.yaml")
+		return fault.New(fault.Refused, "nothing is stored: %s of %s would be new", countKeys(len(fresh)), file).
+			WithHint("answer y on a terminal, or set hostKey of each host, and ssh.jumpKey, in waybill.yaml")
 	}
-	return fmt.Sprintf("stored %s in %s", countKeys(len(fresh)), file), o.Store(file, fresh)
+	return o.Store(file, fresh)
 }
 
 func countKeys(n int) string {
@@ -221,15 +251,15 @@ func countKeys(n int) string {
 }
 
 // askForKeys asks all hosts for their keys. Those behind a jump host whose key is not known are errors.
-func askForKeys(ctx context.Context, o trustOptions) []keyDocument {
-	shown := make([]keyDocument, len(o.Targets))
+func askForKeys(ctx context.Context, show func(context.Context, ssh.Target) (ssh.Shown, error), targets []sshTarget) []keyDocument {
+	shown := make([]keyDocument, len(targets))
 	slots := make(chan struct{}, keysAtOnce)
 	var wait sync.WaitGroup
-	for i, t := range o.Targets {
+	for i, t := range targets {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			k, err := o.Show(ctx, t.Target)
+			k, err := show(ctx, t.Target)
 			shown[i].Host, shown[i].Shown = t.name, k
 			if err != nil {
 				shown[i].Address, shown[i].Error = t.Address, err.Error()

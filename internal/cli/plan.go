@@ -120,7 +120,11 @@ func (a *app) plan(c *cobra.Command, arguments []string, flags planFlags) error 
 	if err != nil {
 		return err
 	}
-	a.printProblems(append(p.warnings, a.secretWarnings(ctx, p)...))
+	unknown, err := a.keyWarnings(p)
+	if err != nil {
+		return err
+	}
+	a.printProblems(append(append(p.warnings, a.secretWarnings(ctx, p)...), unknown...))
 	if err := a.checkIgnored(ctx, p); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestValidateSumsAPipelineUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, arguments := range [][]string{nil, {"waybill.yaml"}, {"."}} {
-		if err := f.validate(t.Context(), arguments); err != nil {
+		if err := f.validate(t.Context(), arguments, false); err != nil {
 			t.Fatal(err)
 		}
 		f.want(t, "waybill.yaml is valid: "+show.Summary(p.definition)+"\n", "")
@@ -56,7 +56,7 @@ func TestValidateSumsAPipelineUp(t *testing.T) {
 func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 	t.Parallel()
 	f := greeter(t)
-	if err := f.validate(t.Context(), nil); err != nil {
+	if err := f.validate(t.Context(), nil, false); err != nil {
 		t.Fatal(err)
 	}
 	if text := f.err.String(); !strings.Contains(text, "the secret file secrets/key is in the project's folder and git does not ignore it") {
@@ -64,7 +64,7 @@ func TestValidateWarnsOfSecretsInTheFolder(t *testing.T) {
 	}
 	f.out.Reset()
 	f.output = jsonOutput
-	if err := f.validate(t.Context(), nil); err != nil {
+	if err := f.validate(t.Context(), nil, false); err != nil {
 		t.Fatal(err)
 	}
 	var got validDocument
@@ -88,7 +88,7 @@ func TestValidateReportsFaults(t *testing.T) {
 			t.Parallel()
 			f := greeter(t, "secrets")
 			c.change(t, f)
-			err := f.validate(t.Context(), nil)
+			err := f.validate(t.Context(), nil, false)
 			wantFault(t, err, fault.Invalid, c.want, c.hint)
 			if exitStatus(err) != 2 {
 				t.Errorf("exit status %d, want 2", exitStatus(err))
@@ -98,7 +98,7 @@ func TestValidateReportsFaults(t *testing.T) {
 	}
 	f := newFolder(t, map[string]string{"waybill.yaml": "pipelin: x\nstages: 7\n"})
 	f.output = jsonOutput
-	err := f.validate(t.Context(), nil)
+	err := f.validate(t.Context(), nil, false)
 	var got validDocument
 	if json.Unmarshal(f.out.Bytes(), &got) != nil || got.Valid || len(got.Problems) < 2 || !isShown(err) {
 		t.Errorf("as JSON: %+v, %v", got, err)
