@@ -119,6 +119,8 @@ func TestDifferenceKnowsEveryFieldOfAStep(t *testing.T) {
 				field.SetInt(1)
 			case reflect.Float64:
 				field.SetFloat(1)
+			case reflect.Bool:
+				field.SetBool(true)
 			case reflect.Slice:
 				field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 				if field.Type().Elem().Kind() == reflect.String {
