@@ -286,10 +286,24 @@ func (e *Engine) checkHost(t *deployment, n int32) block {
 	return block{}
 }
 
-// inFlight returns how many hosts of a group are in flight over all deployments, and how many may
-// be.
+// inFlight returns how many hosts of a group are in flight for a deployment, over all deployments, and
+// how many may be. A host that it has taken over and may not start yet does not count for it unless an
+// action is live there: it comes in a later wave, and would wait for those before.
 func (e *Engine) inFlight(t *deployment, group int32) (in, limit int) {
-	return int(e.hostsInFlight[t.ids.groups[group]]), t.parallel(group)
+	in = int(e.hostsInFlight[t.ids.groups[group]])
+	for id := range e.taken { // in any order; they are counted
+		at, ok := t.plan.targets[e.numbers.names[id]]
+		if ok && at.group == group && e.hasPlace(t, at.host) && t.isYetToReach(at.host) && e.resources[t.ids.resources[at.host]].busy.deployment == nil {
+			in--
+		}
+	}
+	return in, t.parallel(group)
+}
+
+// isYetToReach reports whether something before a host keeps a deployment from starting it.
+func (t *deployment) isYetToReach(h int32) bool {
+	n := t.plan.hosts[h].started()
+	return !t.is(n, complete) && !t.isElided(n) && !t.isDoable(n)
 }
 
 // parallel returns how many hosts of a group may be in flight at once. It is at least one: with

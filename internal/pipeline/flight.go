@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -116,8 +117,18 @@ func (e *Engine) recountHost(t *deployment, h int32) {
 		e.hostsInFlight[t.ids.groups[t.plan.hosts[h].group]]++
 	}
 	if holder := e.holder[id].deployment; holder != nil && holder != t { // it needs no place for the host now
-		e.taken[id], holder.again = true, true
-		e.wake(holder)
+		e.taken[id] = true
+		e.wakeTakers()
+	}
+}
+
+// wakeTakers wakes the deployments that have taken hosts in flight: what counts for them may have changed.
+func (e *Engine) wakeTakers() {
+	for _, id := range slices.Sorted(maps.Keys(e.taken)) {
+		if holder := e.holder[id].deployment; holder != nil {
+			holder.again = true
+			e.wake(holder)
+		}
 	}
 }
 
@@ -132,6 +143,7 @@ func (e *Engine) land(t *deployment, h int32) {
 	e.hostsInFlight[group]--
 	e.freed = true
 	e.offerPlaces(group)
+	e.wakeTakers()
 }
 
 // leaveFlight takes a deployment's hosts out of the counts of hosts in flight, before the

@@ -503,6 +503,7 @@ func (e *Engine) endLive(t *deployment, n int32, name stepName) {
 		if at.host >= 0 {
 			e.recountHost(t, at.host)
 		}
+		e.wakeTakers()
 	}
 	e.freed = true
 	e.spare = append(e.spare, l)

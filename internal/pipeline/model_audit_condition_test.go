@@ -166,7 +166,7 @@ func (u *auditor) blocked(t *audited, n int) string {
 	if at.event != HostStarted || u.hasPlace(t, n) {
 		return ""
 	}
-	if in, limit := len(u.flying(at.group)), max(1, u.limit(t, at.group, func(g *Group) Limit { return g.MaxParallel }, true)); in >= limit {
+	if in, limit := u.inFlight(t, at.group), max(1, u.limit(t, at.group, func(g *Group) Limit { return g.MaxParallel }, true)); in >= limit {
 		return fmt.Sprintf("I9: %d of %d hosts are in flight", in, limit)
 	}
 	return ""
@@ -188,6 +188,24 @@ func (u *auditor) limit(t *audited, group string, of func(*Group) Limit, up bool
 func (u *auditor) hasPlace(t *audited, n int) bool {
 	host := u.names[n].target
 	return u.holder[batchID(host)] == t.number && slices.Contains(u.flying(u.of(t).at[n].group), host)
+}
+
+// inFlight counts the hosts of a group that count for a deployment: not those that it has taken over and
+// may not start yet, unless an action is live there.
+func (u *auditor) inFlight(t *audited, group string) int {
+	in := len(u.flying(group))
+	for m, at := range u.of(t).at {
+		if !u.of(t).all.has(m) || at.event != HostStarted || at.group != group || t.facts.has(m) || u.look(t).elided.has(m) || u.look(t).doable.has(m) || !u.hasPlace(t, m) {
+			continue
+		}
+		busy := slices.ContainsFunc(u.deployments, func(other audited) bool {
+			return slices.ContainsFunc(other.actions, func(a auditedAction) bool { return a.resource == at.resource })
+		})
+		if !busy {
+			in--
+		}
+	}
+	return in
 }
 
 // placesFirst judges that a deployment starts the hosts that have a place before any other of their group.

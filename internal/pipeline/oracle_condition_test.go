@@ -203,7 +203,7 @@ func (o *oracle) hostFree(v *view, s stepName) verdict {
 			}
 		}
 	}
-	if s.event == HostStarted && !o.hasPlace(v.t, s) && o.inFlight(groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
+	if s.event == HostStarted && !o.hasPlace(v.t, s) && o.inFlight(v, groupOf(s.target)) >= max(1, o.limit(v.t, groupOf(s.target), func(g *Group) Limit { return g.MaxParallel }, true)) {
 		return verdict{why: isFull}
 	}
 	return verdict{}
@@ -214,8 +214,31 @@ func (o *oracle) hasPlace(t *oracleDeployment, s stepName) bool {
 	return s.event == HostStarted && o.holder[batchID(s.target)] == t && o.flying(groupOf(s.target))[s.target]
 }
 
-// inFlight counts the hosts of a group, each once.
-func (o *oracle) inFlight(group string) int { return len(o.flying(group)) }
+// inFlight counts the hosts of a group, each once, but for those that the deployment has taken over and may not start yet, unless
+// an action is live there.
+func (o *oracle) inFlight(v *view, group string) int {
+	in := len(o.flying(group))
+	for i, s := range v.g.steps {
+		if s.event != HostStarted || groupOf(s.target) != group || v.known[i]&complete != 0 || v.g.elided(v.known, i) || v.doable[i] || !o.hasPlace(v.t, s) {
+			continue
+		}
+		if stage, g, h, _ := v.g.d.Find(s.target); !o.isBusy(v.g.d.ResourceOf(stage, g, h)) {
+			in--
+		}
+	}
+	return in
+}
+
+func (o *oracle) isBusy(r Resource) bool {
+	return slices.ContainsFunc(o.deployments, func(t *oracleDeployment) bool {
+		for _, l := range t.live {
+			if l.resource == r {
+				return true
+			}
+		}
+		return false
+	})
+}
 
 // flying: over all deployments, the hosts of a group with a live action, and those from host-started until they are finished, have
 // a failed step or are elided, unless the deployment has ended, is stopped there or is locked out of a region around them.
