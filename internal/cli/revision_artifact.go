@@ -37,7 +37,7 @@ a broken connection; another one under the same label is refused.`,
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				a.warnPrivateBlobs(s.PrivateBlobs())
 				return runPutArtifact(ctx, putArtifactOptions{
-					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), Out: a.printer(),
+					Artifacts: s, Pipeline: arguments[0], Label: arguments[1], Artifact: arch, File: a.Path(arguments[2]), By: a.User(), Out: a.printer(),
 				})
 			})
 		},
@@ -73,6 +73,7 @@ type putArtifactOptions struct {
 	Pipeline, Label string // of the revision
 	Artifact        string // its label
 	File            string
+	By              string // who uploads it
 	Out             show.Printer
 }
 
@@ -93,7 +94,7 @@ func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fault.New(fault.Unavailable, "read %s: %w", o.File, assembly.Plain(err))
 	}
-	want := pipeline.RevisionArtifact{Label: o.Artifact, Name: filepath.Base(o.File), Digest: hex.EncodeToString(sum.Sum(nil)), Size: size}
+	want := pipeline.RevisionArtifact{Label: o.Artifact, Name: filepath.Base(o.File), Digest: hex.EncodeToString(sum.Sum(nil)), Size: size, By: o.By}
 	meter := show.NewMeter(o.Out, "uploading "+o.Artifact, size, file)
 	stored, err := o.Artifacts.PutArtifact(ctx, o.Pipeline, o.Label, want, meter)
 	meter.Close()

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -140,10 +141,32 @@ func (j *Journal) Entries(ctx context.Context, q EntryQuery) (entries []pipeline
 // Revision finds a revision by its label, or by its rev_seq when label is "". Errors: fault.NotFound.
 func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (r pipeline.RegisteredRevision, err error) {
 	err = j.read(ctx, "read revision", func(tx *txn) error {
-		r, err = oneRevision(tx, name, label, seq)
-		return err
+		if r, err = oneRevision(tx, name, label, seq); err != nil || len(r.Artifacts) == 0 {
+			return err
+		}
+		return tx.uploaders(&r)
 	})
 	return r, err
+}
+
+// uploaders reads from the log who uploaded the artifacts of a revision.
+func (t *txn) uploaders(r *pipeline.RegisteredRevision) error {
+	entries, err := t.ArtifactEntries(r.Pipeline, r.Seq)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		var about struct{ Label, By string }
+		if err := json.Unmarshal(e.Detail, &about); err != nil {
+			return fault.New(fault.Corrupt, "entry %d of %s: %v", e.Seq, r.Pipeline, err)
+		}
+		for i := range r.Artifacts {
+			if r.Artifacts[i].Label == about.Label {
+				r.Artifacts[i].By = about.By
+			}
+		}
+	}
+	return nil
 }
 
 // Revisions lists the newest first; limit 0: all.

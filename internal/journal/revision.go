@@ -329,7 +329,11 @@ func (t *txn) addArtifact(head *HeadRow, r pipeline.RegisteredRevision, a pipeli
 	if err := t.InsertArtifact(head.ID, r.Seq, a); err != nil {
 		return err
 	}
-	detail, err := json.Marshal(map[string]any{"label": a.Label, "digest": a.Digest, "size": a.Size})
+	about := map[string]any{"label": a.Label, "digest": a.Digest, "size": a.Size}
+	if a.By != "" {
+		about["by"] = a.By
+	}
+	detail, err := json.Marshal(about)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -68,9 +69,18 @@ func (t *deployment) counted(want *Approval, given approval) (names []string) {
 	return names
 }
 
-// mayApprove reports whether a person is one of those who may approve the deployment in a stage.
+// mayApprove reports whether a person is one of those who may approve the deployment in a stage. What is deployed comes from who
+// registered the revision and from who uploaded what others have built.
 func (t *deployment) mayApprove(want *Approval, who approver) bool {
-	return want.allows(who) && (want.Self || who.name != t.registrant)
+	return want.allows(who) && (want.Self || who.name != t.registrant && !t.uploaders[who.name])
+}
+
+// uploadersOf returns the people who have uploaded artifacts of a revision.
+func (e *Engine) uploadersOf(revision int64) map[string]bool {
+	if e.uploaders[revision] == nil {
+		e.uploaders[revision] = map[string]bool{}
+	}
+	return e.uploaders[revision]
 }
 
 // approve records the approval of a person, once, and ends a rejection. A later one counts with the
@@ -125,6 +135,8 @@ type ApprovalState struct {
 	By    []string `json:"by"`    // who may approve; none: everybody with the scope approve
 	// Not is who registered the revision and therefore may not approve it; "": nobody is left out.
 	Not string `json:"not,omitempty"`
+	// Uploaders are those who uploaded artifacts of the revision and therefore may not approve it.
+	Uploaders []string `json:"uploaders,omitempty"`
 	// Rejected is who rejected it and why, such as "by bob: too slow"; "": nobody.
 	Rejected string `json:"rejected,omitempty"`
 }
@@ -146,7 +158,7 @@ func (t *deployment) approvalState(stage int32) ApprovalState {
 	want, given := t.plan.def.Stages[stage].Approval, t.approvals[t.plan.stages[stage].path]
 	state := ApprovalState{Stage: t.plan.def.Stages[stage].Name, Count: want.Count, Given: append([]string{}, t.counted(want, given)...), By: append([]string{}, want.By...)}
 	if !want.Self {
-		state.Not = t.registrant
+		state.Not, state.Uploaders = t.registrant, slices.Sorted(maps.Keys(t.uploaders))
 	}
 	if given.rejected != nil {
 		state.Rejected = given.rejected.String()
@@ -195,6 +207,9 @@ func (e *Engine) checkApproval(t *deployment, c Command) error {
 		return fault.New(fault.Refused, "%s does not wait for approval: %s", name, t.whyNotBegins(at.stage))
 	case !want.allows(who):
 		return fault.New(fault.Forbidden, "%s may not approve %s", c.By, t.plan.short(c.Target)).WithHint("one of these may: %s", strings.Join(want.By, ", "))
+	case c.Kind == ApprovalGiven && !want.Self && t.uploaders[c.By] && c.By != t.registrant:
+		return fault.New(fault.Forbidden, "%s uploaded an artifact of revision %s and may not approve it", c.By, t.label).
+			WithHint("another person may; approval.self: true in waybill.yaml would allow it")
 	case c.Kind == ApprovalGiven && !t.mayApprove(want, who):
 		return fault.New(fault.Forbidden, "%s registered revision %s and may not approve it", c.By, t.label).
 			WithHint("another person may; approval.self: true in waybill.yaml would allow it")

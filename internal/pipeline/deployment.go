@@ -34,6 +34,7 @@ type deployment struct {
 	until       string               // the stage to go no further than, by name; "": to the end
 	resumed     map[string]bool      // stages beyond it that were resumed since, by path
 	registrant  string               // who registered the revision
+	uploaders   map[string]bool      // who uploaded its artifacts; shared with the engine
 	approvals   map[string]approval  // by stage
 	beyond      []bool               // per stage: until keeps it from starting; nil without until
 	at          times                // of the last row of each step

@@ -156,7 +156,7 @@ const (
 	ServiceRestarted    = "service-restarted"    // Target: host; by waybill service restart
 	ServiceTakenOver    = "service-taken-over"   // Target: host; Detail TakenDetail: it followed another log until then
 	DeploymentsArchived = "deployments-archived" // Detail ArchivedDetail: their rows have left the log
-	ArtifactRegistered  = "artifact-registered"  // Revision; Detail {"label", "digest", "size"}
+	ArtifactRegistered  = "artifact-registered"  // Revision; Detail {"label", "digest", "size", "by"}
 	RevisionRejected    = "revision-rejected"    // Revision; Detail rejectionDetail: it is deployed only when accepted again
 	RevisionAccepted    = "revision-accepted"    // likewise
 )
@@ -232,6 +232,7 @@ type (
 	artifactDetail struct {
 		Label  string `json:"label"`
 		Digest string `json:"digest,omitempty"` // "" in no row of the journal
+		By     string `json:"by,omitempty"`     // who uploaded it; "": a build of Waybill made it
 	}
 	// IntroducedDetail is the Detail of step-introduced.
 	IntroducedDetail struct {

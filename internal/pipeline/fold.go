@@ -83,7 +83,11 @@ func (e *Engine) applyChange(row *Entry) error {
 			labels = map[string]json.RawMessage{}
 			e.artifacts[row.Revision] = labels
 		}
-		labels[detail[artifactDetail](*row).Label] = row.Detail
+		d := detail[artifactDetail](*row)
+		labels[d.Label] = row.Detail
+		if d.By != "" {
+			e.uploadersOf(row.Revision)[d.By] = true
+		}
 		e.offerAll(artifactKey(row.Revision))
 	case StepIntroduced:
 		d := detail[IntroducedDetail](*row)
@@ -179,7 +183,7 @@ func (e *Engine) create(row *Entry) error {
 	// A row without a label is shown by the number of its revision.
 	t.label = cmp.Or(about.Label, strconv.FormatInt(t.revision, 10))
 	t.until = about.Until
-	t.registrant = cmp.Or(about.RegisteredBy, about.By)
+	t.registrant, t.uploaders = cmp.Or(about.RegisteredBy, about.By), e.uploadersOf(t.revision)
 	t.rejected = e.rejected[t.revision]
 	if err := e.rankOf(t, about); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (u *auditor) isApproved(t *audited, stage *Stage) bool {
 // isAsked: the person is one of those who may approve.
 func (u *auditor) isAsked(t *audited, stage *Stage, name string) bool {
 	a := stage.Approval
-	return (len(a.By) == 0 || slices.Contains(a.By, name)) && (a.Self || name != t.registrant)
+	return (len(a.By) == 0 || slices.Contains(a.By, name)) && (a.Self || name != t.registrant && !u.uploads[t.revision][name])
 }
 
 // begins: some start in the stage is doable.

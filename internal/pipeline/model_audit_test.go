@@ -16,7 +16,8 @@ type auditor struct {
 	*laws
 	law         int // in force
 	deployments []audited
-	artifacts   map[int64][]string // labels, by revision
+	artifacts   map[int64][]string        // labels, by revision
+	uploads     map[int64]map[string]bool // who uploaded them
 	late        map[stepKind]introduction
 	born        map[int64]int // by revision: the law in force at its first deployment
 	holder      map[batchID]int64
@@ -71,12 +72,13 @@ type auditedAction struct {
 type sight struct{ elided, resolved, doable stepSet }
 
 func newAuditor(l *laws) *auditor {
-	return &auditor{laws: l, law: -1, artifacts: map[int64][]string{}, late: map[stepKind]introduction{}, born: map[int64]int{},
+	return &auditor{laws: l, law: -1, artifacts: map[int64][]string{}, uploads: map[int64]map[string]bool{}, late: map[stepKind]introduction{}, born: map[int64]int{},
 		holder: map[batchID]int64{}, started: map[Resource]int64{}, fences: map[Resource]fence{}, rejected: map[int64]bool{}}
 }
 
 func (u *auditor) clone() *auditor {
 	c := *u
+	c.uploads = maps.Clone(u.uploads)
 	c.artifacts, c.late, c.born, c.holder, c.started = maps.Clone(u.artifacts), maps.Clone(u.late), maps.Clone(u.born), maps.Clone(u.holder), maps.Clone(u.started)
 	c.fences, c.rejected, c.owed = maps.Clone(u.fences), maps.Clone(u.rejected), slices.Clone(u.owed)
 	c.deployments = slices.Clone(u.deployments)
@@ -131,7 +133,13 @@ func (u *auditor) apply(row Entry, law int) {
 	case row.Event == PipelineDefined:
 		u.define(law)
 	case row.Event == ArtifactRegistered:
-		label := detail[artifactDetail](row).Label
+		label, by := detail[artifactDetail](row).Label, detail[artifactDetail](row).By
+		uploads := maps.Clone(u.uploads[row.Revision])
+		if uploads == nil {
+			uploads = map[string]bool{}
+		}
+		uploads[by] = true
+		u.uploads[row.Revision] = uploads
 		u.artifacts[row.Revision] = append(u.artifacts[row.Revision], label)
 		u.newest = max(u.newest, row.Revision)
 	case row.Event == RevisionRejected:

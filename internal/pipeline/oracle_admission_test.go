@@ -101,7 +101,7 @@ func (o *oracle) agreed(t *oracleDeployment, stage *Stage) bool {
 	}
 	count := 0
 	for by, s := range last {
-		if s.yes && isAmong(stage.Approval.By, by, s.groups) && (stage.Approval.Self || by != t.registeredBy) {
+		if s.yes && isAmong(stage.Approval.By, by, s.groups) && (stage.Approval.Self || by != t.registeredBy && !o.uploaded[fmt.Sprint(t.revision, by)]) {
 			count++
 		}
 	}
@@ -117,7 +117,7 @@ func (o *oracle) mayAgree(t *oracleDeployment, c Command) bool {
 	if !isAmong(stage.Approval.By, c.By, c.Groups) {
 		return false
 	}
-	if c.Kind == ApprovalGiven && !stage.Approval.Self && c.By == t.registeredBy {
+	if c.Kind == ApprovalGiven && !stage.Approval.Self && (c.By == t.registeredBy || o.uploaded[fmt.Sprint(t.revision, c.By)]) {
 		return false
 	}
 	v := o.view(t)

@@ -30,6 +30,9 @@ func (o *oracle) apply(row Entry) {
 		d := detail[artifactDetail](row)
 		o.artifacts[row.Revision][d.Label] = true
 		o.digests[fmt.Sprint(row.Revision, d.Label)] = d.Digest
+		if d.By != "" {
+			o.uploaded[fmt.Sprint(row.Revision, d.By)] = true
+		}
 		o.newest = max(o.newest, row.Revision)
 	case row.Event == StepIntroduced:
 		d := detail[IntroducedDetail](row)

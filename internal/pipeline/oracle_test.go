@@ -23,6 +23,7 @@ type oracle struct {
 	started     map[Resource]int64 // number of the deployment
 	newest      int64              // revision named so far
 	digests     map[string]string  // by revision and label
+	uploaded    map[string]bool    // by revision and name
 	seq         int64
 	effects     map[string]bool // of the edit that was last looked at
 	now         time.Time
@@ -93,7 +94,7 @@ type oracleBatch struct {
 
 func newOracle(name string) *oracle {
 	return &oracle{pipeline: name, graphs: map[int]*oracleGraph{}, artifacts: map[int64]map[string]bool{},
-		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}, covered: map[string]bool{}, rejected: map[int64]bool{}, digests: map[string]string{}}
+		late: map[stepKind]introduction{}, born: map[int64]int{}, holder: map[batchID]*oracleDeployment{}, started: map[Resource]int64{}, covered: map[string]bool{}, rejected: map[int64]bool{}, digests: map[string]string{}, uploaded: map[string]bool{}}
 }
 
 func (o *oracle) graph(t *oracleDeployment) *oracleGraph { return o.graphs[t.version] }

@@ -32,4 +32,5 @@ type RevisionArtifact struct {
 	Size   int64  `json:"size"`   // bytes
 	Blob   string `json:"blob"`   // blob key
 	Build  string `json:"build,omitempty"`
+	By     string `json:"by,omitempty"` // who uploaded it; "": a build of Waybill made it, or an earlier version stored it
 }

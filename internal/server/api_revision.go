@@ -110,7 +110,7 @@ func (a *api) registerRevisions() {
 	handle(a, writeOperation("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
 		"Store an artifact of a stage with build: external; the same content again is fine"),
 		func(ctx context.Context, in *artifactUpload) (pipeline.RevisionArtifact, error) {
-			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest}
+			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest, By: IdentityOf(ctx).Name}
 			return a.service.PutArtifact(ctx, in.Pipeline, in.Label, wanted, in.body)
 		})
 }

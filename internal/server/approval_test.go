@@ -174,6 +174,40 @@ func TestApprovalByTheOneWhoDeploys(t *testing.T) {
 	}
 }
 
+// TestApprovalByTheOneWhoUploads: what is built elsewhere comes from who uploads it.
+func TestApprovalByTheOneWhoUploads(t *testing.T) {
+	t.Parallel()
+	s, ctx := serve(t, ""), t.Context()
+	s.Apply(t, strings.Replace(withProd("approval: {}"), "build: .wharf-ci.yml", "build: external", 1))
+	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Label: "v1", Commit: "3f2c9a1", By: "ana"}
+	registered, err := s.Service.Register(ctx, revision, true, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Service.Version(ctx, "greeter", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range v.Definition.ExternalArtifacts() {
+		if _, err := s.Service.PutArtifact(ctx, "greeter", "v1", pipeline.RevisionArtifact{Label: a.Label, By: "bob"}, strings.NewReader("abc")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ref := server.Ref{Pipeline: "greeter", Number: registered.Deployment.Number}
+	s.Until(t, ref, "waits", waitsAt("prod"))
+	for by, want := range map[string]string{"ana": "ana registered revision v1 and may not approve it", "bob": "bob uploaded an artifact of revision v1 and may not approve it"} {
+		if _, err := s.Service.Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", By: by}); !fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), want) {
+			t.Errorf("approved by %s: %v", by, err)
+		}
+	}
+	if r, err := s.Service.Revision(ctx, "greeter", "v1"); err != nil || r.Artifacts[0].By != "bob" {
+		t.Errorf("the revision is %+v, %v", r, err)
+	}
+	if _, err := s.Service.Approve(ctx, server.Approval{Pipeline: "greeter", Stage: "prod", By: "carl"}); err != nil {
+		t.Errorf("approved by carl: %v", err)
+	}
+}
+
 func TestFreezeOverHTTP(t *testing.T) {
 	t.Parallel()
 	s, ctx := serve(t, ""), t.Context()

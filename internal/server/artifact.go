@@ -19,7 +19,7 @@ import (
 const longestName = 255
 
 // PutArtifact stores one artifact of a revision that was built elsewhere, under a label of a stage with build: external. Of a
-// it takes the label, the name ("": as the definition has it) and the digest ("": not known). It is idempotent: what is
+// it takes the label, the name ("": as the definition has it), the digest ("": not known) and who uploads it. It is idempotent: what is
 // registered with the digest is returned without a read of r. Errors: fault.NotFound if no such stage expects the label,
 // fault.Conflict for other content or a sealed revision, fault.Invalid if r does not have the digest, fault.TooLarge.
 func (s *Service) PutArtifact(ctx context.Context, name, label string, a pipeline.RevisionArtifact, r io.Reader) (pipeline.RevisionArtifact, error) {

@@ -264,7 +264,11 @@ func Revision(r pipeline.RegisteredRevision, made []journal.Deployment) []string
 	t.add("state", r.State)
 	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format(time.DateTime), dash(r.By)))
 	for _, artifact := range r.Artifacts {
-		t.add("artifact "+artifact.Label, fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name))
+		text := fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name)
+		if artifact.By != "" {
+			text += "  uploaded by " + artifact.By
+		}
+		t.add("artifact "+artifact.Label, text)
 	}
 	for _, d := range made {
 		t.add("deployment", fmt.Sprintf("%s  %s", RefOf(d), d.Status))
