@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -171,6 +172,10 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return err
 	}
 	a.warnPrivateBlobs(s.PrivateBlobs())
+	warnUnguarded(ctx, s, buildsAway(s), a.printer())
+	if err := command.Hide(); err != nil {
+		return err
+	}
 	var beside []lifecycle.Role
 	if s.Kind == assembly.Embedded {
 		lock, err := lifecycle.Lock(s.Home.Dir)

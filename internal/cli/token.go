@@ -51,7 +51,10 @@ func tokenCreateCommand(a *app) *cobra.Command {
   define   apply pipelines
   approve  say whether a stage that waits for approval may start
   report   say what becomes of builds of a build engine that names the token, or has its name
-  worker   the same, and have a provisioner start workers`,
+  worker   the same, and have a provisioner start workers
+
+Where builds run under the account of the server, without a provisioner of another account, a build can read the
+server's token. There execute and define are as good as all scopes: who may ship can approve, in any name.`,
 		Example: examples("waybill token create ci --scope execute,define --expires 90d", "waybill token create dashboard --scope read", "waybill token create jenkins --scope report"),
 		Args:    arguments(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, arguments []string) error {

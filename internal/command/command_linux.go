@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -9,6 +10,15 @@ import (
 // setParentDeath asks the kernel to signal the child when its parent dies.
 func setParentDeath(attributes *syscall.SysProcAttr, signal syscall.Signal) {
 	attributes.Pdeathsig = signal
+}
+
+// Hide keeps other processes of this user, such as the steps of builds, from reading this one's memory and environment. A program that
+// it starts is not hidden.
+func Hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide this process's memory and environment: %w", err)
+	}
+	return nil
 }
 
 // becomeSubreaper makes orphans below this process its children instead of init's.

@@ -9,3 +9,6 @@ import "syscall"
 func setParentDeath(*syscall.SysProcAttr, syscall.Signal) {}
 
 func becomeSubreaper() error { return nil }
+
+// Hide does nothing: what other processes of a user may read here is the system's to say.
+func Hide() error { return nil }

@@ -19,7 +19,13 @@ import (
 // superviseArgument makes the test binary act as `waybill supervise`.
 const superviseArgument = "supervise-for-test"
 
+// hideArgument makes it wait, hidden.
+const hideArgument = "hide-for-test"
+
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == hideArgument {
+		os.Exit(hide())
+	}
 	if len(os.Args) > 2 && os.Args[1] == superviseArgument {
 		code, err := command.Supervise(os.Args[2:], 200*time.Millisecond)
 		if err != nil {

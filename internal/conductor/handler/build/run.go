@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,9 +146,10 @@ func (t *task) arguments(dir, snapshot string) []string {
 	return arguments
 }
 
-// environment describes the revision to the build, since a snapshot has no repository to ask.
+// environment describes the revision to the build, since a snapshot has no repository to ask. It is without what opens the log: the
+// steps of a build can read the environment of their ancestors.
 func (t *task) environment(ctx context.Context) []string {
-	env := os.Environ()
+	env := slices.DeleteFunc(os.Environ(), opensLog)
 	if trace := obs.Traceparent(ctx); trace != "" {
 		env = append(env, "TRACEPARENT="+trace)
 	}
@@ -155,6 +157,11 @@ func (t *task) environment(ctx context.Context) []string {
 		env = append(env, "WHARF_VAR_"+name+"="+value)
 	}
 	return env
+}
+
+// opensLog reports whether a variable, NAME=value, is a token of Waybill or one by which programs connect to PostgreSQL.
+func opensLog(pair string) bool {
+	return strings.HasPrefix(pair, "WAYBILL_TOKEN=") || strings.HasPrefix(pair, "PG")
 }
 
 // variables returns what a build's file can replace, as far as it is known.

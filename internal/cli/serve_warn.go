@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// definitions reads what pipelines are in force.
+type definitions interface {
+	Pipelines(ctx context.Context) ([]server.PipelineView, error)
+	Version(ctx context.Context, name string, number int) (journal.Version, error)
+}
+
+// warnUnguarded warns when a stage waits for the approval of people although builds, which can read the tokens of their account, run under
+// that of this process. away says that they run elsewhere. A log that cannot be read is reported by what needs it.
+func warnUnguarded(ctx context.Context, log definitions, away bool, out show.Printer) {
+	if away {
+		return
+	}
+	all, err := log.Pipelines(ctx)
+	if err != nil {
+		return
+	}
+	guarded, builds := "", false
+	for i := range all {
+		v, err := log.Version(ctx, all[i].Name, 0)
+		if err != nil {
+			continue // it has no definition yet
+		}
+		for k := range v.Definition.Stages {
+			stage := &v.Definition.Stages[k]
+			builds = builds || stage.Build != nil && !stage.Build.External
+			if stage.Approval != nil && guarded == "" {
+				guarded = all[i].Name + "/" + stage.Name
+			}
+		}
+		if builds && guarded != "" {
+			out.Warn("waybill: %s waits for approval, but builds run under the account of this process and can read its token: "+
+				"who may ship can approve in any name; docs/operate.md, \"Tokens\", says how to keep them apart", guarded)
+			return
+		}
+	}
+}
+
+// buildsAway reports whether builds of deployments run outside of the account of this process, as far as its configuration says.
+func buildsAway(s *assembly.Session) bool { return s.Live.Now().Builder.Provisioner.URL != "" }
