@@ -118,8 +118,25 @@ func (k *keeper) rule(ctx context.Context, kept build.Kept) error {
 			return err
 		}
 	}
+	if err := k.noteLinks(kept); err != nil {
+		return err
+	}
 	if followed > 0 {
 		return k.note("links kept as the files that they lead to: %d of %s; with archive: true they stay links", followed, kept.Rule.Path)
+	}
+	return nil
+}
+
+// noteLinks names the links that a rule selects and that are not kept: they lead to a folder, to nothing, or out of the workspace.
+func (k *keeper) noteLinks(kept build.Kept) error {
+	var left []string
+	for _, link := range k.links {
+		if build.MatchGlob(kept.Rule.Glob(), link) {
+			left = append(left, link)
+		}
+	}
+	if n := len(left); n > 0 {
+		return k.note("links left out of %s, since they lead to no file: %d, such as %s", kept.Rule.Path, n, strings.Join(left[:min(n, maxLeftNames)], ", "))
 	}
 	return nil
 }

@@ -158,12 +158,15 @@ func (r *reader) printable(name string, at fault.Position, scope string) {
 	}
 }
 
-// accept lets values pass that variables decide: before substitution whatever
+// decided are the shapes of what a variable can decide: it has one value, so it is never a list or a mapping.
+const decided = document.Text | document.Duration | document.Flag | document.Number | document.Scalar | document.Anything
+
+// accept lets values pass that variables decide: before substitution a scalar that
 // holds one, after it a scalar of any kind where a string is wanted, and the words true and false.
 func (r *reader) accept(n *document.Node, want document.Shape) bool {
 	switch {
 	case r.replaced == nil:
-		return n.Kind == document.String && strings.Contains(n.Text, "${")
+		return n.Kind == document.String && strings.Contains(n.Text, "${") && want&decided != 0
 	case !r.replaced[n] || n.Kind == document.List || n.Kind == document.Map:
 		return false
 	case want&document.Flag != 0:

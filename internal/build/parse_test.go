@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -157,7 +158,7 @@ var faults = map[string]struct {
 	"nuget-package kinds":               {"a: {x: {nuget-package: {version: 1.0, project-path: 1, repo: 1, skip-duplicate: \"true\", certificatesMountPath: 1}}}", "f:1:34: a/x/nuget-package/version: want a string, found a number; write \"1.0\" in quotes\nf:1:53: a/x/nuget-package/project-path: want a string, found a number; write \"1\" in quotes\nf:1:62: a/x/nuget-package/repo: want a string, found a number; write \"1\" in quotes\nf:1:81: a/x/nuget-package/skip-duplicate: want a boolean, found a string\nf:1:112: a/x/nuget-package/certificatesMountPath: want a string, found a number; write \"1\" in quotes", true},
 	"nuget-package values":              {"a: {x: {nuget-package: {version: \"1;a=b\", project-path: ../p, repo: -r, certificatesMountPath: ../c}}}", "f:1:34: a/x/nuget-package/version: \"1;a=b\" is not a version\nf:1:57: a/x/nuget-package/project-path: \"../p\" leaves the workspace\nf:1:69: a/x/nuget-package/repo: \"-r\" is not the URL of a registry\nf:1:96: a/x/nuget-package/certificatesMountPath: \"../c\" is not the absolute path of a folder", false},
 	"every value from variables":        {"a: {x: {docker: {file: \"${v}\", tag: \"${v}\", context: \"${v}\", destination: \"${v}\", append-cert: \"${v}\", push: \"${v}\", args: [\"${v}\"], secretName: \"${v}\", secretArgs: [\"${v}\"]}}, y: {helm: {chart: \"${v}\", name: \"${v}\", namespace: \"${v}\", repo: \"${v}\", set: {\"${v}\": \"${v}\"}, files: [\"${v}\"], chartVersion: \"${v}\", helmVersion: \"${v}\", cluster: \"${v}\", secret: \"${v}\"}}, z: {kubectl: {files: [\"${v}\"], namespace: \"${v}\", action: \"${v}\", force: \"${v}\"}, resources: {limits: {cpu: \"${v}\"}}, services: [{name: \"${v}\", image: \"${v}\", env: {\"${v}\": \"${v}\"}, ports: [\"${v}\"], ready: \"${v}\"}]}}", "", false},
-	"variables are taken":               {"test: {a: {timeout: \"${t}\", artifacts: [\"${x}\"], container: {image: \"${i}\", cmds: \"${c}\", os: \"${o}\"}}}", "", false},
+	"variables are taken":               {"test: {a: {timeout: \"${t}\", artifacts: [\"${x}\"], container: {image: \"${i}\", cmds: [\"${c}\"], os: \"${o}\"}}}", "", false},
 }
 
 func TestParseReportsEveryFaultWithItsPlace(t *testing.T) {
@@ -362,6 +363,33 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}
 }
 
+// TestTheSchemaTakesWhatVariablesDecide, as the parser does, and conditions with capitals.
+func TestTheSchemaTakesWhatVariablesDecide(t *testing.T) {
+	t.Parallel()
+	schema := schemaOf(t)
+	for text, want := range map[string]bool{
+		`s: {runs-if: Always, a: {container: {image: i, cmds: [x]}}}`:                         true,
+		`s: {runs-if: "${COND}", a: {container: {image: i, cmds: [x]}}}`:                      true,
+		`s: {runs-if: never, a: {container: {image: i, cmds: [x]}}}`:                          false,
+		`s: {a: {docker: {file: Dockerfile, tag: t, push: "${push}", name: n, registry: r}}}`: true,
+		`s: {a: {docker: {file: Dockerfile, tag: t, push: 3, name: n, registry: r}}}`:         false,
+		`s: {a: {container: {image: i, os: "${os}", cmds: [x]}}}`:                             true,
+		`s: {a: {container: {image: i, cmds: "${c}"}}}`:                                       false,
+		`s: {a: {container: {image: i, cmds: ["${c}"]}}}`:                                     true,
+		`s: {a: {container: {image: i, cmds: [x]}, artifacts: ["${a}"]}}`:                     true,
+		`s: {a: {container: {image: i, cmds: [x]}, artifacts: "${a}"}}`:                       false,
+	} {
+		document := tree(t, text)
+		_, problems := build.Parse(document)
+		if taken := problems.Err() == nil; taken != want {
+			t.Errorf("%s: the parser says %v", text, problems)
+		}
+		if err := check(schema, plain(document), ""); (err == "") != want {
+			t.Errorf("%s: the schema says %q", text, err)
+		}
+	}
+}
+
 // plain returns a document as encoding/json would decode it.
 func plain(n *document.Node) any {
 	switch n.Kind {
@@ -417,6 +445,9 @@ func check(schema, value any, at string) string {
 	}
 	switch v := value.(type) {
 	case string:
+		if pattern, ok := s["pattern"].(string); ok && !regexp.MustCompile(pattern).MatchString(v) {
+			return at + ": pattern"
+		}
 		if least, ok := s["minLength"].(float64); ok && len(v) < int(least) {
 			return at + ": minLength"
 		}

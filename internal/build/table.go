@@ -50,9 +50,9 @@ func inputTable(t InputType) []d.Key {
 func stageTable() []d.Key {
 	return []d.Key{
 		{Name: keyEnvironments, Shape: d.Texts, Help: "The stage runs only when one of these environments is selected."},
-		{Name: "runs-if", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
+		{Name: "runs-if", Shape: d.Text, Values: conditions(), Default: "success",
 			Help: "What earlier stages must have come to: none failed, one failed, or either."},
-		{Name: "run-if", Shape: d.Text, Values: []string{"success", "fail", "always"}, Help: "An older spelling of runs-if."},
+		{Name: "run-if", Shape: d.Text, Values: conditions(), Help: "An older spelling of runs-if."},
 		{Name: "fail-fast", Shape: d.Flag, Default: "true", Help: "A failed step cancels the other steps of its stage."},
 	}
 }
@@ -104,7 +104,7 @@ func stepTable() []d.Key {
 			{Name: "path", Shape: d.Text, Required: true, Help: "A glob from the root of the workspace."},
 			{Name: "name", Shape: d.Text, Help: "The artifact's name; the file's path by default."},
 			{Name: "archive", Shape: d.Flag, Default: "false", Help: "Pack all matching files into one .tar.gz."},
-			{Name: "when", Shape: d.Text, Values: []string{"success", "fail", "always"}, Default: "success",
+			{Name: "when", Shape: d.Text, Values: conditions(), Default: "success",
 				Help: "The results of the step after which files are kept."},
 		}},
 		{Name: "test-results", Shape: d.Object, Keys: testTable(), Help: "Files that report about tests; they are read also when the step failed."},
@@ -112,3 +112,6 @@ func stepTable() []d.Key {
 		{Name: "resources", Shape: d.Object, Keys: resourcesTable(), Help: "What it may use, in the quantities of Kubernetes."},
 	}
 }
+
+// conditions lists the words for when something runs or is kept.
+func conditions() []string { return []string{string(Success), string(Fail), string(Always)} }

@@ -51,8 +51,8 @@ func (s *Store) Log(id int) (*Log, error) {
 	return step.log, nil
 }
 
-// Append writes the entries with one write. After ErrDiskFull or ErrLogLimit nothing more is
-// written.
+// Append writes the entries with one write, of those that cross the limit the first for which there is room. After ErrDiskFull or
+// ErrLogLimit nothing more is written.
 func (l *Log) Append(entries ...build.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,10 +72,21 @@ func (l *Log) Append(entries ...build.Entry) error {
 		count += l.format(e)
 	}
 	if l.limit > 0 && l.bytes+int64(len(l.buffer)) > l.limit {
-		l.failed = fmt.Errorf("%w (%d bytes)", ErrLogLimit, l.limit)
-		return l.failed
+		return l.writeToLimit()
 	}
 	return l.write(count)
+}
+
+// writeToLimit writes the entries of the buffer for which there is room, and ends the log.
+func (l *Log) writeToLimit() error {
+	l.buffer = l.buffer[:bytes.LastIndexByte(l.buffer[:l.limit-l.bytes], '\n')+1]
+	if len(l.buffer) > 0 {
+		if err := l.write(int64(bytes.Count(l.buffer, []byte{'\n'}))); err != nil {
+			return err
+		}
+	}
+	l.failed = fmt.Errorf("%w (%d bytes)", ErrLogLimit, l.limit)
+	return l.failed
 }
 
 // format puts an entry, with the last time, into the buffer and returns how many it became: a text of several lines, or a longer

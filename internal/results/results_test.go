@@ -372,6 +372,27 @@ func TestLogLimitFailsTheStep(t *testing.T) {
 	}
 }
 
+// TestTheLogEndsAtItsLimit: what crosses it is kept as far as there is room for whole entries.
+func TestTheLogEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	store := create(t, filepath.Join(t.TempDir(), "b"), 300)
+	log, err := store.Log(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many []build.Entry
+	for range 20 {
+		many = append(many, line("0123456789"))
+	}
+	if err := log.Append(many...); !errors.Is(err, results.ErrLogLimit) {
+		t.Errorf("%v, want the limit", err)
+	}
+	u := update(t, store, 1, build.Failed)
+	if u.Trailer.Entries < 5 || u.Trailer.Entries >= 20 || u.Trailer.Bytes > 300 || u.Trailer.Bytes < 250 {
+		t.Errorf("%d entries of %d bytes are kept", u.Trailer.Entries, u.Trailer.Bytes)
+	}
+}
+
 func TestNumbersAreNeverSharedNorUsedAgain(t *testing.T) {
 	t.Parallel()
 	root := results.RootAt(t.TempDir())

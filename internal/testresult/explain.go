@@ -74,13 +74,25 @@ var places = []*regexp.Regexp{
 	regexp.MustCompile(`([^\s()]+):(\d+):\d+\)?\s*$`),
 	regexp.MustCompile(`\(([\w$-]+\.(?:java|kt|scala|groovy)):(\d+)\)`),
 	regexp.MustCompile(`^\s*([^\s:()]+\.\w+):(\d+):`),
+	regexp.MustCompile(`^\s*File "([^"<]+)", line (\d+)`), // Python's own traceback, the innermost call last
+}
+
+const (
+	placeJVM    = 2
+	placePython = 4
+)
+
+// isLibrary reports whether a line of a stack that has one of the places is not of the tested program.
+func isLibrary(row string, place int) bool {
+	return place == placeJVM || strings.Contains(row, "node_modules") || strings.Contains(row, "node:internal") ||
+		strings.Contains(row, "site-packages") || place == placePython && strings.Contains(row, "/lib/python")
 }
 
 // locate returns the first place that a text names on a line with near, else the first that is not
-// in a library.
+// in a library; of a traceback of Python the last one.
 func (p *parser) locate(text, near string) (file string, line int) {
 	for row := range strings.SplitSeq(text, "\n") {
-		if len(row) > maxName || !strings.ContainsRune(row, ':') {
+		if len(row) > maxName || !strings.ContainsRune(row, ':') && !strings.Contains(row, `File "`) {
 			continue
 		}
 		for i, place := range places {
@@ -89,8 +101,8 @@ func (p *parser) locate(text, near string) (file string, line int) {
 				continue
 			}
 			own := near != "" && strings.Contains(row, near)
-			library := i == 2 || strings.Contains(row, "node_modules") || strings.Contains(row, "node:internal")
-			if n, ok := lineOf(found[2]); ok && (own || file == "" && !library) {
+			last := file == "" || i == placePython
+			if n, ok := lineOf(found[2]); ok && (own || last && !isLibrary(row, i)) {
 				file, line = p.relative(found[1]), n
 			}
 			if own {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"os"
 	"path/filepath"
@@ -94,6 +95,28 @@ func TestEncodings(t *testing.T) {
 	}
 	if r := parse(t, testresult.JUnit, "<testsuite><testcase name=\"\x1b[31mred\"/></testsuite>").Results[0]; r.Name != "\ufffd[31mred" {
 		t.Errorf("a control character: got %q", r.Name)
+	}
+}
+
+// TestATracebackOfPythonGivesThePlace: the innermost call that is not of a library.
+func TestATracebackOfPythonGivesThePlace(t *testing.T) {
+	t.Parallel()
+	const body = `Traceback (most recent call last):
+  File "/usr/lib/python3.12/unittest/case.py", line 58, in testPartExecutor
+    yield
+  File "/repo/tests/test_cart.py", line 12, in test_total
+    self.assertEqual(total(cart), 3)
+  File "/repo/shop/cart.py", line 7, in total
+    return int(x)
+  File "/usr/lib/python3.12/json/decoder.py", line 355, in raw_decode
+    raise
+ValueError: no`
+	report, err := testresult.Parse(testresult.JUnit, strings.NewReader("<testsuite><testcase name='a'><failure message='no'>"+html.EscapeString(body)+"</failure></testcase></testsuite>"), "/repo", testresult.NewRoom())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := report.Results[0]; r.File != "shop/cart.py" || r.Line != 7 {
+		t.Errorf("the place is %s:%d", r.File, r.Line)
 	}
 }
 

@@ -145,8 +145,10 @@ func nodesOf(indicator byte, pair bool) int {
 // isIndicator reports whether the byte at i may introduce a key, a value or an item.
 func isIndicator(data []byte, i int) bool {
 	switch data[i] {
-	case ',', '[', '{':
+	case ',':
 		return true
+	case '[', '{': // not after what is of a scalar, as in ${x}
+		return i == 0 || bytes.IndexByte([]byte(" \t\r\n,[]{}:-?\"'"), data[i-1]) >= 0
 	case '-', '?':
 		return i+1 == len(data) || bytes.IndexByte([]byte(" \t\r\n"), data[i+1]) >= 0
 	case ':':

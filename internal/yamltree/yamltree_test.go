@@ -59,6 +59,15 @@ func TestProblemsNameTheirPlace(t *testing.T) {
 	}
 }
 
+// TestVariablesInTextAreNoKeys: a script may have many.
+func TestVariablesInTextAreNoKeys(t *testing.T) {
+	t.Parallel()
+	text := "a: |\n" + strings.Repeat("  echo ${x}${y}\n", 60_000)
+	if _, problems := yamltree.ParseAll("f", []byte(text), 4<<20); problems != nil {
+		t.Error(problems)
+	}
+}
+
 func TestParseAllReadsEveryDocument(t *testing.T) {
 	t.Parallel()
 	bomb := "a: &a [" + strings.Repeat("x,", 300) + "]\nb: &b [" + strings.Repeat("*a,", 100) + "]\nc: [*b]\n---\n"

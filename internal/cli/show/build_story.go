@@ -47,6 +47,7 @@ func (v *buildStory) End(result build.Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, step := range v.head.Plan.Steps {
+		v.board.steps[step.ID].tail = nil // its lines have been printed
 		lines := v.board.below(step, v.Style, v.head.Log)
 		if v.board.steps[step.ID].status.Broken() || len(lines) > 0 {
 			lines = append([]string{v.board.row(step, v.Style, v.board.began, " ", step.Path())}, lines...)

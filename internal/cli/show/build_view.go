@@ -225,7 +225,7 @@ func (b *buildBoard) waits(step build.PlanStep) string {
 func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []string {
 	row := b.steps[step.ID]
 	var out []string
-	if left := row.entries - int64(len(row.tail)); left > 0 {
+	if left := row.entries - int64(len(row.tail)); left > 0 && len(row.tail) > 0 {
 		out = append(out, "   "+s.faint("│ … the last "+Count(len(row.tail), "line")+":"))
 	}
 	for _, line := range row.tail {

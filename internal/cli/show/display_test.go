@@ -123,7 +123,7 @@ func TestABuildIsShownLineByLine(t *testing.T) {
 	play(NewBuildView(Printer{Out: &b}, BuildHead{ID: "3", Label: "shop @ 3f9c2ab", Results: "/tmp/3", Log: "waybill build log 3", Plan: testPlan(), Runner: "runner docker (Engine 28.2.2)"}))
 	lines := strings.Split(b.String(), "\n")
 	want := []string{"runner docker (Engine 28.2.2)", "build 3   shop @ 3f9c2ab   3 steps   results: /tmp/3", "test/unit | FAIL",
-		"test/unit   artifact dist/greeter  1.0 kB sha256:9b1e07d2", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", "   │ FAIL",
+		"test/unit   artifact dist/greeter  1.0 kB sha256:9b1e07d2", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5", " ✗ test/unit    2.0s   Failed, exit status 1   .wharf-ci.yml:3:5",
 		"   1 of 214 tests failed (out/unit.xml): shop/cart TestCheckout", "     cart_test.go:41: total = 12, want 15"}
 	for i, line := range want {
 		if lines[i] != line {
