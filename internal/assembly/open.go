@@ -134,8 +134,7 @@ func (p Place) KindOf(dir string) (Kind, error) {
 func (p Place) locate(dir string) (*Session, error) {
 	h := p.HomeOf(dir)
 	if address := p.Flags.Server; address != "" {
-		client := server.NewClient(address, p.ClientToken(h, address), p.User())
-		return &Session{Operations: client, place: p, Home: h, Kind: Remote, URL: address}, nil
+		return &Session{Operations: p.Client(h, address), place: p, Home: h, Kind: Remote, URL: address}, nil
 	}
 	cfg, source, err := p.Config(h)
 	if err != nil {
@@ -228,13 +227,18 @@ func (s *Session) Close() {
 	}
 }
 
-// ClientToken is WAYBILL_TOKEN, else the home's token when the server is the home's own: to another one it would give every
-// right over this home.
-func (p Place) ClientToken(h Home, server string) string {
+// Client returns a client of a server. It has WAYBILL_TOKEN, else the home's token when the server is the home's own: to another
+// one it would give every right over this home.
+func (p Place) Client(h Home, address string) *server.Client {
 	if token := p.Environment("WAYBILL_TOKEN"); token != "" {
-		return token
+		return server.NewClient(address, token, p.User())
 	}
-	if !p.isOwnServer(h, server) {
+	return server.NewHomeClient(address, p.homeToken(h, address), p.User())
+}
+
+// homeToken returns the home's token if an address is that of the home's own server, else "".
+func (p Place) homeToken(h Home, address string) string {
+	if !p.isOwnServer(h, address) {
 		return "" // what needs a token says so
 	}
 	content, err := os.ReadFile(h.Token())

@@ -266,7 +266,7 @@ type buildServer interface {
 }
 
 func (a *app) buildServer(address string) *server.Client {
-	return server.NewClient(address, a.ClientToken(a.HomeOf(a.Dir), address), a.User())
+	return a.Client(a.HomeOf(a.Dir), address)
 }
 
 // summaryFrom returns a server's summary in the form that is printed.

@@ -60,6 +60,7 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store") // answers that may be cached override this
 	a.site.setScheme(r)
 	if isHealth(r.URL.Path) {
+		a.prove(w, r)
 		a.next.ServeHTTP(w, r)
 		return
 	}

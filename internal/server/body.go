@@ -40,7 +40,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.begun = true
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, http.ErrBodyReadAfterClose): // package http has read the rest before it sent the answer
 		b.ended = true
 		b.setDeadline(time.Time{}) // the answer has no limit: a client may follow a stream for days
 	case n > 0 && !b.answered:

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -22,10 +23,13 @@ import (
 // Client asks a server over HTTP, with the methods and fault codes of a Service. The error is fault.Unavailable if the
 // server cannot be reached.
 type Client struct {
-	base  string // http://127.0.0.1:7070
-	token string
-	by    string // name of the user, which the server takes if the token is the home's
-	http  *http.Client
+	base   string // http://127.0.0.1:7070
+	by     string // name of the user, which the server takes if the token is the home's
+	open   *line
+	proven *line // with the home's token, to a server that proves that it has it; nil: the server is not the home's
+
+	mu     sync.Mutex
+	chosen *line // open or proven; nil: not known yet
 }
 
 // NewClient returns a client of the server at address (http://host:port). token may be "" for reading on loopback.
@@ -33,7 +37,22 @@ func NewClient(address, token, by string) *Client {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
-	return &Client{base: strings.TrimSuffix(address, "/"), token: token, by: by, http: &http.Client{}}
+	return &Client{base: strings.TrimSuffix(address, "/"), by: by, open: newLine(token, nil)}
+}
+
+// NewHomeClient returns a client of a home's own server. It sends the home's token only on connections whose server has proved
+// that it has the token, or that are encrypted: then the name is proved. Elsewhere it sends none.
+func NewHomeClient(address, token, by string) *Client {
+	c := NewClient(address, "", by)
+	base, err := url.Parse(c.base)
+	switch {
+	case err != nil || token == "":
+	case base.Scheme == "https":
+		c.open = newLine(token, nil)
+	default:
+		c.proven = newLine(token, proving(base, token))
+	}
+	return c
 }
 
 // Pipelines calls Service.Pipelines on the server.
@@ -104,7 +123,7 @@ func (c *Client) plan(ctx context.Context, want PlanQuery, simulate bool) (view 
 func (c *Client) PutSnapshot(ctx context.Context, name, label string, r io.Reader) (key string, err error) {
 	var stored Stored
 	err = c.doJSON(ctx, request{
-		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "snapshot"), body: r, kind: "application/octet-stream",
+		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "snapshot"), body: r, kind: binaryType,
 	}, &stored)
 	return stored.Key, err
 }
@@ -116,7 +135,7 @@ func (c *Client) PutArtifact(ctx context.Context, name, label string, a pipeline
 	addTexts(query, "name", a.Name, "digest", a.Digest)
 	return stored, c.doJSON(ctx, request{
 		method: http.MethodPut, path: apiPath("pipelines", name, "revisions", label, "artifacts", a.Label), query: query,
-		body: r, size: a.Size, kind: "application/octet-stream", expect: "100-continue",
+		body: r, size: a.Size, kind: binaryType, expect: "100-continue",
 	}, &stored)
 }
 

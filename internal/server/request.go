@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +16,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-const yamlType = "application/yaml"
+const (
+	yamlType   = "application/yaml"
+	binaryType = "application/octet-stream"
+)
 
 // resumeAfter is how long a Client waits before it resumes a broken stream.
 const resumeAfter = time.Second
@@ -57,11 +59,12 @@ func (c *Client) doJSON(ctx context.Context, q request, into any) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	body := bound(response.Body)
+	defer body.Close()
 	if into == nil {
 		return nil
 	}
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+	if err := json.NewDecoder(body).Decode(into); err != nil {
 		return fault.New(fault.Unavailable, "read the answer of %s%s: %w", c.base, q.path, err).
 			WithHint("is it a Waybill of the same version?")
 	}
@@ -92,22 +95,34 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 			r.Header.Set(name, value)
 		}
 	}
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
+	to, err := c.lineFor(ctx)
+	if err != nil {
+		return nil, err
 	}
-	response, err := c.http.Do(r)
+	if to.token != "" {
+		r.Header.Set("Authorization", "Bearer "+to.token)
+	}
+	client := to.quick
+	if q.kind == binaryType {
+		client = to.stores
+	}
+	response, err := client.Do(r)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, fault.New(fault.Unavailable, "ask %s: %w", c.base, errors.Unwrap(err)).WithHint("does waybill up run there?")
+		return nil, c.unreachable(err)
 	case q.part != "" && response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		err := response.Body.Close()
 		response.Body = io.NopCloser(strings.NewReader(""))
 		return response, err
 	case response.StatusCode >= http.StatusBadRequest:
 		defer response.Body.Close()
-		return nil, faultOf(response)
+		err := faultOf(response)
+		if c.proven != nil && to != c.proven && fault.Is(err, fault.Unauthorized) {
+			err = fault.Wrap(fault.Unauthorized, fmt.Errorf("%w (%w, so it was not sent)", err, errUnproven)).WithHint("is it the server of this home, and of this version?")
+		}
+		return nil, err
 	}
 	return response, nil
 }
@@ -120,7 +135,7 @@ var standardTypes = map[string]fault.Code{ //nolint:gochecknoglobals // a consta
 // faultOf returns the error of a problem that a server answered with.
 func faultOf(response *http.Response) error {
 	var p Problem
-	if json.NewDecoder(response.Body).Decode(&p) == nil {
+	if json.NewDecoder(io.LimitReader(response.Body, mostProblem)).Decode(&p) == nil {
 		if code, ok := standardTypes[p.Type[strings.LastIndex(p.Type, "/")+1:]]; ok {
 			p.Type = problemType + string(code)
 		}
@@ -158,10 +173,15 @@ func (c *Client) followStream(ctx context.Context, ask request, each func(kind, 
 // ask.lastEvent is set to resume from.
 func readStream(response *http.Response, ask *request, each func(kind, data string) (bool, error)) (more bool, err error) {
 	defer response.Body.Close()
-	lines := bufio.NewReader(response.Body)
+	lines := &io.LimitedReader{R: response.Body}
+	reader := bufio.NewReader(lines)
 	var id, kind, data string
 	for {
-		line, err := lines.ReadString('\n')
+		lines.N = int64(mostWhole - len(data))
+		line, err := reader.ReadString('\n')
+		if err != nil && lines.N <= 0 {
+			return false, fault.New(fault.Unavailable, "an event has more than %d bytes", mostWhole)
+		}
 		if err != nil {
 			return true, nil // a broken stream is resumed
 		}
