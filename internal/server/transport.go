@@ -67,7 +67,7 @@ func (c *Client) lineFor(ctx context.Context) (*line, error) {
 	if c.chosen != nil {
 		return c.chosen, nil
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/healthz", http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/healthz", nil)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "ask %s: %w", c.base, err)
 	}
