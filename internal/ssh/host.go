@@ -48,7 +48,7 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	ended := make(chan error, 1)
 	go func() {
 		defer done()
-		ended <- session.Run(Quote(argv))
+		ended <- session.Run(loginLine(argv))
 	}()
 	select {
 	case err = <-ended:

@@ -99,10 +99,19 @@ func TestStreamsAreWholeInBothDirections(t *testing.T) {
 }
 
 // TestArgumentsArriveAsTheyAre: every byte but 0, in any order, reaches the command through the shell
-// of the account.
+// of the account, also through one that is not a POSIX shell.
 func TestArgumentsArriveAsTheyAre(t *testing.T) {
 	t.Parallel()
-	h := hostOf(t, sshtest.Start(t))
+	for _, shell := range []string{"sh", "bash", "tcsh"} {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			argumentsArrive(t, hostOf(t, sshtest.Start(t, `ForceCommand exec `+shell+` -c "$SSH_ORIGINAL_COMMAND"`)))
+		})
+	}
+}
+
+func argumentsArrive(t *testing.T, h *ssh.Host) {
+	t.Helper()
 	var every []byte
 	for b := 1; b < 256; b++ {
 		every = append(every, byte(b))
@@ -113,6 +122,9 @@ func TestArgumentsArriveAsTheyAre(t *testing.T) {
 		if exit != 0 || err != nil || got.String() != word+"|end|" {
 			t.Errorf("%q arrived as %q (%d, %v)", word, got.String(), exit, err)
 		}
+	}
+	if exit, err := h.Run(t.Context(), []string{"sh", "-c", "# two lines!\nexit 75"}, nil, nil, nil); exit != 75 || err != nil {
+		t.Errorf("exit status %d, %v", exit, err)
 	}
 }
 

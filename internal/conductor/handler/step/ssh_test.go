@@ -128,6 +128,15 @@ func TestChecksReachTheHostsOwnPorts(t *testing.T) {
 	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), action.Fatal, "does not forward to 127.0.0.1:1", "AllowTcpForwarding")
 }
 
+// TestALoginShellThatIsNotPOSIX: the host program runs under sh whatever the account's shell is.
+func TestALoginShellThatIsNotPOSIX(t *testing.T) {
+	t.Parallel()
+	w, _ := sshWorld(t, `ForceCommand exec tcsh -c "$SSH_ORIGINAL_COMMAND"`)
+	w.revise(1, forever)
+	w.ship(1)
+	w.wantRuns(1)
+}
+
 // TestSudo: commands run by sudo -n. What sudo refuses, and a host without it, is fatal with what to do.
 func TestSudo(t *testing.T) {
 	t.Parallel()
