@@ -141,6 +141,9 @@ func (r *reader) check(n *document.Node, at string, timeout action.Duration) pip
 	}
 	if n.Get("run") != nil {
 		c.Run = r.argv(n, "run", at)
+		if n.Get("timeout") == nil && timeout == testTry { // a program may take long: the attempt bounds it
+			c.Timeout = 0
+		}
 	}
 	if http := n.Get("http"); http != nil {
 		c.Status, c.Headers = r.statuses(n.Get("status"), at+".status"), r.headers(n.Get("headers"), at+".headers")

@@ -89,7 +89,7 @@ var check = []document.Key{
 	{Name: "headers", Shape: document.ScalarMap, Help: "Header fields of the request, such as Host for a service that refuses other names."},
 	{Name: "tcp", Shape: document.Text, Help: "ADDRESS:PORT that accepts a connection."},
 	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 passes, 75 tries again while the attempt lasts, 78 fails for good, other fails."},
-	{Name: "timeout", Shape: document.Duration, Default: "5s, of a check of ready 2s", Help: "Of one try."},
+	{Name: "timeout", Shape: document.Duration, Default: "5s, of a check of ready 2s, of run in a test none", Help: "Of one try. The attempt's limits bound it too."},
 }
 
 var retry = []document.Key{

@@ -303,3 +303,31 @@ func TestAlteredArtifactIsFatal(t *testing.T) {
 	}
 	w.wantOutcome(w.do(t.Context(), 1, pipeline.HostReplicated), action.Fatal, "not found")
 }
+
+// TestAToolThatVanishesIsNamed: a host without flock has no other command at work.
+func TestAToolThatVanishesIsNamed(t *testing.T) {
+	t.Parallel()
+	tools := t.TempDir()
+	for _, dir := range []string{"/usr/bin", "/bin"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			_ = os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(tools, e.Name())) // both folders may have it
+		}
+	}
+	w := newWorld(t, tools)
+	w.revise(1, forever)
+	w.ship(1)
+	for _, tool := range []string{"flock", "gzip"} {
+		path := filepath.Join(tools, tool)
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostDeployed), action.Fatal, tool, "not found on this host any more", "install what is missing")
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -339,7 +339,8 @@ func (t *attempt) run(ctx context.Context) (Output, error) {
 
 // hostCommand is a program that is run in the release on a host.
 type hostCommand struct {
-	limit       int // seconds
+	limit       int    // seconds
+	limitedBy   string // names the limit; "": the step's own
 	argv        []string
 	environment string   // a script
 	shared      []string // paths that are linked first
@@ -370,7 +371,9 @@ func (t *attempt) runOnHost(ctx context.Context, args []string, c hostCommand) (
 	}
 	text := fmt.Sprintf("ended with exit status %d", end.exit)
 	if end.exit >= exitSignal && time.Since(begin) >= time.Duration(c.limit)*time.Second {
-		text = fmt.Sprintf("was ended after %s, its time limit", time.Duration(c.limit)*time.Second)
+		p := t.step.Policy
+		steps := fmt.Sprintf("%s, by attemptTimeout (%s) and deadline (%s)", time.Duration(c.limit)*time.Second, time.Duration(p.AttemptTimeout), time.Duration(p.Deadline))
+		text = "was ended after " + cmp.Or(c.limitedBy, steps)
 	}
 	var lines string
 	if log := end.printed; len(log) > 0 {

@@ -33,6 +33,7 @@ grab() { tries=0 && until try "$1"; do [ "$tries" -lt 50 ] && nap && tries=$((tr
 held() { [ -e "$1" ] && ! (exec 6<"$1" && try -s 6) 2>/dev/null; }
 
 lock() {
+	has flock || has lockf || die 73 "flock: not found on this host any more"
 	exec 9>>.waybill/lock || die 73 "open the lock"
 	waited=0 && until try 9 2>/dev/null; do
 		[ "$waited" -lt 150 ] || { echo "another command for this service still runs on the host" >&2; exit 75; }
@@ -66,6 +67,7 @@ audit() { # EVENT: `began`, or how the verb ended; a date that does not know %3N
 # enter begins every verb that changes a release or runs something. Under the lock it refuses what an older deployment, an
 # older attempt or another ledger asks.
 enter() {
+	missing=$(needs) && [ -z "$missing" ] || die 73 "$(printf '%s\n' "$missing" | sed 's/^lacks=//'): not found on this host any more"
 	lock
 	their_rank=-1 their_name=
 	if [ -e .waybill/fence ]; then

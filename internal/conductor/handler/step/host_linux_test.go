@@ -345,7 +345,7 @@ func TestOwnStepIsEndedAtItsLimit(t *testing.T) {
 			Policy: action.Policy{AttemptTimeout: action.Duration(3 * time.Second)}}}
 		w.revise(1, forever)
 		w.done(1, pipeline.HostReplicated)
-		w.wantOutcome(w.do(t.Context(), 1, "host-slow"), action.Retry, "sleep on host oak was ended after 1s, its time limit")
+		w.wantOutcome(w.do(t.Context(), 1, "host-slow"), action.Retry, "sleep on host oak was ended after 1s, by attemptTimeout (")
 	})
 }
 
@@ -511,7 +511,11 @@ func TestProgramThatFailsATestEndsItsAttempt(t *testing.T) {
 			t.Errorf("the programs have run as %q, want each once", got)
 		}
 		w.test = []pipeline.Check{{Run: []string{"sleep", "300"}, Timeout: action.Duration(time.Second)}}
-		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), action.Retry, "sleep on host oak was ended after 1s, its time limit")
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), action.Retry, "sleep on host oak was ended after its timeout of 1s")
+		w.timeout = 3 * time.Second // without a timeout of its own it has the attempt's
+		w.test[0].Timeout = 0
+		w.wantOutcome(w.do(t.Context(), 1, pipeline.HostTested), action.Retry, "sleep on host oak was ended after 1s, by attemptTimeout (3s)")
+		w.timeout = time.Minute
 		w.test = []pipeline.Check{{Run: []string{"sh", "-c", "mkdir ../../shared/again 2>/dev/null && exit 75 || exit 0"}, Timeout: action.Duration(time.Minute)}}
 		w.done(1, pipeline.HostTested)
 	})

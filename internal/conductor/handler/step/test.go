@@ -75,7 +75,7 @@ func (t *attempt) round(ctx context.Context, checks []pipeline.Check) error {
 }
 
 func (t *attempt) check(ctx context.Context, c *pipeline.Check) error {
-	limited, cancel := context.WithTimeout(ctx, time.Duration(c.Timeout))
+	limited, cancel := context.WithTimeoutCause(ctx, time.Duration(c.Timeout), fmt.Errorf("no answer within its timeout of %s", time.Duration(c.Timeout)))
 	defer cancel()
 	switch {
 	case c.HTTP != "":
@@ -133,6 +133,9 @@ func (t *attempt) unanswered(ctx context.Context, err error, format string, args
 	if fault.IsPermanent(err) || ctx.Err() == nil && fault.Is(err, fault.Unavailable) {
 		return unreachable(ctx, t.Host.Name, err)
 	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause // it names the limit, and what it has ended does not
+	}
 	return fault.New(fault.Failed, format+": %w", append(args, err)...)
 }
 
@@ -140,7 +143,11 @@ func (t *attempt) unanswered(ctx context.Context, err error, format string, args
 // checks of a later attempt.
 func (t *attempt) checkRun(ctx context.Context, c *pipeline.Check) error {
 	args := slices.DeleteFunc(t.common(ctx), func(arg string) bool { return strings.HasPrefix(arg, "action=") })
-	ran, err := t.runOnHost(ctx, args, hostCommand{limit: max(1, int(time.Duration(c.Timeout).Seconds())), argv: c.Run})
+	command := hostCommand{limit: t.limit(ctx), argv: c.Run}
+	if own := int(time.Duration(c.Timeout).Seconds()); c.Timeout > 0 && own <= command.limit {
+		command.limit, command.limitedBy = max(1, own), fmt.Sprintf("its timeout of %s", time.Duration(c.Timeout))
+	}
+	ran, err := t.runOnHost(ctx, args, command)
 	switch {
 	case err != nil || ran.exit == 0:
 		return err
