@@ -85,6 +85,11 @@ func (b *timedBody) drain() {
 		}
 		b.setDeadline(now.Add(drainPause))
 		n, err := b.Read(buffer)
+		if errors.Is(err, http.ErrBodyReadAfterClose) {
+			// Sending the answer has read all of it, and the connection waits for the next request already.
+			b.ended = true
+			b.setDeadline(time.Time{})
+		}
 		if passed += n; err != nil {
 			return
 		}

@@ -68,3 +68,40 @@ func TestProblemsOfBodiesHaveTheStatusOfTheirAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestARefusedBodyLeavesItsConnectionInOrder sends the body after the header, when the answer may have begun, and uses the connection again.
+func TestARefusedBodyLeavesItsConnectionInOrder(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	read := bufio.NewReader(conn)
+	ask := func(request string, body ...string) (int, bool) {
+		for _, part := range append([]string{request}, body...) {
+			if _, err := io.WriteString(conn, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		response, err := http.ReadResponse(read, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, response.Close
+	}
+	for range 500 { // it is a race of the connection with its own reader
+		status, closed := ask("POST /api/v1/actions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 5\r\n\r\n", "he", "llo")
+		if status != 401 || closed {
+			t.Fatal(status, closed)
+		}
+		if status, _ := ask("GET /api/v1/pipelines HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: " + bearer + "\r\n\r\n"); status != 200 {
+			t.Fatal("the next request: ", status)
+		}
+	}
+}
