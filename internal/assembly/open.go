@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/callback"
 	"github.com/waybill-dev/waybill/internal/conductor"
@@ -178,11 +177,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	if m == Serve {
 		reads = l.ForReaders()
 	}
-	stepOf := func(ctx context.Context, id action.ID) (*action.StepRef, error) {
-		built, err := reads.Action(ctx, id)
-		return built.Step, err
-	}
-	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), stepOf), Blobs: store, Waiter: s.buildWaiter}
+	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), server.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
 	s.service = server.NewService(reads, store, options)
 	s.Ledger, s.blobs, s.Operations = l, store, s.service
 	return nil

@@ -202,7 +202,7 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 		return show.BuildSummary{}, err
 	}
 	last, alive, err := r.State()
-	s := show.BuildSummary{ID: b.ID, RerunOf: b.RerunOf, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Steps: len(b.Plan.Steps),
+	s := show.BuildSummary{ID: b.ID, RerunOf: b.RerunOf, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Subject: b.Subject, Steps: len(b.Plan.Steps),
 		StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
@@ -271,7 +271,12 @@ func (a *app) buildServer(address string) *server.Client {
 
 // summaryFrom returns a server's summary in the form that is printed.
 func summaryFrom(s server.BuildSummary) show.BuildSummary {
-	return show.BuildSummary{ID: s.ID, RerunOf: s.RerunOf, Status: s.Status, Reason: s.Reason, Source: cmp.Or(s.Source, s.Pipeline), Branch: s.Branch, Commit: s.Commit, Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
+	deployment := ""
+	if s.Deployment != 0 {
+		deployment = fmt.Sprintf("%s#%d", s.Pipeline, s.Deployment)
+	}
+	return show.BuildSummary{ID: s.ID, RerunOf: s.RerunOf, Status: s.Status, Reason: s.Reason, Source: cmp.Or(s.Source, s.Pipeline),
+		Branch: s.Branch, Commit: s.Commit, Subject: s.Subject, Deployment: deployment, Steps: s.Steps, StartedAt: s.StartedOn, EndedAt: s.FinishedOn, Results: s.Results}
 }
 
 type listBuildsOptions struct {

@@ -476,6 +476,11 @@ func (a *app) work(ctx context.Context, j job) (err error) {
 	return errors.Join(outcomeOf(j.id, result), err)
 }
 
+// given returns what git says of a folder; of a snapshot, what the caller of the build says.
+func (a *app) given(facts map[string]string, name string) string {
+	return cmp.Or(facts[name], a.Environment("WHARF_VAR_"+name))
+}
+
 // record runs a build on results of its own, and serves them if that is asked for. Of config, it is given the runner or the
 // fault. Without a result the build could not be recorded.
 func (a *app) record(ctx context.Context, j job, view show.BuildView, config worker.Config) (build.Status, error) {
@@ -487,7 +492,7 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
-	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: j.facts["GIT_COMMIT"],
+	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: a.given(j.facts, "GIT_COMMIT"), Subject: a.given(j.facts, "GIT_COMMIT_SUBJECT"),
 		Runner: j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
 	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.launch.on() { // else it is canceled where it runs
 		described.Process = results.Process(self)

@@ -14,6 +14,7 @@ type Build struct {
 	Plan      *build.Plan `json:"plan"`
 	Source    string      `json:"source,omitempty"`    // the folder that was built
 	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
+	Subject   string      `json:"subject,omitempty"`   // of the commit
 	Workspace string      `json:"workspace,omitempty"` // SHA-256 of the tar in workspace.tar.zst; "": the folder was copied without it
 	Runner    string      `json:"runner"`
 	RerunOf   string      `json:"rerunOf,omitempty"` // id of the build that this one repeats or resumes

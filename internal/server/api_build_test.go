@@ -146,7 +146,8 @@ func TestABuildOfADeploymentNamesIt(t *testing.T) {
 	failed(t, s.Builds, id.String()+".1")
 	failed(t, s.Builds, action.DerivedID(time.Unix(1, 0), "another").String()+".1")
 	page := get[server.BuildList](t, s, "/api/build?pipeline=greeter")
-	if len(page.Builds) != 1 || page.Builds[0].Deployment != ref.Number || page.Builds[0].Action != id.String() {
+	if len(page.Builds) != 1 || page.Builds[0].Deployment != ref.Number || page.Builds[0].Action != id.String() ||
+		page.Builds[0].Subject != "Greet the world, part 3f2c9a1" {
 		t.Errorf("%+v", page)
 	}
 	if page := get[server.BuildList](t, s, "/api/build?action="+id.String()); len(page.Builds) != 1 {

@@ -82,6 +82,7 @@ type BuildSummary struct {
 	Source      string             `json:"source,omitempty"` // the folder that was built
 	Branch      string             `json:"gitBranch,omitempty"`
 	Commit      string             `json:"commit,omitempty"`
+	Subject     string             `json:"subject,omitempty"` // of the commit of a deployment
 	Environment string             `json:"environment,omitempty"`
 	Engine      string             `json:"engine,omitempty"` // another build engine; "": a worker of Waybill
 	Worker      string             `json:"workerId,omitempty"`
@@ -136,7 +137,7 @@ func (s BuildSummary) Ended() bool { return s.Status.Ended() }
 
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
 func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
-	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Environment: b.Plan.Environment,
+	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Subject: b.Subject, Environment: b.Plan.Environment,
 		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
 	switch {
 	case last.Status.Ended():
@@ -189,7 +190,7 @@ func (q BuildQuery) during(at time.Time) bool {
 
 // contained reports whether the text of a query is in a summary.
 func (q BuildQuery) contained(s BuildSummary) bool {
-	texts := append([]string{s.ID, string(s.Status), s.Branch, s.Commit, s.Source, s.Reason, s.Pipeline, s.Environment}, s.Stages...)
+	texts := append([]string{s.ID, string(s.Status), s.Branch, s.Commit, s.Subject, s.Source, s.Reason, s.Pipeline, s.Environment}, s.Stages...)
 	for _, p := range s.Params {
 		if p.Value != hiddenValue {
 			texts = append(texts, p.Value)

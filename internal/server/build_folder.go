@@ -31,8 +31,8 @@ const (
 
 // BuildFolders reads builds from results folders on this machine, one folder by id each.
 type BuildFolders struct {
-	root   results.Root
-	stepOf func(context.Context, action.ID) (*action.StepRef, error)
+	root     results.Root
+	originOf func(context.Context, action.ID) (*BuildOrigin, error)
 
 	mu     sync.Mutex
 	ended  map[string]BuildSummary
@@ -40,10 +40,10 @@ type BuildFolders struct {
 	order  []string // ids of opened, the last used one at the end
 }
 
-// NewBuildFolders returns the builds in a folder. A folder is called ID.ATTEMPT after the action that built; stepOf returns the
-// action's step, or nil.
-func NewBuildFolders(dir string, stepOf func(context.Context, action.ID) (*action.StepRef, error)) *BuildFolders {
-	return &BuildFolders{root: results.RootAt(dir), stepOf: stepOf, ended: map[string]BuildSummary{}, opened: map[string]*folderBuild{}}
+// NewBuildFolders returns the builds in a folder. A folder is called ID.ATTEMPT after the action that built; originOf returns what
+// OriginOf describes.
+func NewBuildFolders(dir string, originOf func(context.Context, action.ID) (*BuildOrigin, error)) *BuildFolders {
+	return &BuildFolders{root: results.RootAt(dir), originOf: originOf, ended: map[string]BuildSummary{}, opened: map[string]*folderBuild{}}
 }
 
 // Builds lists builds by the time at which they began.
@@ -152,9 +152,9 @@ func (f *BuildFolders) describe(ctx context.Context, dir string, s BuildSummary)
 		return s, true
 	}
 	s.Action = name
-	step, err := f.stepOf(ctx, id)
-	if step != nil && err == nil {
-		s.Pipeline, s.Deployment, s.Target = step.Pipeline, step.Deployment, step.Target
+	origin, err := f.originOf(ctx, id)
+	if origin != nil {
+		origin.add(&s)
 	}
 	return s, err == nil || fault.Is(err, fault.NotFound)
 }

@@ -40,6 +40,7 @@ type tableBuild struct {
 // knownBuild is what was read of a build.
 type knownBuild struct {
 	row       builds.Build
+	origin    *BuildOrigin // of a deployment's build, once it was read
 	steps     []builds.Step
 	events    []builds.Event     // changes of status that were allowed
 	lastSeq   int64              // of the last event that was read
@@ -59,6 +60,14 @@ func (b *tableBuild) State(ctx context.Context) (BuildState, error) {
 	k := &b.known
 	state := BuildState{BuildSummary: tableSummary(&k.row), Plan: planOf(&k.row, k.steps), Updates: k.updates(), Artifacts: slices.Clone(k.artifacts),
 		Counts: k.counts, Notable: k.notable, Logs: map[int]results.Position{}}
+	if k.row.Deployment != 0 {
+		if k.origin == nil {
+			k.origin, _ = b.from.Folders.originOf(ctx, k.row.ActionID) // without it the build has no subject yet
+		}
+		if k.origin != nil {
+			k.origin.add(&state.BuildSummary)
+		}
+	}
 	slices.SortStableFunc(state.Artifacts, func(a, b results.Artifact) int { return a.Step - b.Step })
 	if n := len(state.Plan.Steps); n > 0 {
 		state.BuildSummary.Steps, state.Stages = n, nil

@@ -42,10 +42,10 @@ func fromWorkers(t *testing.T) *server.BuildTables {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stepOf := func(context.Context, action.ID) (*action.StepRef, error) {
-		return &action.StepRef{Pipeline: "shop", Deployment: 7, Target: "shop/build"}, nil
+	originOf := func(context.Context, action.ID) (*server.BuildOrigin, error) {
+		return &server.BuildOrigin{Pipeline: "shop", Deployment: 7, Target: "shop/build", Commit: "3f9c2ab", Subject: "Sell more"}, nil
 	}
-	tables := &server.BuildTables{Rows: builds.New(db, driver, builds.Options{}), Folders: server.NewBuildFolders(dir, stepOf), Blobs: blobs,
+	tables := &server.BuildTables{Rows: builds.New(db, driver, builds.Options{}), Folders: server.NewBuildFolders(dir, originOf), Blobs: blobs,
 		Waiter: func() func(context.Context, time.Time) error {
 			waiter := db.Signals().Waiter()
 			return func(ctx context.Context, until time.Time) error { return waiter.Wait(ctx, store.TopicBuild, until) }
@@ -132,7 +132,8 @@ func TestABuildOfAWorkerIsReadFromTheDatabase(t *testing.T) {
 	}
 	steps := state.StepViews()
 	if len(steps) != 1 || steps[0].Path() != "test/unit" || steps[0].Status != build.Failed || steps[0].Reason != "exit status 3" || *steps[0].ExitCode != 3 ||
-		steps[0].LogEntries != 2 || steps[0].Tests.Failed != 1 || state.Status != build.Failed || state.Deployment != 7 || len(state.Stages) != 1 {
+		steps[0].LogEntries != 2 || steps[0].Tests.Failed != 1 || state.Status != build.Failed || state.Deployment != 7 || len(state.Stages) != 1 ||
+		state.Commit != "3f9c2ab" || state.Subject != "Sell more" {
 		t.Errorf("%+v\n%+v", steps, state)
 	}
 	if len(state.Notable) != 1 || len(state.Notable[0].Results) != 1 || state.Notable[0].Results[0].Name != "Sum" {

@@ -86,14 +86,6 @@ func BuildWaiter(l *ledger.Ledger) func() func(context.Context, time.Time) error
 	}
 }
 
-// stepOf returns a function that returns the step of an action.
-func stepOf(l *ledger.Ledger) func(context.Context, action.ID) (*action.StepRef, error) {
-	return func(ctx context.Context, id action.ID) (*action.StepRef, error) {
-		found, err := l.Action(ctx, id)
-		return found.Step, err
-	}
-}
-
 // On runs a world on a ledger, which is closed when the test ends.
 func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 	t.Helper()
@@ -102,7 +94,7 @@ func On(t testing.TB, l *ledger.Ledger, dir string) *World {
 		t.Fatal(err)
 	}
 	w := &World{Ledger: l, Blobs: blobs, Script: newScript(l), Builds: filepath.Join(dir, "builds")}
-	w.Service = server.NewService(l, blobs, server.ServiceOptions{Builds: server.NewBuildFolders(w.Builds, stepOf(l))})
+	w.Service = server.NewService(l, blobs, server.ServiceOptions{Builds: server.NewBuildFolders(w.Builds, server.OriginOf(l))})
 	handlers := map[string]conductor.Handler{"step": w.Script, "build": w.Script, "gate": w.Script}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var roles sync.WaitGroup

@@ -13,18 +13,21 @@ import (
 
 // BuildSummary is one build for `waybill build list` and `waybill build show`.
 type BuildSummary struct {
-	ID        string       `json:"buildId"`
-	Status    build.Status `json:"status"`
-	Reason    string       `json:"reason,omitempty"`
-	Source    string       `json:"source,omitempty"`
-	Branch    string       `json:"branch,omitempty"`
-	Commit    string       `json:"commit,omitempty"`
-	RerunOf   string       `json:"rerunOf,omitempty"`
-	Steps     int          `json:"steps"`
-	StartedAt time.Time    `json:"startedAt,omitzero"`
-	EndedAt   time.Time    `json:"endedAt,omitzero"`
-	Lost      bool         `json:"-"` // its worker died before it ended
-	Results   string       `json:"results"`
+	ID      string       `json:"buildId"`
+	Status  build.Status `json:"status"`
+	Reason  string       `json:"reason,omitempty"`
+	Source  string       `json:"source,omitempty"`
+	Branch  string       `json:"branch,omitempty"`
+	Commit  string       `json:"commit,omitempty"`
+	Subject string       `json:"subject,omitempty"`
+	// Deployment names the deployment that the build belongs to, such as shop#7.
+	Deployment string    `json:"deployment,omitempty"`
+	RerunOf    string    `json:"rerunOf,omitempty"`
+	Steps      int       `json:"steps"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	EndedAt    time.Time `json:"endedAt,omitzero"`
+	Lost       bool      `json:"-"` // its worker died before it ended
+	Results    string    `json:"results"`
 }
 
 // BuildDocument is `waybill build show -o json`.
@@ -79,7 +82,10 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	}
 	lines := []string{head}
 	if d.Commit != "" {
-		lines = append(lines, OneLine(strings.Join(strings.Fields(d.Source+" "+d.Branch+" @ "+d.Commit), " ")))
+		lines = append(lines, OneLine(strings.Join(strings.Fields(d.Source+" "+d.Branch+" @ "+d.Commit+" "+d.Subject), " ")))
+	}
+	if d.Deployment != "" {
+		lines = append(lines, "of the deployment "+d.Deployment+": waybill deployment show "+d.Deployment)
 	}
 	for id, files := range d.Tests {
 		if row := board.steps[id]; row != nil { // else it has begun since the plan was read
