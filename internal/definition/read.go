@@ -25,6 +25,7 @@ const (
 	maxWork   = 1_000_000 // steps on all hosts; a plan takes about a kilobyte for each
 	maxChain  = 60
 	maxWaves  = 100    // sizes of waves
+	maxWas    = 20     // names that a stage or a group had
 	maxRounds = 10_000 // of a bake
 )
 

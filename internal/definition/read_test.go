@@ -102,6 +102,8 @@ func TestFaults(t *testing.T) {
 		{"unknown key", testPipeline(test, "name: a\ngrups: []\nhosts: []"), `5:3: unknown key "grups" in stages[0] (did you mean "groups"?)`},
 		{"unknown key at the top", testPipeline(test+"stage: x\n", beta), `3:1: unknown key "stage" (did you mean "stages"?)`},
 		{"key twice", testPipeline(test, "name: a\nafter: []\nafter: []\nhosts: []"), `6:3: the key "after" is already at 5:3`},
+		{"a name that it had, in use", testPipeline(test, beta, "name: live\nwas: [prod, beta]\nhosts: []"), `7:15: stage "live" was "beta", which is the name of a stage`},
+		{"a name that no stage can have had", testPipeline(test, "name: live\nwas: [a/b]\nhosts: []"), `5:8: name "a/b": letters, digits, "-" and "." only`},
 		{"wrong type", testPipeline(test, "name: a\nafter: {x: y}\nhosts: []"), "5:10: want a list of strings, found a mapping"},
 		{"a time without a unit", testPipeline("retry: {attemptTimeout: 10}\n"+test, beta), "2:25: want a duration, found a number; give it a unit, such as 10s"},
 		{"no time", testPipeline("retry: {attemptTimeout: 0s}\n"+test, beta), "2:25: retry.attemptTimeout must be above 0s"},
@@ -540,6 +542,18 @@ func TestLocate(t *testing.T) {
 		if got := fmt.Sprintf("%d:%d", at.Line, at.Column); got != want {
 			t.Errorf("%s is at %s, want %s", path, got, want)
 		}
+	}
+}
+
+func TestNamesThatStagesAndGroupsHad(t *testing.T) {
+	t.Parallel()
+	d, problems := read(testPipeline(test, "name: live\nwas: [prod, old]\ngroups: [{name: app, was: [web], hosts: []}]", beta))
+	if problems.Err() != nil {
+		t.Fatal(problems)
+	}
+	want := [][]string{{"prod", "old"}, {"web"}, nil}
+	if diff := cmp.Diff(want, [][]string{d.Stages[0].Was, d.Stages[0].Groups[0].Was, d.Stages[1].Was}); diff != "" {
+		t.Errorf("had (-want +got):\n%s", diff)
 	}
 }
 

@@ -38,7 +38,7 @@ func (r *reader) stages(n *document.Node, base scope) []pipeline.Stage {
 }
 
 func (r *reader) stage(n *document.Node, at, name, above string, base scope) pipeline.Stage {
-	s := pipeline.Stage{Name: name, After: []string{}, Queue: queue(n),
+	s := pipeline.Stage{Name: name, Was: r.was(n, at), After: []string{}, Queue: queue(n),
 		OnFailure: pipeline.OnFailure(orDefault(n.Str("onFailure"), string(pipeline.Release)))}
 	if n.Get("after") != nil {
 		s.After = append(s.After, n.Strs("after")...)
@@ -61,6 +61,24 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 	}
 	s.Kind = pipeline.HostStage
 	return r.hostStage(s, n, at, base)
+}
+
+// was reads the names that a stage or a group had. Package pipeline judges whether others have them.
+func (r *reader) was(n *document.Node, at string) []string {
+	node := n.Get("was")
+	if node == nil {
+		return nil
+	}
+	had := n.Strs("was")
+	if len(had) > maxWas {
+		r.Add(node, "too-many", at+".was", "was has %d names, at most %d", len(had), maxWas)
+	}
+	for _, name := range had {
+		if !validName(name) {
+			r.Add(node, "bad-name", at+".was", `name %q: letters, digits, "-" and "." only`, name)
+		}
+	}
+	return had
 }
 
 // isGate reports whether a stage without build and hosts is meant as a gate: it has a key of a gate, or joins branches.
@@ -170,7 +188,7 @@ func (r *reader) hostStage(s pipeline.Stage, n *document.Node, at string, base s
 
 func (r *reader) group(n *document.Node, at, name string, base scope) pipeline.Group {
 	own := r.overrideService(base, n, at)
-	g := pipeline.Group{Name: name, Vars: r.vars(n.Get("vars"), at+".vars"),
+	g := pipeline.Group{Name: name, Was: r.was(n, at), Vars: r.vars(n.Get("vars"), at+".vars"),
 		MaxParallel: r.limit(n.Get("maxParallel"), at+".maxParallel", pipeline.Limit{N: 25, Percent: true}, 1),
 		MaxFailed:   r.limit(n.Get("maxFailed"), at+".maxFailed", pipeline.Limit{}, 0)}
 	g.Waves = r.waves(n.Get("waves"), at+".waves")

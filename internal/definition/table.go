@@ -107,6 +107,7 @@ var backoff = []document.Key{
 
 var stage = []document.Key{
 	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the stage."},
+	{Name: "was", Shape: document.Texts, Help: "Names that the stage had: what the log has under these is its own too."},
 	{Name: "after", Shape: document.Texts, Default: "the stage above", Help: "Stages that must finish first; []: none; several: a join."},
 	{Name: "build", Shape: document.Text | document.Object, Keys: build, Help: "The build file, or external: artifacts come through the API."},
 	{Name: "artifacts", Shape: document.TextMap, Help: "Label, usually an architecture, to name or glob in the build; all are required."},
@@ -150,6 +151,7 @@ var approval = []document.Key{
 
 var group = []document.Key{
 	{Name: "name", Shape: document.Text, Required: true, Help: "Name of the group."},
+	{Name: "was", Shape: document.Texts, Help: "Names that the group had in its stage: what the log has under these is its own too."},
 	{Name: "hosts", Shape: document.Anything, Help: "Its hosts, in the order in which they start."},
 	{Name: "maxParallel", Shape: document.Scalar, Default: "25%", Help: "Hosts in flight over all deployments: count or percent, rounded up, at least 1."},
 	{Name: "maxFailed", Shape: document.Scalar, Default: "0", Help: "More than this fails the group: count or percent, rounded down."},

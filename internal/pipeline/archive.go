@@ -259,16 +259,18 @@ func (e *Engine) needed(before time.Time, maxFacts int) map[*deployment]bool {
 func (e *Engine) needCurrent(needed map[*deployment]bool, plan *Graph) {
 	var open []stepName
 	for target, at := range plan.targets {
-		switch {
-		case at.host >= 0:
-			open = append(open, stepName{target, HostFinished}, stepName{target, HostDeployed})
-		case at.wave >= 0:
-		case at.group >= 0:
-			open = append(open, stepName{target, GroupFinished})
-		case at.stage >= 0:
-			open = append(open, stepName{target, StageFinished})
-		default:
-			open = append(open, stepName{target, PipelineFinished})
+		for _, name := range plan.def.NamesOf(target) {
+			switch {
+			case at.host >= 0:
+				open = append(open, stepName{name, HostFinished}, stepName{name, HostDeployed})
+			case at.wave >= 0:
+			case at.group >= 0:
+				open = append(open, stepName{name, GroupFinished})
+			case at.stage >= 0:
+				open = append(open, stepName{name, StageFinished})
+			default:
+				open = append(open, stepName{name, PipelineFinished})
+			}
 		}
 	}
 	byRank := slices.Clone(e.order)
@@ -300,7 +302,8 @@ func (e *Engine) needGood(needed map[*deployment]bool, plan *Graph) {
 				}
 			}
 		}
-		good := slices.DeleteFunc(slices.Clone(byRevision), func(t *deployment) bool { return t.rejected != nil || !t.hasFact(plan.stages[s].path, StageFinished) })
+		names := plan.def.NamesOf(plan.stages[s].path)
+		good := slices.DeleteFunc(slices.Clone(byRevision), func(t *deployment) bool { return t.rejected != nil || !t.hasFactAs(names, StageFinished) })
 		for revision, many := range below {
 			needNewest(needed, good, revision, many)
 		}

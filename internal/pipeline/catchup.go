@@ -101,12 +101,12 @@ func (p *pass) catchUp() (bool, error) {
 // isServed reports whether the current deployment of a group has started a host or left it out, for
 // example by a skip, or a catch-up at its rank has covered it.
 func (e *Engine) isServed(current *deployment, host string) bool {
-	start := stepName{host, HostStarted}
-	if slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return covers(x.target, x.event, start) }) {
-		return true
-	}
-	return slices.ContainsFunc(e.order, func(t *deployment) bool {
-		return t.rank.number == current.rank.number && (t.hasFact(host, HostStarted) || t.completes != nil && t.covered[host])
+	return slices.ContainsFunc(e.namesOf(host), func(name string) bool {
+		start := stepName{name, HostStarted}
+		return slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return covers(x.target, x.event, start) }) ||
+			slices.ContainsFunc(e.order, func(t *deployment) bool {
+				return t.rank.number == current.rank.number && (t.hasFact(name, HostStarted) || t.completes != nil && t.covered[name])
+			})
 	})
 }
 
@@ -133,7 +133,7 @@ func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target 
 		switch {
 		case !covers(target, "", stepName{target: host.path}):
 		case last != nil && last.rank.number > current.rank.number:
-		case last != nil && last.revision == current.revision && last.hasFact(host.path, HostFinished):
+		case last != nil && last.revision == current.revision && last.hasFactAs(plan.def.NamesOf(host.path), HostFinished):
 		case host.arch != "" && e.artifacts[current.revision][host.arch] == nil:
 		case e.isOnItsWay(current, e.ids(plan).resources[h]):
 		default:

@@ -29,6 +29,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	j := judge{d: &d, index: make(map[string]int, len(d.Stages))}
 	j.sizes()
 	j.names()
+	j.formerNames()
 	j.admissions()
 	j.edges()
 	// The remaining checks follow the edges between stages. With an unknown name or a cycle they

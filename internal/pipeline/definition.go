@@ -57,7 +57,8 @@ type Keep struct {
 // Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts
 // with one chain of steps, or a gate between other stages.
 type Stage struct {
-	Name      string            `json:"name"` // unique in the pipeline
+	Name      string            `json:"name"`          // unique in the pipeline
+	Was       []string          `json:"was,omitempty"` // the names that it had; the log knows it by these too
 	Kind      StageKind         `json:"kind"`
 	After     []string          `json:"after"`             // direct predecessors, written out; empty: a root
 	Build     *Build            `json:"build,omitempty"`   // set for BuildStage only
@@ -193,11 +194,12 @@ type Artifact struct {
 // Group is hosts side by side. List order is the order in which they start. A group may be empty:
 // it then finishes as soon as it starts (R6).
 type Group struct {
-	Name        string `json:"name"` // unique in its stage
-	Hosts       []Host `json:"hosts"`
-	MaxParallel Limit  `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
-	MaxFailed   Limit  `json:"maxFailed"`       // more than this fails the group; rounded down
-	Waves       *Waves `json:"waves,omitempty"` // nil: all hosts side by side
+	Name        string   `json:"name"`          // unique in its stage
+	Was         []string `json:"was,omitempty"` // the names that it had in its stage
+	Hosts       []Host   `json:"hosts"`
+	MaxParallel Limit    `json:"maxParallel"`     // hosts in flight over all deployments; rounded up, at least 1
+	MaxFailed   Limit    `json:"maxFailed"`       // more than this fails the group; rounded down
+	Waves       *Waves   `json:"waves,omitempty"` // nil: all hosts side by side
 	// CatchUp means that a host that joins after the group has finished gets a deployment of its
 	// own.
 	CatchUp bool              `json:"catchUp,omitempty"`

@@ -21,12 +21,12 @@ func difference(old, next *Definition) []string {
 		d.stage(&next.Stages[i])
 	}
 	for i := range old.Stages {
-		if s := &old.Stages[i]; findStage(next, s.Name) == nil {
+		if s := &old.Stages[i]; d.stageNow(s) == nil {
 			d.say("- stage %s", s.Name)
 		}
 	}
-	d.steps("+", old, next)
-	d.steps("-", next, old)
+	d.steps("+", next, d.stageBefore)
+	d.steps("-", old, d.stageNow)
 	d.changedSteps()
 	d.batches()
 	d.change("order", string(old.Order), string(next.Order))
@@ -65,11 +65,11 @@ func (d *differ) differs(what string, from, to any) {
 	}
 }
 
-// stage describes one stage of the new version against the stage of that name in the old one. A
-// stage that was renamed is one that went and one that came: the log knows stages by their names
-// only.
+// stage describes one stage of the new version against the stage of that name in the old one, or
+// of a name that it had. A stage that was renamed without a word about it is one that went and one
+// that came: the log knows stages by their names only.
 func (d *differ) stage(s *Stage) {
-	was := findStage(d.old, s.Name)
+	was := stageWas(d.old, s)
 	if was == nil {
 		d.say("+ stage %s after %s", s.Name, cmp.Or(strings.Join(s.After, ", "), "nothing"))
 		return
@@ -77,6 +77,9 @@ func (d *differ) stage(s *Stage) {
 	// Most stages of a large edit are left alone, and comparing them word by word takes far longer.
 	if d.isSame && sameStage(was, s) {
 		return
+	}
+	if was.Name != s.Name {
+		d.say("stage %s is now %s", was.Name, s.Name)
 	}
 	d.change("stage "+s.Name+": after", strings.Join(was.After, ", "), strings.Join(s.After, ", "))
 	d.change("stage "+s.Name+": queue", string(was.Queue), string(s.Queue))
@@ -95,7 +98,7 @@ func (d *differ) stage(s *Stage) {
 		d.group(s, was, &s.Groups[i])
 	}
 	for i := range was.Groups {
-		if g := &was.Groups[i]; findGroup(s, g.Name) == nil {
+		if g := &was.Groups[i]; !slices.ContainsFunc(s.Groups, func(now Group) bool { before := groupWas(was, &now); return before != nil && before.Name == g.Name }) {
 			d.say("- group %s/%s", s.Name, g.Name)
 		}
 	}
@@ -141,12 +144,15 @@ func (d *differ) build(stage string, was, now *Build) {
 
 // group describes what changed in a group, and which hosts joined or left it. A host that moves to
 // another group has left the one and joined the other, since its path is another.
-func (d *differ) group(stage, stageWas *Stage, g *Group) {
+func (d *differ) group(stage, stageBefore *Stage, g *Group) {
 	path := stage.Name + "/" + g.Name
-	was := findGroup(stageWas, g.Name)
+	was := groupWas(stageBefore, g)
 	if was == nil {
 		d.say("+ group %s", path)
 		return
+	}
+	if was.Name != g.Name {
+		d.say("group %s/%s is now %s", stageBefore.Name, was.Name, g.Name)
 	}
 	d.change("maxParallel of "+path, was.MaxParallel.String(), g.MaxParallel.String())
 	d.change("maxFailed of "+path, was.MaxFailed.String(), g.MaxFailed.String())
@@ -156,7 +162,7 @@ func (d *differ) group(stage, stageWas *Stage, g *Group) {
 		d.change("bake of the waves of "+path, was.Waves.Bake.String(), g.Waves.Bake.String())
 	}
 	if was.Service != nil || g.Service != nil {
-		d.service(" of "+path, d.old.ServiceOf(stageWas, was, nil), d.next.ServiceOf(stage, g, nil))
+		d.service(" of "+path, d.old.ServiceOf(stageBefore, was, nil), d.next.ServiceOf(stage, g, nil))
 	}
 	d.differs("vars of "+path, was.Vars, g.Vars)
 	before, after := hostsByName(was), hostsByName(g)
@@ -169,7 +175,7 @@ func (d *differ) group(stage, stageWas *Stage, g *Group) {
 			d.say("host %s/%s: %s -> %s", path, h.Name, old.URL, h.URL)
 		default:
 			if old.Service != nil || h.Service != nil {
-				d.service(" of "+path+"/"+h.Name, d.old.ServiceOf(stageWas, was, old), d.next.ServiceOf(stage, g, h))
+				d.service(" of "+path+"/"+h.Name, d.old.ServiceOf(stageBefore, was, old), d.next.ServiceOf(stage, g, h))
 			}
 			d.differs("host "+path+"/"+h.Name, withoutService(*old), withoutService(*h))
 		}
@@ -181,14 +187,28 @@ func (d *differ) group(stage, stageWas *Stage, g *Group) {
 	}
 }
 
-// steps describes the chain steps that b has and a lacks, once for all stages that have them at
-// the same place.
-func (d *differ) steps(sign string, a, b *Definition) {
+// stageBefore returns what a stage of the new version was in the old one; nil for a new one.
+func (d *differ) stageBefore(s *Stage) *Stage { return stageWas(d.old, s) }
+
+// stageNow returns the stage of the new version that a stage of the old one is; nil for one that
+// left.
+func (d *differ) stageNow(s *Stage) *Stage {
+	for i := range d.next.Stages {
+		if was := stageWas(d.old, &d.next.Stages[i]); was != nil && was.Name == s.Name {
+			return &d.next.Stages[i]
+		}
+	}
+	return nil
+}
+
+// steps describes the chain steps that the stages of b have and their counterparts lack, once for
+// all stages that have them at the same place.
+func (d *differ) steps(sign string, b *Definition, counterpart func(*Stage) *Stage) {
 	var order []string
 	stages := map[string][]string{}
 	for i := range b.Stages {
 		s := &b.Stages[i]
-		other := findStage(a, s.Name)
+		other := counterpart(s)
 		if other == nil {
 			continue
 		}
@@ -218,7 +238,7 @@ func (d *differ) changedSteps() {
 	stages := map[stepChange][]string{}
 	for i := range d.next.Stages {
 		s := &d.next.Stages[i]
-		was := findStage(d.old, s.Name)
+		was := stageWas(d.old, s)
 		if was == nil {
 			continue
 		}

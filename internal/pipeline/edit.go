@@ -120,11 +120,23 @@ func (w *editing) row(t *deployment, target, event string, about any) {
 func (w *editing) moves() {
 	m := w.e.movesTo(w.old, w.next)
 	for _, h := range m.left {
+		if now := w.next.def.NameNow(w.old.hosts[h].path); w.next.hasHost(now) && w.isRenamed(now) {
+			continue
+		}
 		w.row(nil, w.old.hosts[h].path, HostLeft, nil)
 	}
 	for _, h := range m.joined {
-		w.row(nil, w.next.hosts[h].path, HostJoined, nil)
+		if !w.isRenamed(w.next.hosts[h].path) {
+			w.row(nil, w.next.hosts[h].path, HostJoined, nil)
+		}
 	}
+}
+
+// isRenamed reports whether a host of the next version has been in the old one under a name that
+// its stage or group had.
+func (w *editing) isRenamed(host string) bool {
+	names := w.next.def.NamesOf(host)
+	return !w.old.hasHost(host) && slices.ContainsFunc(names[1:], w.old.hasHost)
 }
 
 // newlyLacking returns the architectures that this edit introduces and that late excludes.

@@ -46,8 +46,9 @@ func (e *Engine) CurrentAt(target string) int64 {
 // finisherOf returns the deployment of highest rank that has a fact of a target; nil if none has.
 func (e *Engine) finisherOf(target, event string) *deployment {
 	var current *deployment
+	names := e.namesOf(target)
 	for _, t := range e.order {
-		if t.hasFact(target, event) && (current == nil || current.isOlder(t)) {
+		if t.hasFactAs(names, event) && (current == nil || current.isOlder(t)) {
 			current = t
 		}
 	}

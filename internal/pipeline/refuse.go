@@ -18,6 +18,7 @@ func (e *Engine) refusals(next *Graph) fault.Problems {
 		m = e.movesTo(old, next)
 	}
 	r := refusing{e: e, next: next, reported: map[string]bool{}}
+	r.renames()
 	for i := range next.def.Stages {
 		// All deployments that are asked are on the graph in force, so where it says the same
 		// nothing moves.
@@ -42,6 +43,32 @@ type refusing struct {
 	next     *Graph
 	reported map[string]bool // by scope, which is a field path of the new version
 	problems fault.Problems
+}
+
+// renames refuses another name for a stage or a group while a deployment is active or may be
+// retried, pinned ones as well: it would have steps under two names.
+func (r *refusing) renames() {
+	old := r.e.plans[r.e.version]
+	inside := r.e.inside()
+	if old == nil || len(inside) == 0 {
+		return
+	}
+	for i := range r.next.def.Stages {
+		s := &r.next.def.Stages[i]
+		was := stageWas(old.def, s)
+		if was == nil {
+			continue
+		}
+		if was.Name != s.Name {
+			r.refuse("stage-renamed", stageScope(i)+".was", "stage %s cannot become %s while %s", was.Name, s.Name, r.state(inside[0]))
+		}
+		for g := range s.Groups {
+			if other := groupWas(was, &s.Groups[g]); other != nil && other.Name != s.Groups[g].Name {
+				r.refuse("group-renamed", fmt.Sprintf("%s.groups[%d].was", stageScope(i), g), "group %s/%s cannot become %s while %s",
+					was.Name, other.Name, s.Groups[g].Name, r.state(inside[0]))
+			}
+		}
+	}
 }
 
 // refuse adds a problem at a place of the file, unless there is one: of several deployments inside,

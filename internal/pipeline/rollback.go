@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +74,9 @@ func (e *Engine) undo(c Rollback, hosts []int32) ([]Entry, error) {
 	revision := e.lastGood(hosts, undone.revision)
 	if revision == 0 {
 		refusal := fault.New(fault.Refused, "no revision older than %s has finished %s and is not rejected", undone.label, plan.short(c.Target))
+		if hint := e.elsewhereHint(hosts, undone.revision); hint != "" {
+			return nil, refusal.WithHint("%s", hint)
+		}
 		if e.forgets {
 			return nil, refusal.WithHint("archived deployments do not count: waybill deployment create %s --revision REVISION deploys an older revision again", e.pipeline)
 		}
@@ -144,9 +149,10 @@ func (e *Engine) newestStarter(hosts []int32) *deployment {
 // stage of the hosts, in one deployment or in several; 0 if there is none.
 func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 	plan := e.plans[e.version]
-	stages := map[string]bool{}
+	stages := map[string][]string{} // the names of each
 	for _, h := range hosts {
-		stages[plan.stages[plan.hosts[h].stage].path] = true
+		path := plan.stages[plan.hosts[h].stage].path
+		stages[path] = plan.def.NamesOf(path)
 	}
 	finished := map[int64]map[string]bool{}
 	for _, t := range e.order {
@@ -156,8 +162,8 @@ func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 		if finished[t.revision] == nil {
 			finished[t.revision] = map[string]bool{}
 		}
-		for stage := range stages {
-			if t.hasFact(stage, StageFinished) {
+		for stage, names := range stages {
+			if t.hasFactAs(names, StageFinished) {
 				finished[t.revision][stage] = true
 			}
 		}
@@ -169,6 +175,42 @@ func (e *Engine) lastGood(hosts []int32, before int64) int64 {
 		}
 	}
 	return newest
+}
+
+// mostCandidates is how many revisions a hint names.
+const mostCandidates = 3
+
+// elsewhereHint returns how an older revision comes back to hosts that had it under another name,
+// which a rollback does not look for; "" if none had.
+func (e *Engine) elsewhereHint(hosts []int32, before int64) string {
+	plan := e.plans[e.version]
+	wanted := map[Resource]bool{}
+	for _, h := range hosts {
+		wanted[plan.hosts[h].resource] = true
+	}
+	var labels []string
+	now, was := plan.def.Stages[plan.hosts[hosts[0]].stage].Name, ""
+	for _, t := range slices.Backward(e.order) {
+		if t.revision >= before || t.rejected != nil || len(labels) == mostCandidates || slices.Contains(labels, t.label) {
+			continue
+		}
+		has := map[Resource]bool{}
+		for h := range t.plan.hosts {
+			host := &t.plan.hosts[h]
+			if stage := t.plan.def.Stages[host.stage].Name; wanted[host.resource] && stage != now && t.is(host.finished(), complete) {
+				has[host.resource] = true
+				was = cmp.Or(was, stage)
+			}
+		}
+		if len(has) == len(wanted) {
+			labels = append(labels, t.label)
+		}
+	}
+	if len(labels) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("waybill deployment create %s --revision %s (stage %s of these hosts had %s); was: [%s] in stage %s of waybill.yaml makes that count",
+		e.pipeline, labels[0], was, strings.Join(labels, ", "), was, now)
 }
 
 // hasFact reports whether the deployment has a fact, even if an edit has removed the step from its
@@ -308,10 +350,11 @@ func (e *Engine) holdBehind(t, rollback *deployment) {
 	}
 	for s := range rollback.from.stages {
 		stage := &rollback.from.stages[s]
-		if _, held := t.held[stage.path]; held || rollback.from.def.Stages[s].Kind != HostStage || !isInScope(rollback.scope, stage.path) {
+		path := t.plan.def.NameNow(stage.path)
+		if _, held := t.held[path]; held || rollback.from.def.Stages[s].Kind != HostStage || !isInScope(rollback.scope, stage.path) {
 			continue
 		}
-		t.held[stage.path] = hold{by: e.label(rollback), reason: "revision " + t.label + " is older than the rollback"}
+		t.held[path] = hold{by: e.label(rollback), reason: "revision " + t.label + " is older than the rollback"}
 	}
 }
 

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -20,17 +22,45 @@ func (s *Service) History(ctx context.Context, q journal.HistoryQuery) ([]journa
 	if q.Limit <= 0 {
 		q.Limit = RecentLimit
 	}
-	passages, err := s.ledger.History(ctx, q)
+	names, err := s.namesOf(ctx, q.Pipeline, q.Target)
 	if err != nil {
 		return nil, err
 	}
-	if passages, err = s.addArchived(ctx, q, passages); err != nil {
-		return nil, err
+	passages := []journal.Passage{}
+	for _, name := range names {
+		its := q
+		its.Target = name
+		some, err := s.ledger.History(ctx, its)
+		if err != nil {
+			return nil, err
+		}
+		if some, err = s.addArchived(ctx, its, some); err != nil {
+			return nil, err
+		}
+		passages = append(passages, some...)
 	}
+	slices.SortFunc(passages, func(a, b journal.Passage) int { return cmp.Compare(b.Seq, a.Seq) })
 	if len(passages) == 0 {
-		return []journal.Passage{}, s.checkTarget(ctx, q.Pipeline, q.Target)
+		return passages, s.checkTarget(ctx, q.Pipeline, q.Target)
 	}
-	return passages, nil
+	return passages[:min(len(passages), q.Limit)], nil
+}
+
+// namesOf returns the names that a target has and had by the definition in force, its present one first.
+func (s *Service) namesOf(ctx context.Context, name, target string) (names []string, err error) {
+	err = s.withFold(ctx, name, func(f *fold) error {
+		names = f.namesOf(target)
+		return nil
+	})
+	return names, err
+}
+
+// namesOf returns the names that a target has and had by the definition in force, its present one first.
+func (f *fold) namesOf(target string) []string {
+	if _, plan := f.engine.Current(); plan != nil {
+		return plan.Definition().NamesOf(target)
+	}
+	return []string{target}
 }
 
 // targetOrAll returns the full path of a target; that of the pipeline for "".
@@ -112,15 +142,17 @@ func (s *Service) Target(ctx context.Context, name, target string) (TargetView, 
 
 // reachedBefore returns what a deployment brought to a target, from the entries of that deployment.
 func (s *Service) reachedBefore(ctx context.Context, f *fold, target string, number int64) (*Reached, error) {
-	entries, err := s.entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number, Target: target, Class: pipeline.Fact})
-	if err != nil {
-		return nil, err
-	}
 	d := s.stateOf(ctx, f, number)
 	at := time.Time{}
-	for _, e := range entries {
-		if e.Target == target {
-			at = e.At // the last fact of a target is its finish
+	for _, name := range f.namesOf(target) {
+		entries, err := s.entries(ctx, journal.EntryQuery{Pipeline: f.pipeline, Deployment: number, Target: name, Class: pipeline.Fact})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.Target == name {
+				at = e.At // the last fact of a target is its finish
+			}
 		}
 	}
 	return s.reached(ctx, f, number, d.Revision, at), nil

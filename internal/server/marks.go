@@ -44,8 +44,11 @@ func newMarks() marks {
 
 // applyEntry updates the marks by one row of the log, which the engine has applied.
 func (m *marks) applyEntry(e *pipeline.Engine, row pipeline.Entry) {
-	if row.Event == pipeline.DeploymentsArchived {
+	switch row.Event {
+	case pipeline.DeploymentsArchived:
 		m.forget(row)
+	case pipeline.PipelineDefined:
+		m.renameStages(e)
 	}
 	m.applyToHost(e, row)
 	m.applyCommand(row)
@@ -67,6 +70,24 @@ func (m *marks) applyEntry(e *pipeline.Engine, row pipeline.Entry) {
 		m.failuresOf(row.Deployment)[row.Target] = targetMark{row.Event, row.At}
 	case pipeline.RetryRequested:
 		m.clearFailures(row)
+	}
+}
+
+// renameStages gives what is kept of stages to those that say that they had these names. No deployment is inside then.
+func (m *marks) renameStages(e *pipeline.Engine) {
+	_, plan := e.Current()
+	for _, stage := range plan.Definition().Stages {
+		for _, was := range stage.Was {
+			for number, mark := range m.stages[was] {
+				if m.stages[stage.Name] == nil {
+					m.stages[stage.Name] = map[int64]*stageMark{}
+				}
+				if m.stages[stage.Name][number] == nil {
+					m.stages[stage.Name][number] = mark
+				}
+			}
+			delete(m.stages, was)
+		}
 	}
 }
 

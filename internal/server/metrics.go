@@ -79,7 +79,7 @@ func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, 
 		return nil, err
 	}
 	from := monday(now).AddDate(0, 0, -7*(q.Weeks-1))
-	runs, err := s.ledger.EndedRuns(ctx, q.Pipeline, q.Stage, from)
+	runs, err := s.ledger.EndedRuns(ctx, q.Pipeline, "", from) // of all stages: one may have had other names
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,12 @@ func (s *Service) Metrics(ctx context.Context, q MetricsQuery) ([]StageMetrics, 
 		}
 		for _, stage := range plan.Definition().Stages {
 			if q.Stage == "" || q.Stage == stage.Name {
-				found = append(found, stageMetrics(stage.Name, byStage[stage.Name], newest[stage.Name], from, q.Weeks))
+				its, last := byStage[stage.Name], newest[stage.Name]
+				for _, was := range stage.Was {
+					its, last = append(its, byStage[was]...), max(last, newest[was])
+				}
+				slices.SortStableFunc(its, func(a, b journal.EndedRun) int { return a.EndedAt.Compare(b.EndedAt) })
+				found = append(found, stageMetrics(stage.Name, its, last, from, q.Weeks))
 			}
 		}
 		return nil

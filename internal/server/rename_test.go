@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -128,5 +129,43 @@ func TestTheHintOfAnUnknownServiceIsThatOfItsError(t *testing.T) {
 	want := map[string]string{"greeter/beta/all/oak": "find out why", "greeter/prod/east/elm": "waybill service status greeter prod/east/elm asks it again"}
 	if diff := cmp.Diff(want, hints); diff != "" {
 		t.Errorf("hints (-want +got):\n%s", diff)
+	}
+}
+
+// With `was` the history, the current revision, the metrics and the rollbacks of a stage continue under its new name.
+func TestWhatAStageHadCountsUnderItsNewName(t *testing.T) {
+	t.Parallel()
+	w := servertest.Start(t)
+	w.Apply(t, servertest.Definition)
+	w.Until(t, w.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
+	w.Until(t, w.Ship(t, "greeter", "88d0e17"), "ends", servertest.Ended)
+	source := strings.Replace(servertest.Definition, "- name: prod", "- name: live\n  was: [prod]", 1)
+	w.Apply(t, strings.Replace(source, "{name: east,", "{name: eu, was: [east],", 1))
+	view, err := w.Service.Pipeline(t.Context(), "greeter")
+	if err != nil || view.Stages[2].Current == nil || view.Stages[2].Current.Label != "88d0e17" || len(view.Drift) > 0 {
+		t.Errorf("stage %+v, drift %+v, %v", view.Stages[2], view.Drift, err)
+	}
+	for _, target := range []string{"live", "live/eu", "live/eu/elm"} {
+		at, err := w.Service.Target(t.Context(), "greeter", target)
+		if err != nil || at.Current == nil || at.Current.Label != "88d0e17" || at.Current.At.IsZero() {
+			t.Errorf("%s has %+v, %v", target, at.Current, err)
+		}
+		passages, err := w.Service.History(t.Context(), journal.HistoryQuery{Pipeline: "greeter", Target: target})
+		if err != nil || len(passages) != 2 || passages[0].Deployment != 2 {
+			t.Errorf("%s: %d passages, %v", target, len(passages), err)
+		}
+	}
+	measured, err := w.Service.Metrics(t.Context(), server.MetricsQuery{Pipeline: "greeter", Stage: "live"})
+	if err != nil || len(measured) != 1 || measured[0].All.Deployments != 2 {
+		t.Errorf("metrics %+v, %v", measured, err)
+	}
+	// Both revisions have the same artifact here, so the candidate is found and leaves nothing to do.
+	_, err = w.Service.Rollback(t.Context(), server.TargetRequest{Pipeline: "greeter", Target: "live", By: "ana"})
+	if err == nil || err.Error() != "live has the artifact of revision 3f2c9a1 already" {
+		t.Errorf("a rollback: %v", err)
+	}
+	newest, err := w.Service.History(t.Context(), journal.HistoryQuery{Pipeline: "greeter", Target: "live", Limit: 1})
+	if err != nil || len(newest) != 1 || newest[0].Deployment != 2 {
+		t.Errorf("history %+v, %v", newest, err)
 	}
 }

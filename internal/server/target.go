@@ -110,13 +110,18 @@ func pathsOf(d *pipeline.Definition) []string {
 
 // fillReached fills in what has finished and failed at targets. It asks the log for all at once.
 func (s *Service) fillReached(ctx context.Context, f *fold, views []TargetView) error {
-	targets := make([]string, len(views))
+	targets := make([]string, 0, len(views))
 	for i := range views {
-		targets[i] = views[i].Target
+		targets = append(targets, f.namesOf(views[i].Target)...)
 	}
 	standings, err := s.ledger.Standings(ctx, f.pipeline, targets)
 	if err != nil {
 		return err
+	}
+	for i := range views {
+		for _, name := range f.namesOf(views[i].Target)[1:] {
+			standings[views[i].Target] = joinStandings(standings[views[i].Target], standings[name])
+		}
 	}
 	named := []int64{}
 	for _, at := range standings {
@@ -139,6 +144,18 @@ func (s *Service) fillReached(ctx context.Context, f *fold, views []TargetView) 
 		views[i].Runs = s.runsByOtherName(ctx, f, views[i].Target)
 	}
 	return nil
+}
+
+// joinStandings returns what the log says of a target under two names.
+func joinStandings(a, b journal.Standing) journal.Standing {
+	if b.Current > a.Current {
+		a.Current, a.Revision, a.At = b.Current, b.Revision, b.At
+	}
+	if b.Failed > a.Failed {
+		a.Failed, a.FailedAt = b.Failed, b.FailedAt
+	}
+	a.Highest = max(a.Highest, b.Highest)
+	return a
 }
 
 // runsByOtherName returns what was deployed to a host of the definition in force last, if the host had another name then; else

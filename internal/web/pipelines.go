@@ -120,10 +120,11 @@ func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 		for _, stage := range run.Stages {
 			for _, group := range stage.Groups {
 				for _, host := range group.Hosts {
-					if byTarget[host.Target] == nil {
-						byTarget[host.Target] = make([]server.HostRun, len(shown))
+					now := page.Definition.NameNow(host.Target)
+					if byTarget[now] == nil {
+						byTarget[now] = make([]server.HostRun, len(shown))
 					}
-					byTarget[host.Target][i] = host
+					byTarget[now][i] = host
 				}
 			}
 		}
