@@ -141,3 +141,12 @@ func (e *Engine) ResourceOf(number int64, target string) (Resource, bool) {
 	was, ok := t.left[target]
 	return Resource{Address: was.address, Service: was.service}, ok
 }
+
+// DefinitionOf returns the definition version that a deployment is on, or ended on; nil for an
+// unknown deployment.
+func (e *Engine) DefinitionOf(number int64) *Definition {
+	if t := e.deployments[number]; t != nil {
+		return t.plan.def
+	}
+	return nil
+}

@@ -51,8 +51,10 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 		b.failures[target] = mark
 	}
 	b.reports = maps.Clone(f.marks.reports[number])
+	if d := f.engine.DefinitionOf(number); d != nil {
+		b.index(d)
+	}
 	if _, plan := f.engine.Current(); plan != nil {
-		b.index(plan.Definition())
 		if b.view.Status != pipeline.StatusActive && b.view.Status != pipeline.StatusFinished {
 			for _, host := range s.hostViews(ctx, f, plan.Definition()) {
 				if host.Runs != nil && host.Runs.Deployment == number {
@@ -64,7 +66,7 @@ func (b *runBuilder) readFold(ctx context.Context, s *Service, f *fold, number i
 	return nil
 }
 
-// index keeps the order of stages and the URLs of hosts from the definition in force.
+// index keeps the order of stages and the URLs of hosts from the definition that the deployment is on.
 func (b *runBuilder) index(d *pipeline.Definition) {
 	b.places, b.after, b.urls, b.before = map[string]int{}, map[string][]string{}, map[string]string{}, map[stepName]bool{}
 	for i, stage := range d.Stages {

@@ -127,13 +127,13 @@ func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 // CanSkip reports whether a stage or a host has something left to skip, as far as its own state
 // says.
 func (d deploymentPage) CanSkip(run server.Run) bool {
-	return d.mayContinue() && (run.State == server.RunWaiting || run.State == server.RunUnreached || run.State == server.RunFailed || run.State == server.RunStopped)
+	return d.mayChange() && (run.State == server.RunWaiting || run.State == server.RunUnreached || run.State == server.RunFailed || run.State == server.RunStopped)
 }
 
 // CanSkipStep reports whether a gate or a bake may be skipped by itself.
 func (d deploymentPage) CanSkipStep(step server.StepRun) bool {
 	isOpen := step.State == pipeline.StateWaiting || step.State == pipeline.StateRunnable || step.State == pipeline.StateFailed
-	return d.mayContinue() && isOpen && !server.IsBuilt(step.Event)
+	return d.mayChange() && isOpen && !server.IsBuilt(step.Event)
 }
 
 // RetrySays returns what the button that retries does now.
@@ -174,6 +174,21 @@ func (d deploymentPage) atWork(one, many string) string {
 func (d deploymentPage) mayContinue() bool {
 	return d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed
 }
+
+// mayChange reports whether steps may be skipped and stages resumed. The server refuses that, and all else but canceling, once a
+// newer deployment has started what a failed one has still to do.
+func (d deploymentPage) mayChange() bool { return d.mayContinue() && d.OvertakenBy == 0 }
+
+// HeldStages returns the stages that may be resumed by themselves.
+func (d deploymentPage) HeldStages() []string {
+	if !d.mayChange() {
+		return nil
+	}
+	return d.State.HeldStages
+}
+
+// CanSkipFailed reports whether a failed step may be skipped.
+func (d deploymentPage) CanSkipFailed() bool { return d.mayChange() }
 
 // deployment returns the page of one deployment.
 func (p *Pages) deployment(r *http.Request) (content, error) {

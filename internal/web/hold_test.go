@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
 )
@@ -63,4 +64,47 @@ func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 	press("resume", nil)
 	s.Script.Release("beta/all/oak host-deployed")
 	s.Until(t, ref, "ends", servertest.Ended)
+}
+
+// A failed deployment that a newer one has overtaken can only be canceled: its page offers nothing that is refused, and has its
+// stages in the order of its own definition.
+func TestAnOvertakenDeploymentOffersNothingThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.people(t)
+	s.Apply(t, servertest.Definition)
+	s.Script.End("beta/all/oak host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "no answer"})
+	ref := s.Ship(t, "greeter", "3f2c9a1")
+	s.Until(t, ref, "fails", servertest.Ended)
+	if err := s.Service.Command(t.Context(), ref, server.Command{Kind: "hold", Target: "prod", By: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/deployments/greeter/1"
+	page := s.page(t, path, "token-of-cyd")
+	if !strings.Contains(page, `id="ask-resume-prod"`) || !strings.Contains(page, "Skip…") || !strings.Contains(page, "Skip the step…") {
+		t.Error("a failed deployment may be resumed and skipped")
+	}
+	s.Script.End("beta/all/oak host-deployment-tested", action.Outcome{Kind: action.Done})
+	s.Until(t, s.Ship(t, "greeter", "88d0e17"), "ends", servertest.Ended)
+	s.Apply(t, strings.Replace(servertest.Definition, "- name: prod", "- name: live", 1))
+	page = s.page(t, path, "token-of-cyd")
+	for _, refused := range []string{`id="ask-resume-prod"`, "Skip…", "Skip the step…"} {
+		if strings.Contains(page, refused) {
+			t.Errorf("the page has %s, which is refused", refused)
+		}
+	}
+	if !strings.Contains(page, `id="ask-cancel"`) {
+		t.Error("it cannot be canceled")
+	}
+	view, err := s.Service.Deployment(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stages []string
+	for _, stage := range view.Stages {
+		stages = append(stages, stage.Name)
+	}
+	if got := strings.Join(stages, " "); got != "build beta prod" {
+		t.Errorf("stages %s", got)
+	}
 }
