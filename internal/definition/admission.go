@@ -35,7 +35,7 @@ func (r *reader) windows(n *document.Node, at string) []pipeline.Window {
 	return out
 }
 
-// approval reads who must agree before a stage starts; nil if nobody.
+// approval reads who must agree before a stage starts; nil if it says nothing of it.
 func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
 	if n == nil || n.Kind != document.Map {
 		return nil

@@ -27,7 +27,7 @@ func renamed(stage string, was []string, its string, had []string) Definition {
 	return Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{s}}
 }
 
-// What a stage and a group did under the names that they had counts: currents, rollbacks and catch-ups go on as if the names
+// What a stage and a group did under the names that they had counts: currents, rollbacks and catch-ups continue as if the names
 // had not changed.
 func TestFactsUnderFormerNamesCount(t *testing.T) {
 	t.Parallel()
