@@ -7,7 +7,7 @@ import (
 )
 
 // A stage or a group may say which names it had (`was`). The log keeps the names of its time, so
-// a question about a target is asked for each of its names. Facts under any of them count. An
+// a question about a target is asked for each of its names. Facts under any name count. An
 // edit that gives a name is refused while a deployment is active or may be retried, so no
 // deployment has steps under two names.
 
