@@ -93,12 +93,9 @@ func endTexts(d PlanDocument) (lines []string) {
 	for _, end := range d.Ends {
 		ref := server.Ref{Pipeline: d.Pipeline, Number: end.Deployment}.String() + " (" + end.Label + ")"
 		switch {
+		case end.Status == pipeline.StatusActive && end.Deployment == d.subject() && len(d.Steps) > 0: // the headline says it
 		case end.Status == pipeline.StatusActive:
-			text := ref + " goes no further: " + FirstOf(OneLine(end.Reason), "nothing is left to do")
-			if end.Who != "" {
-				text += " (" + end.Who + ")"
-			}
-			lines = append(lines, text)
+			lines = append(lines, ref+" "+goesNoFurther(end))
 		case end.Status != pipeline.StatusFinished:
 			lines = append(lines, fmt.Sprintf("%s ends after %s: %s", ref, server.Took(end.At), end.Status))
 		case end.Deployment != d.New:
@@ -106,6 +103,15 @@ func endTexts(d PlanDocument) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// goesNoFurther says why a deployment stays active, and what changes that.
+func goesNoFurther(end pipeline.ExpectedEnd) string {
+	text := "goes no further: " + FirstOf(OneLine(end.Reason), "nothing is left to do")
+	if end.Who != "" {
+		text += " (" + end.Who + ")"
+	}
+	return text
 }
 
 // stepRows returns the steps of a plan with their times.
@@ -154,12 +160,17 @@ func nothingText(d PlanDocument) string {
 	return "nothing to do: the definition is the one in force"
 }
 
-// totalText returns the time of the whole plan and of each stage: ship would take 32s: build 6s, beta 7s, prod 19s. A
-// step that has never run has no measured time, since its time limit is not an expectation; the text says how many there are.
+// totalText returns the headline of a plan: why the deployment goes no further, or the time of the whole plan and of
+// each stage, such as ship would take 32s: build 6s, beta 7s, prod 19s. A step that has never run has no measured time, since its time limit is not an expectation; the text says how many there are.
 func totalText(d PlanDocument) string {
 	subject := "ship"
 	if d.Revision != "" {
 		subject = "ship of " + d.Revision
+	}
+	if i := slices.IndexFunc(d.Ends, func(e pipeline.ExpectedEnd) bool {
+		return e.Deployment == d.subject() && e.Status == pipeline.StatusActive
+	}); i >= 0 {
+		return subject + " " + goesNoFurther(d.Ends[i])
 	}
 	does := "would take"
 	if slices.ContainsFunc(d.Ends, func(e pipeline.ExpectedEnd) bool { return e.Deployment == d.New && e.Status == pipeline.StatusFailed }) {
@@ -175,6 +186,14 @@ func totalText(d PlanDocument) string {
 		return fmt.Sprintf("%s %s at least %s: %s\n(%d of %s never ran here and are not counted)",
 			subject, does, took, parts, unmeasured, Count(work, "step"))
 	}
+}
+
+// subject returns the number of the deployment that the plan is about: the new one, or the one that ship would resume.
+func (d *PlanDocument) subject() int64 {
+	if ref, err := server.ParseRef(d.Deployment); d.New == 0 && err == nil {
+		return ref.Number
+	}
+	return d.New
 }
 
 // countSteps returns how many steps are work, and of how many of these nothing is known.
