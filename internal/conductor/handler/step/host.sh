@@ -262,11 +262,11 @@ outlet() { # what is printed to the pipe .waybill/out is kept from now on, until
 	[ -p .waybill/out ] || mkfifo -m 600 .waybill/out || exit 73
 	own sh "$program" "$PWD" collect </dev/null >/dev/null 2>&1 7>&- 8>&- &
 }
-collect() { # log is moved to log.1 at 8 MiB; it gets at most 16 MiB between two looks at its size
+collect() { # log is moved to log.1 at 8 MiB, and made again when it was removed, after a few reads
+	exec <.waybill/out # waits for a service that prints; one that never starts leaves it to SIGTERM
 	trap '' TERM # systemd ends all of a service at once, and its last lines come after that
-	exec <.waybill/out
 	while :; do # a full disk keeps no service waiting: what cannot be written is dropped
-		read_in=$(LC_ALL=C dd bs=65536 count=256 2>&1 >>.waybill/log) || read_in=$(LC_ALL=C dd bs=65536 count=256 2>&1 >/dev/null)
+		read_in=$(LC_ALL=C dd bs=65536 count=8 2>&1 >>.waybill/log) || read_in=$(LC_ALL=C dd bs=65536 count=8 2>&1 >/dev/null)
 		case $read_in in 0+0*) return ;; esac
 		[ ! -f .waybill/log ] || [ "$(wc -c <.waybill/log)" -lt 8388608 ] || mv -f .waybill/log .waybill/log.1
 	done

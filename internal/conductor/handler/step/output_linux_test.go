@@ -99,3 +99,17 @@ func TestOutputThatCannotBeWrittenIsNamed(t *testing.T) {
 		w.wantOutcome(w.do(t.Context(), 1, "host-warm"), action.Fatal, "write "+w.dir+"/.waybill/output")
 	})
 }
+
+// TestALogThatWasRemovedReturns: a person may remove it to make room.
+func TestALogThatWasRemovedReturns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, "while sleep 0.05; do echo a line; done")
+	w.ship(1)
+	log := filepath.Join(w.dir, ".waybill", "log")
+	until(t, "the service prints", func() bool { info, err := os.Stat(log); return err == nil && info.Size() > 0 })
+	if err := os.Remove(log); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the log returns", func() bool { info, err := os.Stat(log); return err == nil && info.Size() > 0 })
+}
