@@ -1,0 +1,353 @@
+//go:build services
+
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// walkFile is the pipeline of the walk; each step edits it.
+const walkFile = `pipeline: mini
+service: {name: mini, exec: [./run.sh], ready: {for: 100ms, within: 30s}}
+stages:
+- {name: build, build: .wharf-ci.yml, artifacts: {any: a.tgz}}
+- name: prod
+  groups: [{name: web, hosts: [{name: h1, url: "local://SRV"}]}]
+`
+
+// walkSteps are what happens to the host, in order. After each one every answer about the host agrees with it, or says that
+// it does not know. host is the name of the host from then on.
+var walkSteps = []struct {
+	name, host string
+	do         func(w *walk)
+}{
+	{"the first deployment", "prod/web/h1", func(w *walk) { w.ship() }},
+	{"the stage has another name", "live/web/h1", func(w *walk) { w.edit("name: prod", "name: live"); w.run("pipeline", "apply") }},
+	{"so has the group", "live/app/h1", func(w *walk) { w.edit("name: web", "name: app"); w.run("pipeline", "apply") }},
+	{"a deployment by the new names", "live/app/h1", func(w *walk) { w.ship() }},
+	{"another name, which was the former", "main/all/h1", func(w *walk) {
+		w.edit("name: live", "name: main\n  was: [live, prod]")
+		w.edit("name: app", "name: all, was: [app]")
+		w.run("pipeline", "apply")
+	}},
+	{"a rollback over the names", "main/all/h1", func(w *walk) {
+		w.exec("sh", "-c", `id=$(waybill deployment rollback mini main | cut -d" " -f1) && { waybill serve conductor deployer & p=$!; }
+			waybill deployment watch "$id"; s=$?; kill -INT $p; wait $p; exit $s`)
+	}},
+	{"the service is killed", "main/all/h1", func(w *walk) { w.kill() }},
+	{"it is started again", "main/all/h1", func(w *walk) { w.ship() }},
+	{"a deadline while it becomes ready", "main/all/h1", func(w *walk) {
+		w.edit("ready: {for: 100ms, within: 30s}", "ready: {for: 20s, within: 30s}")
+		w.edit("exec: [./run.sh]", "exec: [./run.sh, slow]")
+		w.edit("stages:", "retry: {deadline: 3s}\nstages:")
+		w.fails("ship")
+		w.edit("retry: {deadline: 3s}\n", "")
+		w.edit("ready: {for: 20s, within: 30s}", "ready: {for: 100ms, within: 30s}")
+	}},
+	{"its folder is moved away", "main/all/h1", func(w *walk) { w.move(w.srv, w.srv+"-away") }},
+	{"and back", "main/all/h1", func(w *walk) { w.move(w.srv+"-away", w.srv) }},
+	{"the host is installed again", "main/all/h1", func(w *walk) {
+		w.kill()
+		w.must(os.RemoveAll(w.srv))
+	}},
+	{"a deployment to the empty host", "main/all/h1", func(w *walk) { w.ship() }},
+	{"another log has the pipeline", "main/all/h1", func(w *walk) {
+		w.must(os.RemoveAll(filepath.Join(w.project, ".waybill")))
+		w.run("pipeline", "apply")
+	}},
+	{"the host is taken over", "main/all/h1", func(w *walk) {
+		w.exec("sh", "-c", `echo y | script -qec "waybill pipeline trust --take-over" /dev/null`)
+	}},
+	{"a deployment of the new log", "main/all/h1", func(w *walk) { w.ship() }},
+}
+
+// A host is followed through all that may happen to its names, its service, its folder and its log.
+func TestEveryAnswerAgreesWithTheHost(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	for _, step := range walkSteps {
+		step.do(w)
+		for _, wrong := range w.disagreements("mini/" + step.host) {
+			t.Errorf("%s: %s", step.name, wrong)
+		}
+		if t.Failed() {
+			t.Fatalf("%s\n%s", step.name, w.run("service", "list"))
+		}
+	}
+}
+
+// walk is a project with one host.
+type walk struct {
+	t            *testing.T
+	project, srv string
+	ships        int
+}
+
+func newWalk(t *testing.T) *walk {
+	t.Helper()
+	dir := t.TempDir()
+	w := &walk{t: t, project: filepath.Join(dir, "m"), srv: filepath.Join(dir, "srv")}
+	w.must(os.Mkdir(w.project, 0o755))
+	w.write("waybill.yaml", strings.Replace(walkFile, "SRV", w.srv, 1))
+	w.write(".wharf-ci.yml", "p:\n  a:\n    artifacts: [a.tgz]\n    container: {image: x, cmds: [\"chmod +x run.sh && tar -czf a.tgz run.sh\"]}\n")
+	w.exec("git", "init", "-q")
+	t.Cleanup(func() { endHost(w.srv) })
+	return w
+}
+
+func (w *walk) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *walk) write(name, text string) {
+	w.t.Helper()
+	w.must(os.WriteFile(filepath.Join(w.project, name), []byte(text), 0o644))
+}
+
+func (w *walk) edit(from, to string) {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.project, "waybill.yaml"))
+	w.must(err)
+	if !strings.Contains(string(text), from) {
+		w.t.Fatalf("waybill.yaml lacks %q:\n%s", from, text)
+	}
+	w.write("waybill.yaml", strings.Replace(string(text), from, to, 1))
+}
+
+func (w *walk) move(from, to string) {
+	w.t.Helper()
+	w.must(os.Rename(from, to))
+}
+
+// change makes another revision of the project.
+func (w *walk) change() {
+	w.ships++
+	w.write("run.sh", fmt.Sprintf("#!/bin/sh\n# %d\nexec sleep 1000\n", w.ships))
+}
+
+func (w *walk) ship() {
+	w.t.Helper()
+	w.change()
+	w.run("ship", "--yes")
+}
+
+// fails runs a command that must fail, with another revision.
+func (w *walk) fails(args ...string) {
+	w.t.Helper()
+	w.change()
+	if out, err := w.command("waybill", append(args, "--yes")...).CombinedOutput(); err == nil {
+		w.t.Fatalf("waybill %v is done:\n%s", args, out)
+	}
+}
+
+func (w *walk) command(name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(w.t.Context(), name, args...)
+	c.Dir, c.WaitDelay = w.project, childtest.Linger
+	c.Env = append(os.Environ(), "HOME="+filepath.Dir(w.project), "USER=ana", "WAYBILL_RUNNER=process", "GIT_CONFIG_NOSYSTEM=1")
+	return c
+}
+
+func (w *walk) exec(name string, args ...string) string {
+	w.t.Helper()
+	c := w.command(name, args...)
+	var errs strings.Builder
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		w.t.Fatalf("%s %v: %v\n%s%s", name, args, err, out, errs.String())
+	}
+	return string(out)
+}
+
+func (w *walk) run(args ...string) string {
+	w.t.Helper()
+	return w.exec("waybill", args...)
+}
+
+func (w *walk) read(into any, args ...string) {
+	w.t.Helper()
+	w.must(json.Unmarshal([]byte(w.run(append(args, "-o", "json")...)), into))
+}
+
+// kill ends the service and its supervisor.
+func (w *walk) kill() { endHost(w.srv) }
+
+// endHost ends what runs on a local host. Each of supervisor and service has a group of its own.
+func endHost(srv string) {
+	for _, pid := range pidsOn(srv) {
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // it may have ended
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// pidsOn returns the supervisor and the service of a host, as its state file names them.
+func pidsOn(srv string) (pids []int) {
+	text, err := os.ReadFile(filepath.Join(srv, "mini", ".waybill", "state"))
+	if err != nil {
+		return nil
+	}
+	for _, field := range strings.Fields(string(text))[:2] {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// truth is what a look at the host's folder and processes says.
+type truth struct {
+	release string // current; "": none
+	up      bool
+}
+
+func (w *walk) truth() truth {
+	link, _ := os.Readlink(filepath.Join(w.srv, "mini", "current"))
+	is := truth{release: strings.TrimPrefix(filepath.Base(link), ".")}
+	if pids := pidsOn(w.srv); len(pids) == 2 {
+		is.up = isAlive(pids[1])
+	}
+	return is
+}
+
+// isAlive reports whether a process runs. One that has ended may have a parent that does not wait for it.
+func isAlive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	state, err := exec.CommandContext(context.Background(), "ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && !strings.HasPrefix(string(state), "Z")
+}
+
+// disagreements asks every view about the host and returns what is not so there. A view may say that it does not know.
+func (w *walk) disagreements(target string) (wrong []string) {
+	w.t.Helper()
+	is := w.truth()
+	say := func(view, format string, args ...any) {
+		wrong = append(wrong, fmt.Sprintf("%s: %s; the host has %+v", view, fmt.Sprintf(format, args...), is))
+	}
+	check := func(view, name string, runs *server.Running, found *server.Found, state *server.Services) {
+		known := state != nil && state.State != server.ServiceUnknown
+		switch {
+		case name != target:
+			say(view, "the host is called %s", name)
+		case is.release != "" && runs == nil && found == nil && (state == nil || known):
+			say(view, "nothing runs")
+		case is.up && (state == nil || known && state.State != server.ServiceUp):
+			say(view, "its service is %+v", state)
+		case !is.up && known && state.State == server.ServiceUp:
+			say(view, "its service is up")
+		case is.release != "" && runs != nil && known && !strings.HasPrefix(is.release, runs.Label+"-"):
+			say(view, "it runs %s", runs)
+		}
+	}
+	var services []server.ServiceView
+	w.read(&services, "service", "list")
+	if len(services) != 1 {
+		return append(wrong, fmt.Sprintf("service list has %d hosts", len(services)))
+	}
+	check("service list", services[0].Target, services[0].Runs, services[0].Found, services[0].State)
+	var view server.PipelineView
+	w.read(&view, "pipeline", "show")
+	check("pipeline show", view.Hosts[0].Target, view.Hosts[0].Runs, view.Hosts[0].Found, services[0].State)
+	if state := view.Hosts[0].Service; is.up && state != nil && state.State != server.ServiceUp && state.State != server.ServiceUnknown {
+		say("pipeline show", "its service is %+v", state)
+	}
+	var status server.StatusView
+	w.read(&status, "status")
+	troubled := false
+	for _, trouble := range status.Troubles {
+		troubled = troubled || trouble.Subject == target
+	}
+	if !is.up && services[0].Runs != nil && !troubled {
+		say("status", "no trouble")
+	}
+	page, up, unknown := w.served(is.release != "")
+	switch {
+	case is.release != "" && strings.Contains(page, `<span class="none">nothing</span>`) && services[0].State.State != server.ServiceUnknown:
+		say("page", "nothing runs")
+	case is.up != (up == 1) && unknown == 0 && (is.release != "" || is.up):
+		say("metrics", "%d services are up", up)
+	}
+	return wrong
+}
+
+// countOf returns the number that a metric has; 0 without it.
+func countOf(metric *regexp.Regexp, metrics string) int {
+	found := metric.FindStringSubmatch(metrics)
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[1])
+	return n
+}
+
+var (
+	anyService      = regexp.MustCompile(`(?m)^waybill_deployer_services\{state="[a-z]+"\} [1-9]`)
+	upServices      = regexp.MustCompile(`(?m)^waybill_deployer_services\{state="up"\} (\d+)$`)
+	unknownServices = regexp.MustCompile(`(?m)^waybill_deployer_services\{state="unknown"\} (\d+)$`)
+)
+
+// served starts the API and returns the page of the pipeline and how many services it has observed, as soon as it has observed one
+// if there is one.
+func (w *walk) served(one bool) (page string, up, unknown int) {
+	w.t.Helper()
+	port, err := childtest.FreePort(w.t.Context())
+	w.must(err)
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	ctx, cancel := context.WithTimeoutCause(w.t.Context(), childtest.Limit, childtest.ErrLimit)
+	serving := w.command("waybill", "serve", "api", "--listen", fmt.Sprintf("127.0.0.1:%d", port))
+	var out strings.Builder
+	serving.Stderr = &out
+	w.must(serving.Start())
+	defer func() {
+		cancel()
+		_ = serving.Process.Signal(syscall.SIGTERM)
+		_ = serving.Wait()
+	}()
+	for {
+		metrics := get(ctx, url+"/metrics")
+		if metrics != "" && (!one || anyService.MatchString(metrics)) {
+			return get(ctx, url+"/pipelines/mini"), countOf(upServices, metrics), countOf(unknownServices, metrics)
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("nothing was observed: %s", out.String())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// get returns the body of a page; "" for none.
+func get(ctx context.Context, url string) string {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return ""
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	return string(body)
+}
