@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
@@ -47,7 +48,7 @@ type Restored struct {
 }
 
 // Restore replaces the embedded log by a backup and keeps the old log beside it. No process may run roles meanwhile.
-func (p Place) Restore(ctx context.Context, file string) (Restored, error) {
+func (p Place) Restore(ctx context.Context, backup string) (Restored, error) {
 	s, err := p.fileLog("restore", "pg_restore --clean --if-exists --dbname=URL FILE")
 	if err != nil {
 		return Restored{}, err
@@ -55,16 +56,21 @@ func (p Place) Restore(ctx context.Context, file string) (Restored, error) {
 	if err := p.CreateHome(s.Home); err != nil {
 		return Restored{}, err
 	}
+	from, _, err := file.Open(p.Path(backup))
+	if err != nil {
+		return Restored{}, fault.New(fault.Invalid, "read the backup %s: %w", p.Shorten(backup), Plain(err))
+	}
+	defer from.Close()
 	lock, err := lifecycle.Lock(s.Home.Dir)
 	if err != nil {
 		return Restored{}, err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with this process at the latest
 	kept := unused(fmt.Sprintf("%s.before-%s", s.URL, time.Now().UTC().Format("20060102T150405Z")))
-	if err := sqlite.Restore(ctx, file, s.URL, kept); err != nil {
+	if err := sqlite.Restore(ctx, backup, s.URL, kept); err != nil {
 		return Restored{}, err
 	}
-	made := Restored{Log: s.URL, File: file}
+	made := Restored{Log: s.URL, File: backup}
 	if _, err := os.Stat(kept); err == nil {
 		made.Kept = kept
 	}

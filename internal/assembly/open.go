@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -236,7 +237,7 @@ func (p Place) homeToken(h Home, address string) string {
 	if !p.isOwnServer(h, address) {
 		return "" // what needs a token says so
 	}
-	content, err := os.ReadFile(h.Token())
+	content, err := file.Read(h.Token(), mostNote)
 	if err != nil {
 		return "" // reading needs none on this machine; a change says what is missing
 	}
@@ -251,7 +252,7 @@ func (p Place) isOwnServer(h Home, address string) bool {
 		return false
 	}
 	var known []string
-	if noted, err := os.ReadFile(h.address()); err == nil {
+	if noted, err := file.Read(h.address(), mostNote); err == nil {
 		known = append(known, strings.TrimSpace(string(noted)))
 	}
 	if cfg, _, err := p.Config(h); err == nil {

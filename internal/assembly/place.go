@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Place is where a command line looks for its log: a folder, the flags, and the environment. Nothing is open yet.
@@ -93,7 +93,7 @@ func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 			}
 		}
 	}
-	source, err = os.ReadFile(path)
+	source, err = file.Read(path, file.Most)
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	switch {
 	case err != nil && (required || !absent):

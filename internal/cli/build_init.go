@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 func buildInitCommand(a *app) *cobra.Command {
@@ -80,8 +81,8 @@ func startingFiles(dir string) (files map[string]string, err error) {
 }
 
 // beginningOf returns the beginning of a file; "" if it cannot be read.
-func beginningOf(file string) string {
-	f, err := os.Open(file)
+func beginningOf(path string) string {
+	f, _, err := file.Open(path)
 	if err != nil {
 		return ""
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/config/probe"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 func configCommand(a *app) *cobra.Command {
@@ -62,7 +62,7 @@ const configStarter = `do without, for waybill ship and waybill up need none; or
         request: {url: "https://hooks.example.org/notify"}`
 
 func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
-	source, err := os.ReadFile(path)
+	source, err := file.Read(path, file.Most)
 	if err != nil {
 		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), assembly.Plain(err))
 		if errors.Is(err, fs.ErrNotExist) {

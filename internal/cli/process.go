@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -123,10 +123,10 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 		return readAssignments("-i", "input", inputs)
 	}
 	raw := []byte(all)
-	if file, ok := strings.CutPrefix(all, "@"); ok {
+	if name, ok := strings.CutPrefix(all, "@"); ok {
 		var err error
-		if raw, err = os.ReadFile(a.Path(file)); err != nil {
-			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", file, assembly.Plain(err))
+		if raw, err = file.Read(a.Path(name), file.Most); err != nil {
+			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", name, assembly.Plain(err))
 		}
 	}
 	var object map[string]json.RawMessage

@@ -10,9 +10,11 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 // project is a folder with a waybill.yaml.
@@ -57,7 +59,7 @@ func (a *app) readProject(path string) (project, error) {
 	if err := a.TrustFound(path); err != nil {
 		return project{}, err
 	}
-	source, err := os.ReadFile(path)
+	source, err := file.Read(path, yamltree.PipelineFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == assembly.ProjectFile:
 		return project{}, fault.New(fault.Invalid, "%s not found in %s", assembly.ProjectFile, filepath.Dir(path)).WithHint("%s", starter)

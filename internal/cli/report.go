@@ -3,11 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // shown is an error whose text has been printed already: only its status is left.
@@ -53,14 +53,14 @@ func (a *app) printProblems(problems fault.Problems) {
 
 // sourceLines returns a function that reads each file once. It returns nil for a file that cannot be read: the problem
 // itself is printed all the same.
-func (a *app) sourceLines() func(file string) []string {
+func (a *app) sourceLines() func(name string) []string {
 	cache := map[string][]string{}
-	return func(file string) []string {
-		file = a.Path(file)
-		if _, known := cache[file]; !known {
-			content, _ := os.ReadFile(file)
-			cache[file] = strings.Split(string(content), "\n")
+	return func(name string) []string {
+		name = a.Path(name)
+		if _, known := cache[name]; !known {
+			content, _ := file.Read(name, file.Most)
+			cache[name] = strings.Split(string(content), "\n")
 		}
-		return cache[file]
+		return cache[name]
 	}
 }

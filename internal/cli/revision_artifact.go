@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -109,16 +111,12 @@ func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
 
 // openArtifact opens a file and returns its size in bytes.
 func openArtifact(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() { // opening a pipe may never end
+	f, info, err := file.Open(path)
+	if errors.Is(err, file.ErrKind) {
 		return nil, 0, fault.New(fault.Invalid, "%s is not a file", path)
-	}
-	var file *os.File
-	if err == nil {
-		file, err = os.Open(path)
 	}
 	if err != nil {
 		return nil, 0, fault.New(fault.Invalid, "read %s: %w", path, assembly.Plain(err))
 	}
-	return file, info.Size(), nil
+	return f, info.Size(), nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/workspace"
@@ -100,19 +101,19 @@ func decodeLaunch(text []byte, launch *provisionerv1.Launch) error {
 
 // launchText reads a file that other users cannot, or the standard input to its end.
 func (a *app) launchText(name string) ([]byte, error) {
-	file := os.Stdin
+	in := os.Stdin
 	if name != standardInput {
-		opened, err := os.Open(a.Path(name))
+		opened, info, err := file.Open(a.Path(name))
 		if err != nil {
 			return nil, err
 		}
 		defer opened.Close()
-		file = opened
-		if info, err := file.Stat(); err != nil || assembly.OthersMayUse(info) {
-			return nil, errors.Join(err, fmt.Errorf("other users may use %s, which has secrets: chmod 600 %s", name, name))
+		in = opened
+		if assembly.OthersMayUse(info) {
+			return nil, fmt.Errorf("other users may use %s, which has secrets: chmod 600 %s", name, name)
 		}
 	}
-	text, err := io.ReadAll(io.LimitReader(file, mostLaunch+1))
+	text, err := io.ReadAll(io.LimitReader(in, mostLaunch+1))
 	if len(text) > mostLaunch {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, mostLaunch)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -85,13 +86,8 @@ func (f serveBuildFlags) token(path func(string) string) (string, error) {
 	if f.tokenFile == "" || !f.on {
 		return rand.Text(), nil
 	}
-	file, err := os.Open(path(f.tokenFile))
-	if err != nil {
-		return "", fault.New(fault.Invalid, "read --token-file: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, longestToken+1))
-	if err != nil {
+	text, err := file.Read(path(f.tokenFile), longestToken+1)
+	if err != nil && !errors.Is(err, file.ErrSize) {
 		return "", fault.New(fault.Invalid, "read --token-file: %w", err)
 	}
 	token := strings.TrimSpace(string(text))

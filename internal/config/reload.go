@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
@@ -84,7 +85,7 @@ func (r *Reloader) Run(ctx context.Context) error {
 
 // look reloads a file that changed, or when a reload was asked for.
 func (r *Reloader) look(ctx context.Context, asked bool) {
-	source, err := os.ReadFile(r.o.File)
+	source, err := file.Read(r.o.File, file.Most)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && r.seen == [sha256.Size]byte{}:
 		return // there never was one

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"github.com/distribution/reference"
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/registry"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // The user's configuration of the docker command, and what is read of it.
@@ -70,15 +71,10 @@ func readClientConfig() (c clientConfig, err error) {
 		}
 		dir = filepath.Join(home, ".docker")
 	}
-	file, err := os.Open(filepath.Join(dir, "config.json"))
+	data, err := file.Read(filepath.Join(dir, "config.json"), maxClientConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	} else if err != nil {
-		return c, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxClientConfig))
-	if err != nil {
 		return c, err
 	}
 	return c, json.Unmarshal(data, &c)

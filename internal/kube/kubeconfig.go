@@ -2,13 +2,13 @@ package kube
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Excerpt returns a kubeconfig that has one context of a file alone, as its current one, and in it what the file names in further files;
@@ -45,7 +45,7 @@ func flatten(c *api.Config) error {
 		if user.TokenFile == "" {
 			continue
 		}
-		token, err := os.ReadFile(user.TokenFile)
+		token, err := file.Read(user.TokenFile, file.Most)
 		if err != nil {
 			return err
 		}

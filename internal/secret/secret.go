@@ -3,8 +3,8 @@
 package secret
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // maxSize is the size in bytes above which a file is not taken for a secret.
@@ -34,17 +35,12 @@ func (s Source) read() (string, error) {
 		}
 		return value, nil
 	}
-	file, err := os.Open(s.Path)
-	if err != nil {
-		return "", fault.New(fault.Unavailable, "read secret %s: %w", s.Name, err)
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err != nil {
-		return "", fault.New(fault.Unavailable, "read secret %s: %w", s.Name, err)
-	}
-	if len(content) > maxSize {
+	content, err := file.Read(s.Path, maxSize)
+	if errors.Is(err, file.ErrSize) {
 		return "", fault.New(fault.Unavailable, "read secret %s: %s has more than %d bytes", s.Name, s.Path, maxSize)
+	}
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "read secret %s: %w", s.Name, err)
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // HomeToken returns the token in a file (0600), which it creates if necessary. It refuses a file that other users may read,
@@ -37,7 +38,7 @@ func readToken(path string) (string, error) {
 		return "", fault.New(fault.Invalid, "%s may be read by other users (mode %04o)", path, info.Mode().Perm()).
 			WithHint("chmod 600 %s", path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := file.Read(path, file.Most)
 	if err != nil {
 		return "", fault.New(fault.Unavailable, "read the token file: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	files "github.com/waybill-dev/waybill/internal/file"
 )
 
 // hostCheck says which keys a host may show.
@@ -74,5 +75,5 @@ func readSmall(file string, most int64) ([]byte, error) {
 	case info.Size() > most:
 		return nil, fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), most)
 	}
-	return os.ReadFile(file)
+	return files.Read(file, most)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	files "github.com/waybill-dev/waybill/internal/file"
 )
 
 // Shown is the key that a host shows.
@@ -107,7 +108,7 @@ func Store(file string, keys []Shown) error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return fault.New(fault.Unavailable, "lock the folder of %s: %w", file, err)
 	}
-	old, err := os.ReadFile(file)
+	old, err := files.Read(file, files.Most)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fault.New(fault.Unavailable, "read %s: %w", file, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 const gitName = ".git"
@@ -122,7 +124,7 @@ func samePlace(a, b string) bool {
 
 // hasWorkTree reports whether the configuration of the repository dir says that its work tree is folder.
 func hasWorkTree(dir, folder string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, "config"))
+	text, err := file.Read(filepath.Join(dir, "config"), file.Most)
 	if err != nil {
 		return false
 	}

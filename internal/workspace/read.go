@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Bounds of reading ahead: so many entries, and of each so many bytes. What is larger is read when it is written.
@@ -128,21 +128,11 @@ var errNotFile = errors.New("it became something else while it was read")
 
 // openFile opens a file; it neither follows a link nor waits for a pipe, which may be in its place by now.
 func openFile(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		return nil, nil, errNotFile
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	f, info, err := file.OpenUnlinked(path)
+	if errors.Is(err, file.ErrKind) {
 		err = errNotFile
 	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
+	return f, info, err
 }
 
 // file reads a file, or opens it if it is large.

@@ -1,10 +1,10 @@
 package provisioner
 
 import (
-	"io"
-	"os"
+	"errors"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // mostCredentials bounds a file of credentials, in bytes.
@@ -26,17 +26,12 @@ func readCredentials(named map[string]string, name string) ([]byte, error) {
 	if path == "" || err != nil {
 		return nil, err
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "read the credentials %q: %w", name, err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostCredentials+1))
+	text, err := file.Read(path, mostCredentials)
 	switch {
+	case errors.Is(err, file.ErrSize):
+		return nil, fault.New(fault.Invalid, "the credentials %q have more than %d bytes", name, mostCredentials)
 	case err != nil:
 		return nil, fault.New(fault.Unavailable, "read the credentials %q: %w", name, err)
-	case len(text) > mostCredentials:
-		return nil, fault.New(fault.Invalid, "the credentials %q have more than %d bytes", name, mostCredentials)
 	}
 	return text, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/secret"
@@ -284,18 +284,18 @@ func writeHook(b *strings.Builder, name string, argv []string) {
 }
 
 // secret reads a secret's file; one line end at its end is not part of it.
-func (h *Hosts) secret(name, file string) (string, error) {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(h.Dir, file)
+func (h *Hosts) secret(name, path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(h.Dir, path)
 	}
-	content, err := os.ReadFile(file)
+	content, err := file.Read(path, file.Most)
 	if err != nil {
 		return "", fault.Permanent(fault.New(fault.Unavailable, "read secret %s: %w", name, err).
-			WithHint("write the secret to %s", file))
+			WithHint("write the secret to %s", path))
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
 	if strings.ContainsRune(value, 0) {
-		return "", fault.Permanent(fault.New(fault.Invalid, "secret %s in %s has a zero byte, which no environment can hold", name, file))
+		return "", fault.Permanent(fault.New(fault.Invalid, "secret %s in %s has a zero byte, which no environment can hold", name, path))
 	}
 	return value, nil
 }
