@@ -347,23 +347,30 @@ type showBuildOptions struct {
 
 // runShowBuild prints one build.
 func runShowBuild(ctx context.Context, o showBuildOptions) error {
-	read := o.readHere
-	if o.Server != nil {
-		read = func() (show.BuildDocument, []results.TestFile, error) { return o.readServer(ctx) }
-	}
-	document, tests, err := read()
+	document, err := o.read(ctx)
 	if err != nil {
 		return err
-	}
-	document.Artifacts, document.Tests = show.Items(document.Artifacts), map[int][]results.TestFile{}
-	for _, f := range tests {
-		document.Tests[f.Step] = append(document.Tests[f.Step], f)
 	}
 	lines := show.Build(document, o.Name, o.Out.Style, o.Now())
 	if o.Verbose {
 		lines = append(lines, show.BuildHistory(document, o.Now())...)
 	}
 	return o.Out.Answer(document, lines...)
+}
+
+// read reads the build with its tests by step.
+func (o showBuildOptions) read(ctx context.Context) (d show.BuildDocument, err error) {
+	var tests []results.TestFile
+	if o.Server != nil {
+		d, tests, err = o.readServer(ctx)
+	} else {
+		d, tests, err = o.readHere()
+	}
+	d.Artifacts, d.Tests = show.Items(d.Artifacts), map[int][]results.TestFile{}
+	for _, f := range tests {
+		d.Tests[f.Step] = append(d.Tests[f.Step], f)
+	}
+	return d, err
 }
 
 // readHere reads a build of this computer.

@@ -57,7 +57,7 @@ func (o buildLogOptions) explainEmpty(ctx context.Context, missing error) error 
 
 // explain returns what became of a build or of one of its steps, and whether no program of it ran.
 func (b buildOutcome) explain(id, name string) (text string, status build.Status, empty bool) {
-	text, status = fmt.Sprintf("build %s: %s", id, statusLine(server.BuildSummary{Status: b.Status, Reason: b.Reason})), b.Status
+	text, status = fmt.Sprintf("build %s: %s", id, statusLine(b.Status, b.Reason)), b.Status
 	if step, err := server.BuildStep(b.plan, name); err == nil && step.ID != 0 {
 		if last := b.last(step.ID); last.Status.Ended() {
 			text, status = b.stepLine(step), last.Status
@@ -79,7 +79,7 @@ func (b buildOutcome) explain(id, name string) (text string, status build.Status
 // stepLine names a step with its status and the reason.
 func (b buildOutcome) stepLine(step *build.PlanStep) string {
 	last := b.last(step.ID)
-	return step.Path() + ": " + statusLine(server.BuildSummary{Status: last.Status, Reason: last.Reason})
+	return step.Path() + ": " + statusLine(last.Status, last.Reason)
 }
 
 // last returns the newest status of a step.

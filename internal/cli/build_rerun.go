@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -71,10 +70,7 @@ func (a *app) rerunHere(ctx context.Context, name string, passwords map[string]s
 	}
 	flags.inherit(described)
 	flags.rerunOf = described.ID
-	for _, name := range slices.Sorted(maps.Keys(passwords)) {
-		flags.inputs = append(flags.inputs, name+"="+passwords[name])
-		flags.hidden = append(flags.hidden, name)
-	}
+	flags.hide(passwords)
 	if resume {
 		flags.resume = r.Dir()
 	}

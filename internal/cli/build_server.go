@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,35 +19,6 @@ func (a *app) changesOf(here string) (*server.Client, error) {
 		return a.buildServer(address), nil
 	}
 	return nil, fault.New(fault.Invalid, "want --server: the command changes builds of a server").WithHint("%s", here)
-}
-
-// passwordFlag declares the flag that gives a build its passwords.
-func passwordFlag(c *cobra.Command, into *[]string) {
-	c.Flags().StringArrayVarP(into, "password", "p", nil, "give an input of type password its value, as NAME=VALUE; NAME alone takes the next line of the standard input (repeatable)")
-}
-
-// longestPassword bounds a password that is read from the standard input, in bytes.
-const longestPassword = 64 << 10
-
-// readPasswords reads NAME=VALUE pairs. The values of names alone are lines of in. An error does not repeat the text.
-func readPasswords(pairs []string, in io.Reader) (map[string]string, error) {
-	values := map[string]string{}
-	lines := bufio.NewReader(io.LimitReader(in, longestPassword))
-	for _, pair := range pairs {
-		name, value, given := strings.Cut(pair, "=")
-		if name == "" {
-			return nil, fault.New(fault.Invalid, "--password wants a name").WithHint("--password NAME=VALUE, or --password NAME with the value on the standard input")
-		}
-		if !given {
-			line, err := lines.ReadString('\n')
-			if err != nil && !errors.Is(err, io.EOF) || line == "" {
-				return nil, fault.New(fault.Invalid, "the standard input has no line for the password %s", name)
-			}
-			value = strings.TrimRight(line, "\r\n")
-		}
-		values[name] = value
-	}
-	return values, nil
 }
 
 func buildRunCommand(a *app) *cobra.Command {
@@ -80,7 +47,7 @@ until the build's worker has it. Another build engine is given no passwords.`,
 			if o.Inputs, err = inputValues(inputs); err != nil {
 				return err
 			}
-			if o.Passwords, err = readPasswords(passwords, a.in); err != nil {
+			if o.Passwords, err = a.readPasswords(c.Context(), passwords); err != nil {
 				return err
 			}
 			made, err := changes.RunBuild(c.Context(), o)
@@ -124,18 +91,21 @@ func completeProjects(a *app, c *cobra.Command, given []string) (words []string)
 func (a *app) begun(ctx context.Context, from *server.Client, made server.BuildSummary, follow bool) error {
 	out := a.printer()
 	if !follow {
-		return out.Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made)))
+		return out.Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
 	}
 	out.Note("build %s of %s", made.ID, made.Pipeline)
 	lines := logPrinter{out: out, bytes: show.Ungated(a.out), visible: show.LogText(onTerminal(a.out)), named: true}
 	if err := from.FollowBuild(ctx, made.ID, "", lines.print); err != nil {
 		return err
 	}
-	ended, err := from.Build(ctx, made.ID)
+	ended, err := showBuildOptions{Server: from, Name: made.ID}.read(ctx)
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("build %s: %s", made.ID, statusLine(ended.BuildSummary))
+	for _, line := range show.BuildEnd(ended, out.Style) {
+		out.Note("%s", line)
+	}
+	text := fmt.Sprintf("build %s: %s", made.ID, statusLine(ended.Status, ended.Reason))
 	switch ended.Status {
 	case build.Completed, build.Skipped:
 		out.Note("%s", text)
@@ -147,11 +117,11 @@ func (a *app) begun(ctx context.Context, from *server.Client, made server.BuildS
 }
 
 // statusLine returns a status with its reason.
-func statusLine(s server.BuildSummary) string {
-	if s.Reason == "" {
-		return string(s.Status)
+func statusLine(status build.Status, reason string) string {
+	if reason == "" {
+		return string(status)
 	}
-	return string(s.Status) + ", " + s.Reason
+	return string(status) + ", " + reason
 }
 
 func buildRerunCommand(a *app) *cobra.Command {
@@ -173,7 +143,7 @@ of the new build says of every step why it is reused or runs again.`,
 		Args:              arguments(1, 1, "BUILD"),
 		ValidArgsFunction: completeOwnBuilds(a),
 		RunE: func(c *cobra.Command, given []string) error {
-			values, err := readPasswords(passwords, a.in)
+			values, err := a.readPasswords(c.Context(), passwords)
 			if err != nil {
 				return err
 			}

@@ -76,6 +76,7 @@ type runFlags struct {
 
 func runCommand(a *app) *cobra.Command {
 	var flags runFlags
+	var passwords []string
 	c := &cobra.Command{
 		Use:     "run [DIR]",
 		Short:   "Run the build of this folder on this computer",
@@ -83,10 +84,16 @@ func runCommand(a *app) *cobra.Command {
 		Example: examples("waybill run", "waybill run --stage test", "waybill run --environment stage --dry-run"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
+			values, err := a.readPasswords(c.Context(), passwords)
+			if err != nil {
+				return err
+			}
+			flags.hide(values)
 			return a.runWith(c.Context(), c.Flags(), a.resumeArguments(arguments, &flags), flags)
 		},
 	}
 	addRunFlags(a, c, &flags)
+	passwordFlag(c, &passwords)
 	return c
 }
 

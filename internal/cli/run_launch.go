@@ -54,7 +54,7 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 		return nil
 	}
 	if len(arguments) > 0 || flags.contradictLaunch() {
-		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume and --token-file")
+		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file")
 	}
 	text, err := a.launchText(flags.launch.file)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 
 // contradictLaunch reports whether flags say something else than a provisioner does.
 func (f *runFlags) contradictLaunch() bool {
-	return f.workspace != "" || f.inPlace || f.dryRun.on() || f.resume != "" || f.resultsDir == "" || f.serve.tokenFile != ""
+	return f.workspace != "" || f.inPlace || f.dryRun.on() || f.resume != "" || f.resultsDir == "" || f.serve.tokenFile != "" || f.hidden != nil
 }
 
 // decodeLaunch reads and checks what a provisioner wants built.

@@ -66,13 +66,7 @@ const listedTests = 1000
 
 // Build returns a build with its steps, failed tests and artifacts. name is what the user called it.
 func Build(d BuildDocument, name string, s Style, now time.Time) []string {
-	board := newBuildBoard(d.Plan, d.StartedAt)
-	board.lost = d.Lost || d.Status.Ended()
-	for id, updates := range d.Updates {
-		for _, u := range updates {
-			board.status(id, u)
-		}
-	}
+	board := d.board()
 	head := fmt.Sprintf("build %s %s", d.ID, d.Status)
 	if d.Reason != "" {
 		head += ": " + OneLine(d.Reason)
@@ -87,11 +81,6 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 	if d.Deployment != "" {
 		lines = append(lines, "of the deployment "+d.Deployment+": waybill deployment show "+d.Deployment)
 	}
-	for id, files := range d.Tests {
-		if row := board.steps[id]; row != nil { // else it has begun since the plan was read
-			row.tests = files
-		}
-	}
 	for i, row := range board.rows(s, now, "…", 0) {
 		lines = append(append(lines, row), board.testLines(d.Plan.Steps[i].ID, s, listedTests)...)
 	}
@@ -102,6 +91,32 @@ func Build(d BuildDocument, name string, s Style, now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("   artifact %s  %s", artifactName(artifact), artifactText(artifact.Size, artifact.SHA256)))
 	}
 	return append(lines, fmt.Sprintf("logs: waybill build log %s [STAGE/STEP]", name))
+}
+
+// BuildEnd returns what `waybill run` prints at a build's end: the steps that failed or have notable tests, with these.
+func BuildEnd(d BuildDocument, s Style) (lines []string) {
+	board := d.board()
+	for _, step := range d.Plan.Steps {
+		lines = append(lines, board.ending(step, s, "")...)
+	}
+	return lines
+}
+
+// board folds everything that is known of the build.
+func (d BuildDocument) board() *buildBoard {
+	board := newBuildBoard(d.Plan, d.StartedAt)
+	board.lost = d.Lost || d.Status.Ended()
+	for id, updates := range d.Updates {
+		for _, u := range updates {
+			board.status(id, u)
+		}
+	}
+	for id, files := range d.Tests {
+		if row := board.steps[id]; row != nil { // else it has begun since the plan was read
+			row.tests = files
+		}
+	}
+	return board
 }
 
 // BuildArtifacts returns the rows of a list of what the steps of a build made.

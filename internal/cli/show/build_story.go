@@ -48,11 +48,7 @@ func (v *buildStory) End(result build.Status) {
 	defer v.mu.Unlock()
 	for _, step := range v.head.Plan.Steps {
 		v.board.steps[step.ID].tail = nil // its lines have been printed
-		lines := v.board.below(step, v.Style, v.head.Log)
-		if v.board.steps[step.ID].status.Broken() || len(lines) > 0 {
-			lines = append([]string{v.board.row(step, v.Style, v.board.began, " ", step.Path())}, lines...)
-		}
-		for _, line := range lines {
+		for _, line := range v.board.ending(step, v.Style, v.head.Log) {
 			fmt.Fprintln(v.Out, line)
 		}
 	}

@@ -262,6 +262,15 @@ func (b *buildBoard) summary(s Style, logCommand string, columns int) []string {
 	return out
 }
 
+// ending returns the row of a step that failed or has notable tests, with what is below it.
+func (b *buildBoard) ending(step build.PlanStep, s Style, logCommand string) []string {
+	lines := b.below(step, s, logCommand)
+	if b.steps[step.ID].status.Broken() || len(lines) > 0 {
+		lines = append([]string{b.row(step, s, b.began, " ", step.Path())}, lines...)
+	}
+	return lines
+}
+
 // below returns what the end of a run says below the row of a step: why it failed, and which tests did.
 func (b *buildBoard) below(step build.PlanStep, s Style, logCommand string) (lines []string) {
 	if b.steps[step.ID].status.Broken() {
