@@ -17,6 +17,7 @@ import (
 type Expression struct {
 	minute, hour, day, month, weekday uint64 // a bit for each value
 	anyDay, anyWeekday                bool
+	anyHour                           bool // it goes on through the hours, such as * or */4: also through one that comes twice
 }
 
 // field is what one of the five may say.
@@ -65,7 +66,7 @@ func Parse(text string) (Expression, error) {
 		}
 	}
 	c := Expression{minute: sets[0], hour: sets[1], day: sets[2], month: sets[3], weekday: sets[4],
-		anyDay: strings.HasPrefix(words[2], "*"), anyWeekday: strings.HasPrefix(words[4], "*")}
+		anyDay: strings.HasPrefix(words[2], "*"), anyWeekday: strings.HasPrefix(words[4], "*"), anyHour: strings.Contains(words[1], "*")}
 	if c.weekday&(1<<7) != 0 {
 		c.weekday |= 1
 	}
@@ -134,9 +135,54 @@ func (f field) value(text string) (int, error) {
 }
 
 // Next returns the first minute after a moment, in a time zone. A local time that is skipped when
-// clocks go forward is taken as the moment at which they do; one that comes twice when clocks go
-// back counts the first time only. The zero Expression has no next minute: the zero time.
+// clocks go forward is taken as the moment at which they do. One that comes twice when clocks go
+// back counts the first time only, but both times where the field of the hour has a *, as cron and
+// systemd do: what happens every quarter of an hour goes on, and what happens at 2:30 happens once.
+// The zero Expression has no next minute: the zero time.
 func (c Expression) Next(after time.Time, zone *time.Location) time.Time {
+	at := c.nextFirst(after, zone)
+	if c.anyHour && !at.IsZero() {
+		if again := c.nextAgain(after, at, zone); !again.IsZero() {
+			return again
+		}
+	}
+	return at
+}
+
+// nextAgain returns the first minute between two moments that the clocks show for the second time;
+// zero if there is none.
+func (c Expression) nextAgain(after, before time.Time, zone *time.Location) time.Time {
+	for at := after.In(zone); ; {
+		begin, end := at.ZoneBounds()
+		if back := turnedBack(begin); back > 0 {
+			local, from := shows(begin), shows(begin).Add(-time.Nanosecond)
+			if !after.Before(begin) {
+				from = shows(after.In(zone))
+			}
+			next, ok := c.nextLocal(from.Truncate(time.Minute))
+			if again := begin.Add(next.Sub(local)); ok && next.Before(local.Add(back)) && again.Before(before) {
+				return again
+			}
+		}
+		if end.IsZero() || !end.Before(before) {
+			return time.Time{}
+		}
+		at = end
+	}
+}
+
+// turnedBack returns by how much clocks go back at a moment; 0 if they do not.
+func turnedBack(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	_, was := at.Add(-time.Second).Zone()
+	_, is := at.Zone()
+	return time.Duration(max(0, was-is)) * time.Second
+}
+
+// nextFirst is Next without the minutes that the clocks show for the second time.
+func (c Expression) nextFirst(after time.Time, zone *time.Location) time.Time {
 	y, m, d := after.In(zone).Date()
 	h, min, _ := after.In(zone).Clock()
 	local := time.Date(y, m, d, h, min, 0, 0, time.UTC) // what the clock on the wall says, as if it were UTC

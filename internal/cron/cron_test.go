@@ -1,6 +1,7 @@
 package cron_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestNext(t *testing.T) {
 		{"skipped by daylight saving", "30 2 * * *", "Europe/Stockholm", "2026-03-28 03:00 +0100", "2026-03-29 03:00 +0200, 2026-03-30 02:30 +0200"},
 		{"skipped, and there anyway", "0,30 2-3 * * *", "Europe/Stockholm", "2026-03-29 01:00 +0100", "2026-03-29 03:00 +0200, 2026-03-29 03:30 +0200"},
 		{"repeated by standard time", "30 2 * * *", "Europe/Stockholm", "2026-10-24 03:00 +0200", "2026-10-25 02:30 +0200, 2026-10-26 02:30 +0100"},
-		{"repeated each minute", "*/30 * * * *", "Europe/Stockholm", "2026-10-25 02:15 +0200", "2026-10-25 02:30 +0200, 2026-10-25 03:00 +0100"},
+		{"repeated each minute", "*/30 * * * *", "Europe/Stockholm", "2026-10-25 02:15 +0200", "2026-10-25 02:30 +0200, 2026-10-25 02:00 +0100"},
 		{"within the repeated hour", "15,45 2 * * *", "Europe/Stockholm", "2026-10-25 02:20 +0100", "2026-10-26 02:15 +0100, 2026-10-26 02:45 +0100"},
 		{"half an hour", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00 +1030", "2026-10-04 02:30 +1100, 2026-10-05 02:15 +1100"},
 		{"midnight is skipped", "0 0 * * *", "America/Santiago", "2026-09-05 12:00 -0400", "2026-09-06 01:00 -0300, 2026-09-07 00:00 -0300"},
@@ -100,6 +101,37 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestClocksThatGoBack: what goes on through the hours goes on through both, what has an hour happens once.
+func TestClocksThatGoBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text, zone, from, until string
+		times                   int
+	}{
+		{"*/15 * * * *", "Europe/Stockholm", "2026-10-25 01:59 +0200", "2026-10-25 03:00 +0100", 9},
+		{"0 * * * *", "Europe/Stockholm", "2026-10-25 01:59 +0200", "2026-10-25 03:00 +0100", 3},
+		{"30 */2 * * *", "Europe/Stockholm", "2026-10-25 01:59 +0200", "2026-10-25 03:00 +0100", 2},
+		{"30 2 * * *", "Europe/Stockholm", "2026-10-25 01:59 +0200", "2026-10-25 03:00 +0100", 1},
+		{"30 0-23 * * *", "Europe/Stockholm", "2026-10-25 01:59 +0200", "2026-10-25 03:00 +0100", 1},
+		{"@hourly", "Australia/Lord_Howe", "2026-04-05 00:59 +1100", "2026-04-05 03:00 +1030", 3}, // by half an hour
+		{"45 * * * *", "Australia/Lord_Howe", "2026-04-05 00:59 +1100", "2026-04-05 03:00 +1030", 3},
+	} {
+		in := zone(t, c.zone)
+		from, err := time.Parse(form, c.from)
+		until, err2 := time.Parse(form, c.until)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		expression, times := parse(t, c.text), 0
+		for at := expression.Next(from, in); !at.After(until); at = expression.Next(at, in) {
+			times++
+		}
+		if times != c.times {
+			t.Errorf("%s in %s: %d times, want %d", c.text, c.zone, times, c.times)
+		}
+	}
+}
+
 // TestNextIsWhatTheWallShows compares with a look at the clock on the wall, minute by minute, over
 // days on which it was set forward or back.
 func TestNextIsWhatTheWallShows(t *testing.T) {
@@ -113,12 +145,12 @@ func TestNextIsWhatTheWallShows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := rapid.SampledFrom([]string{"*", "0", "30", "*/7", "5,50", "0-20/10"}).Draw(t, "minute") + " " +
-			rapid.SampledFrom([]string{"*", "0", "1-3", "2", "*/2", "0,2,23"}).Draw(t, "hour") + " * * " +
+		hour := rapid.SampledFrom([]string{"*", "0", "1-3", "2", "*/2", "0,2,23"}).Draw(t, "hour")
+		text := rapid.SampledFrom([]string{"*", "0", "30", "*/7", "5,50", "0-20/10"}).Draw(t, "minute") + " " + hour + " * * " +
 			rapid.SampledFrom([]string{"*", "0", "sun-mon"}).Draw(t, "weekday")
 		c := parse(t, text)
 		begin, end := day.AddDate(0, 0, -1), day.Add(3*time.Hour)
-		want := onTheWall(c, begin, end)
+		want := onTheWall(c, begin, end, strings.Contains(hour, "*"))
 		var got []time.Time
 		for at := c.Next(begin.Add(-time.Second), in); at.Before(end); at = c.Next(at, in) {
 			got = append(got, at)
@@ -135,15 +167,15 @@ func TestNextIsWhatTheWallShows(t *testing.T) {
 }
 
 // onTheWall lists the moments from begin to end at which the wall shows a minute of the set for the
-// first time, or jumps over one. Whether a minute is of the set is asked of the expression in UTC,
-// where nothing jumps.
-func onTheWall(c cron.Expression, begin, end time.Time) (moments []time.Time) {
+// first time, or jumps over one; with again also for the second time. Whether a minute is of the set
+// is asked of the expression in UTC, where nothing jumps.
+func onTheWall(c cron.Expression, begin, end time.Time, again bool) (moments []time.Time) {
 	y, m, d := begin.Date()
 	shown := time.Date(y, m, d, begin.Hour(), 0, 0, 0, time.UTC).Add(-time.Minute) // the latest minute that was shown, or jumped over
 	for at := begin; at.Before(end); at = at.Add(time.Minute) {
 		y, m, d := at.Date()
 		wall := time.Date(y, m, d, at.Hour(), at.Minute(), 0, 0, time.UTC)
-		hit := false
+		hit := again && !shown.Before(wall) && c.Next(wall.Add(-time.Minute), time.UTC).Equal(wall)
 		for shown.Before(wall) {
 			if c.Next(shown, time.UTC).Equal(shown.Add(time.Minute)) {
 				hit = true

@@ -16,7 +16,7 @@ const (
 
 // Window is the spans that begin at the minutes of Start and last for Length of elapsed time each.
 // The first moment of a span belongs to it, the moment of its end does not. A start that clocks skip
-// or show twice is as in Expression.Next.
+// or show twice is as in Expression.Next, so a Deny that begins every hour leaves no hour open.
 type Window struct {
 	Kind   Kind
 	Start  Expression

@@ -19,6 +19,7 @@ func TestWindowsOpenAndClose(t *testing.T) {
 	lunch := window(t, cron.Deny, "0 12 * * *", time.Hour, "Europe/Stockholm")
 	christmas := window(t, cron.Deny, "0 0 20 12 *", 14*24*time.Hour, "UTC")
 	night := window(t, cron.Allow, "0 22 * * *", 8*time.Hour, "UTC")
+	hourly := window(t, cron.Deny, "0 * * * *", 50*time.Minute, "Europe/Stockholm")
 	early := window(t, cron.Allow, "30 2 * * *", time.Hour, "Europe/Stockholm")
 	for _, c := range []struct {
 		name    string
@@ -42,6 +43,8 @@ func TestWindowsOpenAndClose(t *testing.T) {
 		{"a start that the clocks skip", cron.Windows{early}, "2026-03-29 01:59 +0100", "2026-03-29 03:00 +0200"},
 		{"and its elapsed length", cron.Windows{early}, "2026-03-29 03:59 +0200", ""},
 		{"the first of two starts", cron.Windows{early}, "2026-10-25 02:40 +0200", ""},
+		{"a Deny of every hour, the first time", cron.Windows{hourly}, "2026-10-25 02:40 +0200", "2026-10-25 02:50 +0200"},
+		{"a Deny of every hour, the second time", cron.Windows{hourly}, "2026-10-25 02:40 +0100", "2026-10-25 02:50 +0100"},
 		{"and not the second", cron.Windows{early}, "2026-10-25 02:40 +0100", "2026-10-26 02:30 +0100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
