@@ -101,6 +101,7 @@ func benches() map[string]bench {
 		"replicate":       {"MB/s of a release to an ssh host, new and unchanged, beside tar over OpenSSH's client", replicateFlags, replicate},
 		"worker-stream":   {"lines/s of the worker API on loopback, beside one message for each line", workerStreamFlags, workerStream},
 		"snapshot":        {"seconds of the snapshot of a workspace, beside tar and tar | zstd -1", snapshotFlags, packWorkspace},
+		"switch":          {"requests that fail while a host switches to another release, and ms without an answer", switchFlags, switchHost},
 		"ssh":             {"commands/s on many ssh hosts, and CPU time at both ends, beside OpenSSH's client", sshFlags, reachHosts},
 		"latency":         {"from an enqueue until the action starts, at a steady rate", latencyFlags, latency},
 	}
@@ -210,6 +211,8 @@ func run(ctx context.Context, args []string) error {
 		return aggregateBuild(ctx, args[1:])
 	case printName:
 		return printLines(args[1:])
+	case listenName:
+		return listen(args[1:])
 	}
 	b, ok := benches()[args[0]]
 	if !ok {
