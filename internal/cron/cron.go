@@ -181,7 +181,7 @@ func turnedBack(at time.Time) time.Duration {
 	return time.Duration(max(0, was-is)) * time.Second
 }
 
-// nextFirst is Next without the minutes that the clocks show for the second time.
+// nextFirst returns the first minute after a moment that the clocks show for the first time, or jump over.
 func (c Expression) nextFirst(after time.Time, zone *time.Location) time.Time {
 	y, m, d := after.In(zone).Date()
 	h, min, _ := after.In(zone).Clock()
