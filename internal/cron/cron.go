@@ -17,7 +17,7 @@ import (
 type Expression struct {
 	minute, hour, day, month, weekday uint64 // a bit for each value
 	anyDay, anyWeekday                bool
-	anyHour                           bool // it goes on through the hours, such as * or */4: also through one that comes twice
+	anyHour                           bool // it continues through the hours, such as * or */4: also through one that comes twice
 }
 
 // field is what one of the five may say.
@@ -137,7 +137,7 @@ func (f field) value(text string) (int, error) {
 // Next returns the first minute after a moment, in a time zone. A local time that is skipped when
 // clocks go forward is taken as the moment at which they do. One that comes twice when clocks go
 // back counts the first time only, but both times where the field of the hour has a *, as cron and
-// systemd do: what happens every quarter of an hour goes on, and what happens at 2:30 happens once.
+// systemd do: what happens every quarter of an hour continues, and what happens at 2:30 happens once.
 // The zero Expression has no next minute: the zero time.
 func (c Expression) Next(after time.Time, zone *time.Location) time.Time {
 	at := c.nextFirst(after, zone)

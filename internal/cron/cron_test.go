@@ -101,7 +101,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestClocksThatGoBack: what goes on through the hours goes on through both, what has an hour happens once.
+// TestClocksThatGoBack: what continues through the hours continues through both, what has an hour happens once.
 func TestClocksThatGoBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
