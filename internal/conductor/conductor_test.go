@@ -235,7 +235,7 @@ func TestADeadlineInsideAnAttemptEndsIt(t *testing.T) {
 			f := newFake()
 			var left time.Duration
 			var cause error
-			stop := run(t, f, func(ctx context.Context, a conductor.Attempt) action.Outcome {
+			stop := run(t, f, func(ctx context.Context, _ conductor.Attempt) action.Outcome {
 				until, _ := ctx.Deadline()
 				left = time.Until(until)
 				<-ctx.Done()

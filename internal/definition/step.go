@@ -145,22 +145,29 @@ func (r *reader) check(n *document.Node, at string, timeout action.Duration) pip
 			c.Timeout = 0
 		}
 	}
-	if http := n.Get("http"); http != nil {
-		c.Status, c.Headers = r.statuses(n.Get("status"), at+".status"), r.headers(n.Get("headers"), at+".headers")
-		scheme, rest, _ := strings.Cut(c.HTTP, "://")
-		if scheme != "http" && scheme != "https" || strings.TrimLeft(rest, "/?#:") != rest || rest == "" {
-			r.Add(http, "bad-url", at, "http: want a URL such as http://127.0.0.1:${port}/ready")
-		}
-	}
-	for _, key := range []string{"status", "body", "headers"} {
-		if field := n.Get(key); field != nil && n.Get("http") == nil {
-			r.Add(field, "misplaced", at, "%s belongs to http", key)
-		}
-	}
+	r.requestOf(n, at, &c)
 	if tcp := n.Get("tcp"); tcp != nil && !strings.Contains(c.TCP, ":") {
 		r.Add(tcp, "bad-address", at, "tcp: want an address such as 127.0.0.1:${port}")
 	}
 	return c
+}
+
+// requestOf reads the keys of a check that sends a request, and reports them where it sends none.
+func (r *reader) requestOf(n *document.Node, at string, c *pipeline.Check) {
+	http := n.Get("http")
+	if http == nil {
+		for _, key := range []string{"status", "body", "headers"} {
+			if field := n.Get(key); field != nil {
+				r.Add(field, "misplaced", at, "%s belongs to http", key)
+			}
+		}
+		return
+	}
+	c.Status, c.Headers = r.statuses(n.Get("status"), at+".status"), r.headers(n.Get("headers"), at+".headers")
+	scheme, rest, _ := strings.Cut(c.HTTP, "://")
+	if scheme != "http" && scheme != "https" || strings.TrimLeft(rest, "/?#:") != rest || rest == "" {
+		r.Add(http, "bad-url", at, "http: want a URL such as http://127.0.0.1:${port}/ready")
+	}
 }
 
 // mostHeaders is the number of header fields that a check may send.

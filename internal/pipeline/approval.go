@@ -207,14 +207,19 @@ func (e *Engine) checkApproval(t *deployment, c Command) error {
 		return fault.New(fault.Refused, "%s does not wait for approval: %s", name, t.whyNotBegins(at.stage))
 	case !want.allows(who):
 		return fault.New(fault.Forbidden, "%s may not approve %s", c.By, t.plan.short(c.Target)).WithHint("one of these may: %s", strings.Join(want.By, ", "))
-	case c.Kind == ApprovalGiven && !want.Self && t.uploaders[c.By] && c.By != t.registrant:
-		return fault.New(fault.Forbidden, "%s uploaded an artifact of revision %s and may not approve it", c.By, t.label).
-			WithHint("another person may; approval.self: true in waybill.yaml would allow it")
 	case c.Kind == ApprovalGiven && !t.mayApprove(want, who):
-		return fault.New(fault.Forbidden, "%s registered revision %s and may not approve it", c.By, t.label).
+		return fault.New(fault.Forbidden, "%s %s revision %s and may not approve it", c.By, t.partOf(c.By), t.label).
 			WithHint("another person may; approval.self: true in waybill.yaml would allow it")
 	}
 	return nil
+}
+
+// partOf returns what a person who may not approve the revision has done for it.
+func (t *deployment) partOf(person string) string {
+	if person == t.registrant {
+		return "registered"
+	}
+	return "uploaded an artifact of"
 }
 
 // whyNotBegins returns why no start of a stage is to be done now.

@@ -84,7 +84,7 @@ func TestADifferenceIsLookedAtTwice(t *testing.T) {
 		if got := testutil.ToFloat64(metrics.Decisions.WithLabelValues("worker_absent")); got != 1 {
 			t.Errorf("%v decisions are counted", got)
 		}
-		for _, part := range []string{"decided", "rule=worker_absent", "build_id=7", "build_age=1h0m", "lease_until=1970-01-01T00:16:40", "status=Lost"} {
+		for _, part := range []string{"decided", "rule=worker_absent", "build_id=7", "build_age=1h", "lease_until=1970-01-01T00:16:40", "status=Lost"} {
 			if !strings.Contains(w.lines.String(), part) {
 				t.Errorf("%q is not in\n%s", part, &w.lines)
 			}
