@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test fuzz former mutate simulate e2e lint generate bench setup clean
+.PHONY: help build demo check test fuzz edges former mutate simulate e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
 ROUNDS ?= 1000
 fuzz: ## 125,000 random programs of the pipeline engine; ROUNDS=10 for 1,200
 	$(GO) test ./internal/pipeline -run 'Follows?TheDefinitions' -rounds $(ROUNDS) -failfast -timeout 0
+
+# Names in archives, known hosts, keys and certificates, files of every format, and layouts of Git repositories: make test tries the
+# seeds and a few random ones.
+FUZZTIME ?= 1m
+edges: ## every fuzz target for FUZZTIME=1m, and 300 odd Git repositories
+	@FUZZTIME=$(FUZZTIME) scripts/edges
 
 # The engine of an earlier commit is taken from the history and built beside today's. Random programs play both and compare what they
 # decide, explain and refuse, after every row. A program that finds a difference prints how to run it alone.
