@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -189,14 +190,22 @@ func (w *walk) read(into any, args ...string) {
 	w.must(json.Unmarshal([]byte(w.run(append(args, "-o", "json")...)), into))
 }
 
-// kill ends the service and its supervisor.
-func (w *walk) kill() { endHost(w.srv) }
+// kill ends the service and its supervisor, and waits until both have ended.
+func (w *walk) kill() {
+	w.t.Helper()
+	pids := pidsOn(w.srv)
+	endHost(w.srv)
+	for slices.ContainsFunc(pids, isAlive) {
+		if w.t.Context().Err() != nil {
+			w.t.Fatal("the service does not end")
+		}
+	}
+}
 
 // endHost ends what runs on a local host. Each of supervisor and service has a group of its own.
 func endHost(srv string) {
 	for _, pid := range pidsOn(srv) {
 		_ = syscall.Kill(-pid, syscall.SIGKILL) // it may have ended
-		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
