@@ -97,6 +97,7 @@ func requireProof(conn net.Conn, base *url.URL, token string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnproven, err)
 	}
+	defer answer.Body.Close()
 	if _, err := io.CopyN(io.Discard, answer.Body, mostHeader); !errors.Is(err, io.EOF) || reader.Buffered() > 0 || answer.Close {
 		return errUnproven
 	}

@@ -59,12 +59,12 @@ func (c *Client) doJSON(ctx context.Context, q request, into any) error {
 	if err != nil {
 		return err
 	}
-	body := bound(response.Body)
-	defer body.Close()
+	response.Body = bound(response.Body)
+	defer response.Body.Close()
 	if into == nil {
 		return nil
 	}
-	if err := json.NewDecoder(body).Decode(into); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
 		return fault.New(fault.Unavailable, "read the answer of %s%s: %w", c.base, q.path, err).
 			WithHint("is it a Waybill of the same version?")
 	}
@@ -99,14 +99,7 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 	if err != nil {
 		return nil, err
 	}
-	if to.token != "" {
-		r.Header.Set("Authorization", "Bearer "+to.token)
-	}
-	client := to.quick
-	if q.kind == binaryType {
-		client = to.stores
-	}
-	response, err := client.Do(r)
+	response, err := to.do(r)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -118,11 +111,7 @@ func (c *Client) sendRequest(ctx context.Context, q request) (*http.Response, er
 		return response, err
 	case response.StatusCode >= http.StatusBadRequest:
 		defer response.Body.Close()
-		err := faultOf(response)
-		if c.proven != nil && to != c.proven && fault.Is(err, fault.Unauthorized) {
-			err = fault.Wrap(fault.Unauthorized, fmt.Errorf("%w (%w, so it was not sent)", err, errUnproven)).WithHint("is it the server of this home, and of this version?")
-		}
-		return nil, err
+		return nil, c.withheld(to, faultOf(response))
 	}
 	return response, nil
 }

@@ -86,6 +86,26 @@ func (c *Client) lineFor(ctx context.Context) (*line, error) {
 	return c.chosen, nil
 }
 
+// do sends a request, with the token if there is one.
+func (l *line) do(r *http.Request) (*http.Response, error) {
+	if l.token != "" {
+		r.Header.Set("Authorization", "Bearer "+l.token)
+	}
+	if r.Header.Get("Content-Type") == binaryType {
+		return l.stores.Do(r)
+	}
+	return l.quick.Do(r)
+}
+
+// withheld adds to a refusal that the home's token was not sent.
+func (c *Client) withheld(used *line, err error) error {
+	if c.proven == nil || used == c.proven || !fault.Is(err, fault.Unauthorized) {
+		return err
+	}
+	return fault.Wrap(fault.Unauthorized, fmt.Errorf("%w (%w, so it was not sent)", err, errUnproven)).
+		WithHint("is it the server of this home, and of this version?")
+}
+
 // unreachable returns the error of a request without an answer.
 func (c *Client) unreachable(err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
