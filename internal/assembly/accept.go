@@ -67,7 +67,10 @@ func (p Place) Accept(h Home) error {
 	if err := p.Trust(h.Dir); err != nil {
 		return err
 	}
-	if _, err := os.Stat(h.Dir); err != nil {
+	switch _, err := os.Stat(h.Dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.New(fault.Invalid, "home %s not found: there is nothing to accept", p.Shorten(h.Dir))
+	case err != nil:
 		return h.unusable(err)
 	}
 	if _, err := p.trackedShared(h); err != nil {

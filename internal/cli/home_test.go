@@ -26,7 +26,11 @@ func TestAHomeOfAnotherUserIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a := assembly.Place{Dir: below, Environment: func(string) string { return "" }}
+		state := t.TempDir()
+		a := assembly.Place{Dir: below, Environment: func(name string) string { return map[string]string{"XDG_STATE_HOME": state}[name] }}
+		if err := a.Accept(a.HomeOf(below)); err != nil {
+			t.Fatal(err)
+		}
 		if err := a.Trust(filepath.Join(dir, foreign)); err != nil {
 			t.Errorf("%s of one's own: %v", foreign, err)
 		}
