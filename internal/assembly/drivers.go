@@ -13,18 +13,21 @@ import (
 )
 
 // openLedger connects to the database of a session. Only openDriver decides which driver that is.
-func (s *Session) openLedger(ctx context.Context, planner queue.Successors) (*ledger.Ledger, error) {
-	driver, err := s.openDriver(ctx)
+func (s *Session) openLedger(ctx context.Context, m Mode, planner queue.Successors) (*ledger.Ledger, error) {
+	driver, err := s.openDriver(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	return ledger.New(driver, ledger.Options{Successors: planner, PriorityStep: s.Live.Now().PriorityStep}), nil
 }
 
-func (s *Session) openDriver(ctx context.Context) (ledger.Driver, error) {
+func (s *Session) openDriver(ctx context.Context, m Mode) (ledger.Driver, error) {
 	if s.Kind == shared {
 		cfg := s.Live.Now().Ledger
 		return postgres.Open(ctx, s.URL, postgres.Options{ListenURL: cfg.ListenURL, Partition: postgres.Span(cfg.Partition), Log: s.log, Metrics: s.metrics})
+	}
+	if m == Existing {
+		return sqlite.Open(ctx, s.URL, sqlite.ToRead())
 	}
 	return sqlite.Open(ctx, s.URL)
 }

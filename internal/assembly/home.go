@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
@@ -124,6 +125,10 @@ func (h Home) unusable(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, Plain(err)).
 			WithHint("give this account the folder, or name another one with --home")
+	}
+	if errors.Is(err, syscall.EROFS) {
+		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, Plain(err)).
+			WithHint("mount its disk to be written, or name another folder with --home")
 	}
 	return fault.New(fault.Unavailable, "use the home %s: %w", h.Dir, Plain(err)).WithHint("name another folder with --home")
 }

@@ -154,7 +154,7 @@ func (p Place) locate(dir string) (*Session, error) {
 func (s *Session) connect(ctx context.Context, m Mode) error {
 	s.metrics = obs.NewLedger()
 	planner := &callback.Planner{Book: func() callback.Book { return s.Live.Now() }}
-	l, err := s.openLedger(ctx, planner)
+	l, err := s.openLedger(ctx, m, planner)
 	if err != nil {
 		return err
 	}

@@ -233,7 +233,11 @@ func (d *Dir) sweep(before time.Time) error {
 		if err != nil || !info.ModTime().Before(before) {
 			continue // gone meanwhile, or in use
 		}
-		if err := os.Remove(filepath.Join(d.temporary(), entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = os.Remove(filepath.Join(d.temporary(), entry.Name()))
+		if errors.Is(err, syscall.EROFS) {
+			return nil // what is there can still be read
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

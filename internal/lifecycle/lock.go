@@ -56,21 +56,29 @@ func Lock(home string) (*HomeLock, error) {
 	defer stop()
 	locked, err := file.TryLockContext(ctx, lockPause)
 	if err != nil && ctx.Err() == nil {
-		return nil, fault.New(fault.Unavailable, "lock the home %s: %w", home, err).
-			WithHint("check that the folder is there and yours to write")
+		return nil, unlockable(home, err)
 	}
 	if !locked {
 		return nil, fault.Wrap(fault.Unavailable, holder(home, path)).
 			WithHint("end that process, then try again")
 	}
 	if err := sign(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), file.Unlock())
+		return nil, errors.Join(unlockable(home, err), file.Unlock())
 	}
 	at, err := os.Stat(path)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("look at %s: %w", path, err), file.Unlock())
 	}
 	return &HomeLock{home: home, file: file, at: at}, nil
+}
+
+// unlockable returns the error of a home that cannot be written.
+func unlockable(home string, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	return fault.New(fault.Unavailable, "lock the home %s: %w", home, err).
+		WithHint("check that the folder is there and yours to write, and that its disk takes writes and has room")
 }
 
 // keepEvery is how often Keep looks at the lock file.

@@ -84,17 +84,35 @@ func copyLog(ctx context.Context, from, to string) error {
 
 // using opens the file on one connection, runs use on it, and closes it.
 func (d *Driver) using(mode string, use func(*sql.DB) error) error {
+	db, err := d.one(mode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.explain("read", use(db)), db.Close())
+}
+
+// one opens the file on one connection. What is to be read and cannot be written is read as by openToRead.
+func (d *Driver) one(mode string) (*sql.DB, error) {
 	query := url.Values{"mode": {mode}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyAfter.Milliseconds())}}
 	path, err := filepath.Abs(d.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
-	if err != nil {
-		return err
+	for {
+		db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+		if err != nil {
+			return nil, err
+		}
+		db.SetMaxOpenConns(1)
+		if query.Has("immutable") || mode != "ro" || !d.isSettled() {
+			return db, nil
+		}
+		if _, err := db.ExecContext(context.Background(), "SELECT count(*) FROM sqlite_schema"); !refusesWrites(err) {
+			return db, nil
+		}
+		_ = db.Close() // nothing was done with it
+		query.Set("immutable", "1")
 	}
-	db.SetMaxOpenConns(1)
-	return errors.Join(d.explain("read", use(db)), db.Close())
 }
 
 // schemaIn returns the schema of a file; fault.Invalid when the file is not a log.

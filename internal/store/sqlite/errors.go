@@ -30,18 +30,22 @@ func (d *Driver) explain(doing string, err error) error {
 		return errClosed
 	}
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		if isFull(path.Err) {
+			return d.full()
+		}
 		return d.unusable(path.Err)
 	}
 	coded, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	if isFull(err) {
+		return d.full()
+	}
 	switch coded.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fault.New(fault.Corrupt, "%s is damaged: %w", d.path, err).
 			WithHint("move the file away, with its -wal and -shm beside it, and then restore a backup or start with an empty log")
-	case sqlite3.SQLITE_FULL:
-		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return d.busy()
 	case sqlite3.SQLITE_IOERR:
@@ -59,12 +63,23 @@ func (d *Driver) busy() error {
 	return fault.New(fault.LedgerUnavailable, "%s is busy: another process has been writing for %s", d.path, busyAfter)
 }
 
-// ioError returns the error of a disk that cannot be read or written. SQLite reports some full
-// disks as I/O errors; the system's error is then ENOSPC.
-func (d *Driver) ioError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
+// isFull reports whether an error is that of a full disk. SQLite reports some as I/O errors: the system's error is then ENOSPC,
+// or the small file that its processes share could not be made.
+func isFull(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return true
 	}
+	coded, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (coded.Code()&0xff == sqlite3.SQLITE_FULL || coded.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
+// full returns the error of a full disk.
+func (d *Driver) full() error {
+	return fault.New(fault.LedgerUnavailable, "disk is full: %s cannot grow", d.path).WithHint("make room; nothing committed is lost")
+}
+
+// ioError returns the error of a disk that cannot be read or written.
+func (d *Driver) ioError(err error) error {
 	return fault.New(fault.LedgerUnavailable, "%s cannot be read or written: %w", d.path, err).
 		WithHint("is the disk full or failing? df %s", filepath.Dir(d.path))
 }

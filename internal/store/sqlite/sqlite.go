@@ -65,6 +65,9 @@ type Driver struct {
 	closed  atomic.Bool
 	paths   paths
 	newer   atomic.Bool // whether a newer Waybill has migrated the file
+	toRead  bool        // whether it may be opened where it cannot be written
+	way     string      // query of the file's URL; "": it is written as well
+	refusal error       // why it cannot be written; nil: it can
 	clock   func() time.Time
 }
 
@@ -72,16 +75,33 @@ type Driver struct {
 // exist. The error is fault.Corrupt for a damaged file and for one that a newer Waybill wrote, and
 // fault.Unavailable for what the system refuses.
 func Open(ctx context.Context, path string, options ...Option) (*Driver, error) {
+	d := newDriver(path, options)
+	failed := d.open(ctx)
+	if failed == nil {
+		return d, nil
+	}
+	explained := d.explain("open the database", failed)
+	_ = d.Close() // closes what was opened so far; the first error is returned
+	if !d.toRead || !refusesWrites(failed) {
+		return nil, explained
+	}
+	d = newDriver(path, options)
+	if err := d.openToRead(ctx, failed); err != nil {
+		_ = d.Close()
+		if _, coded := errors.AsType[*fault.Error](err); coded {
+			return nil, err
+		}
+		return nil, explained
+	}
+	return d, nil
+}
+
+func newDriver(path string, options []Option) *Driver {
 	d := &Driver{path: path, writer: make(chan *sql.Conn, 1), kept: kept{}, paths: paths{byID: map[int64]string{}}, clock: time.Now}
 	for _, set := range options {
 		set(d)
 	}
-	if err := d.open(ctx); err != nil {
-		err = d.explain("open the database", err)
-		_ = d.Close() // closes what was opened so far; the first error is returned
-		return nil, err
-	}
-	return d, nil
+	return d
 }
 
 // Option changes what Open makes.
@@ -96,7 +116,10 @@ func (d *Driver) open(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	var err error
+	return d.openReaders(ctx)
+}
+
+func (d *Driver) openReaders(ctx context.Context) (err error) {
 	if d.read, err = sql.Open("sqlite", d.source(true)); err != nil {
 		return err
 	}
@@ -192,7 +215,11 @@ func (d *Driver) source(readOnly bool) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: pragmas.Encode()}).String()
+	query := pragmas.Encode()
+	if d.way != "" {
+		query += "&" + d.way
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 }
 
 // Name returns sqlite.
@@ -206,6 +233,9 @@ var errClosed = fault.New(fault.Unavailable, "the database is closed")
 
 // take waits for the writer connection.
 func (d *Driver) take(ctx context.Context) (*sql.Conn, error) {
+	if d.refusal != nil {
+		return nil, d.refusal
+	}
 	select {
 	case conn, ok := <-d.writer:
 		if !ok {
