@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -21,7 +22,9 @@ import (
 // cached is a rule for a cache with its keys, as the files of a workspace make them.
 type cached struct {
 	build.CacheRule
-	hit bool // the entry of the key was restored
+	hit      bool  // the entry of the key was restored
+	restored int64 // bytes of the entry that was restored; 0: none was
+	stored   int64 // bytes that were stored; 0: nothing was
 }
 
 // restoreCaches puts what earlier builds left into a workspace. A cache that cannot be read is noted: the step runs without it.
@@ -33,7 +36,7 @@ func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.C
 			return nil, err
 		}
 		got, err := shelf.Restore(ctx, c.Key, c.Restore, repo, rule.In)
-		c.hit = got.Exact
+		c.hit, c.restored = got.Exact, got.Size
 		text := fmt.Sprintf("cache %s: nothing yet", c.Key)
 		switch {
 		case err != nil:
@@ -51,12 +54,14 @@ func restoreCaches(ctx context.Context, shelf *buildcache.Shelf, rules []build.C
 
 // saveCaches leaves files for later builds.
 func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, repo string, sink build.Sink) error {
-	for _, c := range caches {
+	for i := range caches {
+		c := &caches[i]
 		if c.hit {
 			continue
 		}
 		var text string
-		switch size, err := shelf.Save(ctx, c.Key, repo, c.In); {
+		size, err := shelf.Save(ctx, c.Key, repo, c.In)
+		switch c.stored = size; {
 		case err != nil:
 			text = fmt.Sprintf("cache %s: %v", c.Key, err)
 		case size > 0:
@@ -69,6 +74,34 @@ func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, r
 		}
 	}
 	return nil
+}
+
+// cacheText says which caches a step found and which it stored: cache found, 12 MiB; "": neither.
+func cacheText(caches []cached) string {
+	var found, stored int
+	var read, written int64
+	for _, c := range caches {
+		if c.restored > 0 {
+			found, read = found+1, read+c.restored
+		}
+		if c.stored > 0 {
+			stored, written = stored+1, written+c.stored
+		}
+	}
+	subject := func(n int) string {
+		if len(caches) == 1 {
+			return "cache"
+		}
+		return fmt.Sprintf("%d of %d caches", n, len(caches))
+	}
+	var parts []string
+	if found > 0 {
+		parts = append(parts, fmt.Sprintf("%s found, %s", subject(found), humanize.IBytes(uint64(read)))) //nolint:gosec // a size
+	}
+	if stored > 0 {
+		parts = append(parts, fmt.Sprintf("%s stored, %s", subject(stored), humanize.IBytes(uint64(written)))) //nolint:gosec // a size
+	}
+	return strings.Join(parts, "; ")
 }
 
 // expandCache replaces the ${hash:GLOB} of a rule's keys.

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -93,10 +94,10 @@ func (f *Files) again(ctx context.Context, exit build.Exit) bool {
 }
 
 // Keep keeps caches, artifacts and test results of the workspace, when no other attempt follows; ctx is that of the attempt, after whose
-// end files are kept too.
-func (f *Files) Keep(ctx context.Context, exit build.Exit, sink build.Sink) error {
+// end files are kept too. It returns the exit, which also says what became of the caches.
+func (f *Files) Keep(ctx context.Context, exit build.Exit, sink build.Sink) (build.Exit, error) {
 	if f.again(ctx, exit) {
-		return nil
+		return exit, nil
 	}
 	return f.keep(ctx, exit, f.repo, sink)
 }
@@ -109,24 +110,25 @@ type Copies struct {
 }
 
 // KeepCopies does the same with files that were copied from where the step has worked, with times in whole seconds.
-func (f *Files) KeepCopies(ctx context.Context, exit build.Exit, of Copies, sink build.Sink) error {
+func (f *Files) KeepCopies(ctx context.Context, exit build.Exit, of Copies, sink build.Sink) (build.Exit, error) {
 	if f.again(ctx, exit) {
-		return nil
+		return exit, nil
 	}
 	if err := f.tests.move(of.Repo, of.Named); err != nil {
-		return err
+		return exit, err
 	}
 	return f.keep(ctx, exit, of.Caches, sink)
 }
 
-func (f *Files) keep(ctx context.Context, exit build.Exit, caches string, sink build.Sink) error {
+func (f *Files) keep(ctx context.Context, exit build.Exit, caches string, sink build.Sink) (build.Exit, error) {
 	succeeded := exit.Code == 0 && ctx.Err() == nil
 	if succeeded {
 		if err := saveCaches(ctx, f.shelf, f.caches, caches, sink); err != nil {
-			return err
+			return exit, err
 		}
+		exit.Reason = cmp.Or(exit.Reason, cacheText(f.caches))
 	}
-	return keepOutputs(context.WithoutCancel(ctx), f.run.Step, f.tests, succeeded, sink)
+	return exit, keepOutputs(context.WithoutCancel(ctx), f.run.Step, f.tests, succeeded, sink)
 }
 
 // CountingReader adds to N the bytes that are read, so that a runner knows how far a copy of files came.

@@ -40,7 +40,7 @@ type Needed struct {
 // Exit is how a step's program ended. It has no meaning beside an error.
 type Exit struct {
 	Code   int
-	Reason string // more than the code says, such as that memory ran out; "": nothing
+	Reason string // more than the code says, such as that memory ran out or a cache was found; "": nothing
 }
 
 // StepError is a Failure of the step, such as an image that does not exist. Any other error of a runner is a fault of what it runs on.

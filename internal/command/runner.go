@@ -72,7 +72,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 			return exit, err
 		}
 	}
-	return exit, files.Keep(ctx, exit, sink)
+	return files.Keep(ctx, exit, sink)
 }
 
 // place is the folders of one attempt.

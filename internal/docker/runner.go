@@ -121,7 +121,7 @@ func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit 
 			return exit, err
 		}
 	}
-	return exit, s.keep(ctx, exit)
+	return s.keep(ctx, exit)
 }
 
 // step is one attempt at a step.
@@ -171,10 +171,10 @@ func (s *step) prepare(ctx context.Context) (err error) {
 }
 
 // keep takes the files that are kept out of the stopped container, also when ctx has ended.
-func (s *step) keep(ctx context.Context, exit build.Exit) error {
+func (s *step) keep(ctx context.Context, exit build.Exit) (build.Exit, error) {
 	kept := filepath.Join(s.folder, "kept")
 	if err := s.download(context.WithoutCancel(ctx), kept, s.files.Wanted(ctx, exit)); err != nil {
-		return err
+		return exit, err
 	}
 	return s.files.KeepCopies(ctx, exit, attempt.Copies{Repo: kept, Caches: kept, Named: workdir}, s.sink)
 }

@@ -329,6 +329,8 @@ func (w *Worker) outcome(e stepEnd) (results.Update, build.Fault) {
 		if e.exit.Reason != "" {
 			u.Reason += ": " + e.exit.Reason
 		}
+	default:
+		u.Reason = e.exit.Reason
 	}
 	return u, build.FaultOf(nil, code)
 }

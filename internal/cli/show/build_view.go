@@ -177,7 +177,7 @@ func (b *buildBoard) remark(step build.PlanStep, row *buildRow) string {
 		if row.attempt > 1 {
 			text = strings.TrimLeft(text+"   attempt "+strconv.Itoa(row.attempt), " ")
 		}
-		return text
+		return strings.TrimSpace(text + "   " + OneLine(row.reason))
 	case build.Backoff:
 		return OneLine(row.reason)
 	case build.Reused:

@@ -119,8 +119,8 @@ func (a *podAttempt) work(ctx, podCtx context.Context, client *Client, cancel co
 	if trailer.Fault != "" {
 		return build.Exit{}, faultOf("run the step's program: "+trailer.Fault, trailer.OfStep)
 	}
-	exit := build.Exit{Code: trailer.Code, Reason: reason}
-	if err := a.keep(ctx, podCtx, client, exit); err != nil {
+	exit, err := a.keep(ctx, podCtx, client, build.Exit{Code: trailer.Code, Reason: reason})
+	if err != nil {
 		return exit, err
 	}
 	_ = client.Release(podCtx) // the pod is deleted in any case

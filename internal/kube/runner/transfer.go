@@ -106,7 +106,7 @@ func final(err error) bool {
 }
 
 // keep copies the files that are kept out of the pod, and keeps them.
-func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit build.Exit) error {
+func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit build.Exit) (build.Exit, error) {
 	wanted := a.given.files.Wanted(ctx, exit)
 	at := attempt.Copies{Repo: filepath.Join(a.folder, "files"), Caches: filepath.Join(a.folder, "parts"), Named: shimv1.Repo}
 	for _, f := range []struct {
@@ -123,7 +123,7 @@ func (a *podAttempt) keep(ctx, podCtx context.Context, client *Client, exit buil
 			return client.Files(ctx, f.kind, f.names, f.dir)
 		})
 		if err != nil {
-			return err
+			return exit, err
 		}
 	}
 	return a.given.files.KeepCopies(ctx, exit, at, a.sink)
