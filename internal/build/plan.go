@@ -17,7 +17,8 @@ import (
 // Choice is what a person or the conductor asks of a file.
 type Choice struct {
 	Environment string            // selected; "": none
-	Stages      []string          // only these; none: all
+	Stages      []string          // only these and Steps; none of both: all
+	Steps       []string          // single steps, as stage/step; that of a matrix means all its combinations
 	Also        []string          // steps of the other stages, by path, that take part because they are reused
 	Inputs      map[string]string // values of inputs by name; an input without one has its default
 	Variables   Variables         // placed after the inputs and the environment's own
@@ -46,6 +47,7 @@ type Plan struct {
 	environ    map[int][]string // secrets of steps, by id
 	passwords  map[int][]string // inputs with passwords that steps get as variables, by id
 	unselected []string         // see Unselected
+	named      []string         // see Names
 	inputs     []string         // NAME=value, which every step gets
 }
 
@@ -134,6 +136,8 @@ func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan
 	chosen, faults := (&reader{replaced: s.replaced, variables: variables, project: choice.Project, noPush: choice.NoPush, tools: choice.Tools}).read(root)
 	problems := append(s.problems, faults...)
 	problems = append(problems, chosen.unknownStages(choice.Stages, root.At)...)
+	single, unknown := chosen.named(choice.Steps, root.At)
+	problems = append(problems, unknown...)
 	problems.Sort()
 	plan := &Plan{File: root.At.File, Environment: choice.Environment, Timeout: choice.Timeout, MaxParallel: choice.MaxParallel, inputs: environ}
 	if plan.Timeout == 0 {
@@ -142,7 +146,7 @@ func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan
 	ids := map[place][]int{}
 	size := len(strings.Join(environ, "\x00")) // of what every step gets
 	for i, stage := range chosen.Stages {
-		chosen := choice.steps(stage)
+		chosen := choice.steps(stage, i, single)
 		if chosen == nil {
 			continue
 		}
@@ -154,6 +158,9 @@ func (f *File) plan(variables Variables, choice Choice, environ []string) (*Plan
 		plan.add(stage, i, chosen, ids)
 		for j, id := range plan.Stages[len(plan.Stages)-1].Steps {
 			step, from := plan.Step(id), stage.Steps[chosen[j]]
+			if single[place{i, chosen[j]}] {
+				plan.named = append(plan.named, step.Path())
+			}
 			problems = append(problems, from.lacks...)
 			step.variables, step.strict = variables, choice.Strict
 			if from.matrix.Values != nil {
@@ -233,12 +240,31 @@ func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
 	return problems
 }
 
-// steps returns the numbers of the steps of a stage that take part, which may have none; nil if the stage does not take part.
-func (c Choice) steps(stage Stage) []int {
+// named finds the steps of a choice.
+func (f *File) named(steps []string, at fault.Position) (map[place]bool, fault.Problems) {
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	named, index := map[place]bool{}, indexSteps(f)
+	var problems fault.Problems
+	for _, step := range steps {
+		found, code, text := index.find(step, -1)
+		if code != "" {
+			problems.Add(fault.Problem{Position: at, Code: "step" + strings.TrimPrefix(code, "need"), Text: text, Suggestion: fault.Nearest(step, index.known(code, step))})
+		}
+		for _, at := range found {
+			named[at] = true
+		}
+	}
+	return named, problems
+}
+
+// steps returns the numbers of the steps of a stage, by its number, that take part, which may have none; nil if the stage does not take part.
+func (c Choice) steps(stage Stage, number int, named map[place]bool) []int {
 	if len(stage.Environments) > 0 && !slices.Contains(stage.Environments, c.Environment) {
 		return nil
 	}
-	if len(c.Stages) == 0 || slices.Contains(c.Stages, stage.Name) {
+	if len(c.Stages)+len(c.Steps) == 0 || slices.Contains(c.Stages, stage.Name) {
 		all := make([]int, len(stage.Steps))
 		for i := range all {
 			all[i] = i
@@ -247,7 +273,7 @@ func (c Choice) steps(stage Stage) []int {
 	}
 	var some []int
 	for i, step := range stage.Steps {
-		if slices.Contains(c.Also, stage.Name+"/"+step.Name) {
+		if named[place{number, i}] || slices.Contains(c.Also, stage.Name+"/"+step.Name) {
 			some = append(some, i)
 		}
 	}
@@ -321,6 +347,9 @@ func (p *Plan) Unselected() []string {
 	slices.Sort(p.unselected)
 	return slices.Compact(p.unselected)
 }
+
+// Names reports whether the choice of the plan names a step by itself.
+func (p *Plan) Names(path string) bool { return slices.Contains(p.named, path) }
 
 // digest returns the digest of what the step does, regardless of its place in the plan.
 func (s PlanStep) digest() string {

@@ -19,7 +19,7 @@ import (
 // TestRerunGivesEveryFlagAgain wants a decision about every flag of waybill run: one that is forgotten might push.
 func TestRerunGivesEveryFlagAgain(t *testing.T) {
 	t.Parallel()
-	otherwise := []string{"file", "environment", "stage", "input", // what build.json has in fields of their own
+	otherwise := []string{"file", "environment", "stage", "step", "input", // what build.json has in fields of their own
 		"build-id", "results-dir", "resume", "dry-run", "workspace", // of one build alone, or of none in a folder
 		"serve", "listen", "token-file", "linger", "termination-grace", "launch"} // how it is read
 	c := &cobra.Command{}

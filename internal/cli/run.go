@@ -52,7 +52,7 @@ type runFlags struct {
 	runner, pull                                      string
 	projectID                                         string
 	strict, strictVars                                bool
-	stages, env, inputs                               []string
+	stages, steps, env, inputs                        []string
 	passwords                                         []string // inputs of the build that is resumed, whose values are not kept
 	hidden                                            []string // inputs that were given as passwords
 	maxParallel                                       int
@@ -81,7 +81,7 @@ func runCommand(a *app) *cobra.Command {
 		Use:     "run [DIR]",
 		Short:   "Run the build of this folder on this computer",
 		Long:    runHelp,
-		Example: examples("waybill run", "waybill run --stage test", "waybill run --environment stage --dry-run"),
+		Example: examples("waybill run", "waybill run --stage test", "waybill run --step test/unit", "waybill run --environment stage --dry-run"),
 		Args:    arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			values, err := a.readPasswords(c.Context(), passwords)
@@ -114,6 +114,7 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 	addVariableFlags(a, c, flags)
 	f := c.Flags()
 	f.StringArrayVar(&flags.stages, "stage", nil, "run only this stage (repeatable)")
+	f.StringArrayVar(&flags.steps, "step", nil, "run only this step, as STAGE/STEP (repeatable); with --resume, what it needs is taken from the earlier build")
 	f.BoolVar(&flags.strict, "strict", false, "refuse a file with an unknown field of a step type, instead of a warning")
 	f.BoolVar(&flags.strictVars, "strict-vars", false, "refuse a file with a variable that has no value, also in commands")
 	f.StringVar(&flags.resultsDir, "results-dir", "", "folder for the results (default: a numbered one in the temporary folder)")
@@ -150,6 +151,14 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 		}
 		return names
 	}), "stage")
+	offerFrom(c, completeFile(a, func(file *build.File) (paths []string) {
+		for _, stage := range file.Stages {
+			for _, step := range stage.Steps {
+				paths = append(paths, stage.Name+"/"+step.Key)
+			}
+		}
+		return slices.Compact(paths) // a matrix makes several of a key
+	}), "step")
 }
 
 // addVariableFlags declares the flags that give variables their values.

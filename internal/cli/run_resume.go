@@ -39,6 +39,7 @@ type resumption struct {
 	worker.Resumed
 	before  results.Build
 	sent    results.Earlier // of a build that a provisioner has sent, of which before has no plan
+	again   bool            // --step is given: what it names runs in any case
 	missing map[int]string  // why its steps that were looked at cannot be reused
 	text    string          // which steps are reused, for people
 }
@@ -68,8 +69,9 @@ func (a *app) resumption(ctx context.Context, flags *runFlags, source *buildSour
 	case r.Alive():
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
+	again := flags.steps != nil
 	flags.inherit(before)
-	return &resumption{Resumed: worker.Resumed{ID: before.ID, Results: r}, before: before, missing: map[int]string{}}, nil
+	return &resumption{Resumed: worker.Resumed{ID: before.ID, Results: r}, before: before, again: again, missing: map[int]string{}}, nil
 }
 
 // inherit takes over what was asked of an earlier build. Its passwords must be given again.
@@ -81,8 +83,8 @@ func (f *runFlags) inherit(before results.Build) {
 	if f.environment == "" {
 		f.environment = given.Environment
 	}
-	if f.stages == nil {
-		f.stages = given.Stages
+	if f.stages == nil && f.steps == nil {
+		f.stages, f.steps = given.Stages, given.Steps
 	}
 	f.passwords = given.Passwords
 	var inputs []string
@@ -94,7 +96,7 @@ func (f *runFlags) inherit(before results.Build) {
 
 // given returns what the flags ask of a build, without the values of passwords.
 func (f runFlags) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
-	given := results.Given{File: f.file, Environment: f.environment, Stages: f.stages, Inputs: maps.Clone(inputs), Flags: f.kept}
+	given := results.Given{File: f.file, Environment: f.environment, Stages: f.stages, Steps: f.steps, Inputs: maps.Clone(inputs), Flags: f.kept}
 	if !source.unpacked && !source.received {
 		given.Folder = source.name
 	}
@@ -111,7 +113,7 @@ func (f runFlags) given(source *buildSource, file *build.File, inputs map[string
 // reuses none.
 func (s *resumption) addNeeded(choice *build.Choice, plan func() (*build.Plan, error)) {
 	runsAgain := map[string]bool{}
-	for s != nil && len(choice.Stages) > 0 {
+	for s != nil && len(choice.Stages)+len(choice.Steps) > 0 {
 		p, err := plan()
 		if err != nil {
 			choice.Also = nil
@@ -146,7 +148,13 @@ func (s *resumption) choose(plan *build.Plan, source *buildSource) {
 // reusable finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
 func (s *resumption) reusable(plan *build.Plan) build.Reuse {
 	if s.before.Plan != nil {
-		return plan.Reusable(s.before.Plan.Earlier(s.missingOf))
+		earlier := s.before.Plan.Earlier(s.missingOf)
+		for i := range earlier {
+			if s.again && plan.Names(earlier[i].Stage+"/"+earlier[i].Name) {
+				earlier[i].Missing = "--step names it"
+			}
+		}
+		return plan.Reusable(earlier)
 	}
 	reuse := plan.Reusable(s.sent.Steps)
 	for id := range reuse.Again {

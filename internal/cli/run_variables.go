@@ -74,6 +74,7 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 	return build.Choice{
 		Environment: f.environment,
 		Stages:      f.stages,
+		Steps:       f.steps,
 		Strict:      f.strictVars,
 		NoPush:      f.noPush,
 		Timeout:     f.timeout,

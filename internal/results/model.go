@@ -44,6 +44,7 @@ type Given struct {
 	File        string            `json:"file"`
 	Environment string            `json:"environment,omitempty"`
 	Stages      []string          `json:"stages,omitempty"`
+	Steps       []string          `json:"steps,omitempty"` // stage/step
 	Inputs      map[string]string `json:"inputs,omitempty"`
 	Passwords   []string          `json:"passwords,omitempty"` // names of inputs whose values are not kept
 }
