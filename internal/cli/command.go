@@ -56,7 +56,7 @@ func examples(lines ...string) string {
 
 // interrupted reports whether a signal ended the context.
 func interrupted(ctx context.Context) bool {
-	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.Interrupted)
+	return ctx.Err() != nil && fault.Is(context.Cause(ctx), fault.Interrupted) || timedOut(ctx)
 }
 
 // exclusive refuses a flag that is given together with a flag that it makes meaningless.

@@ -167,7 +167,7 @@ func TestAWatcherKnowsWhatCameBefore(t *testing.T) {
 		f := &fake{entries: logged()}
 		log := &watched{fake: f, ending: ending{fake: f, from: 1, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}
 		o := newOutput(asText)
-		w, err := newWatcher(t.Context(), log, o.Printer, active, 1)
+		w, err := newWatcher(t.Context(), log, o.Printer, active, 1, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestAWatcherWaitsForALedgerThatIsAway(t *testing.T) {
 		f := &fake{entries: logged()}
 		log := &away{watched: watched{fake: f, ending: ending{fake: f, from: 1, after: seen(deployed(2, 1, pipeline.StatusFinished))["greeter#2"]}}, times: 3}
 		o := newOutput(asText)
-		w, err := newWatcher(t.Context(), log, o.Printer, seen(deployed(2, 1, pipeline.StatusActive))["greeter#2"], 0)
+		w, err := newWatcher(t.Context(), log, o.Printer, seen(deployed(2, 1, pipeline.StatusActive))["greeter#2"], 0, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestAWatcherEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	bubbletest.Test(t, func(t *testing.T) {
 		f := &fake{views: seen(deployed(2, 1, pipeline.StatusActive))}
-		w, err := newWatcher(t.Context(), f, newOutput(asJSON).Printer, f.views["greeter#2"], 0)
+		w, err := newWatcher(t.Context(), f, newOutput(asJSON).Printer, f.views["greeter#2"], 0, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,18 +13,23 @@ import (
 )
 
 func deploymentWatchCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var timeout time.Duration
+	c := &cobra.Command{
 		Use:   "watch [DEPLOYMENT]",
 		Short: "Watch a deployment until it has ended; the exit status is that of ship",
 		Long: `Shows the progress of a deployment, as ship does, and does no work itself.
-Ctrl-C stops the watching only. Without a name: the newest deployment of this folder's pipeline.`,
+Ctrl-C stops the watching only, and so does --timeout, with status 124. Without a name: the newest deployment of this folder's pipeline.`,
 		Example:           examples("waybill deployment watch", "waybill deployment watch greeter#7", "waybill deployment watch greeter -o json"),
 		Args:              arguments(0, 1, "DEPLOYMENT"),
 		ValidArgsFunction: completeDeployments(a),
 		RunE: withDeployment(a, func(ctx context.Context, s *assembly.Session, ref server.Ref, _ []string) error {
-			return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: a.offerRetry(s), Out: a.printer()})
+			return within(ctx, timeout, func(ctx context.Context) error {
+				return runWatch(ctx, watchOptions{Log: s, Ref: ref, Idle: s.IsIdle, Retry: a.offerRetry(s), Out: a.printer()})
+			})
 		}),
 	}
+	addTimeout(c, &timeout)
+	return c
 }
 
 type watchOptions struct {
@@ -44,11 +50,14 @@ func runWatch(ctx context.Context, o watchOptions) error {
 	if v.State.Status == pipeline.StatusActive {
 		warnIfIdle(ctx, o.Out, o.Idle)
 	}
-	w, err := newWatcher(ctx, o.Log, o.Out, v, 0)
+	w, err := newWatcher(ctx, o.Log, o.Out, v, 0, "Ctrl-C, and the deployment stays active")
 	if err != nil {
 		return err
 	}
 	if v, err = w.run(ctx); err != nil {
+		if timedOut(ctx) {
+			return show.Late(v, context.Cause(ctx), "waybill deployment watch "+o.Ref.String())
+		}
 		return err
 	}
 	_, err = outcome(ctx, v, o.Out, o.Retry)

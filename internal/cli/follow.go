@@ -70,10 +70,13 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	return s.work(ctx, w, unlock)
 }
 
+// leaveShip says how a person leaves ship while the deployment waits for a person.
+const leaveShip = "Ctrl-C, and waybill ship resumes it; --timeout sets a limit, --detach waits for nothing"
+
 // watcher prints a deployment's first line and returns a watcher that prints the rest.
 func (s *shipment) watcher(ctx context.Context, v server.DeploymentView) (*watcher, error) {
 	s.Out.Note("%s", show.Header(v, s.Out.Style))
-	w, err := newWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v))
+	w, err := newWatcher(ctx, shipLog{s.Deployments, s.Entries}, s.Out, v, s.since(v), leaveShip)
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,15 @@ When there is nothing to do for this revision, ship works on the pipeline's newe
 deployment, such as one of waybill deployment create.
 
 Ctrl-C, SIGTERM and a closed terminal hand running attempts back and leave the deployment
-active, with status 130. Where another process holds the log, and with --store or --server,
+active, with status 130. So does --timeout, with status 124: a deployment that waits for an
+approval or a window may wait for days. --detach waits for nothing. Where another process holds the log, and with --store or --server,
 ship registers and watches.`
 
 // shipFlags are the flags of `waybill ship`.
 type shipFlags struct {
 	yes, again, older, detach bool
-	until                     string // the stage to stop behind; "": none
+	until                     string        // the stage to stop behind; "": none
+	timeout                   time.Duration // 0: none
 }
 
 func shipCommand(a *app) *cobra.Command {
@@ -51,18 +53,20 @@ func shipCommand(a *app) *cobra.Command {
 		Short: "Take this folder's revision through its pipeline",
 		Long:  shipHelp,
 		Example: examples("waybill ship", "waybill ship examples/hello", "waybill ship --yes -o json | jq .event",
-			"waybill ship --again   # the same revision once more", "waybill ship --until beta"),
+			"waybill ship --again   # the same revision once more", "waybill ship --until beta",
+			"waybill ship --timeout 30m   # in CI"),
 		Args: arguments(0, 1, "DIR"),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			ctx, stop := lifecycle.UntilHangup(c.Context())
 			defer stop()
-			return a.ship(ctx, arguments, flags)
+			return within(ctx, flags.timeout, func(ctx context.Context) error { return a.ship(ctx, arguments, flags) })
 		},
 	}
 	c.Flags().BoolVar(&flags.yes, "yes", false, "apply an edit of the pipeline although it skips or loses work inside")
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
 	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
+	addTimeout(c, &flags.timeout)
 	a.addDials(c)
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
 	return c
@@ -167,7 +171,7 @@ type shipment struct {
 func runShip(ctx context.Context, o shipOptions) error {
 	s := &shipment{shipOptions: o}
 	d, err := s.deployment(ctx)
-	if err != nil && interrupted(ctx) {
+	if err != nil && interrupted(ctx) && !timedOut(ctx) {
 		s.Out.Warn("waybill: %s; run waybill ship again", endedBy(ctx))
 	}
 	if err != nil || d == nil {
@@ -370,10 +374,12 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 	return nil
 }
 
-// reportInterrupted prints what becomes of a deployment when a signal ended ship first.
+// reportInterrupted prints what becomes of a deployment when a signal ended ship first, or returns the error of --timeout.
 func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
 	switch {
 	case !interrupted(ctx):
+	case timedOut(ctx):
+		return show.Late(v, context.Cause(ctx), "waybill ship")
 	case v.State.Held != "":
 		s.Out.Warn("waybill: %s; %s stays active and held %s: %s", endedBy(ctx), ref, v.State.Held, v.State.Resume)
 	case s.works:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -146,6 +147,27 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
+	t.Parallel()
+	bubbletest.Test(t, func(t *testing.T) {
+		active := deployed(2, 1, pipeline.StatusActive)
+		views := seen(active)
+		waits := views["greeter#2"]
+		waits.Stages = []server.StageRun{{Name: "prod", Run: server.Run{State: server.RunWaiting, Reason: "approval 0 of 1", Who: "waybill approve greeter prod --revision r1"}}}
+		views["greeter#2"] = waits
+		f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
+			snapshot: server.SnapshotView{Stored: true}, deployments: []journal.Deployment{active}, views: views}
+		options, _ := shipping(f, asText)
+		options.Flags.detach = false
+		err := within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
+		wantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
+			"waybill approve greeter prod --revision r1, then waybill ship")
+		if exitStatus(err) != fault.ExitTimedOut {
+			t.Errorf("exit status %d", exitStatus(err))
+		}
+	})
 }
 
 func TestShipDeploysAgainWhenThePersonSaysSo(t *testing.T) {

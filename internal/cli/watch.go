@@ -29,15 +29,16 @@ type watchedLog interface {
 type watcher struct {
 	log     watchedLog
 	ref     server.Ref
-	after   int64 // entries up to this one are known
+	last    server.DeploymentView // as it was read last
+	after   int64                 // entries up to this one are known
 	display show.Display
 	enough  func(server.DeploymentView) bool // the watching ends there too; nil: at the deployment's end alone
 }
 
 // newWatcher returns a watcher that shows the entries after one. Earlier entries are not shown, but they date the steps
-// that run.
-func newWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.DeploymentView, after int64) (*watcher, error) {
-	w := &watcher{log: log, ref: show.RefOf(v.Deployment), after: after, display: show.NewDisplay(out, v)}
+// that run. leave says how the watching ends while the deployment waits for a person.
+func newWatcher(ctx context.Context, log watchedLog, out show.Printer, v server.DeploymentView, after int64, leave string) (*watcher, error) {
+	w := &watcher{log: log, ref: show.RefOf(v.Deployment), last: v, after: after, display: show.NewDisplay(out, v, leave)}
 	if after == 0 {
 		return w, nil
 	}
@@ -93,7 +94,7 @@ func (w *watcher) follow(ctx context.Context, after int64, entries chan<- pipeli
 func (w *watcher) loop(ctx context.Context, entries <-chan pipeline.Entry) (server.DeploymentView, error) {
 	ticker := time.NewTicker(show.FrameEvery)
 	defer ticker.Stop()
-	var v server.DeploymentView
+	v := w.last
 	looked, stale := time.Time{}, true
 	for {
 		select {

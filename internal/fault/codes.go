@@ -20,6 +20,7 @@ const (
 	Unavailable          Code = "unavailable"            // a needed part cannot be reached: ledger, server, engine, disk
 	Pending              Code = "pending"                // only plan: something would change
 	Interrupted          Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
+	TimedOut             Code = "timed_out"              // only ship and watch: the limit of --timeout has passed first
 	Internal             Code = "internal"               // a bug
 	NoSuchAction         Code = "no_such_action"         // unknown action id
 	Terminal             Code = "terminal"               // the action has ended
@@ -46,6 +47,7 @@ const (
 	ExitUnavailable = 3   // a needed part cannot be reached
 	ExitRefused     = 4   // canceled, superseded or refused
 	ExitPending     = 5   // only plan: something would change
+	ExitTimedOut    = 124 // only ship and watch: --timeout has passed first, as with timeout(1)
 	ExitInterrupted = 130 // ended by Ctrl-C, SIGTERM or a closed terminal
 	ExitUnread      = 141 // what it prints is not read any more, as behind head(1): as if SIGPIPE had ended it
 )
@@ -67,6 +69,7 @@ var statuses = map[Code]status{
 	Unavailable:          {http.StatusServiceUnavailable, ExitUnavailable},
 	Pending:              {http.StatusOK, ExitPending},
 	Interrupted:          {http.StatusServiceUnavailable, ExitInterrupted},
+	TimedOut:             {http.StatusGatewayTimeout, ExitTimedOut},
 	Internal:             {http.StatusInternalServerError, ExitFailed},
 	NoSuchAction:         {http.StatusNotFound, ExitUsage},
 	Terminal:             {http.StatusConflict, ExitRefused},

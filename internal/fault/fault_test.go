@@ -48,6 +48,7 @@ func TestCodesMapToStatuses(t *testing.T) {
 		{fault.New(fault.Canceled, "x"), http.StatusConflict, 4},
 		{fault.New(fault.Pending, "x"), http.StatusOK, 5},
 		{fault.New(fault.Interrupted, "x"), http.StatusServiceUnavailable, 130},
+		{fault.New(fault.TimedOut, "x"), http.StatusGatewayTimeout, 124},
 	} {
 		code := fault.CodeOf(c.err)
 		if code.Exit() != c.exit || code.HTTP() != c.http {

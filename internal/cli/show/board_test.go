@@ -167,15 +167,15 @@ func TestCutCountsColumnsNotBytes(t *testing.T) {
 func TestWaitingForNamesTheFirstReasonWhenNothingRuns(t *testing.T) {
 	t.Parallel()
 	v := greeterView()
-	if got := waitingFor(v); got != "" {
+	if got := waitingText(waitingFor(v)); got != "" {
 		t.Errorf("while a step is live it waits for nothing, got %q", got)
 	}
 	v.State.Live = 0
-	if got, want := waitingFor(v), "1 of 1 hosts in flight"; got != want {
+	if got, want := waitingText(waitingFor(v)), "1 of 1 hosts in flight"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	v.State.Held, v.State.Resume = `by ana: "checking"`, "waybill deployment resume notes#7"
-	if got, want := waitingFor(v), `held by ana: "checking" (waybill deployment resume notes#7)`; got != want {
+	if got, want := waitingText(waitingFor(v)), `held by ana: "checking" (waybill deployment resume notes#7)`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

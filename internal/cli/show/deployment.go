@@ -61,8 +61,8 @@ func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
 			}
 		}
 	}
-	if reason := waitingFor(v); reason != "" {
-		lines = append(lines, s.warn("waiting:")+" "+reason)
+	if reason, who := waitingFor(v); reason != "" {
+		lines = append(lines, s.warn("waiting:")+" "+waitingText(reason, who))
 	}
 	if v.State.Status == pipeline.StatusFailed && len(v.Failures) == 0 && v.State.RolledBackBy == 0 {
 		lines = append(lines, fmt.Sprintf("no step is failed any more: waybill deployment retry %s continues with what is left", RefOf(v.Deployment)))

@@ -27,14 +27,15 @@ type Display interface {
 }
 
 // NewDisplay returns the display for an output: entries as JSON, a board in place on a terminal, else a line for each change.
-func NewDisplay(p Printer, v server.DeploymentView) Display {
+// leave says how a person ends the watching; it is shown while the deployment waits for a person.
+func NewDisplay(p Printer, v server.DeploymentView, leave string) Display {
 	switch {
 	case p.JSON:
 		return &entryDisplay{p}
 	case p.Screen != nil:
-		return &liveDisplay{Style: p.Style, screen: p.Screen, last: v, read: time.Now()}
+		return &liveDisplay{Style: p.Style, screen: p.Screen, last: v, read: time.Now(), leave: leave}
 	}
-	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), printed: map[action.ID]int{}}
+	return &lineDisplay{out: p.Out, story: newStory(v, p.Style), printed: map[action.ID]int{}, leave: leave}
 }
 
 // entryDisplay writes each entry as one line of JSON.
@@ -57,6 +58,7 @@ type lineDisplay struct {
 	printed map[action.ID]int // attempts whose failure was printed
 	patience
 	waiting string // the reason printed last
+	leave   string // not printed yet
 	isAway  bool
 }
 
@@ -84,12 +86,17 @@ func (d *lineDisplay) View(v server.DeploymentView) error {
 			return err
 		}
 	}
-	reason := d.patience.lasting(v)
+	reason, who := d.patience.lasting(v)
 	if reason == "" || reason == d.waiting {
 		return nil
 	}
 	d.waiting = reason
-	return d.print("  waiting: " + reason)
+	if err := d.print("  waiting: " + waitingText(reason, who)); err != nil || who == "" || d.leave == "" {
+		return err
+	}
+	leave := d.leave
+	d.leave = ""
+	return d.print("  to leave: " + leave)
 }
 
 func (d *lineDisplay) Tick(time.Time) error { return nil }
@@ -111,6 +118,7 @@ type liveDisplay struct {
 	read   time.Time // when last was read, by this process's clock
 	reason string    // why the log cannot be read
 	wait   patience
+	leave  string // how a person leaves it
 }
 
 func (d *liveDisplay) Known(pipeline.Entry)       {}
@@ -132,21 +140,32 @@ func (d *liveDisplay) Tick(now time.Time) error {
 	v.Now = v.Now.Add(now.Sub(d.read))
 	columns, rows := d.screen.Size()
 	l := layout{Style: d.Style, columns: columns}
-	frame := l.render(squeeze(boardLines(v), max(3, rows-3)))
-	return d.screen.draw(append(frame, l.fit(d.status(v, now))))
+	status := d.status(v, now)
+	frame := l.render(squeeze(boardLines(v), max(3, rows-2-len(status))))
+	for _, line := range status {
+		frame = append(frame, l.fit(line))
+	}
+	return d.screen.draw(frame)
 }
 
-// status returns the last line of a frame: how far the deployment is, and the reason why nothing runs.
-func (d *liveDisplay) status(v server.DeploymentView, now time.Time) string {
+// status returns the last lines of a frame: how far the deployment is, the reason why nothing runs, and what a person can do.
+func (d *liveDisplay) status(v server.DeploymentView, now time.Time) []string {
 	text := fmt.Sprintf("%s %d of %d done  %s", d.busy(spinner(now)), v.State.Done, v.State.Total, server.Took(v.Now.Sub(v.CreatedAt)))
-	switch reason := d.wait.lasting(v); {
+	reason, who := d.wait.lasting(v)
+	switch {
 	case d.reason != "":
-		return text + "  " + d.warn("waiting for the log: "+d.reason)
-	case reason != "":
-		return text + "  " + d.warn("waiting: "+reason)
-	default:
-		return text
+		return []string{text + "  " + d.warn("waiting for the log: "+d.reason)}
+	case reason == "":
+		return []string{text}
 	}
+	lines := []string{text + "  " + d.warn("waiting: "+reason)}
+	if who != "" {
+		lines = append(lines, "  to continue: "+who)
+		if d.leave != "" {
+			lines = append(lines, "  to leave: "+d.leave)
+		}
+	}
+	return lines
 }
 
 // Close draws the board once more, whole: it is what stays on the terminal.

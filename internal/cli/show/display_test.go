@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // terminal returns a Printer on a terminal of 80 by 24, and what it gets.
@@ -23,7 +24,7 @@ func terminal() (Printer, *bytes.Buffer) {
 func TestALineDisplayPrintsEachFailedAttemptOnce(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	d := NewDisplay(Printer{Out: &b}, greeterView())
+	d := NewDisplay(Printer{Out: &b}, greeterView(), "Ctrl-C")
 	for range 3 {
 		if err := d.View(greeterView()); err != nil {
 			t.Fatal(err)
@@ -43,7 +44,7 @@ func TestALineDisplayPrintsAReasonThatLasts(t *testing.T) {
 	var b bytes.Buffer
 	v := greeterView()
 	v.State.Live, v.Stages[1].Groups[0].Hosts[1].Steps = 0, nil
-	d := NewDisplay(Printer{Out: &b}, v)
+	d := NewDisplay(Printer{Out: &b}, v, "Ctrl-C")
 	for range 4 {
 		if err := d.View(v); err != nil {
 			t.Fatal(err)
@@ -55,10 +56,50 @@ func TestALineDisplayPrintsAReasonThatLasts(t *testing.T) {
 	}
 }
 
+// approvalView is a deployment whose second stage waits for an approval.
+func approvalView() server.DeploymentView {
+	v := greeterView()
+	v.State.Live, v.Stages[1].Reason, v.Stages[1].Who = 0, "approval 0 of 1", "waybill approve notes beta --revision 88d0e17"
+	return v
+}
+
+func TestALineDisplayPrintsWhatAPersonCanDo(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	v := approvalView()
+	v.Stages[1].Groups = nil
+	d := NewDisplay(Printer{Out: &b}, v, "Ctrl-C, then go home")
+	for range 4 {
+		if err := d.View(v); err != nil {
+			t.Fatal(err)
+		}
+		v.Now = v.Now.Add(time.Second)
+	}
+	if got, want := b.String(), "  waiting: approval 0 of 1 (waybill approve notes beta --revision 88d0e17)\n  to leave: Ctrl-C, then go home\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}
+
+func TestALiveDisplayDrawsWhatAPersonCanDo(t *testing.T) {
+	t.Parallel()
+	p, b := terminal()
+	v := approvalView()
+	d := NewDisplay(p, v, "Ctrl-C, then go home")
+	for range 2 {
+		if err := errors.Join(d.View(v), d.Tick(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		v.Now = v.Now.Add(time.Minute)
+	}
+	if got := b.String(); !strings.Contains(got, "  to continue: waybill approve notes beta --revision 88d0e17\x1b") || !strings.Contains(got, "  to leave: Ctrl-C, then go home\x1b") {
+		t.Errorf("drew %q", got)
+	}
+}
+
 func TestAnEntryDisplayPrintsJSONLines(t *testing.T) {
 	t.Parallel()
 	var out, said bytes.Buffer
-	d := NewDisplay(Printer{Out: &out, Err: &said, JSON: true}, greeterView())
+	d := NewDisplay(Printer{Out: &out, Err: &said, JSON: true}, greeterView(), "Ctrl-C")
 	d.Known(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`))
 	err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)), d.View(greeterView()), d.Tick(at(0)), d.Away(errors.New("no route")), d.Close())
 	if err != nil || strings.Count(out.String(), "\n") != 1 || !strings.HasPrefix(out.String(), `{"`) || said.String() != "waybill: waiting for the log: no route\n" {
@@ -69,7 +110,7 @@ func TestAnEntryDisplayPrintsJSONLines(t *testing.T) {
 func TestALiveDisplayDrawsInPlace(t *testing.T) {
 	t.Parallel()
 	p, b := terminal()
-	d := NewDisplay(p, greeterView())
+	d := NewDisplay(p, greeterView(), "Ctrl-C")
 	if err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)), d.View(greeterView()), d.Tick(time.Now())); err != nil {
 		t.Fatal(err)
 	}

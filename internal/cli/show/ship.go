@@ -80,6 +80,18 @@ func RolledBack(v server.DeploymentView) error {
 		WithHint("fix it and ship again; if the cause was elsewhere: waybill revision accept %s %s, waybill ship --again", v.Pipeline, v.Label)
 }
 
+// Late returns the error for a deployment that is still active when a time limit has passed: what it waits for, and how to continue.
+func Late(v server.DeploymentView, limit error, resume string) error {
+	text, hint := "it stays active", resume
+	if reason, who := waitingFor(v); reason != "" {
+		text += ", waiting: " + reason
+		if who != "" {
+			hint = who + ", then " + resume
+		}
+	}
+	return fault.New(fault.TimedOut, "%s has not finished: %w; %s", RefOf(v.Deployment), limit, text).WithHint("%s", hint)
+}
+
 // failureText returns one failure, or a list of several.
 func failureText(v server.DeploymentView) string {
 	if len(v.Failures) == 0 {

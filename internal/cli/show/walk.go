@@ -59,44 +59,52 @@ type patience struct {
 	since  time.Time
 }
 
-// lasting returns the reason once it has been the same for a while, by the ledger's time.
-func (p *patience) lasting(v server.DeploymentView) string {
-	reason := waitingFor(v)
+// lasting returns the reason once it has been the same for a while, by the ledger's time, and who can change it.
+func (p *patience) lasting(v server.DeploymentView) (reason, who string) {
+	reason, who = waitingFor(v)
 	if reason != p.reason {
 		p.reason, p.since = reason, v.Now
 	}
 	if v.Now.Sub(p.since) < lasts {
-		return ""
+		return "", ""
 	}
-	return reason
+	return reason, who
 }
 
-// waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live. It
-// returns "" while something runs.
-func waitingFor(v server.DeploymentView) string {
+// waitingFor returns why an active deployment does not proceed: the first reason, when none of its steps is live, and the
+// command that can change it. It returns "" while something runs.
+func waitingFor(v server.DeploymentView) (reason, who string) {
 	if v.State.Status != pipeline.StatusActive || v.State.Live > 0 {
-		return ""
+		return "", ""
 	}
 	if v.State.Held != "" {
-		return "held " + v.State.Held + " (" + v.State.Resume + ")"
+		return "held " + v.State.Held, v.State.Resume
 	}
 	for _, stage := range v.Stages {
 		if stage.State == server.RunFinished || stage.State == server.RunSkipped {
 			continue
 		}
 		if stage.Reason != "" {
-			return stage.Reason
+			return stage.Reason, stage.Who
 		}
 		for host := range Hosts(stage) {
 			if host.State == server.RunWaiting && host.Reason != "" {
-				return host.Reason
+				return host.Reason, host.Who
 			}
 		}
 		for _, step := range stage.Steps {
 			if step.State == pipeline.StateWaiting && step.Reason != "" {
-				return step.Reason
+				return step.Reason, step.Who
 			}
 		}
 	}
-	return ""
+	return "", ""
+}
+
+// waitingText returns a reason to wait with the command that can change it.
+func waitingText(reason, who string) string {
+	if who == "" {
+		return reason
+	}
+	return reason + " (" + who + ")"
 }
