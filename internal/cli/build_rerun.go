@@ -14,7 +14,7 @@ import (
 // choiceFlags lists the flags of waybill run that say what steps run on and what they do, which a rerun gives again.
 func choiceFlags() []string {
 	return []string{"strict", "strict-vars", "max-parallel", "timeout", "grace", "max-step-log", "env", "runner", "pull", "in-place",
-		"tracked-only", "no-ignored", "keep-workspace", "no-push", "cache-size", "project-id", "context", "namespace", "shim-image",
+		"tracked-only", "no-ignored", "keep-workspace", "keep-failed", "no-push", "cache-size", "project-id", "context", "namespace", "shim-image",
 		"image-pull-policy", "pull-deadline", "service-accounts"}
 }
 

@@ -60,7 +60,7 @@ type runFlags struct {
 	maxStepLog                                        int64
 	dryRun                                            dryRun
 	inPlace                                           bool
-	trackedOnly, noIgnored, keepWorkspace             bool
+	trackedOnly, noIgnored, keepWorkspace, keepFailed bool
 	resume                                            string // a build, or resumeLast
 	secretsDir, certificates                          string
 	clusters                                          []string
@@ -132,6 +132,7 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.BoolVar(&flags.trackedOnly, "tracked-only", false, "give the steps .git and the files that git tracks, changed ones as they are")
 	f.BoolVar(&flags.noIgnored, "no-ignored", false, "give the steps all files but those that git ignores")
 	f.BoolVar(&flags.keepWorkspace, "keep-workspace", false, "keep the files that the steps get as workspace.tar.zst of the results, for --workspace")
+	f.BoolVar(&flags.keepFailed, "keep-failed", false, "keep the folder of a step that fails, and print where it is: for steps as processes")
 	addDryRunOf(c, &flags.dryRun)
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
 	f.StringVar(&flags.certificates, "certificates", "", "folder with certificates of authorities for steps that want those of the cluster")

@@ -52,10 +52,19 @@ func (f runFlags) checkRunner() error {
 		return fault.New(fault.Invalid, "the runner %q is not supported", f.runner).WithHint("--runner auto, process, docker or kubernetes; else %s names it", runnerVariable)
 	case f.runner == runnerDocker && f.inPlace:
 		return fault.New(fault.Invalid, "--in-place and --runner docker exclude each other: containers work on copies of the folder")
+	case f.keepFailed && f.inPlace:
+		return fault.New(fault.Invalid, "--keep-failed and --in-place exclude each other: what the steps write in the folder stays there")
+	case f.keepFailed && (f.runner == runnerDocker || f.runner == runnerKubernetes):
+		return f.keepsNothing(f.runner)
 	case !slices.Contains([]docker.Pull{"", docker.PullMissing, docker.PullAlways, docker.PullNever}, docker.Pull(f.pull)):
 		return fault.New(fault.Invalid, "--pull %q: want missing, always or never", f.pull)
 	}
 	return nil
+}
+
+// keepsNothing returns the error for --keep-failed with a runner whose steps work elsewhere.
+func (f runFlags) keepsNothing(runner string) error {
+	return fault.New(fault.Invalid, "--keep-failed keeps folders of steps that run as processes, and these run with %s", runner).WithHint("--runner process; else keep files with artifacts: [{path: out/**, when: fail}]")
 }
 
 // chosenRunner is what runs the steps of a build.
@@ -76,6 +85,8 @@ func (a *app) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
 	}
 	engine, err := docker.Connect(ctx)
 	switch {
+	case err == nil && j.flags.keepFailed:
+		return chosenRunner{}, errors.Join(j.flags.keepsNothing(runnerDocker), engine.Close())
 	case err == nil:
 		return a.containers(ctx, j, engine)
 	case ctx.Err() != nil:
@@ -102,6 +113,9 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	}
 	grace := j.flags.grace
 	runner := &command.Runner{Supervisor: []string{self, superviseName, grace.String()}, Grace: grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters, Certificates: certificates}
+	if j.flags.keepFailed {
+		runner.KeepFailed = filepath.Join(filepath.Dir(filepath.Dir(j.source.scratch)), "kept")
+	}
 	if j.flags.inPlace {
 		if err := j.source.claim(); err != nil {
 			return chosenRunner{}, err

@@ -33,6 +33,8 @@ type Runner struct {
 	Clusters     map[string]Cluster
 	Certificates string // folder with certificates of authorities for steps that trust build.CertificatesObject; "": none
 
+	KeepFailed string // folder to which workspaces of failed steps are moved, in the file system of Run.Scratch; "": they are removed
+
 	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
 }
 
@@ -41,7 +43,12 @@ type Runner struct {
 func (r *Runner) Run(ctx context.Context, run build.Run, sink build.Sink) (exit build.Exit, err error) {
 	folder := filepath.Join(run.Scratch, strconv.Itoa(run.Step.ID))
 	repo := filepath.Join(folder, "repo")
-	defer func() { err = errors.Join(err, workspace.Remove(folder)) }()
+	defer func() {
+		if r.KeepFailed != "" {
+			err = errors.Join(err, r.keepFailed(ctx, run, repo, exit, err, sink))
+		}
+		err = errors.Join(err, workspace.Remove(folder))
+	}()
 	if err := sink.Phase(build.Initializing); err != nil {
 		return build.Exit{}, err
 	}
