@@ -274,7 +274,7 @@ func driftOf(f *fold, host *HostView, current Standing) (Drift, bool) {
 		return d, true
 	}
 	if runs == nil {
-		d.Reason = fmt.Sprintf("has no release yet: joined after #%d", current.Deployment)
+		d.Reason = fmt.Sprintf("has no release yet: it was added after #%d", current.Deployment)
 		return d, true
 	}
 	d.Has = runs.Label

@@ -316,7 +316,7 @@ func troubleOf(step server.StepRun) (notes []string) {
 	if step.Attempt > 1 {
 		text := fmt.Sprintf("%s: attempt %d", step.Name, step.Attempt)
 		if step.Spent > 0 {
-			text += fmt.Sprintf(", %d of %d spent", step.Spent, step.Attempts)
+			text += fmt.Sprintf(", %d of %d counted", step.Spent, step.Attempts)
 		}
 		notes = append(notes, text)
 	}

@@ -70,7 +70,7 @@ func TestTimelineShowsWaitsStepsAndRetries(t *testing.T) {
 	for _, row := range got.Rows {
 		bars[row.Name], why[row.Name] = row.Bars, row.Why()
 		if row.Name == "elm" {
-			if diff := cmp.Diff([]string{"deploy: retried", "deploy: attempt 2, 1 of 3 spent"}, row.Notes); diff != "" {
+			if diff := cmp.Diff([]string{"deploy: retried", "deploy: attempt 2, 1 of 3 counted"}, row.Notes); diff != "" {
 				t.Errorf("notes: %s", diff)
 			}
 		}

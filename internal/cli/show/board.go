@@ -174,7 +174,7 @@ func doneRemark(step server.StepRun) string {
 // attemptText returns "attempt 2 of 3", or that the attempt cost none.
 func attemptText(step server.StepRun) string {
 	if step.Spent == 0 && step.Attempt > 1 {
-		return fmt.Sprintf("attempt %d, none spent", step.Attempt)
+		return fmt.Sprintf("attempt %d, none counted", step.Attempt)
 	}
 	if step.Attempts > 0 && step.Attempt <= step.Attempts {
 		return fmt.Sprintf("attempt %d of %d", step.Attempt, step.Attempts)
@@ -228,9 +228,9 @@ func failedAttempt(step server.StepRun, attempt int, now time.Time) string {
 	text := fmt.Sprintf("attempt %d failed: %s", attempt, OneLine(step.Error))
 	switch {
 	case step.Spent == 0:
-		text = fmt.Sprintf("attempt %d was cut off, none spent: %s", attempt, OneLine(step.Error))
+		text = fmt.Sprintf("attempt %d was cut off and does not count: %s", attempt, OneLine(step.Error))
 	case step.Spent < attempt:
-		text = fmt.Sprintf("attempt %d failed, %d of %d spent: %s", attempt, step.Spent, step.Attempts, OneLine(step.Error))
+		text = fmt.Sprintf("attempt %d failed, %d of %d counted: %s", attempt, step.Spent, step.Attempts, OneLine(step.Error))
 	case step.Attempts > 0 && attempt <= step.Attempts:
 		text = fmt.Sprintf("attempt %d of %d failed: %s", attempt, step.Attempts, OneLine(step.Error))
 	}

@@ -81,8 +81,8 @@ func TestBoardTellsAttemptsThatWereCutOffFromThoseThatFailed(t *testing.T) {
 		want           string
 	}{
 		{1, 1, "attempt 1 of 3 failed: exit 1"},
-		{1, 0, "attempt 1 was cut off, none spent: exit 1"},
-		{3, 2, "attempt 3 failed, 2 of 3 spent: exit 1"},
+		{1, 0, "attempt 1 was cut off and does not count: exit 1"},
+		{3, 2, "attempt 3 failed, 2 of 3 counted: exit 1"},
 	} {
 		step := stepRun(pipeline.HostDeployed, "tries again", pipeline.StateClaimed, 70, -1)
 		step.Attempt, step.Spent, step.Attempts, step.Error = c.attempt, c.spent, 3, "exit 1"

@@ -57,7 +57,7 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	t.add("release", dash(h.Release))
 	t.add("previous", dash(h.Previous))
 	if h.Deployment != "" {
-		t.add("fence", fmt.Sprintf("%s of ledger %s", h.Deployment, h.Ledger))
+		t.add("last deployment", fmt.Sprintf("%s of ledger %s", h.Deployment, h.Ledger))
 	}
 	if h.Supervisor != 0 {
 		t.add("supervisor", fmt.Sprintf("pid %d", h.Supervisor))

@@ -123,7 +123,7 @@ func remarkOf(d entryDetail) string {
 	}
 	switch {
 	case d.Attempt > 1 && d.Spent == 0:
-		parts = append(parts, fmt.Sprintf("(attempt %d, none spent)", d.Attempt))
+		parts = append(parts, fmt.Sprintf("(attempt %d, none counted)", d.Attempt))
 	case d.Attempt > 1:
 		parts = append(parts, fmt.Sprintf("(attempt %d)", d.Attempt))
 	}

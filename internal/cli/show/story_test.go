@@ -43,7 +43,7 @@ func TestStoryTellsEachChangeInOneLine(t *testing.T) {
   build            built                                         6.2s
   build  amd64     received  4.1 MB sha256:9b1e07d2
   prod   east/elm  deploying
-  prod   east/elm  deployed  already runs 88d0e17, not restarted (attempt 2, none spent)  6.0s
+  prod   east/elm  deployed  already runs 88d0e17, not restarted (attempt 2, none counted)  6.0s
   prod   east/elm  running cache-warmed
   prod   east/elm  failed  running cache-warmed: exit 1 …
                    retried  by ana: "mended"
