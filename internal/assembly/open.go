@@ -172,7 +172,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 		Projects: s.projects(), Inspect: s.hosts.Look, Verify: s.hosts.Verify, Current: s.hosts.Current, ReadLog: s.hosts.ReadLog,
 	}
 	if s.Kind == Embedded {
-		options.Idle = func() bool { return !s.Home.held() }
+		options.Holder = s.Home.holder
 	}
 	reads := l
 	if m == Serve {

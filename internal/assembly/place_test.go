@@ -285,6 +285,46 @@ func TestAStatusOfAHomeWithoutALockShowsNoProcess(t *testing.T) {
 	}
 }
 
+// TestAStatusShowsASilentHolder: a stopped process keeps its lock.
+func TestAStatusShowsASilentHolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := placeIn(dir, nil).Open(t.Context(), dir, Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lock, err := lifecycle.Lock(s.Home.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	holder := s.instance()
+	holder.ID = action.DerivedID(time.Now(), t.Name())
+	if err := s.Ledger.Join(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	file, heard := s.Home.file(lifecycle.LockFile), time.Now().Add(-time.Minute).Truncate(time.Second)
+	write(t, file, `{"pid":42,"since":"2026-01-02T03:04:05Z"}`)
+	for _, c := range []struct {
+		heard time.Time
+		state string
+	}{{time.Now(), "alive"}, {heard, "dead"}} {
+		if err := os.Chtimes(file, time.Time{}, c.heard); err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.Status(t.Context())
+		if err != nil || len(v.Processes) != 1 || v.Processes[0].State != c.state || v.KeepsUp != (c.state == "alive") {
+			t.Fatalf("heard at %s: %+v, %v", c.heard, v, err)
+		}
+		if c.state == "dead" && (!v.Troubles[0].Since.Equal(heard) || !strings.Contains(v.Troubles[0].Hint, "kill -CONT 42 ")) {
+			t.Errorf("%+v", v.Troubles[0])
+		}
+	}
+	_, err = lifecycle.Lock(s.Home.Dir)
+	wantFault(t, err, fault.Unavailable, "and has not been heard from since "+heard.Local().Format("15:04:05"))
+}
+
 func TestOpenScratchLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

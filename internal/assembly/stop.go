@@ -90,6 +90,7 @@ func (s *Session) doStops(ctx context.Context, ledger string, stops []action.Act
 
 // whileServed calls follow while actions of a handler are done: by the process that holds the log, else here.
 func (s *Session) whileServed(ctx context.Context, name string, handler conductor.Handler, follow func(context.Context) error) error {
+	var beside []lifecycle.Role
 	if s.Kind == Embedded {
 		lock, err := lifecycle.Lock(s.Home.Dir)
 		if holder, held := errors.AsType[*lifecycle.Held](err); held {
@@ -102,6 +103,7 @@ func (s *Session) whileServed(ctx context.Context, name string, handler conducto
 			return err
 		}
 		defer func() { _ = lock.Unlock() }() // this process ends
+		beside = []lifecycle.Role{{Name: "lock", Run: lock.Keep}}
 	}
 	if err := s.Ledger.TakeOver(ctx); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (s *Session) whileServed(ctx context.Context, name string, handler conducto
 	c := conductor.New(keeper{s.Ledger.NewWaiter(), s.blobs, s.Live.Now().Ledger.Retention, s.Live.Now().Ledger.LogRetention}, conductor.Config{
 		Instance: s.instance(), Workers: stopWorkers, Drain: time.Minute, Handlers: map[string]conductor.Handler{name: handler},
 	})
-	return lifecycle.Run(ctx, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})
+	return lifecycle.Run(ctx, append(beside, lifecycle.Role{Name: RoleConductor, Run: c.Run}, lifecycle.Role{Name: "watch", Run: follow})...)
 }
 
 // stopPatience bounds the wait for the ends of services. A stop that no conductor took is void after two minutes.

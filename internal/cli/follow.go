@@ -26,18 +26,23 @@ type logWorker interface {
 }
 
 // sessionWorker is the logWorker of an embedded log.
-type sessionWorker struct{ session *assembly.Session }
+type sessionWorker struct {
+	session *assembly.Session
+	lock    *lifecycle.HomeLock
+}
 
-func (w sessionWorker) Lock() (unlock func() error, err error) {
+func (w *sessionWorker) Lock() (unlock func() error, err error) {
 	lock, err := lifecycle.Lock(w.session.Home.Dir)
 	if err != nil {
 		return nil, err
 	}
+	w.lock = lock
 	return lock.Unlock, nil
 }
 
-func (w sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
-	return w.session.Roles(ctx, assembly.RoleOptions{}, assembly.RoleConductor, assembly.RoleDeployer)
+func (w *sessionWorker) Roles(ctx context.Context) ([]lifecycle.Role, error) {
+	roles, err := w.session.Roles(ctx, assembly.RoleOptions{}, assembly.RoleConductor, assembly.RoleDeployer)
+	return append([]lifecycle.Role{{Name: "lock", Run: w.lock.Keep}}, roles...), err
 }
 
 // drive takes a deployment to its end, and a rollback that undoes it: it does the work where this process
@@ -62,6 +67,9 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	unlock, err := s.Worker.Lock()
 	if held, ok := errors.AsType[*lifecycle.Held](err); ok {
 		s.Out.Note("pid %d holds the log; watching", held.PID)
+		if held.Silent() {
+			s.Out.Warn("waybill: pid %d has not been heard from since %s: waybill status says what to do", held.PID, held.Heard.Local().Format("15:04:05"))
+		}
 		return s.watchOrTakeOver(ctx, w)
 	}
 	if err != nil {

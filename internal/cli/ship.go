@@ -113,7 +113,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 		Idle: s.IsIdle, Ask: a.ask, Retry: a.offerRetry(s), Out: a.printer(), Now: time.Now,
 	}
 	if s.Kind == assembly.Embedded {
-		o.Worker = sessionWorker{s}
+		o.Worker = &sessionWorker{session: s}
 	}
 	return runShip(ctx, o)
 }

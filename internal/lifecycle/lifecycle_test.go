@@ -3,12 +3,14 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -181,5 +183,36 @@ func TestARemovedLockFileIsTakenAgain(t *testing.T) {
 	go func() { ended <- first.Keep(t.Context()) }()
 	if err := <-ended; !fault.Is(err, fault.Unavailable) {
 		t.Errorf("Keep: %v", err)
+	}
+}
+
+// TestAKeptHomeShowsThatItsHolderRuns: one that does not keep it, as of an earlier version, is never taken for silent.
+func TestAKeptHomeShowsThatItsHolderRuns(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	if held := Holder(home); held != nil {
+		t.Fatalf("a home that no process has: %+v", held)
+	}
+	lock, err := Lock(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	if held := Holder(home); held == nil || !held.Heard.IsZero() || held.Silent() {
+		t.Errorf("before it was kept: %+v", held)
+	}
+	path, past := filepath.Join(home, LockFile), time.Now().Add(-time.Hour).Truncate(time.Second)
+	text := fmt.Sprintf(`{"pid":42,"since":%q}`, past.Add(-time.Hour).Format(time.RFC3339))
+	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, past, past)); err != nil {
+		t.Fatal(err)
+	}
+	if held := Holder(home); held == nil || !held.Heard.Equal(past) || !held.Silent() || !strings.Contains(held.Error(), "has not been heard from since") {
+		t.Errorf("an hour after it was kept: %+v", held)
+	}
+	if err := lock.retake(); err != nil {
+		t.Fatal(err)
+	}
+	if held := Holder(home); held == nil || held.Silent() {
+		t.Errorf("kept again: %+v", held)
 	}
 }

@@ -31,13 +31,24 @@ type Held struct {
 	Home  string    `json:"-"`
 	PID   int       `json:"pid"`   // 0: unknown
 	Since time.Time `json:"since"` // zero: unknown
+	Heard time.Time `json:"-"`     // when it last showed that it runs; zero: unknown, as of a version that did not
 }
+
+// HomeLease is how long the holder of a home counts as running after it was heard from.
+const HomeLease = 15 * time.Second
+
+// Silent reports whether the holder has not been heard from for longer than HomeLease: it is stopped or hangs.
+func (h *Held) Silent() bool { return !h.Heard.IsZero() && time.Since(h.Heard) > HomeLease }
 
 func (h *Held) Error() string {
 	if h.PID == 0 {
 		return fmt.Sprintf("another Waybill runs the home %s", h.Home)
 	}
-	return fmt.Sprintf("another Waybill (pid %d, since %s) runs the home %s", h.PID, h.Since.Local().Format("15:04"), h.Home)
+	text := fmt.Sprintf("another Waybill (pid %d, since %s) runs the home %s", h.PID, h.Since.Local().Format("15:04"), h.Home)
+	if h.Silent() {
+		text += fmt.Sprintf(", and has not been heard from since %s", h.Heard.Local().Format("15:04:05"))
+	}
+	return text
 }
 
 // How long Lock waits, since a process that only checks the lock (IsHeld) has the file for a moment
@@ -84,7 +95,7 @@ func unlockable(home string, err error) error {
 // keepEvery is how often Keep looks at the lock file.
 const keepEvery = time.Second
 
-// Keep takes the home again when the lock file was removed or replaced, until ctx ends. A lock on a file without a name keeps
+// Keep shows by the lock file's time that this process runs, and takes the home again when the lock file was removed or replaced, until ctx ends. A lock on a file without a name keeps
 // no other process away. If one has taken the home by then, the error is fault.Unavailable around a *Held.
 func (l *HomeLock) Keep(ctx context.Context) error {
 	look := time.NewTicker(keepEvery)
@@ -103,7 +114,9 @@ func (l *HomeLock) Keep(ctx context.Context) error {
 
 // retake takes the home again unless the lock file is the one that is locked.
 func (l *HomeLock) retake() error {
-	if now, err := os.Stat(filepath.Join(l.home, LockFile)); err == nil && os.SameFile(now, l.at) {
+	path := filepath.Join(l.home, LockFile)
+	if now, err := os.Stat(path); err == nil && os.SameFile(now, l.at) {
+		_ = os.Chtimes(path, time.Time{}, time.Now()) // a disk that takes no writes keeps all else from this process, too
 		return nil
 	}
 	again, err := Lock(l.home)
@@ -130,6 +143,14 @@ func IsHeld(home string) bool {
 	return file.Unlock() != nil
 }
 
+// Holder returns the process that has the home; nil: there is none.
+func Holder(home string) *Held {
+	if !IsHeld(home) {
+		return nil
+	}
+	return holder(home, filepath.Join(home, LockFile))
+}
+
 // Unlock gives the home back.
 func (l *HomeLock) Unlock() error { return l.file.Unlock() }
 
@@ -142,6 +163,9 @@ func sign(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o600) // truncates in place: the lock is on this very file
 }
 
+// signedWithin is longer than writing the text may take, after which only Keep changes the file's time.
+const signedWithin = 2 * keepEvery
+
 // holder reads which process has the lock. What cannot be read stays unknown.
 func holder(home, path string) *Held {
 	held := &Held{Home: home}
@@ -151,6 +175,9 @@ func holder(home, path string) *Held {
 	}
 	if json.Unmarshal(text, held) != nil {
 		return &Held{Home: home}
+	}
+	if file, err := os.Stat(path); err == nil && file.ModTime().Sub(held.Since) > signedWithin {
+		held.Heard = file.ModTime()
 	}
 	return held
 }

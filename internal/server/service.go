@@ -31,7 +31,7 @@ type Service struct {
 	decoding *semaphore.Semaphore // bounds how many large inputs are decoded at a time
 
 	retention time.Duration
-	idle      func() bool
+	holder    func() *Holder
 
 	// LargestUpload is the size in bytes above which a snapshot or an artifact is refused; 0: LargestUpload, 1 GiB.
 	LargestUpload int64
@@ -71,8 +71,9 @@ type ServiceOptions struct {
 	ReadLog       func(ctx context.Context, at pipeline.Place, service *pipeline.Service, q step.LogQuery) (log step.ServiceLog, known bool, err error)
 	Builds        BuildSource // nil: none
 	Projects      Projects    // what can be built without a deployment
-	// Idle reports that no process runs roles on this log, even if rows of killed processes remain; nil: trust the rows.
-	Idle func() bool
+	// Holder returns the one process that may run roles on this log, or nil if none does, even if rows of killed processes
+	// remain; nil: trust the rows.
+	Holder func() *Holder
 }
 
 // NewService returns the service of a ledger and its blob store. A process has one, since each folds the log.
@@ -87,7 +88,7 @@ func NewService(l *ledger.Ledger, blobs blob.Store, o ServiceOptions) *Service {
 	if offers.Schedules == nil {
 		offers.Schedules = func() map[string]config.Schedule { return nil }
 	}
-	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, idle: o.Idle, builds: o.Builds, projects: o.Projects,
+	return &Service{ledger: l, blobs: blobs, offers: offers, retention: o.Retention, holder: o.Holder, builds: o.Builds, projects: o.Projects,
 		LargestUpload: o.LargestUpload, Inspect: o.Inspect, Verify: o.Verify, Current: o.Current, ReadLog: o.ReadLog, folds: folds{byPipeline: map[string]*fold{}},
 		observed:  observations{all: map[string]observation{}},
 		looks:     looks{all: map[string]*look{}, slots: make(chan struct{}, looksAtOnce)},

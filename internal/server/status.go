@@ -38,8 +38,16 @@ type InstanceView struct {
 	Since    time.Time     `json:"since"`
 	State    string        `json:"state"`             // alive | draining | dead (no instance has removed it yet)
 	Guard    string        `json:"guard"`             // how its end is noticed: lock (at once), lease (within 20 s), home (by waybill.lock)
-	LeaseEnd time.Time     `json:"leaseEnd,omitzero"` // when it is dead unless it sends another heartbeat; zero with guard home
+	LeaseEnd time.Time     `json:"leaseEnd,omitzero"` // when it is dead unless it sends another heartbeat; zero: unknown
 	Reload   *queue.Reload `json:"reload,omitempty"`
+	holder   *Holder       // with guard home
+}
+
+// Holder is the process that has a home.
+type Holder struct {
+	PID      int
+	Heard    time.Time // when it was last heard from; zero: unknown
+	LeaseEnd time.Time // when it counts as dead unless it is heard from again; zero: unknown
 }
 
 // Lease returns how stale an instance is: when its lease ends or has ended; "" for one without a lease.
@@ -142,8 +150,11 @@ func (s *Service) Instances(ctx context.Context) ([]InstanceView, error) {
 
 // instanceViews merges the rows of each process, which has one for every role.
 func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []InstanceView {
-	if s.idle != nil && s.idle() {
-		return []InstanceView{} // the rows are those of a killed process
+	var holder *Holder
+	if s.holder != nil {
+		if holder = s.holder(); holder == nil {
+			return []InstanceView{} // the rows are those of a killed process
+		}
 	}
 	byName := map[string]*InstanceView{}
 	for _, i := range instances {
@@ -156,6 +167,9 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 		if i.StartedAt.Before(p.Since) {
 			p.Since = i.StartedAt
 		}
+		if holder != nil {
+			i.LeaseEnd, p.holder = holder.LeaseEnd, holder
+		}
 		if p.LeaseEnd.IsZero() || i.LeaseEnd.Before(p.LeaseEnd) {
 			p.LeaseEnd = i.LeaseEnd
 		}
@@ -166,7 +180,7 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 			p.Guard = "lease"
 		}
 		switch {
-		case !s.ledger.Embedded() && !i.LeaseEnd.After(now):
+		case !i.LeaseEnd.IsZero() && !i.LeaseEnd.After(now):
 			p.State = "dead"
 		case i.Draining && p.State == "alive":
 			p.State = "draining"

@@ -137,7 +137,7 @@ func TestStatusWithoutTroublesHasAList(t *testing.T) {
 func TestStatusKnowsThatNoProcessRuns(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
-	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Idle: func() bool { return true }})
+	service := server.NewService(s.Ledger, s.Blobs, server.ServiceOptions{Holder: func() *server.Holder { return nil }})
 	if _, err := s.Ledger.Enqueue(t.Context(), action.Action{Kind: "action", Name: "mail", Handler: "step2", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestStatusKnowsAttemptsOfEndedProcesses(t *testing.T) {
 	if err != nil || len(turned.Claimed) != 1 {
 		t.Fatalf("claimed %d, %v", len(turned.Claimed), err)
 	}
-	service := server.NewService(l, nil, server.ServiceOptions{Idle: func() bool { return true }})
+	service := server.NewService(l, nil, server.ServiceOptions{Holder: func() *server.Holder { return nil }})
 	v, err := service.Status(t.Context())
 	if err != nil || len(v.Troubles) != 1 || v.Troubles[0].Text != "no process serves handler mail, which has 1 live action" ||
 		v.Troubles[0].Hint != "start a conductor: waybill up, or waybill serve conductor; it also takes over the attempts of processes that have ended" {

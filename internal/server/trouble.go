@@ -57,6 +57,11 @@ func (v StatusView) deadTroubles() []Trouble {
 		return nil
 	}
 	last := slices.MaxFunc(v.Processes, func(a, b InstanceView) int { return a.LeaseEnd.Compare(b.LeaseEnd) })
+	if h := last.holder; h != nil {
+		return []Trouble{{Kind: TroubleDead, Subject: last.Name, Since: h.Heard,
+			Text: fmt.Sprintf("the only process, %s (pid %d), is stopped, hangs, or cannot write to the home: it has not been heard from", last.Name, h.PID),
+			Hint: fmt.Sprintf("kill -CONT %d continues a stopped one; else end it with kill -KILL %d, and start another one: waybill up", h.PID, h.PID)}}
+	}
 	text := fmt.Sprintf("the only process, %s, is dead: it sends no heartbeat", last.Name)
 	if n := len(v.Processes); n > 1 {
 		text = fmt.Sprintf("all %d processes are dead: none sends a heartbeat; the last was %s", n, last.Name)
@@ -259,7 +264,7 @@ func reportTroubles(reports []queue.Report) (all []Trouble) {
 // allReports returns the reports of this process and of all instances.
 func (s *Service) allReports(now queue.Status) []queue.Report {
 	all := []queue.Report{s.ledger.Report()}
-	if s.idle != nil && s.idle() {
+	if s.holder != nil && s.holder() == nil {
 		return all
 	}
 	for _, i := range now.Instances {
