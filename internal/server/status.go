@@ -173,12 +173,7 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 		if p.LeaseEnd.IsZero() || i.LeaseEnd.Before(p.LeaseEnd) {
 			p.LeaseEnd = i.LeaseEnd
 		}
-		switch {
-		case s.ledger.Embedded():
-			p.Guard = "home"
-		case !i.Guarded:
-			p.Guard = "lease"
-		}
+		p.Guard = s.guardOf(i, p.Guard)
 		switch {
 		case !i.LeaseEnd.IsZero() && !i.LeaseEnd.After(now):
 			p.State = "dead"
@@ -195,6 +190,17 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 		all = append(all, *p)
 	}
 	return all
+}
+
+// guardOf returns how the end of an instance is noticed; before is the guard of its process's other rows.
+func (s *Service) guardOf(i queue.InstanceRow, before string) string {
+	switch {
+	case s.ledger.Embedded():
+		return "home"
+	case !i.Guarded:
+		return "lease"
+	}
+	return before
 }
 
 // handlerViews returns the backlog of each handler with the number of processes that serve it.
