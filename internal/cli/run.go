@@ -59,7 +59,7 @@ type runFlags struct {
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
 	dryRun                                            dryRun
-	inPlace                                           bool
+	inPlace, watch                                    bool
 	trackedOnly, noIgnored, keepWorkspace, keepFailed bool
 	resume                                            string // a build, or resumeLast
 	secretsDir, certificates                          string
@@ -89,7 +89,12 @@ func runCommand(a *app) *cobra.Command {
 				return err
 			}
 			flags.hide(values)
-			return a.runWith(c.Context(), c.Flags(), a.resumeArguments(arguments, &flags), flags)
+			arguments = a.resumeArguments(arguments, &flags)
+			run := func(ctx context.Context) error { return a.runWith(ctx, c.Flags(), arguments, flags) }
+			if flags.watch {
+				return a.watchBuilds(c.Context(), arguments, flags, run)
+			}
+			return run(c.Context())
 		},
 	}
 	addRunFlags(a, c, &flags)
@@ -132,6 +137,7 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.BoolVar(&flags.trackedOnly, "tracked-only", false, "give the steps .git and the files that git tracks, changed ones as they are")
 	f.BoolVar(&flags.noIgnored, "no-ignored", false, "give the steps all files but those that git ignores")
 	f.BoolVar(&flags.keepWorkspace, "keep-workspace", false, "keep the files that the steps get as workspace.tar.zst of the results, for --workspace")
+	f.BoolVar(&flags.watch, "watch", false, "run again each time the files of the folder change, until Ctrl-C")
 	f.BoolVar(&flags.keepFailed, "keep-failed", false, "keep the folder of a step that fails, and print where it is: for steps as processes")
 	addDryRunOf(c, &flags.dryRun)
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
