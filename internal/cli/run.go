@@ -59,7 +59,7 @@ type runFlags struct {
 	timeout, grace                                    time.Duration
 	maxStepLog                                        int64
 	dryRun                                            dryRun
-	inPlace, watch                                    bool
+	inPlace, watch, shell                             bool
 	trackedOnly, noIgnored, keepWorkspace, keepFailed bool
 	resume                                            string // a build, or resumeLast
 	secretsDir, certificates                          string
@@ -106,6 +106,10 @@ func runCommand(a *app) *cobra.Command {
 func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags runFlags) error {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
+	if flags.shell && !(a.canAsk() && onTerminal(a.out)) {
+		return fault.New(fault.Invalid, "--shell wants a terminal").WithHint("--keep-failed")
+	}
+	flags.keepFailed = flags.keepFailed || flags.shell
 	a.chooseRunner(&flags)
 	if flags.runner == runnerKubernetes && !set.Changed("max-parallel") {
 		flags.maxParallel = kubernetesParallel
@@ -139,6 +143,7 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.BoolVar(&flags.keepWorkspace, "keep-workspace", false, "keep the files that the steps get as workspace.tar.zst of the results, for --workspace")
 	f.BoolVar(&flags.watch, "watch", false, "run again each time the files of the folder change, until Ctrl-C")
 	f.BoolVar(&flags.keepFailed, "keep-failed", false, "keep the folder of a step that fails, and print where it is: for steps as processes")
+	f.BoolVar(&flags.shell, "shell", false, "as --keep-failed, and open a shell in the folder of the first step that failed, with its variables")
 	addDryRunOf(c, &flags.dryRun)
 	f.StringVar(&flags.secretsDir, "secrets", "", "folder whose files NAME.env have the secrets of steps (default: in the user's configuration)")
 	f.StringVar(&flags.certificates, "certificates", "", "folder with certificates of authorities for steps that want those of the cluster")
@@ -492,6 +497,9 @@ func (a *app) work(ctx context.Context, j job) (err error) {
 	result, err := a.record(ctx, j, view, worker.Config{Runner: runner.Runner})
 	if result == "" {
 		return err
+	}
+	if j.flags.shell && ctx.Err() == nil {
+		err = errors.Join(err, a.openShell(ctx, runner.kept))
 	}
 	if result == build.Canceled && ctx.Err() != nil { // by a signal, which has a status of its own
 		return errors.Join(shown{fault.New(fault.Interrupted, "build %s was canceled", j.id)}, err)

@@ -73,7 +73,7 @@ func (a *app) pods(ctx context.Context, j job) (chosenRunner, error) {
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	return chosenRunner{r, runnerKubernetes, "runner kubernetes (" + r.Where() + ")", func() error {
+	return chosenRunner{Runner: r, name: runnerKubernetes, word: "runner kubernetes (" + r.Where() + ")", close: func() error {
 		if left := r.Close(ctx); left != nil {
 			return fault.Wrap(fault.Unavailable, left)
 		}

@@ -73,6 +73,8 @@ type chosenRunner struct {
 	name  string       // process, docker or kubernetes
 	word  string       // what is said of it above the build
 	close func() error // at the build's end
+
+	kept chan command.Kept // the first folder of a failed step that was kept; nil: none is
 }
 
 // runnerOf makes the runner of a build. auto asks the Docker Engine for two seconds at most.
@@ -113,7 +115,14 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	}
 	grace := j.flags.grace
 	runner := &command.Runner{Supervisor: []string{self, superviseName, grace.String()}, Grace: grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters, Certificates: certificates}
+	kept := make(chan command.Kept, 1)
 	if j.flags.keepFailed {
+		runner.Kept = func(k command.Kept) {
+			select {
+			case kept <- k:
+			default: // one has failed before
+			}
+		}
 		runner.KeepFailed = filepath.Join(filepath.Dir(filepath.Dir(j.source.scratch)), "kept")
 	}
 	if j.flags.inPlace {
@@ -127,7 +136,7 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	} else if word == processesWord {
 		word = ""
 	}
-	return chosenRunner{runner, runnerProcess, word, func() error { return nil }}, nil
+	return chosenRunner{runner, runnerProcess, word, func() error { return nil }, kept}, nil
 }
 
 func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
@@ -150,7 +159,7 @@ func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (cho
 		warn(remarks)
 		return errors.Join(err, engine.Close())
 	}
-	return chosenRunner{runner, runnerDocker, dockerWord(engine), end}, nil
+	return chosenRunner{Runner: runner, name: runnerDocker, word: dockerWord(engine), close: end}, nil
 }
 
 // dockerWord says which Engine runs the steps.

@@ -23,8 +23,8 @@ const (
 
 // checkWatch returns an error for flags of --watch that belong to one build alone, or let builds change the folder.
 func (f runFlags) checkWatch() error {
-	if f.inPlace || f.workspace != "" || f.resume != "" || f.dryRun.on() || f.resultsDir != "" || f.buildID != "" || f.launch.on() || f.serve.on {
-		return fault.New(fault.Invalid, "--watch excludes --in-place, --workspace, --resume, --dry-run, --results-dir, --build-id, --launch and --serve")
+	if f.inPlace || f.workspace != "" || f.resume != "" || f.dryRun.on() || f.resultsDir != "" || f.buildID != "" || f.launch.on() || f.serve.on || f.shell {
+		return fault.New(fault.Invalid, "--watch excludes --in-place, --workspace, --resume, --dry-run, --results-dir, --build-id, --launch, --serve and --shell")
 	}
 	return nil
 }

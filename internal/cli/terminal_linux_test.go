@@ -137,6 +137,38 @@ func TestAPasswordIsAskedForOnATerminal(t *testing.T) {
 	}
 }
 
+// --shell opens a shell in the folder of the step that failed, with its variables.
+func TestAShellOpensInTheFolderOfAFailedStep(t *testing.T) {
+	t.Parallel()
+	dir, temporary := t.TempDir(), t.TempDir()
+	const file = "inputs: [{name: level, type: string, default: deep}]\nwork:\n  a: {container: {image: i, cmds: ['echo left behind >made; exit 1']}}\n"
+	if err := os.WriteFile(filepath.Join(dir, ".wharf-ci.yml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := openTerminal(t)
+	run := childtest.Command(t, "waybill", "run", "--runner", "process", "--shell")
+	run.Dir, run.Env = dir, append(os.Environ(), "TMPDIR="+temporary, "TERM=dumb", "SHELL=/bin/sh")
+	run.Stdin, run.Stdout, run.Stderr = theirs, theirs, theirs
+	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ours.WriteString("cat made; echo $TERM is $WAYBILL_INPUT_LEVEL; exit 7\n"); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(ours) // the end of a terminal is an error
+		said <- string(all)
+	}()
+	exit, _ := errors.AsType[*exec.ExitError](run.Wait())
+	theirs.Close()
+	printed := <-said
+	if exit == nil || exit.ExitCode() != 1 || !strings.Contains(printed, "left behind\r") || !strings.Contains(printed, "dumb is deep\r") {
+		t.Errorf("%v, and printed:\n%s", exit, printed)
+	}
+}
+
 // awaitNoEcho waits until a terminal no longer shows what is typed.
 func awaitNoEcho(t *testing.T, terminal *os.File) {
 	t.Helper()

@@ -33,7 +33,8 @@ type Runner struct {
 	Clusters     map[string]Cluster
 	Certificates string // folder with certificates of authorities for steps that trust build.CertificatesObject; "": none
 
-	KeepFailed string // folder to which workspaces of failed steps are moved, in the file system of Run.Scratch; "": they are removed
+	KeepFailed string     // folder to which workspaces of failed steps are moved, in the file system of Run.Scratch; "": they are removed
+	Kept       func(Kept) // gets each of these, also concurrently; nil: nothing does
 
 	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
 }
