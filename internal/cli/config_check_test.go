@@ -113,7 +113,7 @@ func TestCheckConfigWithoutAFileShowsOne(t *testing.T) {
 	f := newFolder(t, nil)
 	wantFault(t, f.checkConfig(t.Context(), filepath.Join(f.dir, "server.yaml"), false), fault.Invalid, "read the configuration server.yaml: ", configStarter)
 	err := f.checkConfig(t.Context(), f.dir, false)
-	wantFault(t, err, fault.Invalid, "is a directory", "")
+	wantFault(t, err, fault.Invalid, "not a regular file", "")
 	if fault.HintOf(err) != "" {
 		t.Errorf("hint %q for a folder", fault.HintOf(err))
 	}

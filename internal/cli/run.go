@@ -290,10 +290,8 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	if !flags.dryRun.on() {
-		if err := a.passwords(ctx, file, &choice, source, flags); err != nil {
-			return job{}, err
-		}
+	if err := a.passwords(ctx, file, &choice, source, flags); err != nil {
+		return job{}, err
 	}
 	resumes.addNeeded(&choice, func() (*build.Plan, error) {
 		plan, _, err := makePlan(ctx, file, choice, source, flags.strict)

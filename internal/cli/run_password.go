@@ -72,8 +72,12 @@ func notPassword(name string, flags runFlags) error {
 }
 
 // passwords gives a choice the passwords that were not given: those of the build that is resumed, and those without a default that a step
-// of the plan uses. A person is asked for them; without a terminal the problems say what is missing. Builds of deployments have none to give.
+// of the plan uses. A person is asked for them; without a terminal the problems say what is missing. Builds of deployments have none to
+// give, and a dry run needs none.
 func (a *app) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, flags runFlags) error {
+	if flags.dryRun.on() {
+		return nil
+	}
 	var problems fault.Problems
 	for i, in := range file.Inputs {
 		if in.Type != build.PasswordInput && slices.Contains(flags.hidden, in.Name) {

@@ -67,7 +67,7 @@ func readClientConfig() (c clientConfig, err error) {
 	if dir == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return c, nil // a user without a home has none
+			return c, nil //nolint:nilerr // a user without a home has none
 		}
 		dir = filepath.Join(home, ".docker")
 	}

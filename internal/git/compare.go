@@ -155,40 +155,61 @@ const mostArguments = 64 << 10
 // which the attributes of the repository say that a checkout has another content, which is the same for everyone. Line ends that one user's
 // configuration changes are another content.
 func (f *Folder) differAlsoConverted(ctx context.Context, files []committed) (bool, error) {
+	converts, err := f.convertedFiles(ctx, files)
+	if err != nil {
+		return false, err
+	}
+	for len(files) > 0 {
+		size, n := 0, 0
+		for ; n < len(files) && (n == 0 || size < mostArguments); n++ {
+			if files[n].mode == modeLink || !converts[files[n].name] {
+				return true, nil
+			}
+			size += len(files[n].name)
+		}
+		if differ, err := f.differHashed(ctx, files[:n]); differ || err != nil {
+			return differ, err
+		}
+		files = files[n:]
+	}
+	return false, nil
+}
+
+// convertedFiles returns the names of the files that the attributes of the repository convert.
+func (f *Folder) convertedFiles(ctx context.Context, files []committed) (map[string]bool, error) {
 	var names strings.Builder
 	for _, file := range files {
 		names.WriteString(file.name + "\x00")
 	}
 	out, err := f.gitInput(ctx, names.String(), "check-attr", "-z", "--stdin", "filter", "eol", "working-tree-encoding", "ident")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	converts := map[string]bool{}
 	fields := strings.Split(string(out), "\x00") // path, attribute and value
 	for i := 0; i+2 < len(fields); i += 3 {
 		converts[fields[i]] = converts[fields[i]] || fields[i+2] != "unspecified" && fields[i+2] != "unset"
 	}
-	for len(files) > 0 {
-		arguments, size, n := []string{"hash-object", "--"}, 0, 0
-		for ; n < len(files) && (n == 0 || size < mostArguments); n++ {
-			if files[n].mode == modeLink || !converts[files[n].name] {
-				return true, nil
-			}
-			arguments, size = append(arguments, files[n].name), size+len(files[n].name)
+	return converts, nil
+}
+
+// differHashed reports whether git would commit one of the files as another than the committed one. Their names are arguments of one git.
+func (f *Folder) differHashed(ctx context.Context, files []committed) (bool, error) {
+	arguments := []string{"hash-object", "--"}
+	for _, file := range files {
+		arguments = append(arguments, file.name)
+	}
+	out, err := f.git(ctx, arguments...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {
+		return true, nil // a filter takes the content for wrong
+	} else if err != nil {
+		return false, err
+	}
+	hashes := strings.Fields(string(out))
+	for i, file := range files {
+		if i >= len(hashes) || hashes[i] != file.hash {
+			return true, nil
 		}
-		out, err := f.git(ctx, arguments...)
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {
-			return true, nil // a filter takes the content for wrong
-		} else if err != nil {
-			return false, err
-		}
-		hashes := strings.Fields(string(out))
-		for i, file := range files[:n] {
-			if i >= len(hashes) || hashes[i] != file.hash {
-				return true, nil
-			}
-		}
-		files = files[n:]
 	}
 	return false, nil
 }

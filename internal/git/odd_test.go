@@ -81,13 +81,13 @@ func TestARepositoryThatGitRefusesIsNotAPlainFolder(t *testing.T) {
 		"an empty HEAD":     {func(_ *testing.T, f folder) { f.write(".git/HEAD", "") }, "not a git repository"},
 		"an unknown format": {func(_ *testing.T, f folder) { f.git("config", "core.repositoryFormatVersion", "77") }, "Expected git repo version <= 1, found 77"},
 		"a damaged .git":    {func(t *testing.T, f folder) { replace(t, filepath.Join(f.root, ".git"), "nonsense") }, "invalid gitfile format"},
-		"a bad ~/.gitconfig": {func(t *testing.T, f folder) {
+		"a bad ~/.gitconfig": {func(t *testing.T, _ folder) {
 			home := t.TempDir()
 			replace(t, filepath.Join(home, ".gitconfig"), "[user\n")
 			t.Setenv("HOME", home)
 		}, "bad config line 1"},
-		"another owner": {func(t *testing.T, f folder) { t.Setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1") }, "dubious ownership"},
-		"no git":        {func(t *testing.T, f folder) { t.Setenv("PATH", t.TempDir()) }, "executable file not found"},
+		"another owner": {func(t *testing.T, _ folder) { t.Setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1") }, "dubious ownership"},
+		"no git":        {func(t *testing.T, _ folder) { t.Setenv("PATH", t.TempDir()) }, "executable file not found"},
 		"another work tree": {func(_ *testing.T, f folder) {
 			f.git("config", "core.worktree", t.TempDir())
 		}, "in no work tree of git"},
