@@ -22,10 +22,15 @@ func cloneEngine(e *Engine) *Engine {
 	for revision, labels := range c.artifacts {
 		c.artifacts[revision] = maps.Clone(labels)
 	}
+	c.uploaders = maps.Clone(e.uploaders)
+	for revision, people := range c.uploaders {
+		c.uploaders[revision] = maps.Clone(people)
+	}
 	c.deployments = make(map[int64]*deployment, len(e.deployments))
 	c.order = make([]*deployment, 0, len(e.order))
 	for _, t := range e.order {
 		d := cloneDeployment(t)
+		d.uploaders = c.uploaders[d.revision]
 		c.deployments[t.number] = d
 		c.order = append(c.order, d)
 	}
