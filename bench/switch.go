@@ -30,7 +30,7 @@ func switchFlags(f *flag.FlagSet, o *Options) {
 	f.Func("rate", "requests a second, each over a connection of its own (default 100/s)", perSecond(&o.Rate))
 }
 
-// listen answers requests at an address until it is ended.
+// listen serves requests at an address until a signal ends it.
 func listen(args []string) error {
 	if len(args) != 1 {
 		return errors.New("want an address")
@@ -71,7 +71,7 @@ func switchHost(ctx context.Context, o Options) (_ []Result, err error) {
 	return []Result{refused, outage}, nil
 }
 
-// clients ask a service at a steady rate, and do not wait for an answer before the next request.
+// clients send requests to a service at a steady rate, without waiting for earlier answers.
 type clients struct {
 	url  string
 	done chan struct{}
@@ -128,13 +128,13 @@ func (c *clients) ask() {
 	}
 }
 
-// stop waits for the answers that are still to come.
+// stop waits for the outstanding answers.
 func (c *clients) stop() {
 	close(c.done)
 	c.wait.Wait()
 }
 
-// switching is one local host, and the little of a log that its steps read.
+// switching holds one local host, and the part of a log that its steps read.
 type switching struct {
 	replication
 	home, url string

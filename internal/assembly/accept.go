@@ -34,13 +34,13 @@ const (
 	notesFolder = "waybill/homes"
 )
 
-// acceptance is what is noted about a home.
+// acceptance is the note that a home counts on this machine.
 type acceptance struct {
-	Home   string            `json:"home"`   // for people
-	SHA256 map[string]string `json:"sha256"` // of its shared files when it was noted, hex digits
+	Home   string            `json:"home"`   // path, shown to people
+	SHA256 map[string]string `json:"sha256"` // digest of each shared file when it was noted, in hex
 }
 
-// TrustHome returns an error for a home that was found and may have come from others. On a terminal it asks first.
+// TrustHome returns an error for a found home that others may have made. On a terminal it asks first.
 func (p Place) TrustHome(h Home) error {
 	if !h.found {
 		return nil
@@ -62,7 +62,7 @@ func (p Place) TrustHome(h Home) error {
 		WithHint("if you trust what is in it: waybill config accept; a home that --home or WAYBILL_HOME names needs no acceptance")
 }
 
-// Accept notes that the user trusts a home.
+// Accept records that the user trusts a home.
 func (p Place) Accept(h Home) error {
 	if err := p.Trust(h.Dir); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (p Place) CreateHome(h Home) error {
 	return err
 }
 
-// isFresh reports whether the home has nothing in it that is obeyed.
+// isFresh reports whether the home contains nothing that Waybill obeys.
 func (p Place) isFresh(h Home) bool {
 	if info, err := os.Lstat(h.Dir); err == nil && !info.IsDir() {
 		return false
@@ -118,7 +118,7 @@ func (p Place) isFresh(h Home) bool {
 	})
 }
 
-// notAccepted says why a home needs an acceptance; "" if it needs none.
+// notAccepted returns why a home must be accepted first, or "" if it need not be.
 func (p Place) notAccepted(h Home) (why string, err error) {
 	if p.isFresh(h) {
 		return "", nil
@@ -164,7 +164,7 @@ func (p Place) trackedShared(h Home) (shared []string, err error) {
 	return shared, nil
 }
 
-// note writes down that the home with an id counts on this machine.
+// note records that the home with an id counts on this machine.
 func (p Place) note(h Home, id string) error {
 	noted := acceptance{Home: h.Dir, SHA256: map[string]string{}}
 	for _, name := range sharedFiles() {
@@ -206,7 +206,7 @@ func writeNote(path string, noted acceptance) error {
 	return os.Rename(f.Name(), path)
 }
 
-// noted returns what is noted about a home on this machine.
+// noted returns this machine's note about a home.
 func (p Place) noted(h Home) (noted acceptance, ok bool) {
 	id, err := file.Read(h.file(idFile), mostNote)
 	if err != nil || len(strings.TrimSpace(string(id))) == 0 {

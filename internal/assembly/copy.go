@@ -77,7 +77,7 @@ func (p Place) Restore(ctx context.Context, backup string) (Restored, error) {
 	return made, nil
 }
 
-// unused returns a path at which no file is: the path, or with a number behind it. The caller has the lock of the home.
+// unused returns a path without a file: the path itself, or the path and a number. The caller holds the home's lock.
 func unused(path string) string {
 	name := path
 	for n := 2; ; n++ {

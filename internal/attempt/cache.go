@@ -76,7 +76,7 @@ func saveCaches(ctx context.Context, shelf *buildcache.Shelf, caches []cached, r
 	return nil
 }
 
-// cacheText says which caches a step found and which it stored: cache found, 12 MiB; "": neither.
+// cacheText describes the caches that a step found and stored, such as "cache found, 12 MiB". It returns "" for neither.
 func cacheText(caches []cached) string {
 	var found, stored int
 	var read, written int64

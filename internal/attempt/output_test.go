@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// printed is a sink that keeps the texts of frames, with + after a part of a line.
+// printed is a sink that records the texts of frames, with + after part of a line.
 type printed struct {
 	build.Sink
 

@@ -72,7 +72,7 @@ func (f *Framer) part(n int, emit func(Frame)) {
 	f.rest = append(f.rest[:0], f.rest[n:]...)
 }
 
-// Begun reports whether bytes of a line are kept that has not ended.
+// Begun reports whether part of an unfinished line is buffered.
 func (f *Framer) Begun() bool { return len(f.rest) > 0 }
 
 // Flush gives out a begun line as a part, because nothing has come for a while and

@@ -240,7 +240,7 @@ func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
 	return problems
 }
 
-// named finds the steps of a choice.
+// named returns the steps that a choice names.
 func (f *File) named(steps []string, at fault.Position) (map[place]bool, fault.Problems) {
 	if len(steps) == 0 {
 		return nil, nil

@@ -58,7 +58,7 @@ func letVariables(schema map[string]any) {
 	schema["anyOf"] = anyOf
 }
 
-// anyCase returns a pattern of words in capitals, small letters, or both.
+// anyCase returns a pattern that matches words in any case.
 func anyCase(words []string) string {
 	var b strings.Builder
 	for i, word := range words {

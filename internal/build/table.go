@@ -113,5 +113,5 @@ func stepTable() []d.Key {
 	}
 }
 
-// conditions lists the words for when something runs or is kept.
+// conditions lists the values of runs-if and keep-if.
 func conditions() []string { return []string{string(Success), string(Fail), string(Always)} }

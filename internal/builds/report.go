@@ -130,10 +130,10 @@ func (b *Builds) ReportLog(ctx context.Context, id ID, entries []ReportedEntry) 
 	return added, err
 }
 
-// mostAhead is how far another build engine's clock may be ahead.
+// mostAhead limits how far ahead of ours another build engine's clock may be.
 const mostAhead = 24 * time.Hour
 
-// checkTime returns fault.Invalid for a time that has not come.
+// checkTime returns fault.Invalid for a time in the future.
 func (in *ingestion) checkTime(at time.Time) error {
 	if now := in.Now(); at.Sub(now) > mostAhead {
 		return fault.New(fault.Invalid, "timestamp %s is in the future: it is %s", at.UTC().Format(time.RFC3339), now.Format(time.RFC3339))

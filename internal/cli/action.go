@@ -164,7 +164,7 @@ func runShowAction(ctx context.Context, o showActionOptions) error {
 	return o.Out.Answer(x, lines...)
 }
 
-// actionReader reads one action, and what its attempts saw.
+// actionReader reads one action and the output of its attempts.
 type actionReader interface {
 	Action(context.Context, action.ID) (server.ActionView, error)
 	Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error)

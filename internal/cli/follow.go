@@ -78,7 +78,7 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	return s.work(ctx, w, unlock)
 }
 
-// leaveShip says how a person leaves ship while the deployment waits for a person.
+// leaveShip explains how to leave ship while the deployment waits for a person.
 const leaveShip = "Ctrl-C, and waybill ship resumes it; --timeout sets a limit, --detach waits for nothing"
 
 // watcher prints a deployment's first line and returns a watcher that prints the rest.

@@ -100,7 +100,7 @@ func (a *app) trustedDefinition(c *cobra.Command, given []string) (d pipeline.De
 	return d, a.ProjectDir(a.Dir), err
 }
 
-// jumpName is what a jump host is called, which is not a host of the pipeline.
+// jumpName returns the display name of a jump host, which the pipeline does not name.
 const jumpName = "the jump host"
 
 // sshTarget is an account and the host, as STAGE/GROUP/HOST, that it is first named for.

@@ -505,7 +505,7 @@ func (a *app) work(ctx context.Context, j job) (err error) {
 	return errors.Join(outcomeOf(j.id, result), err)
 }
 
-// given returns what git says of a folder; of a snapshot, what the caller of the build says.
+// given describes a folder by its repository, and a snapshot by what the caller of the build passed.
 func (a *app) given(facts map[string]string, name string) string {
 	return cmp.Or(facts[name], a.Environment("WHARF_VAR_"+name))
 }

@@ -54,7 +54,7 @@ func (a *app) readPasswords(ctx context.Context, pairs []string) (map[string]str
 	return values, nil
 }
 
-// hide gives inputs their values as passwords.
+// hide sets the values of inputs that are passwords.
 func (f *runFlags) hide(passwords map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(passwords)) {
 		f.inputs = append(f.inputs, name+"="+passwords[name])

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/command"
 )
 
-// openShell opens a shell in the folder of the step that failed first, if one did.
+// openShell opens a shell in the folder of the first step that failed.
 func (a *app) openShell(ctx context.Context, failed <-chan command.Kept) error {
 	terminal, ok := terminalOf(a.in)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// definitions reads what pipelines are in force.
+// definitions reads the definitions in force.
 type definitions interface {
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Version(ctx context.Context, name string, number int) (journal.Version, error)

@@ -374,7 +374,7 @@ func (s *shipment) detached(ctx context.Context, ref server.Ref) error {
 	return nil
 }
 
-// reportInterrupted prints what becomes of a deployment when a signal ended ship first, or returns the error of --timeout.
+// reportInterrupted prints what happens to a deployment after a signal ended ship, or returns the error of --timeout.
 func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v server.DeploymentView, err error) error {
 	switch {
 	case !interrupted(ctx):

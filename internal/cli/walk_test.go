@@ -94,7 +94,7 @@ func TestEveryAnswerAgreesWithTheHost(t *testing.T) {
 	}
 }
 
-// walk is a project with one host.
+// walk holds a project with one host.
 type walk struct {
 	t            *testing.T
 	project, srv string

@@ -49,7 +49,7 @@ func TestAHiddenProcessKeepsItsEnvironment(t *testing.T) {
 	}
 }
 
-// hide waits, hidden, until its standard input ends.
+// hide hides this process and waits until standard input ends.
 func hide() int {
 	if err := command.Hide(); err != nil {
 		return 1

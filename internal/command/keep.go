@@ -44,7 +44,7 @@ func (r *Runner) keepFailed(ctx context.Context, run build.Run, repo string, exi
 	return sink.Note("the step's folder is kept: " + kept)
 }
 
-// Kept is the folder of a failed step.
+// Kept describes the folder of a failed step.
 type Kept struct {
 	Step string // stage/step
 	Dir  string // its workspace

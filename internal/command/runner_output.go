@@ -18,7 +18,7 @@ const readSize = 64 << 10
 // readsAhead is how many reads may wait for the log: reading at once is what keeps the order of the two outputs.
 const readsAhead = 16
 
-// outputs are a step's two outputs on their way to a sink: standard output, and standard error.
+// outputs copies a step's standard output and standard error to a sink.
 type outputs struct {
 	to      [2]*attempt.Output
 	writers [2]*os.File // the step's ends
@@ -28,7 +28,7 @@ type outputs struct {
 	result  chan error
 }
 
-// chunk is what one read gave of one output.
+// chunk holds the bytes of one read of one output.
 type chunk struct {
 	stream int
 	at     time.Time
@@ -70,7 +70,7 @@ func (o *outputs) end() error {
 	return <-o.result
 }
 
-// buffer returns a buffer for the next read, once the log has taken an earlier one.
+// buffer returns a buffer for the next read. It waits until the log has written an earlier one.
 func (o *outputs) buffer() []byte {
 	if buffer := <-o.free; buffer != nil {
 		return buffer[:readSize]

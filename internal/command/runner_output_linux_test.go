@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
-// lines is a sink that keeps what it gets, with ! before a line of standard error.
+// lines is a sink that records lines, with ! before those of standard error.
 type lines struct {
 	build.Sink
 

@@ -171,7 +171,7 @@ func (c Expression) nextAgain(after, before time.Time, zone *time.Location) time
 	}
 }
 
-// turnedBack returns by how much clocks go back at a moment; 0 if they do not.
+// turnedBack returns how far clocks go back at a moment, or 0.
 func turnedBack(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0

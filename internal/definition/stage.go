@@ -63,7 +63,7 @@ func (r *reader) stage(n *document.Node, at, name, above string, base scope) pip
 	return r.hostStage(s, n, at, base)
 }
 
-// was reads the names that a stage or a group had. Package pipeline judges whether others have them.
+// was reads the former names of a stage or a group. Package pipeline checks that no other has them.
 func (r *reader) was(n *document.Node, at string) []string {
 	node := n.Get("was")
 	if node == nil {

@@ -23,14 +23,14 @@ const (
 	modeCommit     = "160000"
 )
 
-// committed is a file of a commit.
+// committed describes a file of a commit.
 type committed struct {
 	mode, hash string
 	in         *Folder // the repository that has it
 	name       string  // from that folder
 }
 
-// comparison is what the files of a commit are compared with.
+// comparison compares the files of a commit with those of a folder.
 type comparison struct {
 	files  map[string]committed // by slash path from the folder
 	lacks  bool                 // a submodule is not there, or lacks its commit

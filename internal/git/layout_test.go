@@ -19,13 +19,13 @@ import (
 // rounds is how many odd repositories are tried: -rounds 1000 searches for long.
 var rounds = flag.Int("rounds", 3, "odd repositories to try")
 
-// layout is a random repository and what its commit has.
+// layout is a random repository with the contents of its commit.
 type layout struct {
 	folder
 	random *rand.Rand
 }
 
-// names are odd ones that git and a file system take.
+// names lists odd names that git and a file system accept.
 var names = []string{"a", "b.txt", "with space", "ünï", "-dash", "x\ny", "q\"uote", ":(top)x", "*", "d/e", "d/f/g", "tab\there", "[b]"}
 
 // newLayout makes a repository with random files, links, ignore rules and submodules in the folder service.

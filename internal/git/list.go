@@ -92,14 +92,14 @@ func (f *Folder) Ignored(ctx context.Context, name string) (bool, error) {
 	return false, fmt.Errorf("see whether git ignores %s: %w", filepath.Join(f.dir, name), err)
 }
 
-// listing is what a folder has, by slash paths from it.
+// listing holds the contents of a folder, by slash paths from it.
 type listing struct {
 	files        []string
 	left         []string // neither files nor links, with what they are
 	repositories []place  // whose files they are; none without a repository
 }
 
-// place is a repository of a folder.
+// place locates a repository in a folder.
 type place struct {
 	folder *Folder
 	prefix string // of its files in the listing: "" or a slash path with a slash at its end

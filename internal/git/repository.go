@@ -15,7 +15,7 @@ import (
 
 const gitName = ".git"
 
-// found remembers whether a folder belongs to a repository.
+// found caches whether a folder belongs to a repository.
 type found struct {
 	mu    sync.Mutex
 	known bool
@@ -74,7 +74,7 @@ func isBelowGit(dir string) bool {
 	return false
 }
 
-// within returns a folder of this one, by its slash path.
+// within returns a subfolder by its slash path.
 func (f *Folder) within(name string) *Folder {
 	return Open(filepath.Join(f.dir, filepath.FromSlash(name)), f.exclude...)
 }

@@ -149,7 +149,7 @@ func (j *Journal) Revision(ctx context.Context, name, label string, seq int64) (
 	return r, err
 }
 
-// uploaders reads from the log who uploaded the artifacts of a revision.
+// uploaders reads the names of those who uploaded the artifacts of a revision.
 func (t *txn) uploaders(r *pipeline.RegisteredRevision) error {
 	entries, err := t.ArtifactEntries(r.Pipeline, r.Seq)
 	if err != nil {

@@ -83,7 +83,7 @@ func Lock(home string) (*HomeLock, error) {
 	return &HomeLock{home: home, file: file, at: at}, nil
 }
 
-// unlockable returns the error of a home that cannot be written.
+// unlockable returns the error for a home that cannot be written.
 func unlockable(home string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -143,7 +143,7 @@ func IsHeld(home string) bool {
 	return file.Unlock() != nil
 }
 
-// Holder returns the process that has the home; nil: there is none.
+// Holder returns the process that holds the home, or nil.
 func Holder(home string) *Held {
 	if !IsHeld(home) {
 		return nil

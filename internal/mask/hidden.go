@@ -2,13 +2,13 @@ package mask
 
 import "strings"
 
-// Classes of bytes in the middle of a secret.
+// Classes of bytes inside a secret.
 const (
 	control = 1 << iota // may begin what no viewer shows: a control character, or a sequence that colours text or moves the cursor
 	gap                 // is where a program may break encoded text: the end of a line, or a space, also escaped as in JSON and XML
 )
 
-// classes has the classes of each byte.
+// classes maps each byte to its classes.
 var classes = func() (of [256]uint8) {
 	for b := range 0x20 {
 		of[b] = control
@@ -38,7 +38,7 @@ const (
 	afterE281
 )
 
-// take takes the next byte. It returns how many bytes, ending with this one, have turned out to be shown, and whether this
+// take consumes the next byte. It returns how many bytes, ending with this one, have turned out to be shown, and whether this
 // one is among them.
 func (e *escape) take(b byte) (before int, itself bool) {
 	if *e >= afterC2 {

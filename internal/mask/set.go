@@ -43,7 +43,7 @@ type state struct {
 	codedBegun int32
 }
 
-// needle is a text to look for.
+// needle is a text to search for.
 type needle struct {
 	text  string
 	coded bool // line ends and spaces may be in it: see codedForms

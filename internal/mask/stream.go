@@ -44,12 +44,12 @@ func (s *Stream) Write(data []byte, emit func([]byte)) {
 	s.release(s.decided(), emit)
 }
 
-// idle reports whether the present byte is in nothing.
+// idle reports whether no match is in progress.
 func (s *Stream) idle() bool {
 	return s.at == 0 && s.seen.at == 0 && s.broken.at == 0 && s.column == 0
 }
 
-// take takes a byte, which is held[p].
+// take consumes the byte held[p].
 func (s *Stream) take(b byte, p int) {
 	if s.column > 0 {
 		s.inColumn(b, p)

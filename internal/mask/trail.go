@@ -38,7 +38,7 @@ func (t *trail) begin(set *Set, state int32, b byte, p int) {
 	}
 }
 
-// take takes the byte held[p], and gives to found each secret that ends with it.
+// take consumes the byte held[p], and passes each secret that ends with it to found.
 func (t *trail) take(set *Set, held []byte, p int, found func(from, to int)) {
 	before, itself := t.hidden.take(held[p])
 	for i := p - before; i < p && t.at != 0; i++ {
@@ -56,7 +56,7 @@ func (t *trail) take(set *Set, held []byte, p int, found func(from, to int)) {
 	}
 }
 
-// see takes a byte that is shown.
+// see consumes a byte that viewers show.
 func (t *trail) see(set *Set, b byte, p int, found func(from, to int)) {
 	if t.coded {
 		switch t.layout.take(b, set.states[t.at].last, set.childOf(t.at, b) != 0) {
@@ -100,7 +100,7 @@ func (t *trail) pass(p int) {
 	}
 }
 
-// begun returns the number of bytes taken that a needle continues.
+// begun returns how many of the last bytes are the start of a needle.
 func (t *trail) begun(set *Set) int {
 	if t.coded {
 		return int(set.states[t.at].codedBegun)
@@ -161,7 +161,7 @@ const (
 	inOffset // the offset of its next line
 )
 
-// fate is what a byte is to encoded text.
+// fate is the role of a byte in encoded text.
 type fate uint8
 
 const (
@@ -241,7 +241,7 @@ func partAfter(b byte) part {
 	return inDigits
 }
 
-// gap takes a byte that begins or continues a gap.
+// gap consumes a byte that begins or continues a gap.
 func (l *layout) gap(b byte, part part) {
 	if l.part == inDigits {
 		l.spaces, l.line = 0, false

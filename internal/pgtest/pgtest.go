@@ -53,7 +53,7 @@ func Own(t testing.TB) *Server {
 	return owned(t, server, err)
 }
 
-// Standby returns a hot standby of a server, which Promote makes a primary.
+// Standby starts a hot standby of a server. Promote makes it a primary.
 func Standby(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	server, err := primary.standby(t.Context())

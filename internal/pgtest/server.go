@@ -221,7 +221,7 @@ func (s *Server) Unfence(ctx context.Context) error {
 // Promote makes a standby take writes.
 func (s *Server) Promote(ctx context.Context) error { return s.execute(ctx, "SELECT pg_promote()") }
 
-// execute runs statements one after the other, each outside of a transaction.
+// execute runs statements in order, each outside a transaction.
 func (s *Server) execute(ctx context.Context, statements ...string) error {
 	db, err := pgx.Connect(ctx, s.URL())
 	if err != nil {

@@ -74,7 +74,7 @@ func (b *timedBody) abandon(expectsContinue bool) {
 	}
 }
 
-// drain passes over what arrives of the body.
+// drain discards the rest of the body.
 func (b *timedBody) drain() {
 	b.answered = true
 	passed, until := 0, time.Now().Add(drainFor)

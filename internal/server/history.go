@@ -46,7 +46,7 @@ func (s *Service) History(ctx context.Context, q journal.HistoryQuery) ([]journa
 	return passages[:min(len(passages), q.Limit)], nil
 }
 
-// namesOf returns the names that a target has and had by the definition in force, its present one first.
+// namesOf returns the present and former names of a target by the definition in force, the present one first.
 func (s *Service) namesOf(ctx context.Context, name, target string) (names []string, err error) {
 	err = s.withFold(ctx, name, func(f *fold) error {
 		names = f.namesOf(target)
@@ -55,7 +55,7 @@ func (s *Service) namesOf(ctx context.Context, name, target string) (names []str
 	return names, err
 }
 
-// namesOf returns the names that a target has and had by the definition in force, its present one first.
+// namesOf returns the present and former names of a target by the definition in force, the present one first.
 func (f *fold) namesOf(target string) []string {
 	if _, plan := f.engine.Current(); plan != nil {
 		return plan.Definition().NamesOf(target)

@@ -59,7 +59,7 @@ func (r *Running) BelowPipeline() string {
 	return below
 }
 
-// Found is a release on a host that is not there by the log.
+// Found is a release that a host reports and the log does not know there.
 type Found struct {
 	Release    string `json:"release"`              // its name on the host
 	Deployment string `json:"deployment,omitempty"` // the last one there, such as greeter#9; left out: not known
@@ -250,7 +250,7 @@ func (v *HostView) isLookedAt() bool {
 	return v.service.Supervised()
 }
 
-// isUsed reports whether something was deployed to the host, by this log or by the one that it followed before.
+// isUsed reports whether this log, or the one that the host followed before, deployed something to the host.
 func (v *HostView) isUsed() bool { return v.Runs != nil || v.taken != nil }
 
 // lookKey names the host and the service for looks and observations.
@@ -278,7 +278,7 @@ func (v *HostView) see(seen sight) {
 	}
 }
 
-// foundBy returns the release that a host reports, unless the log says the same.
+// foundBy returns the release that a host reports, or nil if the log agrees.
 func (v *HostView) foundBy(seen sight) *Found {
 	if seen.err != nil || seen.state.Release == "" {
 		return nil

@@ -43,7 +43,7 @@ type InstanceView struct {
 	holder   *Holder       // with guard home
 }
 
-// Holder is the process that has a home.
+// Holder describes the process that holds a home.
 type Holder struct {
 	PID      int
 	Heard    time.Time // when it was last heard from; zero: unknown
@@ -192,7 +192,7 @@ func (s *Service) instanceViews(instances []queue.InstanceRow, now time.Time) []
 	return all
 }
 
-// guardOf returns how the end of an instance is noticed; before is the guard of its process's other rows.
+// guardOf returns how the end of an instance is detected; before is the guard of its process's other rows.
 func (s *Service) guardOf(i queue.InstanceRow, before string) string {
 	switch {
 	case s.ledger.Embedded():

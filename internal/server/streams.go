@@ -28,7 +28,7 @@ func newStreams() *streams {
 	return &streams{most: min(mostStreams, mostConnections()/2), by: map[string]int{}}
 }
 
-// enter counts one more stream of a client; the caller calls leave when it ends. The error is fault.Unavailable.
+// enter registers a stream of a client; the caller calls leave at its end. The error is fault.Unavailable.
 func (s *streams) enter(client string) (leave func(), err error) {
 	if s == nil {
 		return func() {}, nil
@@ -60,7 +60,7 @@ func streamsOf(ctx context.Context) *streams {
 	return s
 }
 
-// clientOf returns whose streams are counted together: a token's, a browser session's, else an address's.
+// clientOf returns the key under which streams are counted: the token, the browser session, or else the address.
 func clientOf(r *http.Request) string {
 	if IdentityOf(r.Context()).Known() {
 		return r.Header.Get("Authorization") + r.Header.Get("Cookie")

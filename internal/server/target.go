@@ -146,7 +146,7 @@ func (s *Service) fillReached(ctx context.Context, f *fold, views []TargetView) 
 	return nil
 }
 
-// joinStandings returns what the log says of a target under two names.
+// joinStandings merges what the log records of a target under two names.
 func joinStandings(a, b journal.Standing) journal.Standing {
 	if b.Current > a.Current {
 		a.Current, a.Revision, a.At = b.Current, b.Revision, b.At

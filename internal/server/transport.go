@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Bounds of what a command takes from a server, which may be another program.
+// Limits on what a command reads from a server, which may be another program.
 const (
 	answerWithin = 30 * time.Second // until the header of an answer comes, once the request is sent
 	storedWithin = 15 * time.Minute // the same for uploads, which the server stores first
@@ -46,7 +46,7 @@ func newHTTP(within time.Duration, dial dialer) *http.Client {
 	}}
 }
 
-// line is the way to a server, with or without the token.
+// line is a client of a server, with or without the token.
 type line struct {
 	token         string
 	quick, stores *http.Client // for requests, and for uploads
@@ -56,7 +56,7 @@ func newLine(token string, dial dialer) *line {
 	return &line{token: token, quick: newHTTP(answerWithin, dial), stores: newHTTP(storedWithin, dial)}
 }
 
-// lineFor returns the way of a request. A client of a home first finds out whether the server there is the home's; to
+// lineFor returns the client for a request. A client of a home first finds out whether the server there is the home's; to
 // another program it sends no token.
 func (c *Client) lineFor(ctx context.Context) (*line, error) {
 	if c.proven == nil {
@@ -114,17 +114,17 @@ func (c *Client) unreachable(err error) error {
 	return fault.New(fault.Unavailable, "ask %s: %w", c.base, err).WithHint("does waybill up run there?")
 }
 
-// boundedBody is the body of an answer that is read whole: within a time, and up to a size.
+// boundedBody limits an answer that is read whole, in time and in size.
 type boundedBody struct {
 	io.ReadCloser
 	left  int64
 	timer *time.Timer
 }
 
-// errTooLong is the error of an answer above its bound.
+// errTooLong is the error for an answer above its limit.
 var errTooLong = fmt.Errorf("the answer has more than %d bytes", mostWhole)
 
-// bound returns the body with the bounds of an answer that is read whole.
+// bound limits the body of an answer that is read whole.
 func bound(body io.ReadCloser) io.ReadCloser {
 	return &boundedBody{ReadCloser: body, left: mostWhole, timer: time.AfterFunc(bodyWithin, func() { _ = body.Close() })}
 }

@@ -170,7 +170,7 @@ func signalNumber(name string) int {
 	return int(signals[name])
 }
 
-// handshakeError returns what a failed handshake means. An account that accepts no key, and a server that speaks
+// handshakeError classifies a failed handshake. An account that accepts no key, and a server that speaks
 // another language, do so the next time as well.
 func handshakeError(t Target, err error) error {
 	text := strings.ToLower(err.Error())

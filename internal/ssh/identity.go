@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// maxKeyFile bounds a key file, in bytes.
+// maxKeyFile is the size limit of a key file, in bytes.
 const maxKeyFile = 64 << 10
 
 // methods returns how to authenticate: with the key that the target names, else with those of the agent

@@ -12,7 +12,7 @@ import (
 	files "github.com/waybill-dev/waybill/internal/file"
 )
 
-// hostCheck says which keys a host may show.
+// hostCheck decides which keys a host may show.
 type hostCheck struct {
 	kinds []string                  // to ask the host for, the best first
 	check func(ssh.PublicKey) error // of the key that it shows
@@ -64,7 +64,7 @@ func without(kinds, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return slices.Contains(others, kind) })
 }
 
-// readSmall reads a regular file of at most so many bytes.
+// readSmall reads a regular file of limited size.
 func readSmall(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {

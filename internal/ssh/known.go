@@ -19,10 +19,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// maxKnownHosts bounds a file of known hosts, in bytes.
+// maxKnownHosts is the size limit of a file of known hosts, in bytes.
 const maxKnownHosts = 16 << 20
 
-// The markers of lines.
+// Markers at the start of a line.
 const (
 	markAuthority = "@cert-authority" // the key signs the certificates of the hosts
 	markRevoked   = "@revoked"        // the key is refused for the hosts
@@ -31,7 +31,7 @@ const (
 // knownHosts is a file of host keys in OpenSSH's format.
 type knownHosts []knownKey
 
-// knownKey is a line: a key and the hosts that it counts for.
+// knownKey is one line: a key and its hosts.
 type knownKey struct {
 	mark     string   // "": it is the hosts' own key
 	patterns []string // in lower case; nil: salt and sum
@@ -92,7 +92,7 @@ func parseKnownKey(line string) (k knownKey, err error) {
 	return k, nil
 }
 
-// setHosts reads which hosts a line is for.
+// setHosts parses the hosts of a line.
 func (k *knownKey) setHosts(field string) error {
 	if rest, hashed := strings.CutPrefix(field, "|1|"); hashed {
 		salt, sum, _ := strings.Cut(rest, "|")
@@ -263,13 +263,13 @@ func (k knownHosts) kinds(address string) []string {
 	return slices.Concat(certificates, first, rest)
 }
 
-// knows reports whether there is something to accept the target's key by.
+// knows reports whether some line can accept the target's key.
 func (k knownHosts) knows(address string) bool {
 	found, _ := k.of(address)
 	return found.keys("") != nil || found.keys(markAuthority) != nil
 }
 
-// hostKind is a kind of host keys and how they sign.
+// hostKind is a kind of host key and its signature algorithms.
 type hostKind struct {
 	name                     string
 	algorithms, certificates []string
@@ -284,7 +284,7 @@ var hostKinds = []hostKind{
 	{ssh.KeyAlgoRSA, []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}, []string{ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01}},
 }
 
-// algorithmsOf returns how keys of a kind sign.
+// algorithmsOf returns the signature algorithms of a kind of key.
 func algorithmsOf(name string) []string {
 	for _, kind := range hostKinds {
 		if kind.name == name {

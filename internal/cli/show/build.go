@@ -102,7 +102,7 @@ func BuildEnd(d BuildDocument, s Style) (lines []string) {
 	return lines
 }
 
-// board folds everything that is known of the build.
+// board holds the known state of the build.
 func (d BuildDocument) board() *buildBoard {
 	board := newBuildBoard(d.Plan, d.StartedAt)
 	board.lost = d.Lost || d.Status.Ended()

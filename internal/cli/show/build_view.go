@@ -262,7 +262,7 @@ func (b *buildBoard) summary(s Style, logCommand string, columns int) []string {
 	return out
 }
 
-// ending returns the row of a step that failed or has notable tests, with what is below it.
+// ending returns the row of a step that failed or has notable tests, with the rows below it.
 func (b *buildBoard) ending(step build.PlanStep, s Style, logCommand string) []string {
 	lines := b.below(step, s, logCommand)
 	if b.steps[step.ID].status.Broken() || len(lines) > 0 {

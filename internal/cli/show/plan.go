@@ -105,7 +105,7 @@ func endTexts(d PlanDocument) (lines []string) {
 	return lines
 }
 
-// goesNoFurther says why a deployment stays active, and what changes that.
+// goesNoFurther explains why a deployment stays active, and how to change that.
 func goesNoFurther(end pipeline.ExpectedEnd) string {
 	text := "goes no further: " + FirstOf(OneLine(end.Reason), "nothing is left to do")
 	if end.Who != "" {

@@ -101,7 +101,7 @@ func (t *attempt) hurried(err error, within action.Duration) error {
 		time.Duration(within).Round(time.Second/10), time.Duration(ready.Within), time.Duration(p.AttemptTimeout), time.Duration(p.Deadline))
 }
 
-// isOver reports whether the attempt's context has ended and no other attempt continues what it began.
+// isOver reports whether the attempt's context has ended and no later attempt continues its work.
 func (t *attempt) isOver(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(cause, conductor.ErrDeadline) || t.last && errors.Is(cause, conductor.ErrAttemptTimeout)
@@ -346,7 +346,7 @@ type hostCommand struct {
 	shared      []string // paths that are linked first
 }
 
-// commandEnd is how a program on a host ended.
+// commandEnd describes how a program on a host ended.
 type commandEnd struct {
 	exit    int
 	printed []string // its last lines
