@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,14 +39,16 @@ func Lines(secret string) (found []string) {
 // more may be written between them.
 func Forms(text string) []string {
 	forms := append(codedForms(text),
-		url.QueryEscape(text), url.PathEscape(text),
 		template.HTMLEscapeString(text), template.JSEscapeString(text),
 		inner(strconv.Quote(text)), inner(strconv.QuoteToASCII(text)),
-		percent(text, "-_.~"), percent(text, "-_.~/"), percent(text, "-_.~!'()*"), // Python, JavaScript
 		strings.ReplaceAll(text, "'", `'\''`), backslashed(text), // of shells
 		strings.ReplaceAll(text, "/", `\/`), // of JSON in some languages
 		fmt.Sprintf("% x", text), fmt.Sprintf("% X", text), fmt.Sprintf("%# x", text), fmt.Sprintf("%# X", text),
 	)
+	for _, kept := range urlKeeps {
+		forms = append(forms, percent(text, kept, "%%%02X"), percent(text, kept, "%%%02x"))
+	}
+	forms = append(forms, spaced(percent(text, "-_.~ ", "%%%02X")), spaced(percent(text, "-_.~ ", "%%%02x")), spaced(percent(text, "-_.* ", "%%%02X")))
 	for _, escaped := range append(xmlForms(text), text) {
 		forms = append(forms, escaped, wide(escaped, binary.LittleEndian), wide(escaped, binary.BigEndian))
 	}
@@ -121,15 +122,32 @@ func asciiOf(text, reference string) string {
 	return ascii.String()
 }
 
+// urlKeeps are the characters that programs leave as they are in URLs, beside letters and digits: RFC 3986, then others in paths, in
+// user information, in queries and in whole URLs, as Python, JavaScript, Go and the URL Standard of browsers have it.
+var urlKeeps = []string{
+	"-_.~",
+	"-_.~/",
+	"-_.~!'()*",
+	"-_.~$&+,;=",
+	"-_.~$&+=:@",
+	"-_.~$&+,/:;=@",
+	"-_.~!$%&'()*+,",
+	"-_.~!$%&'()*+,/:;=@[]|\\",
+	"-_.~!'()*;/?:@&=+$,#",
+}
+
+// spaced returns a text as forms send it, with + for a space.
+func spaced(text string) string { return strings.ReplaceAll(text, " ", "+") }
+
 // percent returns a text for URLs, in which letters, digits and the kept characters stay.
-func percent(text, keep string) string {
+func percent(text, keep, format string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(keep, c) >= 0:
 			b.WriteByte(c)
 		default:
-			fmt.Fprintf(&b, "%%%02X", c)
+			fmt.Fprintf(&b, format, c)
 		}
 	}
 	return b.String()
