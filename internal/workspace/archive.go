@@ -84,10 +84,23 @@ func (a *Archived) Add(ctx context.Context, archive *tar.Writer, all bool) (left
 	return left, nil
 }
 
-// has reports whether a link leads to one of the archive's files or folders.
+// maxLinks is how many links may lead to one another; systems follow about as many.
+const maxLinks = 40
+
+// has reports whether a link leads to one of the archive's files or folders, also by way of links that are in the archive.
 func (a *Archived) has(name, target string) bool {
-	target, inside := linkInside(name, target)
-	return inside && a.members[target]
+	for range maxLinks {
+		at, inside := linkInside(name, target)
+		if !inside || !a.members[at] {
+			return false
+		}
+		next, err := a.root.Readlink(filepath.FromSlash(at))
+		if err != nil || leadsToFile(a.root, at) {
+			return true
+		}
+		name, target = at, next
+	}
+	return false
 }
 
 func leadsToFile(root *os.Root, name string) bool {

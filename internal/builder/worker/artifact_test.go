@@ -121,6 +121,7 @@ func TestArchivesKeepLinks(t *testing.T) {
       - printf '#!/bin/sh\ncat "$(dirname "$(readlink -f "$0")")"/lib/x\n' > m/tool/run; chmod +x m/tool/run
       - ln -s ../tool/run m/.bin/run; ln -s tool m/same; ln -s .bin/run m/twice
       - ln -s ../other/file m/copied; ln -s ../other/deep m/folder; ln -s /etc/passwd m/outside; ln -s nowhere m/dangling
+      - ln -s loop m/loop; ln -s dangling m/second; ln -s folder m/third
       - ln -s ../other/deep/../../m/tool/lib/x m/around; ln -s same/../tool/lib/x m/through
 t:
   b:
@@ -131,7 +132,7 @@ t:
 	if got := string(printed(t, r, 2, false)); got != want {
 		t.Errorf("the step printed %q, want %q", got, want)
 	}
-	if diff := cmp.Diff([]string{"artifacts: links left out of a.tar.gz, since they lead to nothing in it: 3, such as m/dangling, m/folder, m/outside"}, notes(t, r, 1)); diff != "" {
+	if diff := cmp.Diff([]string{"artifacts: links left out of a.tar.gz, since they lead to nothing in it: 6, such as m/dangling, m/folder, m/loop, m/outside, m/second"}, notes(t, r, 1)); diff != "" {
 		t.Error(diff)
 	}
 }
