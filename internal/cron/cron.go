@@ -25,6 +25,7 @@ type field struct {
 	name        string
 	least, most int
 	names       []string // of the values from least
+	cycle       int      // how many values differ, where the last one is the first one again
 }
 
 var (
@@ -33,18 +34,19 @@ var (
 )
 
 func fields() [5]field {
-	return [5]field{{"minute", 0, 59, nil}, {"hour", 0, 23, nil}, {"day of the month", 1, 31, nil}, {"month", 1, 12, months},
-		{"day of the week", 0, 7, weekdays}}
+	return [5]field{{name: "minute", most: 59}, {name: "hour", most: 23}, {name: "day of the month", least: 1, most: 31},
+		{name: "month", least: 1, most: 12, names: months}, {name: "day of the week", most: 7, names: weekdays, cycle: 7}}
 }
 
 // macros are words for whole expressions.
 var macros = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
 	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *"}
 
-// Parse reads five fields such as "0 3 * * mon-fri": *, a value, a range a-b, a step */n or a-b/n,
-// or a list of these; months and days of the week also by their first three letters, and 7 is
-// Sunday as 0 is. @hourly, @daily, @weekly, @monthly and @yearly are words for the obvious. An
-// expression that no date fits is an error.
+// Parse reads five fields such as "0 3 * * mon-fri": *, a value, a range a-b, a step */n, a-b/n or
+// a/n, which ends at the field's greatest value, or a list of these; months and days of the week also
+// by their first three letters, and 7 is Sunday as 0 is, where a step of a week begins. @hourly,
+// @daily, @weekly, @monthly and @yearly are words for the obvious. An expression that no date fits is
+// an error.
 func Parse(text string) (Expression, error) {
 	expression := strings.ToLower(strings.TrimSpace(text))
 	if strings.HasPrefix(expression, "@") {
@@ -113,6 +115,8 @@ func (f field) parsePart(part string) (set uint64, err error) {
 			}
 		case !stepped:
 			to = from
+		case f.cycle != 0: // the last day of a week is Saturday
+			from, to = from%f.cycle, f.cycle-1
 		}
 	}
 	for v := from; v <= to; v += step {
