@@ -81,6 +81,7 @@ var faults = map[string]struct {
 	"image nothing":                     {"test: {a: {container: {image: , cmds: [x]}}}", "f:1:31: test/a/container/image: want a string, found nothing", true},
 	"image empty":                       {"test: {a: {container: {image: \"\", cmds: [x]}}}", "f:1:31: test/a/container/image: \"image\" must not be empty", true},
 	"cmds empty":                        {"test: {a: {container: {image: i, cmds: []}}}", "f:1:40: test/a/container/cmds: \"cmds\" must not be empty", true},
+	"command with a colon":              {"test: {a: {container: {image: i, cmds: [echo a: b]}}}", "f:1:41: test/a/container/cmds[0]: want a string, found a mapping; a string with \": \" in it needs quotes", true},
 	"command a boolean":                 {"test: {a: {container: {image: i, cmds: [x, true]}}}", "f:1:44: test/a/container/cmds[1]: want a string, found a boolean; write \"true\" in quotes", true},
 	"os unknown":                        {"test: {a: {container: {image: i, cmds: [x], os: linus}}}", "f:1:49: test/a/container/os: \"linus\" is none of linux, windows (did you mean \"linux\"?)", true},
 	"timeout not a duration":            {"test: {a: {timeout: 10x, container: {image: i, cmds: [x]}}}", "f:1:21: test/a/timeout: \"10x\" is not a valid duration; write one such as 90s, 10m or 1h30m", false},

@@ -213,6 +213,8 @@ func formHint(n *Node, want Shape) string {
 	switch {
 	case want&Duration != 0 && n.Kind == Int:
 		return fmt.Sprintf("; give it a unit, such as %ss", n.Text)
+	case want&Text != 0 && n.Kind == Map && len(n.Fields) == 1:
+		return `; a string with ": " in it needs quotes`
 	case want&Text == 0 || n.Quoted || n.Kind == Null || n.Kind == List || n.Kind == Map:
 		return ""
 	}
