@@ -29,7 +29,7 @@ setup: ## install what the tests need (Debian, root), or say what is missing
 mutate: ## each rule of the pipeline engine switched off in turn; some test must fail; about 40 minutes
 	$(GO) run ./test/mutation
 
-test: setup ## every test, with the race detector, on real SQLite and PostgreSQL
+test: setup ## every test, with the race detector where there are goroutines, on real SQLite and PostgreSQL
 	@scripts/test
 
 # Each round is 100 random programs: definitions, actions that end or fail, retries, edits, crashes. What the engine decides and

@@ -1,6 +1,7 @@
 package archtest_test
 
 import (
+	"go/ast"
 	"go/build/constraint"
 	"go/token"
 	"slices"
@@ -194,4 +195,18 @@ func TestPartsOfTheLogMeetInOnePlace(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+func TestPurePackagesHaveNoGoroutines(t *testing.T) {
+	for _, f := range load(t) {
+		if !strings.HasPrefix(f.Package, internal) || archtest.LayerOf(f.Package) != archtest.Pure {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			if statement, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%s starts a goroutine: make test watches this package without the race detector", f.At(statement.Pos()))
+			}
+			return true
+		})
+	}
 }
