@@ -89,6 +89,7 @@ func TestAPIWhilePostgreSQLIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	const add = `{"handler": "nothing"}`
+	answers(t, url+"/readyz", http.StatusServiceUnavailable) // an answer counts for a second, also one from before the stop
 	for _, path := range []string{"/readyz", "/api/v1/actions", "/jobs", "/jobs?f=html", "/status"} {
 		refuses(t, http.MethodGet, url+path, "", "")
 	}
