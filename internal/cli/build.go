@@ -202,8 +202,8 @@ func summarize(r *results.Reader) (show.BuildSummary, error) {
 		return show.BuildSummary{}, err
 	}
 	last, alive, err := r.State()
-	s := show.BuildSummary{ID: b.ID, RerunOf: b.RerunOf, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Subject: b.Subject, Steps: len(b.Plan.Steps),
-		StartedAt: b.StartedAt, Results: r.Dir()}
+	s := show.BuildSummary{ID: b.ID, RerunOf: b.RerunOf, Status: last.Status, Reason: last.Reason, Source: b.Source, Branch: b.Branch, Commit: b.Commit, Subject: b.Subject,
+		Steps: len(b.Plan.Steps), StartedAt: b.StartedAt, Results: r.Dir()}
 	switch {
 	case last.Status.Ended():
 		s.EndedAt = last.Timestamp

@@ -59,7 +59,7 @@ func TestListBuilds(t *testing.T) {
 	if err := runListBuilds(t.Context(), listBuildsOptions{Builds: shelf(t), Shorten: filepath.Base, Out: o.Printer, Now: noon}); err != nil {
 		t.Fatal(err)
 	}
-	o.want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   OF\n1      Completed  2      1 minute ago  1m00s  shop\n", "")
+	o.want(t, "BUILD  STATUS     STEPS  STARTED       TOOK   BRANCH  OF\n1      Completed  2      1 minute ago  1m00s  -       shop\n", "")
 	for json, want := range map[bool]string{asText: "no builds yet\n", asJSON: "[]\n"} {
 		o := newOutput(json)
 		if err := runListBuilds(t.Context(), listBuildsOptions{Out: o.Printer, Now: noon}); err != nil {

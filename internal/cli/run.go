@@ -521,8 +521,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
-	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Commit: a.given(j.facts, "GIT_COMMIT"), Subject: a.given(j.facts, "GIT_COMMIT_SUBJECT"),
-		Runner: j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
+	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Branch: a.given(j.facts, "GIT_BRANCH"), Commit: a.given(j.facts, "GIT_COMMIT"),
+		Subject: a.given(j.facts, "GIT_COMMIT_SUBJECT"),
+		Runner:  j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
 	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.launch.on() { // else it is canceled where it runs
 		described.Process = results.Process(self)
 	}

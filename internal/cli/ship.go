@@ -91,6 +91,10 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err != nil {
 		return err
 	}
+	head, err := git.Open(p.dir).Head(ctx)
+	if err != nil {
+		return err
+	}
 	s, err := a.Open(ctx, p.dir, assembly.Create)
 	if err != nil {
 		return err
@@ -103,7 +107,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 		Revisions: s, Deployments: s, Pipelines: s, Edits: s, Entries: s,
 		Flags: flags, Pipeline: p.definition.Pipeline, Proposal: p.proposal(a.User()), By: a.User(),
 		Warn:  func() { a.printProblems(p.warnings) },
-		Label: tree.Label, Commit: tree.Commit, Precedes: git.Open(p.dir).Precedes,
+		Label: tree.Label, Branch: head.Branch, Commit: tree.Commit, Precedes: git.Open(p.dir).Precedes,
 		Pack: func(ctx context.Context, w io.Writer) error {
 			if _, _, err := workspace.Pack(ctx, w, p.dir, tree.Files); err != nil {
 				return err
@@ -132,6 +136,7 @@ type shipOptions struct {
 	By       string
 	Warn     func() // prints the warnings of waybill.yaml
 	Label    string // of the folder's revision
+	Branch   string // that is checked out; "": none
 	Commit   git.Commit
 	Precedes func(ctx context.Context, older, newer string) bool // between commits
 	Pack     func(context.Context, io.Writer) error              // writes the folder's files
@@ -242,7 +247,7 @@ func (s *shipment) register(ctx context.Context) (*journal.Deployment, error) {
 	}
 	registered, err := s.Revisions.Register(ctx, pipeline.RegisteredRevision{
 		Pipeline: s.Pipeline, Label: s.Label, Snapshot: key, By: s.By,
-		Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At,
+		Branch: s.Branch, Commit: s.Commit.Hash, Subject: s.Commit.Subject, CommittedAt: s.Commit.At,
 	}, true, s.Flags.until)
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", s.Label, err)

@@ -150,6 +150,9 @@ func TestABuildOfADeploymentNamesIt(t *testing.T) {
 		page.Builds[0].Subject != "Greet the world, part 3f2c9a1" {
 		t.Errorf("%+v", page)
 	}
+	if page := get[server.BuildList](t, s, "/api/build?branch=topic/greet"); len(page.Builds) != 1 || page.Builds[0].Branch != "topic/greet" {
+		t.Errorf("%+v", page)
+	}
 	if page := get[server.BuildList](t, s, "/api/build?action="+id.String()); len(page.Builds) != 1 {
 		t.Errorf("%+v", page)
 	}

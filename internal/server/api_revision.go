@@ -71,6 +71,7 @@ type revisionInput struct {
 		Commit      string    `json:"commit,omitempty" doc:"hash of its commit"`
 		Subject     string    `json:"subject,omitempty"`
 		CommittedAt time.Time `json:"committedAt,omitempty"`
+		Branch      string    `json:"branch,omitempty" maxLength:"250" doc:"that was checked out"`
 		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
 		Deploy      *bool     `json:"deploy,omitempty" doc:"create its forward deployment; default true"`
 		Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
@@ -119,7 +120,7 @@ func (a *api) register(ctx context.Context, in *revisionInput) (journal.Register
 	b := in.Body
 	revision := pipeline.RegisteredRevision{
 		Pipeline: in.Pipeline, Label: b.Label, Commit: b.Commit, Subject: b.Subject,
-		CommittedAt: b.CommittedAt, Snapshot: b.Snapshot, By: IdentityOf(ctx).Name,
+		CommittedAt: b.CommittedAt, Branch: b.Branch, Snapshot: b.Snapshot, By: IdentityOf(ctx).Name,
 	}
 	return a.service.Register(ctx, revision, b.Deploy == nil || *b.Deploy, b.Until)
 }

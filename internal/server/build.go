@@ -137,7 +137,7 @@ func (s BuildSummary) Ended() bool { return s.Status.Ended() }
 
 // summarizeBuild returns the summary of a build from its description and the last update of step 0. alive says that its worker lives.
 func summarizeBuild(b results.Build, last results.Update, alive bool) BuildSummary {
-	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Commit: b.Commit, Subject: b.Subject, Environment: b.Plan.Environment,
+	s := BuildSummary{ID: b.ID, Status: last.Status, Reason: last.Reason, Source: b.Source, Branch: b.Branch, Commit: b.Commit, Subject: b.Subject, Environment: b.Plan.Environment,
 		Stages: []string{}, Params: []BuildParam{}, Runner: b.Runner, RerunOf: b.RerunOf, Steps: len(b.Plan.Steps), ScheduledOn: b.StartedAt, StartedOn: b.StartedAt}
 	switch {
 	case last.Status.Ended():

@@ -8,11 +8,12 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 )
 
-// BuildOrigin is the step of a deployment that a build belongs to, with the commit of its revision.
+// BuildOrigin is the step of a deployment that a build belongs to, with the branch and the commit of its revision.
 type BuildOrigin struct {
 	Pipeline   string
 	Deployment int64
 	Target     string
+	Branch     string // "": not known
 	Commit     string // "": not known
 	Subject    string
 }
@@ -30,7 +31,7 @@ func OriginOf(l *ledger.Ledger) func(context.Context, action.ID) (*BuildOrigin, 
 			return origin, err
 		}
 		r, err := l.Journal.Revision(ctx, origin.Pipeline, "", d.Revision)
-		origin.Commit, origin.Subject = r.Commit, r.Subject
+		origin.Branch, origin.Commit, origin.Subject = r.Branch, r.Commit, r.Subject
 		return origin, err
 	}
 }
@@ -38,5 +39,5 @@ func OriginOf(l *ledger.Ledger) func(context.Context, action.ID) (*BuildOrigin, 
 // add completes a summary by the origin of its build.
 func (o *BuildOrigin) add(s *BuildSummary) {
 	s.Pipeline, s.Deployment, s.Target = o.Pipeline, o.Deployment, o.Target
-	s.Commit, s.Subject = cmp.Or(o.Commit, s.Commit), cmp.Or(o.Subject, s.Subject)
+	s.Branch, s.Commit, s.Subject = cmp.Or(o.Branch, s.Branch), cmp.Or(o.Commit, s.Commit), cmp.Or(o.Subject, s.Subject)
 }

@@ -152,6 +152,9 @@ func (c *Client) Register(ctx context.Context, r pipeline.RegisteredRevision, de
 	if !r.CommittedAt.IsZero() {
 		body["committedAt"] = r.CommittedAt
 	}
+	if r.Branch != "" { // a server of an earlier version refuses what it does not know
+		body["branch"] = r.Branch
+	}
 	return done, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "revisions"), body, &done)
 }
 

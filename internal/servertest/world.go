@@ -140,7 +140,7 @@ func SnapshotKey(label string) string {
 func (w *World) Ship(t testing.TB, name, label string) server.Ref {
 	t.Helper()
 	done, err := w.Service.Register(t.Context(), pipeline.RegisteredRevision{
-		Pipeline: name, Label: label, Subject: "Greet the world, part " + label, By: "ana", Snapshot: SnapshotKey(label),
+		Pipeline: name, Label: label, Branch: "topic/greet", Subject: "Greet the world, part " + label, By: "ana", Snapshot: SnapshotKey(label),
 	}, true, "")
 	if err != nil {
 		t.Fatal(err)

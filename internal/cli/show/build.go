@@ -43,7 +43,7 @@ type BuildDocument struct {
 // Builds returns the rows of a list of builds. shorten returns a path as it is shown.
 func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []string {
 	var t table
-	t.add("BUILD", "STATUS", "STEPS", "STARTED", "TOOK", "OF")
+	t.add("BUILD", "STATUS", "STEPS", "STARTED", "TOOK", "BRANCH", "OF")
 	for _, s := range all {
 		started, duration := "-", "-"
 		if !s.StartedAt.IsZero() { // else it had no worker
@@ -56,7 +56,7 @@ func Builds(all []BuildSummary, shorten func(string) string, now time.Time) []st
 		if s.Steps == 0 && !s.Status.Ended() { // they are not known yet
 			steps = "-"
 		}
-		t.add(s.ID, string(s.Status), steps, started, duration, shorten(s.Source))
+		t.add(s.ID, string(s.Status), steps, started, duration, dash(s.Branch), shorten(s.Source))
 	}
 	return t.lines()
 }

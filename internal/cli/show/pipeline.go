@@ -259,6 +259,7 @@ func Judgment(r pipeline.RegisteredRevision, active []journal.Deployment) []stri
 func Revision(r pipeline.RegisteredRevision, made []journal.Deployment) []string {
 	var t table
 	t.add("revision", r.Label)
+	t.add("branch", dash(r.Branch))
 	t.add("commit", dash(r.Commit))
 	t.add("subject", dash(r.Subject))
 	t.add("state", r.State)

@@ -41,6 +41,13 @@ func definesAndRegisters(t *testing.T, s setup) {
 	}
 	_, err = s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "3f2c9a1", Snapshot: "other"}, true, "")
 	storetest.WantCode(t, err, fault.Conflict)
+	for _, branch := range []string{"topic/a", "main"} { // the first one stays
+		_, err := s.Register(s.ctx, pipeline.RegisteredRevision{Pipeline: testPipeline, Label: "88d0e17", Branch: branch}, false, "")
+		storetest.Check(t, err)
+	}
+	if r, err := s.Revision(s.ctx, testPipeline, "88d0e17", 0); err != nil || r.Branch != "topic/a" {
+		t.Errorf("the branch of a revision is %q, %v", r.Branch, err)
+	}
 
 	second, err := s.Deploy(s.ctx, journal.NewDeployment{Pipeline: testPipeline, Revision: 1, Kind: journal.Manual, By: "ben"})
 	storetest.Check(t, err)

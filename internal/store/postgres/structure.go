@@ -88,9 +88,9 @@ func scanVersion(row pgx.Row) (v journal.Version, err error) {
 
 // InsertRevision stores a registered revision.
 func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
-	return t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt)
+	return t.do(`INSERT INTO revision (pipeline_id, seq, label, commit, subject, committed_at, snapshot, state, created_by, created_at, branch)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, stamp(r.CommittedAt), r.Snapshot, r.State, r.By, r.CreatedAt, r.Branch)
 }
 
 // SetRevisionState writes open, sealed or rejected.
@@ -105,7 +105,7 @@ func (t *tx) RevisionsBetween(pipeline string, after, before int64, limit int) (
 	f.and("r.seq > ?", after)
 	f.and("r.seq < ?", before)
 	limited := f.limit(limit)
-	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, '[]'
+	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch, '[]'
 		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
 }
 
@@ -116,7 +116,7 @@ func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]pipeline
 	f.when(label != "", "r.label = ?", label)
 	f.when(seq != 0, "r.seq = ?", seq)
 	limited := f.limit(limit)
-	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at,
+	return query(t, scanRevision, `SELECT h.name, r.seq, r.label, r.commit, r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch,
 		coalesce((SELECT json_agg(json_build_object('label', a.label, 'name', a.name, 'digest', a.digest, 'size', a.size, 'blob', a.blob, 'build', a.build) ORDER BY a.label)
 			FROM revision_artifact a WHERE a.pipeline_id = r.pipeline_id AND a.revision = r.seq), '[]')::text
 		FROM revision r JOIN pipeline_head h ON h.id = r.pipeline_id`+f.where()+" ORDER BY r.seq DESC"+limited, f.arguments...)
@@ -126,7 +126,7 @@ func (t *tx) Revisions(pipeline, label string, seq int64, limit int) ([]pipeline
 func scanRevision(row pgx.Row) (r pipeline.RegisteredRevision, err error) {
 	var artifacts string
 	err = row.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, timeOf{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By,
-		timeOf{&r.CreatedAt}, &artifacts)
+		timeOf{&r.CreatedAt}, &r.Branch, &artifacts)
 	if err != nil {
 		return r, err
 	}

@@ -98,9 +98,9 @@ func scanVersion(s scanner) (v journal.Version, err error) {
 
 // InsertRevision stores a registered revision.
 func (t *tx) InsertRevision(pipelineID int64, r pipeline.RegisteredRevision) error {
-	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt))
+	_, err := t.exec(`INSERT INTO revision (pipeline_id, seq, label, "commit", subject, committed_at, snapshot, state, created_by, created_at, branch)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		pipelineID, r.Seq, r.Label, r.Commit, r.Subject, micros(r.CommittedAt), r.Snapshot, r.State, r.By, micros(r.CreatedAt), r.Branch)
 	return err
 }
 
@@ -112,7 +112,7 @@ func (t *tx) SetRevisionState(pipelineID, revision int64, state string) error {
 
 // Revisions reads by label, or by seq, or the newest n, each with its artifacts.
 func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.RegisteredRevision, error) {
-	query := `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
+	query := `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch
 		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id WHERE h.name = ?1`
 	switch {
 	case label != "":
@@ -131,14 +131,14 @@ func (t *tx) Revisions(name, label string, seq int64, n int) ([]pipeline.Registe
 
 // RevisionsBetween lists those after one seq and before another, newest first.
 func (t *tx) RevisionsBetween(name string, after, before int64, n int) ([]pipeline.RegisteredRevision, error) {
-	return rows(t, scanRevision, `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at
+	return rows(t, scanRevision, `SELECT h.name, r.seq, r.label, r."commit", r.subject, r.committed_at, r.snapshot, r.state, r.created_by, r.created_at, r.branch
 		FROM pipeline_head h CROSS JOIN revision r ON r.pipeline_id = h.id AND r.seq > ?2 AND r.seq < ?3
 		WHERE h.name = ?1 ORDER BY r.seq DESC LIMIT ?4`, name, after, before, limit(n))
 }
 
 // scanRevision reads the columns of Revisions.
 func scanRevision(s scanner) (r pipeline.RegisteredRevision, err error) {
-	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt})
+	err = s.Scan(&r.Pipeline, &r.Seq, &r.Label, &r.Commit, &r.Subject, moment{&r.CommittedAt}, &r.Snapshot, &r.State, &r.By, moment{&r.CreatedAt}, &r.Branch)
 	return r, err
 }
 

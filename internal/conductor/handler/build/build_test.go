@@ -116,7 +116,7 @@ func fresh(t *testing.T, file string, artifacts ...pipeline.Artifact) *setup {
 	s := &setup{t: t, blobs: blobs, builds: filepath.Join(home, "builds"), log: &log{
 		definition: pipeline.Definition{Pipeline: "shop", Stages: []pipeline.Stage{{Name: "build", Kind: pipeline.BuildStage,
 			Build: &pipeline.Build{File: ".wharf-ci.yml", Artifacts: artifacts}}}},
-		revision: pipeline.RegisteredRevision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Commit: "3f9c2ab0123456789"},
+		revision: pipeline.RegisteredRevision{Pipeline: "shop", Seq: 3, Label: "3f9c2ab", Branch: "topic/a", Commit: "3f9c2ab0123456789"},
 	}}
 	s.log.revision.Snapshot = s.snapshot(file)
 	s.handler = build.New(build.Config{Builds: s.builds, Program: []string{program}, Ledger: s.log, Blobs: blobs, Workers: &build.Workers{}, Log: slog.New(slog.DiscardHandler)})

@@ -107,7 +107,7 @@ func (t *task) row(ctx context.Context) (builds.Build, error) {
 		}
 	}
 	step := t.attempt.Action.Step
-	return t.Workers.Builds.Create(ctx, builds.Build{Project: t.revision.Pipeline, Commit: t.revision.Commit, Revision: t.revision.Label,
+	return t.Workers.Builds.Create(ctx, builds.Build{Project: t.revision.Pipeline, Branch: t.revision.Branch, Commit: t.revision.Commit, Revision: t.revision.Label,
 		Deployment: step.Deployment, Target: step.Target, Stages: t.stages(), ActionID: id, Nonce: rand.Text(), CreatedBy: t.attempt.Action.CreatedBy})
 }
 

@@ -106,14 +106,15 @@ func TestABuildWaitsForItsWorkerAndSpendsNothing(t *testing.T) {
 		}
 	}
 	first := y.asked[0]
-	if err := first.Check(); err != nil || len(y.asked) != 3 || first.Variables["GIT_COMMIT_SHORT"] != "3f9c2ab" || first.Snapshot != s.log.revision.Snapshot {
+	if err := first.Check(); err != nil || len(y.asked) != 3 || first.Variables["GIT_COMMIT_SHORT"] != "3f9c2ab" ||
+		first.Variables["GIT_BRANCH"] != "topic/a" || first.Variables["GIT_SAFEBRANCH"] != "topic-a" || first.Snapshot != s.log.revision.Snapshot {
 		t.Errorf("%d requests: %+v, %v", len(y.asked), first, err)
 	}
 	if o := s.do(t.Context(), 4); o.Ref != "build/2" {
 		t.Errorf("the failure was reported; want a new build: %+v", o)
 	}
 	all, err := stored.List(t.Context(), builds.Query{})
-	if err != nil || len(all) != 2 || all[1].WorkerID != "w" || all[1].ActionID != s.action.ID || all[0].Nonce == all[1].Nonce {
+	if err != nil || len(all) != 2 || all[1].WorkerID != "w" || all[1].Branch != "topic/a" || all[1].ActionID != s.action.ID || all[0].Nonce == all[1].Nonce {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if diff := cmp.Diff([]string{"w", "w"}, y.deleted); diff != "" {

@@ -1,0 +1,3 @@
+-- The branch that was checked out when a revision was registered.
+
+ALTER TABLE revision ADD COLUMN branch TEXT NOT NULL DEFAULT ''; -- empty: none, or not known
