@@ -137,7 +137,7 @@ func (a *app) plan(c *cobra.Command, arguments []string, flags planFlags) error 
 		Plans: s, Revisions: s, Deployments: s, Pipelines: s, Query: q, EditOnly: flags.edit != "", Out: a.printer(),
 		Label: func(ctx context.Context) (string, error) {
 			tree, err := p.tree(ctx, s.Home)
-			a.printNotes(tree)
+			a.printNotes(tree.Notes)
 			return tree.Label, err
 		},
 	})

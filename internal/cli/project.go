@@ -117,8 +117,8 @@ func (p project) tree(ctx context.Context, h assembly.Home) (git.Tree, error) {
 }
 
 // printNotes warns about what the files of a revision lack.
-func (a *app) printNotes(tree git.Tree) {
-	for _, note := range tree.Notes {
+func (a *app) printNotes(notes []string) {
+	for _, note := range notes {
 		a.printer().Warn("waybill: warning: %s", note)
 	}
 }

@@ -277,6 +277,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
+	a.printNotes(source.notes)
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return job{}, err

@@ -31,9 +31,10 @@ type buildSource struct {
 	inPlace  bool     // the steps work in root
 	skip     []string // folders that are not part of the workspace, full paths
 	selected workspace.Selection
-	advice   string // about what could be left out; "": none
-	origin   string // URL from which the repository was cloned; "": none
-	label    string // shop @ 3f9c2ab, changed files included
+	advice   string   // about what could be left out; "": none
+	notes    []string // about what the files lack
+	origin   string   // URL from which the repository was cloned; "": none
+	label    string   // shop @ 3f9c2ab, changed files included
 }
 
 // buildSource finds the folder, or unpacks the snapshot.
@@ -213,13 +214,14 @@ func (s *buildSource) facts(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	s.label += " @ " + commit.Short
-	changed, err := folder.Changed(ctx)
+	changed, notes, err := folder.Changed(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if changed {
 		s.label += ", changed files included"
 	}
+	s.notes = notes
 	addCheckout(facts, head)
 	maps.Copy(facts, map[string]string{
 		"GIT_COMMIT":                commit.Hash,

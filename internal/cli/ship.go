@@ -102,7 +102,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	defer s.Close()
 	a.warnPrivateBlobs(s.PrivateBlobs())
 	a.printProblems(a.secretWarnings(ctx, p))
-	a.printNotes(tree)
+	a.printNotes(tree.Notes)
 	o := shipOptions{
 		Revisions: s, Deployments: s, Pipelines: s, Edits: s, Entries: s,
 		Flags: flags, Pipeline: p.definition.Pipeline, Proposal: p.proposal(a.User()), By: a.User(),

@@ -11,7 +11,10 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Modes of a tree's entries.
@@ -33,8 +36,8 @@ type committed struct {
 // comparison compares the files of a commit with those of a folder.
 type comparison struct {
 	files  map[string]committed // by slash path from the folder
-	lacks  bool                 // a submodule is not there, or lacks its commit
-	absent []string             // notes about submodules that are not checked out
+	lacks  bool                 // content is not there: a submodule or its commit, or what only a filter has
+	absent []string             // notes about that
 }
 
 // compare reports whether files of the folder are others than those of HEAD, by their names, kinds and contents. The index counts for
@@ -93,17 +96,59 @@ func (c *comparison) add(ctx context.Context, at place, tree string) error {
 		if !ok || len(fields) != words || outside(name) {
 			continue
 		}
-		file := committed{mode: fields[0], hash: fields[2], in: at.folder, name: name}
-		if file.mode == modeCommit {
-			err = c.addSubmodule(ctx, place{at.folder.within(name), at.prefix + name + "/"}, file.hash)
+		one := committed{mode: fields[0], hash: fields[2], in: at.folder, name: name}
+		if one.mode == modeCommit {
+			err = c.addSubmodule(ctx, place{at.folder.within(name), at.prefix + name + "/"}, one.hash)
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		c.files[at.prefix+name] = file
+		c.files[at.prefix+name] = one
+	}
+	return c.addStandIns(ctx, at)
+}
+
+// standIns are contents that git stores in place of others, which a filter puts there on checkout where it is set up.
+var standIns = []struct{ filter, begin, is, get string }{ //nolint:gochecknoglobals // a constant table
+	{"lfs", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"},
+	{"git-crypt", "\x00GITCRYPT\x00", "encrypted by git-crypt", "git-crypt unlock"},
+}
+
+// addStandIns notes files of a repository that are still what git stores for them. Git takes them for unchanged.
+func (c *comparison) addStandIns(ctx context.Context, at place) error {
+	outside := at.folder.outside()
+	for _, s := range standIns {
+		out, err := at.folder.git(ctx, "ls-files", "-z", "--cached", "--", ":(top,attr:filter="+s.filter+")") // without top it finds nothing in a subfolder
+		if err != nil {
+			return err
+		}
+		stored := slices.DeleteFunc(splitNames(out), func(name string) bool {
+			return !filepath.IsLocal(name) || outside(name) || !begins(filepath.Join(at.folder.dir, filepath.FromSlash(name)), s.begin)
+		})
+		if len(stored) == 0 {
+			continue
+		}
+		c.lacks = true
+		more := ""
+		if n := len(stored) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		c.absent = append(c.absent, fmt.Sprintf("%s%s is %s and not its content: %s", at.prefix+stored[0], more, s.is, s.get))
 	}
 	return nil
+}
+
+// begins reports whether a regular file begins with a text.
+func begins(path, text string) bool {
+	f, _, err := file.OpenUnlinked(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, len(text))
+	_, err = io.ReadFull(f, begin)
+	return err == nil && string(begin) == text
 }
 
 func (c *comparison) addSubmodule(ctx context.Context, at place, commit string) error {

@@ -63,14 +63,13 @@ func (f *Folder) Tree(ctx context.Context) (Tree, error) {
 	return tree, nil
 }
 
-// Changed reports whether the folder's files differ from those of HEAD, as Tree does.
-func (f *Folder) Changed(ctx context.Context) (bool, error) {
+// Changed reports whether the folder's files differ from those of HEAD, with notes about what they lack, as Tree does.
+func (f *Folder) Changed(ctx context.Context) (changed bool, notes []string, err error) {
 	files, _, err := f.Files(ctx)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	changed, _, err := f.compare(ctx, files)
-	return changed, err
+	return f.compare(ctx, files)
 }
 
 // shallowNote returns a note if the commit is where the history of a shallow clone ends: then it need not be the one that touched the

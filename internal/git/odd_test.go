@@ -73,6 +73,35 @@ func TestASubmoduleThatIsNotCheckedOutHasNoFiles(t *testing.T) {
 	}
 }
 
+// TestWhatStandsForContentIsNotThatOfTheCommit: without Git LFS or the key of git-crypt a checkout has what git stores for a file.
+func TestWhatStandsForContentIsNotThatOfTheCommit(t *testing.T) {
+	t.Parallel()
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 3\n"
+	f := newFolder(t)
+	f.write("service/.gitattributes", "*.png filter=lfs\n*.key filter=git-crypt\n")
+	f.write("service/doc.txt", pointer)
+	f.write("service/migrated.png", "PNG")
+	f.commit("serve")
+	if tree := f.tree(); tree.Label != tree.Commit.Short || len(tree.Notes) > 0 {
+		t.Errorf("whole content is %s of %s, with %q", tree.Label, tree.Commit.Short, tree.Notes)
+	}
+	f.write("service/a.png", pointer)
+	f.write("service/b.png", pointer)
+	f.write("service/tls.key", "\x00GITCRYPT\x00secret")
+	f.commit("draw")
+	tree := f.tree()
+	want := []string{
+		"a.png (and 1 more) is a pointer of Git LFS and not its content: git lfs pull",
+		"tls.key is encrypted by git-crypt and not its content: git-crypt unlock",
+	}
+	if diff := cmp.Diff(want, tree.Notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	if !strings.HasPrefix(tree.Label, tree.Commit.Short+"+") {
+		t.Errorf("%s is labeled %s", tree.Commit.Short, tree.Label)
+	}
+}
+
 func TestARepositoryThatGitRefusesIsNotAPlainFolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, f folder)
