@@ -3,6 +3,7 @@ package archtest_test
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"strings"
 	"testing"
 
@@ -204,4 +205,64 @@ func TestNothingIsLeftToDo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// readers are the files outside of internal/file that open something for reading, and why they may.
+var readers = map[string]string{
+	"internal/command/instance_linux.go":    "files of the kernel",
+	"internal/command/runner_supervise.go":  "files of the kernel",
+	"internal/ssh/trust.go":                 "the folder, to lock it",
+	"internal/results/store.go":             "a lock, made if there is none",
+	"internal/results/root.go":              "a lock with the last number, made if there is none",
+	"internal/results/cancel.go":            "a lock, made if there is none",
+	"internal/builder/provisioner/local.go": "a lock, made if there is none",
+	"internal/kube/runner/runner.go":        "what it has written itself, through the same descriptor",
+}
+
+// TestFilesAreOpenedInOneWay: what is opened for reading is a regular file, is not waited for and has a bound, unless readers gives
+// a reason.
+func TestFilesAreOpenedInOneWay(t *testing.T) {
+	used := map[string]bool{}
+	for _, f := range load(t) {
+		if f.Test || isTestPackage(f.Package) || !strings.HasPrefix(f.Path, "internal/") || strings.HasPrefix(f.Path, "internal/file/") {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !opensToRead(call) {
+				return true
+			}
+			used[f.Path] = true
+			if readers[f.Path] == "" {
+				t.Errorf("%s opens a file itself: internal/file does so without waiting, refuses what is not a regular file, and has a bound",
+					f.At(call.Pos()))
+			}
+			return true
+		})
+	}
+	for path := range readers {
+		if !used[path] {
+			t.Errorf("readers has %s, which opens nothing to read", path)
+		}
+	}
+}
+
+// opensToRead reports whether a call opens a file that others may have made: by os, or below a root.
+func opensToRead(call *ast.CallExpr) bool {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	on := strings.ToLower(types.ExprString(selector.X))
+	if on != "os" && on != "root" && !strings.HasSuffix(on, ".root") {
+		return false
+	}
+	switch selector.Sel.Name {
+	case "Open", "ReadFile":
+		return true
+	case "OpenFile":
+		flags := types.ExprString(call.Args[1])
+		return !strings.Contains(flags, "O_WRONLY") && !strings.Contains(flags, "O_EXCL")
+	}
+	return false
 }

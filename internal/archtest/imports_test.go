@@ -71,7 +71,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 		switch {
 		case archtest.Top(f.Package) == archtest.Top(path), archtest.Top(path) == "fault":
 			return ""
-		case archtest.Top(path) == "obs" && from != archtest.Pure:
+		case (archtest.Top(path) == "obs" || archtest.Top(path) == "file") && from != archtest.Pure:
 			return ""
 		case archtest.Top(path) == "lifecycle":
 			if from == archtest.Wiring {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -75,7 +76,7 @@ func placeNeeded(ctx context.Context, needed []build.Needed, repo string) error 
 }
 
 func placeOne(ctx context.Context, n build.Needed, repo string) error {
-	f, err := os.Open(n.Path)
+	f, _, err := file.Open(n.Path)
 	if err != nil {
 		return fmt.Errorf("place %s: %w", n.Name, err)
 	}
@@ -110,11 +111,11 @@ func (k *keeper) rule(ctx context.Context, kept build.Kept) error {
 		name = ""
 	}
 	followed := 0
-	for _, file := range kept.Files {
-		if _, err := k.root.Readlink(filepath.FromSlash(file)); err == nil {
+	for _, path := range kept.Files {
+		if _, err := k.root.Readlink(filepath.FromSlash(path)); err == nil {
 			followed++
 		}
-		if err := k.file(file, name); err != nil {
+		if err := k.file(path, name); err != nil {
 			return err
 		}
 	}
@@ -145,18 +146,14 @@ func (k *keeper) note(format string, args ...any) error {
 	return k.sink.Note("artifacts: " + fmt.Sprintf(format, args...))
 }
 
-func (k *keeper) file(file, name string) error {
-	f, err := k.root.Open(filepath.FromSlash(file))
+func (k *keeper) file(path, name string) error {
+	f, info, err := file.OpenIn(k.root, filepath.FromSlash(path))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if name == "" {
-		name = file
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
+		name = path
 	}
 	return k.sink.Artifact(name, kindFile, info.Mode()&0o111 != 0, f)
 }

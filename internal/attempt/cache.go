@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/buildcache"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -145,17 +146,13 @@ func expandKey(key, repo string) (string, error) {
 }
 
 // hashFile adds the name, the size and the bytes of a file.
-func hashFile(sum io.Writer, root *os.Root, file string) error {
-	f, err := root.Open(filepath.FromSlash(file))
+func hashFile(sum io.Writer, root *os.Root, path string) error {
+	f, info, err := file.OpenIn(root, filepath.FromSlash(path))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(sum, "%s\x00%d\x00", file, info.Size())
+	fmt.Fprintf(sum, "%s\x00%d\x00", path, info.Size())
 	_, err = io.Copy(sum, f)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -101,7 +102,10 @@ func (t *watchedTests) find() error {
 	}
 	for i := range t.files {
 		name := filepath.FromSlash(t.files[i].Name)
-		t.files[i].Open = func() (io.ReadCloser, error) { return t.root.Open(name) }
+		t.files[i].Open = func() (io.ReadCloser, error) {
+			f, _, err := file.OpenIn(t.root, name)
+			return f, err
+		}
 	}
 	return nil
 }
@@ -121,12 +125,12 @@ func (t *watchedTests) written(name string) bool {
 
 // sameBytes compares a file with what it was before the step began.
 func (t *watchedTests) sameBytes(name string) bool {
-	was, err := t.first.Open(name)
+	was, _, err := file.OpenIn(t.first, name)
 	if err != nil {
 		return false
 	}
 	defer was.Close()
-	is, err := t.root.Open(name)
+	is, _, err := file.OpenIn(t.root, name)
 	if err != nil {
 		return false
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // staleAfter is the age at which a temporary file belongs to a writer that is surely gone.
@@ -71,21 +72,14 @@ func (d *Dir) Get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	if err := context.Cause(ctx); err != nil {
 		return nil, 0, err
 	}
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, info, err := file.Open(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, file.ErrKind) { // as Has answers, too
 		return nil, 0, fault.New(fault.NotFound, "blob %s not found", key)
 	}
 	if err != nil {
 		return nil, 0, explain(fmt.Errorf("read blob %s: %w", key, err), d.root)
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, 0, explain(fmt.Errorf("read blob %s: %w", key, errors.Join(err, file.Close())), d.root)
-	}
-	if info.IsDir() {
-		return nil, 0, errors.Join(fault.New(fault.NotFound, "blob %s not found", key), file.Close())
-	}
-	return file, info.Size(), nil
+	return f, info.Size(), nil
 }
 
 // Has reports whether an object is there.
@@ -202,7 +196,7 @@ func (d *Dir) publish(temp, key string) error {
 	if err := os.Rename(temp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return file.SyncFolder(filepath.Dir(path))
 }
 
 // makeParents makes the folders of a key; each new name is synced, or a crash could lose the object
@@ -219,7 +213,7 @@ func (d *Dir) makeParents(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return file.SyncFolder(filepath.Dir(dir))
 }
 
 // sweep removes what writers left that were killed before the given time.
@@ -242,14 +236,6 @@ func (d *Dir) sweep(before time.Time) error {
 		}
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // reader ends with the context's cause.

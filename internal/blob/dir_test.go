@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/blob"
@@ -95,7 +96,7 @@ func TestFailedPutLeavesTheOldObject(t *testing.T) {
 
 func TestMissingObjectIsNotFound(t *testing.T) {
 	t.Parallel()
-	d, _ := setup(t)
+	d, root := setup(t)
 	if _, _, err := d.Get(t.Context(), "sha256/none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Get: %v", err)
 	}
@@ -110,6 +111,14 @@ func TestMissingObjectIsNotFound(t *testing.T) {
 	}
 	if has, err := d.Has(t.Context(), "x"); has || err != nil {
 		t.Errorf("Has of a folder = %v, %v", has, err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(root, "x", "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"x", "x/pipe"} {
+		if _, _, err := d.Get(t.Context(), key); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Get of %s: %v", key, err)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -60,7 +61,7 @@ func (s *Shelf) Restore(ctx context.Context, key string, prefixes []string, root
 		return Restored{}, nil
 	}
 	path := filepath.Join(s.dir, found.file)
-	f, err := os.Open(path)
+	f, _, err := file.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Restored{}, nil // it was removed just now
 	} else if err != nil {
@@ -83,7 +84,7 @@ func (s *Shelf) Restore(ctx context.Context, key string, prefixes []string, root
 
 // damaged reports whether an entry cannot be read to its end. Else what kept it from being restored is in the workspace, or the disk.
 func damaged(ctx context.Context, path string) bool {
-	f, err := os.Open(path)
+	f, _, err := file.Open(path)
 	if err != nil {
 		return false
 	}

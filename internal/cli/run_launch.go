@@ -298,12 +298,12 @@ func (a *app) earlierResults(ctx context.Context, source *buildSource, launch la
 
 // unpackBundle unpacks what the steps of an earlier build have left into a folder, and checks it.
 func unpackBundle(ctx context.Context, path, dir string) (r *results.Reader, sent results.Earlier, err error) {
-	file, err := os.Open(path)
+	f, _, err := file.Open(path)
 	if err != nil {
 		return nil, sent, err
 	}
-	defer file.Close()
-	if err := workspace.Extract(ctx, file, dir, ""); err != nil {
+	defer f.Close()
+	if err := workspace.Extract(ctx, f, dir, ""); err != nil {
 		return nil, sent, err
 	}
 	if r, err = results.Open(dir); err == nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/moby/moby/client"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Labels of everything that a worker makes in an Engine.
@@ -67,6 +69,9 @@ func (w *worker) labels() map[string]string {
 	return map[string]string{labelInstance: w.instance, labelWorker: w.id}
 }
 
+// mostInstance is the bound of the file with a folder's name, in bytes.
+const mostInstance = 1 << 10
+
 // instanceOf returns the name of this computer and of the folder, which gets a random one when it has none.
 func instanceOf(dir string) (string, error) {
 	host, err := os.Hostname()
@@ -74,7 +79,7 @@ func instanceOf(dir string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, instanceFile)
-	text, err := os.ReadFile(path)
+	text, err := file.Read(path, mostInstance)
 	if errors.Is(err, fs.ErrNotExist) {
 		own := path + "." + rand.Text()
 		if err := os.WriteFile(own, []byte(rand.Text()), 0o600); err != nil {
@@ -84,7 +89,7 @@ func instanceOf(dir string) (string, error) {
 		if err = errors.Join(ignoreExist(err), os.Remove(own)); err != nil {
 			return "", err
 		}
-		text, err = os.ReadFile(path)
+		text, err = file.Read(path, mostInstance)
 		if err != nil {
 			return "", err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Bounds of the certificates that a step gets.
@@ -69,7 +70,7 @@ func (m *mounted) add(at, folder string) error {
 		if size += info.Size(); size > maxCertificates || len(m.files) == mostCertificates {
 			return &build.StepError{Text: fmt.Sprintf("folder %s has more than %d certificates, or more than %d bytes", folder, mostCertificates, maxCertificates)}
 		}
-		if m.files[path.Join(at, entry.Name())], err = os.ReadFile(filepath.Join(folder, entry.Name())); err != nil {
+		if m.files[path.Join(at, entry.Name())], err = file.Read(filepath.Join(folder, entry.Name()), maxCertificates); err != nil {
 			return fmt.Errorf("read the certificates: %w", err)
 		}
 	}

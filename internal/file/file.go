@@ -27,17 +27,35 @@ func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 // OpenUnlinked opens a regular file for reading. A link is not followed, and is ErrKind too.
 func OpenUnlinked(path string) (*os.File, fs.FileInfo, error) { return open(path, unix.O_NOFOLLOW) }
 
-func open(path string, flags int) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|flags, 0)
+// OpenIn opens a regular file below a root for reading, or the one that a link leads to.
+func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, flags, 0)
+	return regular(f, err, name)
+}
+
+// flags open nothing that is waited for, and no terminal of this process.
+const flags = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
+
+func open(path string, more int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, flags|more, 0)
+	if more&unix.O_NOFOLLOW != 0 && errors.Is(err, unix.ELOOP) {
+		err = unix.ENXIO
+	}
+	return regular(f, err, path)
+}
+
+// regular closes what is not a regular file. ENXIO is the error of opening a socket.
+func regular(f *os.File, err error, path string) (*os.File, fs.FileInfo, error) {
+	kind := &fs.PathError{Op: "open", Path: path, Err: ErrKind}
 	switch {
-	case errors.Is(err, unix.ELOOP) && flags&unix.O_NOFOLLOW != 0, errors.Is(err, unix.ENXIO):
-		return nil, nil, &fs.PathError{Op: "open", Path: path, Err: ErrKind}
+	case errors.Is(err, unix.ENXIO):
+		return nil, nil, kind
 	case err != nil:
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: path, Err: ErrKind}
+		err = kind
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -57,4 +75,13 @@ func Read(path string, most int64) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it has more than %d bytes", ErrSize, most)}
 	}
 	return data, err
+}
+
+// SyncFolder makes the names in a folder durable.
+func SyncFolder(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

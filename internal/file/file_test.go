@@ -40,6 +40,19 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	if _, err := file.Read(at("none"), 4); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for _, name := range []string{"pipe", "folder"} {
+		if _, _, err := file.OpenIn(root, name); !errors.Is(err, file.ErrKind) {
+			t.Errorf("%s below a root: %v", name, err)
+		}
+	}
+	if f, info, err := file.OpenIn(root, "link"); err != nil || info.Size() != 4 || f.Close() != nil {
+		t.Errorf("a link below a root: %v", err)
+	}
 	if _, _, err := file.OpenUnlinked(at("link")); !errors.Is(err, file.ErrKind) {
 		t.Errorf("a link that is not followed: %v", err)
 	}

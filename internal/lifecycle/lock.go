@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // LockFile is the lock's name in the home. On the embedded log its holder is the one process that
@@ -166,18 +167,21 @@ func sign(path string) error {
 // signedWithin is longer than writing the text may take, after which only Keep changes the file's time.
 const signedWithin = 2 * keepEvery
 
+// mostHolder is the bound of that text, in bytes.
+const mostHolder = 4 << 10
+
 // holder reads which process has the lock. What cannot be read stays unknown.
 func holder(home, path string) *Held {
 	held := &Held{Home: home}
-	text, err := os.ReadFile(path)
+	text, err := file.Read(path, mostHolder)
 	if err != nil {
 		return held
 	}
 	if json.Unmarshal(text, held) != nil {
 		return &Held{Home: home}
 	}
-	if file, err := os.Stat(path); err == nil && file.ModTime().Sub(held.Since) > signedWithin {
-		held.Heard = file.ModTime()
+	if info, err := os.Stat(path); err == nil && info.ModTime().Sub(held.Since) > signedWithin {
+		held.Heard = info.ModTime()
 	}
 	return held
 }

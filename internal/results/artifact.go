@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // mostArtifacts bounds the artifacts of a build. The list of a step is written again with each, and readers acknowledge all at once.
@@ -65,7 +66,7 @@ func (s *Store) listArtifact(a Artifact, name, temporary string) (Artifact, erro
 	if err := os.Rename(temporary, s.ArtifactPath(a)); err != nil {
 		return Artifact{}, errors.Join(err, os.Remove(temporary))
 	}
-	if err := syncFolder(filepath.Dir(temporary)); err != nil {
+	if err := file.SyncFolder(filepath.Dir(temporary)); err != nil {
 		return Artifact{}, err
 	}
 	document := artifactsDocument{append(slices.Clone(step.artifacts), a)}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // BatchSize is the most bytes of a log that are read at once. It is larger than any entry.
@@ -27,7 +28,7 @@ type Position struct {
 // ReadBatch fills buffer from the log of a step, from offset on, and returns how much of it is whole entries, and how many.
 // A log that was not begun has none.
 func (r *Reader) ReadBatch(step int, offset int64, buffer []byte) (size int, entries int64, err error) {
-	f, err := os.Open(r.LogPath(step))
+	f, _, err := file.Open(r.LogPath(step))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, nil
 	} else if err != nil {
@@ -169,7 +170,7 @@ const endSize = 8 * BatchSize
 
 // BeforeEnd finds the place after an entry that ends within the last 512 KiB before the end of a log; false if it does not.
 func (r *Reader) BeforeEnd(step int, end Position, id int64) (Position, bool, error) {
-	f, err := os.Open(r.LogPath(step))
+	f, _, err := file.Open(r.LogPath(step))
 	if err != nil {
 		return Position{}, false, fmt.Errorf("read a log: %w", err)
 	}

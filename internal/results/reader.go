@@ -23,6 +23,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Reader reads the results of a build, finished or not. It writes nothing.
@@ -111,7 +112,7 @@ func (r *Reader) Final() (*Update, error) {
 
 // Alive reports whether a worker still writes here.
 func (r *Reader) Alive() bool {
-	f, err := os.Open(filepath.Join(r.dir, lockName))
+	f, _, err := file.Open(filepath.Join(r.dir, lockName))
 	if err != nil {
 		return false
 	}
@@ -212,7 +213,7 @@ type tail struct {
 
 func (t *tail) read(visit func(id int64, line []byte) error) error {
 	if t.file == nil {
-		f, err := os.Open(t.path)
+		f, _, err := file.Open(t.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
@@ -340,7 +341,7 @@ func holds(dir, path string, size int64, digest string) bool {
 	if info, err := root.Lstat(path); err != nil || !info.Mode().IsRegular() || info.Size() != size {
 		return false
 	}
-	f, err := root.Open(path)
+	f, _, err := file.OpenIn(root, path)
 	if err != nil {
 		return false
 	}
@@ -354,8 +355,11 @@ func (r *Reader) stepDir(step int) string {
 	return filepath.Join(r.dir, stepsFolder, strconv.Itoa(step))
 }
 
+// mostDocument is the bound of a JSON document of the results, in bytes: test results are the largest.
+const mostDocument = 256 << 20
+
 func readJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
+	text, err := file.Read(path, mostDocument)
 	if err != nil {
 		return fmt.Errorf("read results: %w", err)
 	}

@@ -1,10 +1,11 @@
 package results_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -107,34 +108,42 @@ func TestWaitEndTellsALostBuildFromAnEndedOne(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatEndsMeanwhileHasNotLostItsBuild: it writes the end and dies while the status is read, which a pipe makes wait.
+// TestAWorkerThatEndsMeanwhileHasNotLostItsBuild: it writes the end and dies while the status is read, which takes a while since it
+// is large.
 func TestAWorkerThatEndsMeanwhileHasNotLostItsBuild(t *testing.T) {
 	t.Parallel()
 	store, r := begun(t)
 	path := filepath.Join(r.Dir(), "steps", "0", "status.json")
-	before, err := os.ReadFile(path)
-	if err := errors.Join(err, os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+	running, err := os.ReadFile(path)
+	if err := errors.Join(err, os.WriteFile(path, append(bytes.Repeat([]byte(" "), 8<<20), running...), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	type state struct {
-		last  results.Update
-		alive bool
-		err   error
-	}
-	read := make(chan state, 1)
+	first, last := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		last, alive, err := r.State()
-		read <- state{last, alive, err}
+		for {
+			update, alive, err := r.State()
+			switch {
+			case err == nil && update.Status == build.Running && alive:
+				select {
+				case first <- struct{}{}:
+				default:
+				}
+				continue
+			case err == nil && update.Status != build.Completed:
+				err = fmt.Errorf("got %+v, alive: %t", update, alive)
+			}
+			last <- err
+			return
+		}
 	}()
-	pipe, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for the reader
-	if err != nil {
+	select {
+	case <-first:
+	case err := <-last:
 		t.Fatal(err)
 	}
-	_, err = pipe.Write(before)
-	if err := errors.Join(err, store.Close(), pipe.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if s := <-read; s.err != nil || s.last.Status != build.Running || !s.alive {
-		t.Errorf("got %+v", s)
+	ended := bytes.ReplaceAll(running, []byte(build.Running), []byte(build.Completed))
+	err = errors.Join(os.WriteFile(path+".new", ended, 0o600), os.Rename(path+".new", path), store.Close())
+	if err := errors.Join(err, <-last); err != nil {
+		t.Error(err)
 	}
 }

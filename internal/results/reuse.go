@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // ReusedStep is what a step has that did not run.
@@ -87,7 +88,7 @@ func linkFile(from, to string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	in, err := os.Open(from)
+	in, _, err := file.Open(from)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Root is the folder of the builds that were run by hand, one folder by number each.
@@ -91,7 +93,7 @@ func (r Root) Gone(id string) bool {
 	if err != nil || n < 1 || strconv.Itoa(n) != id {
 		return false
 	}
-	text, _ := os.ReadFile(filepath.Join(r.dir, counterFile)) // without it no number was given
+	text, _ := file.Read(filepath.Join(r.dir, counterFile), 32) // without it no number was given
 	last, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	_, statErr := os.Lstat(r.Dir(id))
 	return err == nil && n <= last && errors.Is(statErr, fs.ErrNotExist)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // reserveSize is kept free for the last statuses, in bytes.
@@ -227,13 +229,5 @@ func replaceFile(path string, text []byte, sure bool) error {
 	if err := os.Rename(temporary, path); err != nil || !sure {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return file.SyncFolder(filepath.Dir(path))
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Files lists by slash-separated path the files below dir, which root has opened, with the links that lead to files inside. Links are the
@@ -110,15 +112,11 @@ func leadsToFile(root *os.Root, name string) bool {
 
 // addFile adds a file, or the one inside that a link leads to.
 func (a *Archived) addFile(archive *tar.Writer, name string) error {
-	f, err := a.root.Open(filepath.FromSlash(name))
+	f, info, err := file.OpenIn(a.root, filepath.FromSlash(name))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(info.Mode().Perm()),
 		ModTime: info.ModTime(), Format: tar.FormatPAX}
 	if err := archive.WriteHeader(header); err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/loop"
 	"github.com/waybill-dev/waybill/internal/obs"
 )
@@ -121,6 +122,9 @@ type record struct {
 	DeletedAt time.Time        `json:"deletedAt,omitzero"` // when the deletion was asked for, just before SIGTERM
 }
 
+// mostRecord is the bound of a record, in bytes.
+const mostRecord = 64 << 10
+
 // Files of a worker's folder.
 const (
 	recordFile   = "worker.json"
@@ -137,7 +141,7 @@ func (l *Local) folder(buildID int64) string {
 
 // read reads a record; found is false if the build never had a worker, or has none any more.
 func (l *Local) read(buildID int64) (r record, found bool, err error) {
-	text, err := os.ReadFile(filepath.Join(l.folder(buildID), recordFile))
+	text, err := file.Read(filepath.Join(l.folder(buildID), recordFile), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}, false, nil
 	}
@@ -157,10 +161,10 @@ func (l *Local) write(r record) (err error) {
 		return err
 	}
 	path := filepath.Join(l.folder(r.BuildID), recordFile)
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err == nil {
-		_, err = file.Write(append(text, '\n'))
-		err = errors.Join(err, file.Sync(), file.Close())
+		_, err = f.Write(append(text, '\n'))
+		err = errors.Join(err, f.Sync(), f.Close())
 	}
 	if err == nil {
 		err = os.Rename(path+".new", path)
@@ -375,15 +379,15 @@ func parseID(workerID string) (buildID int64, ok bool) {
 
 // errorText returns the end of what a worker printed to standard error.
 func errorText(path string) string {
-	file, err := os.Open(path)
+	f, info, err := file.Open(path)
 	if err != nil {
 		return ""
 	}
-	defer file.Close()
+	defer f.Close()
 	const most = 500
-	if info, err := file.Stat(); err == nil && info.Size() > most {
-		_, _ = file.Seek(-most, io.SeekEnd)
+	if info.Size() > most {
+		_, _ = f.Seek(-most, io.SeekEnd)
 	}
-	text, _ := io.ReadAll(io.LimitReader(file, most)) // what can be read is shown
+	text, _ := io.ReadAll(io.LimitReader(f, most)) // what can be read is shown
 	return strings.TrimSpace(build.Printable(string(text), nil))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/command"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/mask"
 )
 
@@ -127,14 +128,13 @@ func split(list string) []string {
 
 // readSecret returns the content of a file; "" for a folder, such as those of kubelet that hold the files of a mounted Secret.
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
+	f, _, err := file.Open(path)
+	if errors.Is(err, file.ErrKind) {
+		return "", nil
+	} else if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.IsDir() {
-		return "", err
-	}
 	value, err := io.ReadAll(io.LimitReader(f, maxSecret))
 	return string(value), err
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -117,7 +118,7 @@ func (r *receiver) prepare(ctx context.Context, digest string) error {
 	if digest == "" {
 		return errors.New("the digest of the workspace is missing")
 	}
-	snapshot, err := os.Open(r.path())
+	snapshot, _, err := file.Open(r.path())
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func openOne(path string) error {
 
 // copyProgram copies a file under a temporary name first: the container of the step must not see a part.
 func copyProgram(from, to string) (err error) {
-	in, err := os.Open(from)
+	in, _, err := file.Open(from)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -95,16 +96,13 @@ func (s *results) output(w http.ResponseWriter, r *http.Request) {
 
 // copyFrom copies what the spool has from a byte on. A spool that is not there yet has nothing.
 func (s *results) copyFrom(w io.Writer, offset int64) (int64, error) {
-	f, err := s.root.Open(fileOutput)
+	f, _, err := file.OpenIn(s.root, fileOutput)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	} else if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return 0, errors.Join(err, errors.New("the spool is not a file"))
-	}
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return 0, err
 	}

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // Bounds of the files in which a step has variables replaced.
@@ -83,11 +84,10 @@ func (t *texts) read(name string) error {
 		return nil
 	}
 	t.seen[name] = true
-	info, err := t.root.Stat(filepath.FromSlash(name))
-	if err != nil || !info.Mode().IsRegular() {
+	if info, err := t.root.Stat(filepath.FromSlash(name)); err != nil || !info.Mode().IsRegular() {
 		return nil // a link to nowhere or to outside, or a device
 	}
-	f, err := t.root.Open(filepath.FromSlash(name))
+	f, info, err := file.OpenIn(t.root, filepath.FromSlash(name))
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (o *overlay) add(t Text) error {
 
 // artifact returns the changed copy of an artifact, else the artifact.
 func (o *overlay) artifact(n build.Needed) (build.Needed, error) {
-	f, err := os.Open(n.Path)
+	f, _, err := file.Open(n.Path)
 	if err != nil {
 		return n, err
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/workspace"
 )
 
@@ -33,7 +33,7 @@ type Snapshot struct {
 
 // Take unpacks and verifies it.
 func (s Snapshot) Take(ctx context.Context, dir string) (remarks []string, err error) {
-	f, err := os.Open(s.Path)
+	f, _, err := file.Open(s.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshot: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
@@ -40,7 +41,7 @@ func Backup(ctx context.Context, from, to string) error {
 		}
 		return errors.Join(err, removed(partial))
 	}
-	return synced(filepath.Dir(to))
+	return file.SyncFolder(filepath.Dir(to))
 }
 
 // rename gives a file another name that no file has; otherwise the error is fs.ErrExist. It
@@ -167,7 +168,7 @@ func Restore(ctx context.Context, from, to, kept string) error {
 		err = fault.New(fault.Unavailable, "put the restored log in place: %w", err)
 		return errors.Join(err, putBack(kept, to), removed(fresh))
 	}
-	return synced(filepath.Dir(to))
+	return file.SyncFolder(filepath.Dir(to))
 }
 
 // eraOf returns the era of the log in a file; 0 when none can be read, since a restore may well
@@ -247,13 +248,4 @@ func removed(path string) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// synced makes the file names in a folder durable.
-func synced(folder string) error {
-	f, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

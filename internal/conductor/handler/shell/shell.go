@@ -29,6 +29,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/evidence"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 
@@ -177,17 +178,21 @@ func (r *run) lastLine() string {
 // log goes into the blob store.
 func (r *run) done(ctx context.Context) action.Outcome {
 	outcome := action.Outcome{Kind: action.Done}
-	file, err := os.Open(r.output)
-	if err != nil {
+	f, _, err := file.Open(r.output)
+	switch {
+	case errors.Is(err, file.ErrKind):
+		outcome.Output = textOutput("the output cannot be read: " + err.Error())
+		return outcome
+	case err != nil:
 		return outcome // it wrote none
 	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, blob.Inline+1))
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, blob.Inline+1))
 	switch {
 	case err != nil:
 		outcome.Output = textOutput("the output cannot be read: " + err.Error())
 	case len(content) > blob.Inline:
-		r.large(ctx, file, &outcome)
+		r.large(ctx, f, &outcome)
 	case len(bytes.TrimSpace(content)) == 0:
 	case json.Valid(content) && utf8.Valid(content):
 		outcome.Output = content
@@ -199,10 +204,10 @@ func (r *run) done(ctx context.Context) action.Outcome {
 
 // large puts an output into the blob store. JSON is the action's output there, too; of anything
 // else the log says where it is.
-func (r *run) large(ctx context.Context, file *os.File, outcome *action.Outcome) {
-	document := isJSON(io.NewSectionReader(file, 0, blob.MaxDocument+1))
+func (r *run) large(ctx context.Context, f *os.File, outcome *action.Outcome) {
+	document := isJSON(io.NewSectionReader(f, 0, blob.MaxDocument+1))
 	key := blob.ActionKey(r.attempt.Action.ID, fmt.Sprintf("output-%d", r.attempt.Number))
-	switch err := r.handler.archive.Put(ctx, key, io.NewSectionReader(file, 0, math.MaxInt64)); {
+	switch err := r.handler.archive.Put(ctx, key, io.NewSectionReader(f, 0, math.MaxInt64)); {
 	case err != nil:
 		outcome.Output = textOutput(fmt.Sprintf("the output has more than %d bytes and could not be stored: %s", blob.Inline, err))
 	case document:

@@ -114,6 +114,14 @@ func TestOutputThatIsNoJSONIsText(t *testing.T) {
 	}
 }
 
+func TestOutputThatIsAPipeIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	got := setup(t, `rm -f "$WAYBILL_OUTPUT" && mkfifo "$WAYBILL_OUTPUT"`, "").Do(t.Context(), attempt(""))
+	if got.Kind != action.Done || !strings.Contains(string(got.Output), "not a regular file") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // JSON is the action's output, in the row or in the blob store; for anything else the output has
 // its place.
 func TestLargeOutputGoesIntoTheStore(t *testing.T) {
