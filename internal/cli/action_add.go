@@ -24,6 +24,7 @@ type addFlags struct {
 	at         string
 	priority   int
 	watch      bool
+	timeout    time.Duration // of the watching; 0: no limit
 	order      server.NewAction
 }
 
@@ -46,7 +47,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 			}
 			flags.order.By = a.User()
 			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: a.afterAdding(s, flags.watch)})
+				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: a.afterAdding(s, flags.watch, flags.timeout)})
 			})
 		},
 	}
@@ -59,6 +60,7 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
+	addTimeout(c, &flags.timeout, "with --watch: "+stopWatching)
 	offer(c, "on-conflict", queue.OnConflicts()...)
 	offerFrom(c, completeAssignments(a, parameterNames), "parameter")
 	return c
@@ -140,13 +142,14 @@ func runAddAction(ctx context.Context, o addActionOptions) error {
 // afterAdding is what commands do that have stored an action.
 type afterAdding struct {
 	Actions actionWatcher
-	Watch   bool // show the action until it has ended
+	Watch   bool          // show the action until it has ended
+	Timeout time.Duration // of the watching; 0: no limit
 	Idle    func(context.Context) bool
 	Out     show.Printer
 }
 
-func (a *app) afterAdding(s *assembly.Session, watch bool) afterAdding {
-	return afterAdding{Actions: s, Watch: watch, Idle: s.IsIdle, Out: a.printer()}
+func (a *app) afterAdding(s *assembly.Session, watch bool, timeout time.Duration) afterAdding {
+	return afterAdding{Actions: s, Watch: watch, Timeout: timeout, Idle: s.IsIdle, Out: a.printer()}
 }
 
 // run prints the id of an action that was stored, or that an earlier command has stored, and watches it.
@@ -168,5 +171,5 @@ func (o afterAdding) run(ctx context.Context, made server.AddedAction) error {
 	if !o.Watch {
 		return nil
 	}
-	return watchAction(ctx, o.Actions, made.ID, o.Out)
+	return within(ctx, o.Timeout, func(ctx context.Context) error { return watchAction(ctx, o.Actions, made.ID, o.Out) })
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,20 +14,28 @@ import (
 )
 
 func actionWatchCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var timeout time.Duration
+	c := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Watch an action until it has ended",
 		Long: `Shows what has happened to an action and what happens until it has ended. The exit status is 1
-when it failed, and 4 when it was canceled.`,
-		Example:           examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77"),
+when it failed, and 4 when it was canceled. Ctrl-C stops the watching only, and so does --timeout,
+with status 124.`,
+		Example: examples("waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77",
+			"waybill action watch 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77 --timeout 30m"),
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(completeActions(a, everyAction)),
 		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
 			warnIfIdle(ctx, a.printer(), s.IsIdle)
-			return watchAction(ctx, s, id, a.printer())
+			return within(ctx, timeout, func(ctx context.Context) error { return watchAction(ctx, s, id, a.printer()) })
 		}),
 	}
+	addTimeout(c, &timeout, stopWatching)
+	return c
 }
+
+// stopWatching is what commands that watch an action or a build do at the limit of --timeout.
+const stopWatching = "stop the watching"
 
 // actionWatcher reads an action and follows its events.
 type actionWatcher interface {
@@ -57,7 +66,7 @@ func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out s
 		return out.Lines(show.ActionEvent(e, x))
 	})
 	if err != nil {
-		return err
+		return unended(ctx, err, "action "+id.String(), "waybill action watch "+id.String())
 	}
 	return endOf(last)
 }
@@ -84,6 +93,7 @@ func endOf(e action.Event) error {
 
 func actionRetryCommand(a *app) *cobra.Command {
 	var watch bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "retry ID",
 		Short: "Do an ended action once more",
@@ -93,10 +103,11 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(completeActions(a, action.Status.Ended)),
 		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, By: a.User(), Then: a.afterAdding(s, watch)})
+			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, By: a.User(), Then: a.afterAdding(s, watch, timeout)})
 		}),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
+	addTimeout(c, &timeout, "with --watch: "+stopWatching)
 	return c
 }
 

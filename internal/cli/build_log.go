@@ -17,6 +17,7 @@ import (
 func buildLogCommand(a *app) *cobra.Command {
 	var follow, raw bool
 	var since, before string
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "log BUILD [STAGE/STEP]",
 		Short: "Print what a build's steps printed",
@@ -24,7 +25,8 @@ func buildLogCommand(a *app) *cobra.Command {
 number, by its name, or by the beginning of that, if no other step fits. What a terminal would obey is
 left out; on a terminal colours stay. With --raw the bytes that a step printed are printed
 unchanged, without remarks of Waybill: use it to write a file. When nothing has run, the standard
-error says why; the status is 1 if it failed, and 4 if it was canceled.`,
+error says why; the status is 1 if it failed, and 4 if it was canceled. With --follow, Ctrl-C stops the
+printing only, and so does --timeout, with status 124.`,
 		Example:           examples("waybill build log 3 test/unit --follow", "waybill build log 3 --since 10m", "waybill build log 01a1f866-0d10-7c55-9d3e-5b0c7c1a2f77.1 --server https://waybill.example.org"),
 		ValidArgsFunction: completeBuilds(a),
 		Args:              arguments(1, 2, "BUILD", "STAGE/STEP"),
@@ -43,22 +45,24 @@ error says why; the status is 1 if it failed, and 4 if it was canceled.`,
 				return err
 			}
 			if address := a.Flags.Server; address != "" {
-				o.Server = a.buildServer(address)
+				o.Server, o.Address = a.buildServer(address), address
 			} else {
 				o.Builds = a.builds()
 			}
-			return runBuildLog(c.Context(), o)
+			return within(c.Context(), timeout, func(ctx context.Context) error { return runBuildLog(ctx, o) })
 		},
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print the exact bytes that one step printed, control characters too")
 	c.Flags().StringVar(&since, "since", "", "only what was printed at this time (RFC 3339) or later, or at most this long ago, such as 10m")
 	c.Flags().StringVar(&before, "before", "", "only what was printed before this time (RFC 3339), or longer ago, such as 10m")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added until the step has ended")
+	addTimeout(c, &timeout, "with --follow: "+stopWatching)
 	return c
 }
 
 type buildLogOptions struct {
 	Server  buildLogServer // nil: the build is on this computer
+	Address string         // of the server
 	Builds  buildShelf
 	Build   string
 	Step    string // "": every step, with the step in front of each line
@@ -90,10 +94,21 @@ func runBuildLog(ctx context.Context, o buildLogOptions) error {
 		empty = false
 		return !at.Before(o.Since) && (o.Before.IsZero() || at.Before(o.Before))
 	})
+	if o.Follow {
+		err = unended(ctx, err, "build "+o.Build, "waybill build log "+o.Build+" --follow"+atServer(o.Address))
+	}
 	if empty && (err == nil || fault.Is(err, fault.NotFound)) {
 		return o.explainEmpty(ctx, err)
 	}
 	return err
+}
+
+// atServer returns what a command needs to ask a server.
+func atServer(address string) string {
+	if address == "" {
+		return ""
+	}
+	return " --server " + address
 }
 
 // fromHere prints the log of a build of this computer. covers reports whether an entry of a time is printed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,7 @@ func buildRunCommand(a *app) *cobra.Command {
 	var o server.NewBuild
 	var inputs, passwords []string
 	var follow bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "run PROJECT",
 		Short: "Have a server build a project of its configuration",
@@ -57,7 +59,7 @@ until the build's worker has it. Another build engine is given no passwords.`,
 			if o.DryRun {
 				return a.printer().Answer(made, fmt.Sprintf("a build of %s can be started; nothing was", o.Project))
 			}
-			return a.begun(c.Context(), changes, made, follow)
+			return a.begun(c.Context(), changes, made, follow, timeout)
 		},
 	}
 	f := c.Flags()
@@ -70,6 +72,7 @@ until the build's worker has it. Another build engine is given no passwords.`,
 	passwordFlag(c, &passwords)
 	f.BoolVar(&o.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")
 	f.BoolVarP(&follow, "follow", "f", false, "print what the build prints until it has ended; its failure is status 1")
+	addTimeout(c, &timeout, "with --follow: "+stopWatching)
 	return c
 }
 
@@ -87,14 +90,22 @@ func completeProjects(a *app, c *cobra.Command, given []string) (words []string)
 	return words
 }
 
-// begun answers with a new build, or follows it to its end.
-func (a *app) begun(ctx context.Context, from *server.Client, made server.BuildSummary, follow bool) error {
-	out := a.printer()
+// begun answers with a new build, or follows it to its end, for as long as timeout says.
+func (a *app) begun(ctx context.Context, from *server.Client, made server.BuildSummary, follow bool, timeout time.Duration) error {
 	if !follow {
-		return out.Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
+		return a.printer().Answer(made, fmt.Sprintf("build %s: %s", made.ID, statusLine(made.Status, made.Reason)))
 	}
+	return within(ctx, timeout, func(ctx context.Context) error {
+		err := a.followNew(ctx, from, made)
+		return unended(ctx, err, "build "+made.ID, "waybill build log "+made.ID+" --follow"+atServer(a.Flags.Server))
+	})
+}
+
+// followNew prints what a new build prints, and how it has ended.
+func (a *app) followNew(ctx context.Context, from *server.Client, made server.BuildSummary) error {
+	out, terminal := a.printer(), onTerminal(a.out)
 	out.Note("build %s of %s", made.ID, made.Pipeline)
-	lines := logPrinter{out: out, bytes: show.Ungated(a.out), visible: show.LogText(onTerminal(a.out)), named: true}
+	lines := logPrinter{out: out, bytes: show.Ungated(a.out), visible: show.LogText(terminal), named: true, live: terminal}
 	if err := from.FollowBuild(ctx, made.ID, "", lines.print); err != nil {
 		return err
 	}
@@ -127,6 +138,7 @@ func statusLine(status build.Status, reason string) string {
 func buildRerunCommand(a *app) *cobra.Command {
 	var passwords []string
 	var follow, resume bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "rerun BUILD",
 		Short: "Run an ended build of this computer again, or have a server do so",
@@ -147,6 +159,9 @@ of the new build says of every step why it is reused or runs again.`,
 			if err != nil {
 				return err
 			}
+			if a.Flags.Server == "" && timeout != 0 {
+				return fault.New(fault.Invalid, "--timeout limits the watching of a server's build").WithHint("waybill run --timeout limits the build itself, and a rerun has the same limit")
+			}
 			if a.Flags.Server == "" {
 				return a.rerunHere(c.Context(), given[0], values, resume)
 			}
@@ -158,12 +173,13 @@ of the new build says of every step why it is reused or runs again.`,
 			if resume && !made.Resume {
 				a.printer().Note("the server is of an older version: it runs every step again")
 			}
-			return a.begun(c.Context(), changes, made, follow)
+			return a.begun(c.Context(), changes, made, follow, timeout)
 		},
 	}
 	passwordFlag(c, &passwords)
 	c.Flags().BoolVar(&resume, "resume", false, "reuse the steps that completed and are still described the same way")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "with --server: print what the build prints until it has ended; its failure is status 1")
+	addTimeout(c, &timeout, "with --follow: "+stopWatching)
 	return c
 }
 

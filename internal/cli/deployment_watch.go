@@ -28,7 +28,7 @@ Ctrl-C stops the watching only, and so does --timeout, with status 124. Without 
 			})
 		}),
 	}
-	addTimeout(c, &timeout)
+	addTimeout(c, &timeout, leaveDeployment)
 	return c
 }
 

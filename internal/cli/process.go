@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +87,7 @@ func processRunCommand(a *app) *cobra.Command {
 	var inputs []string
 	var all string
 	var watch bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "run PROCESS",
 		Short: "Execute a process: store a job, or find the one that answers for the same payload",
@@ -106,13 +108,14 @@ fails, and 4 when it is canceled.`,
 				return err
 			}
 			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: a.afterAdding(s, watch)})
+				return runExecute(ctx, executeOptions{Processes: s, ID: given[0], Inputs: raw, By: a.User(), Then: a.afterAdding(s, watch, timeout)})
 			})
 		},
 	}
 	c.Flags().StringArrayVarP(&inputs, "input", "i", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&all, "inputs", "", "all inputs: a JSON object, or @FILE")
 	c.Flags().BoolVar(&watch, "watch", false, "show the job until it has ended")
+	addTimeout(c, &timeout, "with --watch: "+stopWatching)
 	offerFrom(c, completeAssignments(a, inputNames), "input")
 	return c
 }

@@ -66,7 +66,7 @@ func shipCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&flags.again, "again", false, "deploy a revision once more that has ended")
 	c.Flags().BoolVar(&flags.older, "older", false, "ship an ancestor of a revision that was registered")
 	c.Flags().StringVar(&flags.until, "until", "", "go no further than this `STAGE`; a later ship resumes")
-	addTimeout(c, &flags.timeout)
+	addTimeout(c, &flags.timeout, leaveDeployment)
 	a.addDials(c)
 	c.Flags().BoolVar(&flags.detach, "detach", false, "register only; processes that run roles do the work")
 	return c

@@ -9,10 +9,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// addTimeout adds the flag that limits how long a command follows a deployment.
-func addTimeout(c *cobra.Command, limit *time.Duration) {
-	c.Flags().DurationVar(limit, "timeout", 0, "leave the deployment active after this long, with status 124 (default: no limit)")
+// addTimeout adds the flag that limits how long a command waits. leave says what the command does then.
+func addTimeout(c *cobra.Command, limit *time.Duration, leave string) {
+	c.Flags().DurationVar(limit, "timeout", 0, leave+" after this long, with status 124 (default: no limit)")
+	offer(c, "timeout")
 }
+
+// leaveDeployment is what ship and deployment watch do at the limit of --timeout.
+const leaveDeployment = "leave the deployment active"
 
 // within calls run with a context that ends after a limit, as it would by Ctrl-C but with a fault.TimedOut cause. 0: no limit.
 func within(ctx context.Context, limit time.Duration, run func(context.Context) error) error {
@@ -33,6 +37,15 @@ func within(ctx context.Context, limit time.Duration, run func(context.Context) 
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// unended returns the error for what has not ended at the limit of --timeout, with the command that watches it further; err if
+// something else has ended the command.
+func unended(ctx context.Context, err error, what, resume string) error {
+	if err == nil || !timedOut(ctx) || !endedWith(err) && !fault.Is(err, fault.TimedOut) {
+		return err
+	}
+	return fault.New(fault.TimedOut, "%s has not ended: %w; it continues", what, context.Cause(ctx)).WithHint("%s", resume)
 }
 
 // timedOut reports whether a context has ended by the limit of --timeout.

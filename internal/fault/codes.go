@@ -20,7 +20,7 @@ const (
 	Unavailable          Code = "unavailable"            // a needed part cannot be reached: ledger, server, engine, disk
 	Pending              Code = "pending"                // only plan: something would change
 	Interrupted          Code = "interrupted"            // ended by Ctrl-C, SIGTERM or a closed terminal
-	TimedOut             Code = "timed_out"              // only ship and watch: the limit of --timeout has passed first
+	TimedOut             Code = "timed_out"              // only commands that wait: the limit of --timeout has passed first
 	Internal             Code = "internal"               // a bug
 	NoSuchAction         Code = "no_such_action"         // unknown action id
 	Terminal             Code = "terminal"               // the action has ended
@@ -47,7 +47,7 @@ const (
 	ExitUnavailable = 3   // a needed part cannot be reached
 	ExitRefused     = 4   // canceled, superseded or refused
 	ExitPending     = 5   // only plan: something would change
-	ExitTimedOut    = 124 // only ship and watch: --timeout has passed first, as with timeout(1)
+	ExitTimedOut    = 124 // only commands that wait: --timeout has passed first, as with timeout(1)
 	ExitInterrupted = 130 // ended by Ctrl-C, SIGTERM or a closed terminal
 	ExitUnread      = 141 // what it prints is not read any more, as behind head(1): as if SIGPIPE had ended it
 )
