@@ -277,7 +277,9 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	a.printNotes(source.notes)
+	if flags.dryRun.on() { // else the build shows them
+		a.printNotes(source.notes)
+	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return job{}, err
@@ -540,7 +542,7 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", errors.Join(err, store.Close())
 	}
 	view.Begin()
-	config.ID, config.Plan, config.Observer, config.Workspace, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), store, j.source.scratch
+	config.ID, config.Plan, config.Observer, config.Workspace, config.Remarks, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), j.source.notes, store, j.source.scratch
 	if j.flags.keepWorkspace {
 		config.Packer = j.source.packer()
 	}

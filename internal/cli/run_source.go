@@ -218,7 +218,10 @@ func (s *buildSource) facts(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if changed {
+	switch {
+	case len(notes) > 0:
+		s.label += ", some files missing"
+	case changed:
 		s.label += ", changed files included"
 	}
 	s.notes = notes

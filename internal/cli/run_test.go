@@ -209,6 +209,12 @@ func TestWhatABuildIsOf(t *testing.T) {
 	if s, _ := facts(); !strings.HasSuffix(s.label, ", changed files included") {
 		t.Errorf("after a change: %q", s.label)
 	}
+	run(t, dir, "git", "update-index", "--add", "--cacheinfo", "160000,"+got["GIT_COMMIT"]+",vendor/lib")
+	run(t, dir, "git", "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "add a submodule")
+	s, _ = facts()
+	if !strings.HasSuffix(s.label, ", some files missing") || len(s.notes) != 1 || !strings.HasPrefix(s.notes[0], "the submodule vendor/lib is not checked out, so its files are missing") {
+		t.Errorf("with a submodule: %q, %q", s.label, s.notes)
+	}
 	if name := s.shown(f.app, ".wharf-ci.yml"); name != filepath.Join("shop", ".wharf-ci.yml") {
 		t.Errorf("the file is shown as %q", name)
 	}

@@ -56,7 +56,8 @@ type Config struct {
 	ID        string
 	Plan      *build.Plan
 	Workspace Workspace
-	Packer    Packer // of the files that Workspace takes, for runners that send them elsewhere; nil: they are not packed
+	Remarks   []string // on the files that Workspace takes
+	Packer    Packer   // of the files that Workspace takes, for runners that send them elsewhere; nil: they are not packed
 	Runner    Runner
 	Store     *results.Store
 	Observer  Observer
@@ -390,6 +391,7 @@ func (w *Worker) takeWorkspace(ctx context.Context) (string, error) {
 	tree := w.Scratch + "/tree"
 	began := time.Now()
 	remarks, err := w.Workspace.Take(ctx, tree)
+	remarks = append(remarks, w.Remarks...)
 	if err == nil && w.Packer != nil {
 		var packed workspace.Packed
 		packed, err = w.pack(ctx)

@@ -84,7 +84,7 @@ func TestTheWorkspaceIsPackedIntoTheResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	runner := &sender{}
-	got, err := s.runWith(t.Context(), worker.Config{Workspace: worker.Taken{}, Packer: worker.Folder{Root: s.dir}, Runner: runner}, build.PlanStep{})
+	got, err := s.runWith(t.Context(), worker.Config{Workspace: worker.Taken{}, Packer: worker.Folder{Root: s.dir}, Runner: runner, Remarks: []string{"lib is missing"}}, build.PlanStep{})
 	if err != nil || got != build.Completed {
 		t.Fatal(got, err)
 	}
@@ -96,7 +96,7 @@ func TestTheWorkspaceIsPackedIntoTheResults(t *testing.T) {
 	if _, err := (worker.Snapshot{Path: runner.got.Path, Digest: b.Workspace}).Take(t.Context(), filepath.Join(t.TempDir(), "tree")); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"pipe is left out: it is a pipe"}, s.watch.remarks); diff != "" {
+	if diff := cmp.Diff([]string{"lib is missing", "pipe is left out: it is a pipe"}, s.watch.remarks); diff != "" {
 		t.Error(diff)
 	}
 }
