@@ -8,9 +8,9 @@ import (
 )
 
 // A catch-up is a deployment that brings the current revision of groups to hosts that lack it: they
-// joined after the group had finished, or their failure was tolerated. It has the steps of these
-// hosts and nothing else, ranks just above the deployment that it completes, and waits for batches,
-// windows and approvals like any other.
+// joined after the group had finished, their failure was tolerated, or they have lost it since. It
+// has the steps of these hosts and nothing else, ranks just above the deployment that it completes,
+// and waits for batches, windows and approvals like any other.
 
 // KindCatchUp is the kind of a catch-up in the row that creates it.
 const KindCatchUp = "catch-up"
@@ -19,6 +19,10 @@ const KindCatchUp = "catch-up"
 type CatchUp struct {
 	Target     string // full path; "": the pipeline
 	By, Reason string
+
+	// Lost are hosts, by their full paths, that do not have the release that the log says. The log
+	// cannot know these, so the caller has asked the hosts. Those below Target are written into the row.
+	Lost []string
 }
 
 // CatchUp returns the row that creates a catch-up. It changes nothing.
@@ -40,7 +44,7 @@ func (e *Engine) CatchUp(c CatchUp) ([]Entry, error) {
 		if newest == nil {
 			continue
 		}
-		lacking := e.laggards(plan, int32(g), newest, c.Target)
+		lacking := e.laggards(plan, int32(g), newest, c)
 		switch {
 		case len(lacking) == 0:
 			continue
@@ -62,8 +66,14 @@ func (e *Engine) CatchUp(c CatchUp) ([]Entry, error) {
 
 // catchUpRow returns the row that creates a catch-up.
 func (e *Engine) catchUpRow(c CatchUp, current *deployment, hosts []string) (Entry, error) {
+	var lost []string
+	for _, host := range hosts {
+		if slices.Contains(c.Lost, host) {
+			lost = append(lost, host)
+		}
+	}
 	text, err := json.Marshal(createdDetail{Kind: KindCatchUp, Label: current.label, By: c.By, Reason: c.Reason, RegisteredBy: current.registrant,
-		Completes: current.number, Hosts: hosts})
+		Completes: current.number, Hosts: hosts, Lost: lost})
 	return Entry{Pipeline: e.pipeline, Seq: e.seq + 1, Deployment: e.order[len(e.order)-1].number + 1, Target: e.pipeline, Event: DeploymentCreated,
 		Class: Note, Occurrence: 1, Revision: current.revision, Version: e.version, Detail: text}, err
 }
@@ -85,7 +95,7 @@ func (p *pass) catchUp() (bool, error) {
 		if current == nil || current.rejected != nil {
 			continue
 		}
-		joined := slices.DeleteFunc(p.e.laggards(plan, int32(g), current, group.path), func(host string) bool { return p.e.isServed(current, host) })
+		joined := slices.DeleteFunc(p.e.laggards(plan, int32(g), current, CatchUp{Target: group.path}), func(host string) bool { return p.e.isServed(current, host) })
 		if len(joined) == 0 {
 			continue
 		}
@@ -122,18 +132,38 @@ func (e *Engine) planOf(target string) (*Graph, error) {
 	return plan, nil
 }
 
-// laggards lists those hosts of a group under a target that lack what the current deployment of the
-// group brought. A host that a newer deployment has started, or that the current one or an active
-// catch-up will still reach, is left out, and so is one without an artifact of the revision.
-func (e *Engine) laggards(plan *Graph, group int32, current *deployment, target string) []string {
+// Lacking returns the hosts to which a catch-up would bring the current revision of their group if
+// it were made for each alone. lost is as in CatchUp.
+func (e *Engine) Lacking(lost []string) map[string]bool {
+	plan, hosts := e.plans[e.version], map[string]bool{}
+	if plan == nil {
+		return hosts
+	}
+	for g := range plan.groups {
+		current := e.finisherOf(plan.groups[g].path, GroupFinished)
+		if current == nil || current.rejected != nil {
+			continue
+		}
+		for _, host := range e.laggards(plan, int32(g), current, CatchUp{Target: e.pipeline, Lost: lost}) {
+			hosts[host] = true
+		}
+	}
+	return hosts
+}
+
+// laggards lists those hosts of a group under the target of a catch-up that lack what the current
+// deployment of the group brought, or have lost it. A host that a newer deployment has started, or
+// that the current one or an active catch-up will still reach, is left out, and so is one without an
+// artifact of the revision.
+func (e *Engine) laggards(plan *Graph, group int32, current *deployment, c CatchUp) []string {
 	var list []string
 	for _, h := range plan.groups[group].hosts {
 		host := &plan.hosts[h]
-		last := e.startedOn(host.resource)
+		last, isLost := e.startedOn(host.resource), slices.Contains(c.Lost, host.path)
 		switch {
-		case !covers(target, "", stepName{target: host.path}):
+		case !covers(c.Target, "", stepName{target: host.path}):
 		case last != nil && last.rank.number > current.rank.number:
-		case last != nil && last.revision == current.revision && last.hasFactAs(plan.def.NamesOf(host.path), HostFinished):
+		case !isLost && last != nil && last.revision == current.revision && last.hasFactAs(plan.def.NamesOf(host.path), HostFinished):
 		case host.arch != "" && e.artifacts[current.revision][host.arch] == nil:
 		case e.isOnItsWay(current, e.ids(plan).resources[h]):
 		default:

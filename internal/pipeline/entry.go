@@ -201,6 +201,8 @@ type (
 		// Completes is, of a catch-up, the deployment that it completes; Hosts and Reason are as in
 		// a rollback.
 		Completes int64 `json:"completes,omitempty"`
+		// Lost are those of the hosts of a catch-up that no longer had the release that the log says.
+		Lost []string `json:"lost,omitempty"`
 		// RegisteredBy is who registered the revision; "": By did, as always in rows of earlier
 		// versions.
 		RegisteredBy string `json:"registeredBy"`

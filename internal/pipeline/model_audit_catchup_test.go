@@ -14,13 +14,14 @@ func (u *auditor) catchUp(t, completes *audited, isAutomatic bool) {
 	}
 }
 
-// completing returns what a catch-up of a target has to be, or why there can be none.
-func (u *auditor) completing(target string) (completes *audited, hosts []string, why string) {
+// completing returns what a catch-up of a target has to be, or why there can be none. lost are hosts that do not have the
+// release that the log says.
+func (u *auditor) completing(target string, lost []string) (completes *audited, hosts []string, why string) {
 	for _, s := range u.versions[u.law].d.Stages {
 		for _, g := range s.Groups {
 			current := u.current(Path("shop", s.Name, g.Name))
 			var some []string
-			for _, host := range u.lacking(Path("shop", s.Name, g.Name), current) {
+			for _, host := range u.lacking(Path("shop", s.Name, g.Name), current, lost) {
 				if isUnder(target, "", stepName{target: host}) {
 					some = append(some, host)
 				}
@@ -45,8 +46,8 @@ func (u *auditor) completing(target string) (completes *audited, hosts []string,
 }
 
 // judgeCatchUp judges the answer to a person who asks for a catch-up.
-func (u *auditor) judgeCatchUp(target string, rows []Entry, err error) {
-	completes, hosts, why := u.completing(target)
+func (u *auditor) judgeCatchUp(target string, lost []string, rows []Entry, err error) {
+	completes, hosts, why := u.completing(target, lost)
 	if (why == "") != (err == nil) {
 		u.breaks("4.12: a catch-up of %s is answered with %v, want %q", target, err, why)
 	}
@@ -56,6 +57,11 @@ func (u *auditor) judgeCatchUp(target string, rows []Entry, err error) {
 	about := detail[createdDetail](rows[0])
 	if got := slices.Sorted(slices.Values(about.Hosts)); about.Completes != completes.number || rows[0].Revision != completes.revision || !slices.Equal(got, hosts) {
 		u.breaks("4.12: a catch-up of %s completes #%d on %v, want #%d on %v", target, about.Completes, got, completes.number, hosts)
+	}
+	isLost := func(host string) bool { return slices.Contains(lost, host) }
+	if slices.ContainsFunc(about.Lost, func(host string) bool { return !isLost(host) || !slices.Contains(hosts, host) }) ||
+		slices.ContainsFunc(hosts, func(host string) bool { return isLost(host) && !slices.Contains(about.Lost, host) }) {
+		u.breaks("4.12: a catch-up of %s notes that %v lost their release, of %v", target, about.Lost, lost)
 	}
 }
 
@@ -71,9 +77,9 @@ func (u *auditor) current(group string) *audited {
 	return current
 }
 
-// lacking lists the hosts of a group without its current revision, but none that a newer deployment started, that the
+// lacking lists the hosts of a group without its current revision, or that have lost it, but none that a newer deployment started, that the
 // current one or a catch-up still has to do, or that the revision has no artifact for.
-func (u *auditor) lacking(group string, current *audited) []string {
+func (u *auditor) lacking(group string, current *audited, lost []string) []string {
 	v := u.versions[u.law]
 	var list []string
 	for n, at := range v.at {
@@ -84,7 +90,7 @@ func (u *auditor) lacking(group string, current *audited) []string {
 		last := u.deployment(u.started[at.resource])
 		switch {
 		case last != nil && last.rank.number > current.rank.number:
-		case last != nil && last.revision == current.revision && last.facts.has(u.numbers[stepName{host, HostFinished}]):
+		case last != nil && last.revision == current.revision && last.facts.has(u.numbers[stepName{host, HostFinished}]) && !slices.Contains(lost, host):
 		case at.arch != "" && !slices.Contains(u.artifacts[current.revision], at.arch):
 		case u.isOnItsWay(current, at.resource):
 		default:
@@ -120,7 +126,7 @@ func (u *auditor) joined(group string) (completes *audited, hosts []string) {
 	if current == nil || u.rejected[current.revision] {
 		return nil, nil
 	}
-	for _, host := range u.lacking(group, current) {
+	for _, host := range u.lacking(group, current, nil) {
 		had := slices.ContainsFunc(u.deployments, func(t audited) bool { // what a rollback has undone was there as well
 			return t.rank.number == current.rank.number && (t.kind == KindCatchUp && slices.Contains(t.hosts, host) || slices.Contains(t.ranIn, host))
 		})

@@ -31,7 +31,7 @@ func (m modelMove) String() string {
 	case "reject-revision", "accept-revision":
 		return fmt.Sprintf("%s r%d", m.kind, m.number)
 	case "rollback", "catch-up":
-		return strings.TrimSpace(m.kind + " " + m.target)
+		return strings.Join(strings.Fields(m.kind+" "+m.target+" "+m.event), " ")
 	case "freeze", "thaw", "clock":
 		return strings.TrimSpace(m.kind + " " + m.event)
 	case "approve", "reject":

@@ -15,6 +15,9 @@ func (p *position) returns() []modelMove {
 		if p.left.catchUps > 0 {
 			list = append(list, modelMove{kind: "catch-up", target: target})
 		}
+		if p.left.catchUps > 0 && p.left.losses > 0 {
+			list = append(list, modelMove{kind: "catch-up", target: target, event: "lost"})
+		}
 	}
 	if p.left.judgments > 0 {
 		for revision := range p.auditor.newest {
@@ -52,8 +55,12 @@ func (p *position) bringBack(m modelMove) error {
 		rows, err = p.engine.Rollback(Rollback{Target: target, By: "ana"})
 		p.auditor.judgeUndo(target, err)
 	} else {
-		rows, err = p.engine.CatchUp(CatchUp{Target: target, By: "ana"})
-		p.auditor.judgeCatchUp(target, rows, err)
+		var lost []string
+		if m.event == "lost" {
+			lost = everyHost(p.auditor.versions[p.auditor.law].d)
+		}
+		rows, err = p.engine.CatchUp(CatchUp{Target: target, By: "ana", Lost: lost})
+		p.auditor.judgeCatchUp(target, lost, rows, err)
 	}
 	if isAllowed := err == nil; !isAllowed {
 		return nil
@@ -67,6 +74,9 @@ func (p *position) bringBack(m modelMove) error {
 		p.left.rollbacks--
 	} else {
 		p.left.catchUps--
+		if m.event == "lost" {
+			p.left.losses--
+		}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type modelWorld struct {
 // budget is how often each thing may still happen. It is a part of the state.
 type budget struct {
 	ships, edits, fails, ends, retries, cancels, skips, holds, resumes, freezes, clocks, opinions int
-	rollbacks, catchUps, judgments                                                                int
+	rollbacks, catchUps, losses, judgments                                                        int
 }
 
 // modelNode is a state that was found, and how: by a move from another one.

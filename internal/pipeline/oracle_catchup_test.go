@@ -3,8 +3,8 @@ package pipeline
 import "slices"
 
 // catchingUp returns what a catch-up of a target would be: the deployment that it completes, and its hosts; false if it is
-// refused.
-func (o *oracle) catchingUp(target string) (completes *oracleDeployment, hosts []string, ok bool) {
+// refused. lost are hosts that do not have the release that the log says.
+func (o *oracle) catchingUp(target string, lost []string) (completes *oracleDeployment, hosts []string, ok bool) {
 	d := o.graphs[o.version].d
 	for i := range d.Stages {
 		for g := range d.Stages[i].Groups {
@@ -22,7 +22,7 @@ func (o *oracle) catchingUp(target string) (completes *oracleDeployment, hosts [
 			lacking := false
 			for h := range group.Hosts {
 				host := Path(path, group.Hosts[h].Name)
-				if isUnder(target, "", stepName{target: host}) && o.lacks(current, host, d.ResourceOf(&d.Stages[i], group, &group.Hosts[h]), d.ArtifactFor(d.Stages[i].Name, &group.Hosts[h])) {
+				if isUnder(target, "", stepName{target: host}) && o.lacks(current, host, d.ResourceOf(&d.Stages[i], group, &group.Hosts[h]), d.ArtifactFor(d.Stages[i].Name, &group.Hosts[h]), slices.Contains(lost, host)) {
 					hosts, lacking = append(hosts, host), true
 				}
 			}
@@ -37,11 +37,11 @@ func (o *oracle) catchingUp(target string) (completes *oracleDeployment, hosts [
 	return completes, hosts, completes != nil && !o.rejected[completes.revision]
 }
 
-// lacks: nothing newer was on the host, the current revision of its group has not finished there, there is an artifact for it,
-// and neither the current deployment nor a catch-up will still do it.
-func (o *oracle) lacks(current *oracleDeployment, host string, r Resource, arch string) bool {
+// lacks: nothing newer was on the host, the current revision of its group has not finished there or was lost, there is an
+// artifact for it, and neither the current deployment nor a catch-up will still do it.
+func (o *oracle) lacks(current *oracleDeployment, host string, r Resource, arch string, lost bool) bool {
 	last := o.deployment(o.started[r])
-	if last != nil && (last.base > current.base || last.revision == current.revision && last.facts[stepName{host, HostFinished}]) {
+	if last != nil && (last.base > current.base || last.revision == current.revision && last.facts[stepName{host, HostFinished}] && !lost) {
 		return false
 	}
 	if arch != "" && !o.artifacts[current.revision][arch] {
@@ -75,7 +75,7 @@ func (o *oracle) joined() (completes *oracleDeployment, hosts []string) {
 					return t.base == current.base && (t.facts[stepName{host, HostStarted}] || t.catchUp != nil && slices.Contains(t.catchUp.Hosts, host))
 				})
 				served = served || slices.ContainsFunc(current.exclusions, func(x exclusion) bool { return isUnder(x.target, x.event, stepName{host, HostStarted}) })
-				if !served && o.lacks(current, host, d.ResourceOf(&stage, &group, &group.Hosts[h]), d.ArtifactFor(stage.Name, &group.Hosts[h])) {
+				if !served && o.lacks(current, host, d.ResourceOf(&stage, &group, &group.Hosts[h]), d.ArtifactFor(stage.Name, &group.Hosts[h]), false) {
 					hosts = append(hosts, host)
 				}
 			}

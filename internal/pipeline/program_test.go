@@ -432,8 +432,20 @@ func (p *program) setBack() {
 func (p *program) catchUp() {
 	_, plan := p.engine.Current()
 	target := rapid.SampledFrom(append(slices.Sorted(maps.Keys(plan.targets)), "shop", "shop", "shop", "shop")).Draw(p.T, "target")
-	rows, err := p.engine.CatchUp(CatchUp{Target: target, By: "ana"})
-	completes, hosts, ok := p.oracle.catchingUp(target)
+	var lost []string // as the hosts would report
+	for at := range plan.def.EachHost() {
+		if rapid.IntRange(0, 3).Draw(p.T, "lost") == 0 {
+			lost = append(lost, at.Target)
+		}
+	}
+	rows, err := p.engine.CatchUp(CatchUp{Target: target, By: "ana", Lost: lost})
+	completes, hosts, ok := p.oracle.catchingUp(target, lost)
+	lacking := p.engine.Lacking(lost)
+	for at := range plan.def.EachHost() {
+		if _, err := p.engine.CatchUp(CatchUp{Target: at.Target, Lost: lost}); (err == nil) != lacking[at.Target] {
+			p.fatal("%s lacks its revision: %t; a catch-up of it: %v", at.Target, lacking[at.Target], err)
+		}
+	}
 	if ok != (err == nil) {
 		p.fatal("catch-up of %s: %v, accepted by the definitions: %v", target, err, ok)
 	}

@@ -522,8 +522,23 @@ func (p *player) refusal(err error) {
 	}
 }
 
+// everyHost lists the hosts of a definition.
+func everyHost(d *Definition) (list []string) {
+	for at := range d.EachHost() {
+		list = append(list, at.Target)
+	}
+	return list
+}
+
+// catchUp asks for a catch-up. With "lost" as the last word, no host has the release that the log says.
 func (p *player) catchUp(words []string) {
-	p.create(p.engine.CatchUp(CatchUp{Target: targetOf(words), By: "ana", Reason: "joined"}))
+	c := CatchUp{By: "ana", Reason: "joined"}
+	if n := len(words) - 1; n >= 0 && words[n] == "lost" {
+		_, plan := p.engine.Current()
+		words, c.Lost = words[:n], everyHost(plan.def)
+	}
+	c.Target = targetOf(words)
+	p.create(p.engine.CatchUp(c))
 }
 
 func (p *player) rollback(words []string) {
