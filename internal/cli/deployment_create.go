@@ -28,8 +28,9 @@ windows and approvals like any other deployment, and runs the gates and bakes of
 nothing before or after it. A later deployment brings its own revision there again.
 
 With --catch-up it brings the current revision of a group to the hosts of TARGET (a stage, group or
-host; none: the pipeline) that lack it: they joined after the group had finished, or their failure
-was tolerated. It changes nothing else, and runs no gate and no bake.`,
+host; none: the pipeline) that lack it: they joined after the group had finished, their failure was
+tolerated, or they report that they do not have the release that the log says. It changes nothing
+else, and runs no gate and no bake.`,
 		Example: examples("waybill deployment create greeter --revision 3f2c9a1", "waybill deployment create greeter prod/east --revision 3f2c9a1", "waybill deployment create greeter prod/east --catch-up"),
 		Args:    arguments(1, 2, "PIPELINE", "TARGET"), ValidArgsFunction: completeStages(a),
 		RunE: func(c *cobra.Command, given []string) error {

@@ -79,7 +79,12 @@ func differences(p server.PipelineView) (differs []string) {
 	drift := map[string]bool{}
 	for _, each := range p.Drift {
 		drift[each.Target] = true
-		differs = append(differs, strings.TrimPrefix(each.Target, p.Name+"/")+" "+each.Reason+": waybill ship --again deploys to it once more")
+		host := strings.TrimPrefix(each.Target, p.Name+"/")
+		command := "waybill ship --again"
+		if each.CatchUp {
+			command = "waybill deployment create " + p.Name + " " + host + " --catch-up"
+		}
+		differs = append(differs, host+" "+each.Reason+": "+command+" deploys to it once more")
 	}
 	for _, h := range p.Hosts {
 		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {

@@ -95,7 +95,7 @@ func (a *api) registerDeployments() {
 	handle(a, writeOperation("rollback-pipeline", http.MethodPost, "/pipelines/{pipeline}/rollback", ScopeOperate,
 		"Bring back the newest older revision that finished the stages of a target"), a.rollBack)
 	handle(a, writeOperation("catch-up-pipeline", http.MethodPost, "/pipelines/{pipeline}/catch-up", ScopeExecute,
-		"Bring the current revision of a group to the hosts that joined late or whose failure was tolerated"), a.catchUp)
+		"Bring the current revision of a group to the hosts that joined late, whose failure was tolerated, or that have lost it"), a.catchUp)
 	handle(a, readOperation("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
 	handle(a, writeOperation("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
 		"Deploy a registered revision once more"), a.deploy)

@@ -19,3 +19,6 @@ func (s *Service) ObserveOnce(ctx context.Context) (drifted int, services map[st
 	seen, err := s.observeOnce(ctx)
 	return seen.drifted, seen.services, err
 }
+
+// ForgetLooks makes the next request ask hosts again.
+func (s *Service) ForgetLooks() { s.looks.all = map[string]*look{} }

@@ -214,6 +214,11 @@ type sight struct {
 
 // inspectServices fills in what hosts report of their services: what was observed, else what at most mostLooks hosts answer.
 func (s *Service) inspectServices(ctx context.Context, views []HostView) {
+	s.lookAtServices(ctx, views, s.observed.lastObserved)
+}
+
+// lookAtServices fills in what hosts report of their services: what is known already, else what at most mostLooks hosts answer.
+func (s *Service) lookAtServices(ctx context.Context, views []HostView, known func(*HostView) (sight, bool)) {
 	if s.Inspect == nil {
 		return
 	}
@@ -226,7 +231,7 @@ func (s *Service) inspectServices(ctx context.Context, views []HostView) {
 		if !view.isLookedAt() {
 			continue
 		}
-		if seen, known := s.observed.lastObserved(view); known {
+		if seen, found := known(view); found {
 			view.see(seen)
 			continue
 		}
@@ -395,15 +400,27 @@ func (s *Service) serviceTroubles(ctx context.Context) ([]Trouble, error) {
 			Hint: "waybill log " + u.pipeline + " --verify"})
 	}
 	for i := range views {
-		all = append(all, s.troublesOf(&views[i])...)
+		found, err := s.troublesOf(ctx, &views[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
 	}
 	return all, nil
 }
 
 // troublesOf returns the troubles of a pipeline's hosts, which were looked at.
-func (s *Service) troublesOf(view *PipelineView) (all []Trouble) {
-	for _, d := range s.lostReleases(view) {
-		all = append(all, Trouble{Kind: TroubleService, Subject: d.Target, Warning: true, Text: d.Target + " " + d.Reason, Hint: "waybill ship --again deploys it again"})
+func (s *Service) troublesOf(ctx context.Context, view *PipelineView) (all []Trouble, err error) {
+	byLog := len(view.Drift)
+	if err := s.fillDrift(ctx, view); err != nil {
+		return nil, err
+	}
+	for _, d := range view.Drift[byLog:] {
+		hint := "waybill ship --again deploys it again"
+		if d.CatchUp {
+			hint = fmt.Sprintf("waybill deployment create %s %s --catch-up deploys it again", view.Name, below(d.Target))
+		}
+		all = append(all, Trouble{Kind: TroubleService, Subject: d.Target, Warning: true, Text: d.Target + " " + d.Reason, Hint: hint})
 	}
 	for _, v := range view.Hosts {
 		if v.Service == nil || v.Service.State == ServiceStopped || v.Service.State == ServiceUp && v.Service.Restarts < restless {
@@ -419,5 +436,5 @@ func (s *Service) troublesOf(view *PipelineView) (all []Trouble) {
 		}
 		all = append(all, Trouble{Kind: TroubleService, Subject: v.Target, Warning: true, Text: "the service on " + v.Target + " is " + v.Service.String(), Hint: hint})
 	}
-	return all
+	return all, nil
 }

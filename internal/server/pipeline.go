@@ -62,6 +62,9 @@ type Drift struct {
 	Has    string `json:"has,omitempty"` // label of the release on the host; "": none
 	Wants  string `json:"wants"`         // label of the stage's current revision
 	Reason string `json:"reason"`        // such as "has no release yet"
+
+	Lost    bool `json:"lost,omitempty"`    // the host does not have the release that the log says
+	CatchUp bool `json:"catchUp,omitempty"` // a catch-up of the host brings it what it wants
 }
 
 // Pipelines lists every pipeline by name, without Definition, Revisions and Deployments.
@@ -90,7 +93,9 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 	}
 	if view.Definition != nil {
 		s.inspectServices(ctx, view.Hosts)
-		view.Drift = append(view.Drift, s.lostReleases(&view)...)
+		if err := s.fillDrift(ctx, &view); err != nil {
+			return view, err
+		}
 		left, err := s.LeftServices(ctx, name)
 		if err != nil {
 			return view, err
@@ -244,9 +249,9 @@ func (s *Service) lostReleases(view *PipelineView) (found []Drift) {
 		case !here || release == host.release:
 			continue
 		case release == "":
-			d.Reason = fmt.Sprintf("has lost %s of #%d", host.Runs.Label, host.Runs.Deployment)
+			d.Lost, d.Reason = true, fmt.Sprintf("has lost %s of #%d", host.Runs.Label, host.Runs.Deployment)
 		default:
-			d.Has, d.Reason = release, fmt.Sprintf("has release %s, not %s of #%d", release, host.Runs.Label, host.Runs.Deployment)
+			d.Lost, d.Has, d.Reason = true, release, fmt.Sprintf("has release %s, not %s of #%d", release, host.Runs.Label, host.Runs.Deployment)
 		}
 		found = append(found, d)
 	}
@@ -263,14 +268,18 @@ func (s *Service) releaseOn(host *HostView) (release string, known bool, err err
 	if s.Current == nil {
 		return "", false, nil
 	}
-	return s.Current(*host.place.Host, host.service.Name)
+	release, known, err = s.Current(*host.place.Host, host.service.Name)
+	if err == nil && !known && host.alone {
+		return "", true, nil // the folder is of this home, and was removed
+	}
+	return release, known, err
 }
 
 // driftOf compares the release on a host with the current one of its stage.
 func driftOf(f *fold, host *HostView, current Standing) (Drift, bool) {
 	d, runs := Drift{Wants: current.Label}, host.Runs
 	if runs == nil && host.taken != nil {
-		d.Reason = "was taken over, and has no release of this log yet"
+		d.Lost, d.Reason = true, "was taken over, and has no release of this log yet"
 		return d, true
 	}
 	if runs == nil {

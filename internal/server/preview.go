@@ -26,7 +26,8 @@ type RollbackPreview struct {
 // ReturningHost is a host that a rollback or a catch-up changes.
 type ReturningHost struct {
 	Target string   `json:"target"`
-	Runs   *Running `json:"runs,omitempty"` // nil: nothing that the log knows of
+	Runs   *Running `json:"runs,omitempty"` // by the log; left out: nothing that it knows of
+	Lost   bool     `json:"lost,omitempty"` // the host does not have that release
 }
 
 // PreviewRollback returns what Rollback would do, or the error with which it would refuse.
@@ -54,21 +55,6 @@ func (s *Service) PreviewRollback(ctx context.Context, want TargetRequest) (Roll
 	return preview, err
 }
 
-// PreviewCatchUp returns what CatchUp would do, or the error with which it would refuse.
-func (s *Service) PreviewCatchUp(ctx context.Context, want TargetRequest) (RollbackPreview, error) {
-	preview := RollbackPreview{Target: targetOrAll(want.Pipeline, want.Target)}
-	if _, err := s.readHead(ctx, want.Pipeline); err != nil {
-		return preview, err
-	}
-	return preview, s.withFold(ctx, want.Pipeline, func(f *fold) error {
-		rows, err := f.engine.CatchUp(pipeline.CatchUp{Target: preview.Target})
-		if err != nil {
-			return err
-		}
-		return s.readRollback(ctx, f, rows, &preview)
-	})
-}
-
 // readRollback fills in what the rows of a rollback or a catch-up say.
 func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Entry, into *RollbackPreview) error {
 	detail, err := undoingOf(rows[len(rows)-1])
@@ -87,7 +73,7 @@ func (s *Service) readRollback(ctx context.Context, f *fold, rows []pipeline.Ent
 		runs[view.Target] = view.Runs
 	}
 	for _, target := range detail.Hosts {
-		into.Hosts = append(into.Hosts, ReturningHost{Target: target, Runs: runs[target]})
+		into.Hosts = append(into.Hosts, ReturningHost{Target: target, Runs: runs[target], Lost: slices.Contains(detail.Lost, target)})
 	}
 	return nil
 }

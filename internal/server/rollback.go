@@ -37,11 +37,12 @@ func (want TargetRequest) checkSeen(created pipeline.Entry) error {
 	return nil
 }
 
-// undoing is what the row that creates a rollback says.
+// undoing is what the row that creates a rollback or a catch-up says.
 type undoing struct {
 	Label  string // of the revision that is brought back
 	Undoes int64
 	Hosts  []string
+	Lost   []string // those of Hosts that do not have the release that the log says
 }
 
 func undoingOf(created pipeline.Entry) (u undoing, err error) {
@@ -61,15 +62,6 @@ func (s *Service) Rollback(ctx context.Context, want TargetRequest) (journal.Dep
 			return nil, err
 		}
 		return rows, want.checkSeen(rows[len(rows)-1])
-	})
-}
-
-// CatchUp creates a deployment that brings the current revision of a group to the hosts of the target that lack it, since they
-// joined late or their failure was tolerated. The error is fault.Refused if it has none of these, or if they lack different
-// revisions.
-func (s *Service) CatchUp(ctx context.Context, want TargetRequest) (journal.Deployment, error) {
-	return s.createDecided(ctx, want, func(e *pipeline.Engine, target string) ([]pipeline.Entry, error) {
-		return e.CatchUp(pipeline.CatchUp{Target: target, By: want.By, Reason: want.Reason})
 	})
 }
 

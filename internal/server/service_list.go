@@ -19,13 +19,13 @@ type ServiceView struct {
 	Runs    *Running  `json:"runs,omitempty"`  // the newest release on the host by the log; left out: it knows of none
 	Found   *Found    `json:"found,omitempty"` // what the host reports that it has, where the log does not say so
 	State   *Services `json:"state,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
+	Drift   *Drift    `json:"drift,omitempty"` // left out: the host runs what it should, as far as is known
 }
 
 // ServiceStatusView is all that is known of the service of a host.
 type ServiceStatusView struct {
 	ServiceView
-	Host  *step.State `json:"host,omitempty"`  // what the host reports; left out: nothing was deployed there, or it does not answer
-	Drift *Drift      `json:"drift,omitempty"` // left out: the host runs what it should, as far as is known
+	Host *step.State `json:"host,omitempty"` // what the host reports; left out: nothing was deployed there, or it does not answer
 
 	Verified bool     `json:"verified,omitempty"` // the files of its release were compared with those of its artifact
 	Changed  []string `json:"changed,omitempty"`  // those that differ, at most 20
@@ -40,14 +40,17 @@ const (
 // Services lists the service of each host of the definition in force, in definition order. It looks at no more than
 // mostLooks hosts.
 func (s *Service) Services(ctx context.Context, name string) ([]ServiceView, error) {
-	hosts, err := s.hostsOf(ctx, name)
+	all, err := s.pipelineView(ctx, name, 1)
 	if err != nil {
 		return nil, err
 	}
-	s.inspectServices(ctx, hosts)
-	views := make([]ServiceView, len(hosts))
-	for i := range hosts {
-		views[i] = hosts[i].serviceView()
+	s.inspectServices(ctx, all.Hosts)
+	if err := s.fillDrift(ctx, &all); err != nil {
+		return nil, err
+	}
+	views := make([]ServiceView, len(all.Hosts))
+	for i := range all.Hosts {
+		views[i] = all.serviceView(i)
 	}
 	return views, nil
 }
@@ -80,12 +83,10 @@ func (s *Service) ServiceStatus(ctx context.Context, name, target string, verify
 		}
 		view.Verified = true
 	}
-	view.ServiceView = host.serviceView()
-	for _, d := range append(all.Drift, s.lostReleases(&all)...) {
-		if d.Target == target {
-			view.Drift = &d
-		}
+	if err := s.fillDrift(ctx, &all); err != nil {
+		return ServiceStatusView{}, err
 	}
+	view.ServiceView = all.serviceView(0)
 	return view, nil
 }
 
@@ -106,18 +107,16 @@ func (s *Service) verifyService(ctx context.Context, host *HostView) ([]string, 
 	return s.Verify(ctx, host.place, host.service.Name)
 }
 
-// hostsOf returns the hosts of a pipeline's definition in force.
-func (s *Service) hostsOf(ctx context.Context, name string) (hosts []HostView, err error) {
-	err = s.withFold(ctx, name, func(f *fold) error {
-		if _, plan := f.engine.Current(); plan != nil {
-			hosts = s.hostViews(ctx, f, plan.Definition())
-		}
-		return nil
-	})
-	return hosts, err
+// serviceView returns the service of one of the hosts, which was looked at.
+func (view *PipelineView) serviceView(at int) ServiceView {
+	v := view.Hosts[at].serviceView()
+	if i := slices.IndexFunc(view.Drift, func(d Drift) bool { return d.Target == v.Target }); i >= 0 {
+		v.Drift = &view.Drift[i]
+	}
+	return v
 }
 
-// serviceView returns the service of a host that was looked at.
+// serviceView returns the service of a host that was looked at, without its drift.
 func (v *HostView) serviceView() ServiceView {
 	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.Service}
 	switch {

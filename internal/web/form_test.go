@@ -76,7 +76,7 @@ func TestFormsRefuseStrangersOtherSitesAndLongFields(t *testing.T) {
 	paths := []string{"/actions/" + id.String() + "/retry", "/actions/" + live.String() + "/cancel", "/actions/" + live.String() + "/snooze",
 		"/actions/replay", "/lanes/pause", "/lanes/resume", "/lanes/enable", "/lanes/reset", "/deployments/greeter/1/hold",
 		"/deployments/greeter/1/stages/prod/approve", "/deployments/greeter/1/stages/prod/reject", "/deployments/greeter/1/skip",
-		"/deployments/greeter/1/again", "/deployments/greeter/1/accept", "/pipelines/greeter/rollback", "/pipelines/greeter/freeze", "/pipelines/greeter/thaw"}
+		"/deployments/greeter/1/again", "/deployments/greeter/1/accept", "/pipelines/greeter/rollback", "/pipelines/greeter/catch-up", "/pipelines/greeter/freeze", "/pipelines/greeter/thaw"}
 	fields := url.Values{"lane": {"noop"}, "for": {"30m"}, "status": {"failed"}}
 	for _, c := range []struct {
 		name, token, origin string

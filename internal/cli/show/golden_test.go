@@ -244,8 +244,10 @@ func greeterPipeline() server.PipelineView {
 			{Target: "greeter/prod/east/fir", Service: &server.Services{State: server.ServiceDown}},
 			{Target: "greeter/prod/east/gum"},
 		},
-		Drift: []server.Drift{{Target: "greeter/prod/east/oak", Reason: "has no release yet"}},
-		Last:  &journal.Deployment{Pipeline: "greeter", Number: 2, Label: "88d0e17", Status: pipeline.StatusFailed},
+		Drift: []server.Drift{{Target: "greeter/prod/east/oak", Reason: "has no release yet", CatchUp: true},
+			{Target: "greeter/prod/west/yew", Reason: "has lost 88d0e17 of #2", Lost: true, CatchUp: true},
+			{Target: "greeter/beta/all/ash", Reason: "runs 3f2c9a1 of #1, not of #2"}},
+		Last: &journal.Deployment{Pipeline: "greeter", Number: 2, Label: "88d0e17", Status: pipeline.StatusFailed},
 	}
 }
 

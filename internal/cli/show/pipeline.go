@@ -59,6 +59,7 @@ func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 	for _, d := range p.Drift {
 		lines = append(lines, fmt.Sprintf("%s %s %s", s.warn("drift:"), strings.TrimPrefix(d.Target, p.Name+"/"), d.Reason))
 	}
+	lines = append(lines, CatchUp(p.Name, p.Drift)...)
 	lines = append(lines, leftServices(p, s)...)
 	if p.Last != nil && p.Last.Status == pipeline.StatusFailed {
 		lines = append(lines, fmt.Sprintf("%s %s: waybill deployment show %s", s.bad("failed:"), RefOf(*p.Last), RefOf(*p.Last)))

@@ -42,6 +42,9 @@ func RollbackPreview(name string, p server.RollbackPreview) []string {
 		if host.Runs != nil {
 			runs = fmt.Sprintf("runs %s of %s#%d", host.Runs.Label, name, host.Runs.Deployment)
 		}
+		if host.Lost && host.Runs != nil {
+			runs = fmt.Sprintf("does not have %s of %s#%d, as the log says", host.Runs.Label, name, host.Runs.Deployment)
+		}
 		t.add("  "+below, runs)
 	}
 	lines = append(lines, t.lines()...)

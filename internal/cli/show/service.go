@@ -12,23 +12,67 @@ import (
 // Services returns the rows of a list of the services of a pipeline.
 func Services(pipelineName string, all []server.ServiceView, now time.Time) []string {
 	var t table
+	var drift []server.Drift
 	t.add("HOST", "RUNS", "STATE", "RESTARTS", "SINCE", "REMARK")
 	for i := range all {
 		v := &all[i]
 		host, runs := strings.TrimPrefix(v.Target, pipelineName+"/"), runsText(v)
+		if v.Drift != nil {
+			drift = append(drift, *v.Drift)
+		}
 		if v.State == nil {
-			t.add(host, runs, "-", "-", "-", "")
+			t.add(host, runs, "-", "-", "-", serviceRemark(v))
 			continue
 		}
-		restarts, remark := strconv.Itoa(v.State.Restarts), v.State.Error
+		restarts := strconv.Itoa(v.State.Restarts)
 		if v.State.Error != "" {
 			restarts = "-"
-		} else if v.State.Exit != "" {
-			remark = "last exit status " + v.State.Exit
 		}
-		t.add(host, runs, v.State.State, restarts, sinceText(v.State.Since, now), remark)
+		t.add(host, runs, v.State.State, restarts, sinceText(v.State.Since, now), serviceRemark(v))
 	}
-	return t.lines()
+	return append(t.lines(), CatchUp(pipelineName, drift)...)
+}
+
+// serviceRemark returns what a person should know of a service besides its state.
+func serviceRemark(v *server.ServiceView) string {
+	switch {
+	case v.Drift != nil && v.Drift.Lost:
+		return v.Drift.Reason
+	case v.State == nil:
+		return ""
+	case v.State.Error == "" && v.State.Exit != "":
+		return "last exit status " + v.State.Exit
+	}
+	return v.State.Error
+}
+
+// CatchUp returns the command that brings hosts the revision of their group, for those that one can bring it to.
+func CatchUp(pipelineName string, drift []server.Drift) []string {
+	var common []string // the parts that the paths of these hosts share
+	count := 0
+	for _, d := range drift {
+		if !d.CatchUp {
+			continue
+		}
+		parts := strings.Split(strings.TrimPrefix(d.Target, pipelineName+"/"), "/")
+		if count++; count == 1 {
+			common = parts
+		}
+		for i := range common {
+			if i == len(parts) || common[i] != parts[i] {
+				common = common[:i]
+				break
+			}
+		}
+	}
+	command := "waybill deployment create " + strings.TrimSpace(pipelineName+" "+strings.Join(common, "/")) + " --catch-up"
+	switch count {
+	case 0:
+		return nil
+	case 1:
+		return []string{command + " deploys to it what its group has"}
+	}
+	return []string{fmt.Sprintf("%s deploys to the %d hosts that lack what their group has", command, count)}
 }
 
 // ServiceStatus returns what is known of the service of a host.
@@ -43,6 +87,10 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	}
 	if v.Drift != nil {
 		t.add("drift", v.Drift.Reason)
+		name, _, _ := strings.Cut(v.Target, "/")
+		for _, line := range CatchUp(name, []server.Drift{*v.Drift}) {
+			t.add("", line)
+		}
 	}
 	switch {
 	case len(v.Changed) > 0:
@@ -104,6 +152,8 @@ func runsText(v *server.ServiceView) string {
 	switch {
 	case v.Found != nil:
 		return v.Found.String()
+	case v.Drift != nil && v.Drift.Lost && v.Runs != nil:
+		return "nothing, by the log " + v.Runs.String()
 	case unknown && v.Runs != nil:
 		return "?, by the log " + v.Runs.String()
 	case unknown:

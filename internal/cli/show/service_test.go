@@ -1,6 +1,9 @@
 package show
 
 import (
+	"strings"
+	"testing"
+
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -27,5 +30,26 @@ func serviceViews() map[string][]string {
 		"service-status-changed": ServiceStatus(server.ServiceStatusView{ServiceView: up, Verified: true, Changed: []string{"bin/web", "data/words.txt"}}, now()),
 		"service-status-whole":   ServiceStatus(server.ServiceStatusView{ServiceView: up, Verified: true}, now()),
 		"service-status-none":    ServiceStatus(server.ServiceStatusView{ServiceView: nothing}, now()),
+	}
+}
+
+// The command names the smallest target that has every host which can be caught up.
+func TestCatchUpNamesTheSmallestTarget(t *testing.T) {
+	t.Parallel()
+	lacks := func(host string) server.Drift { return server.Drift{Target: "greeter/" + host, CatchUp: true} }
+	for _, c := range []struct {
+		drift []server.Drift
+		want  string
+	}{
+		{[]server.Drift{{Target: "greeter/prod/east/elm"}}, ""},
+		{[]server.Drift{lacks("prod/east/elm")}, "greeter prod/east/elm --catch-up deploys to it"},
+		{[]server.Drift{lacks("prod/east/elm"), lacks("prod/east/fir")}, "greeter prod/east --catch-up deploys to the 2 hosts"},
+		{[]server.Drift{lacks("prod/east/elm"), lacks("prod/west/elm")}, "greeter prod --catch-up deploys to the 2 hosts"},
+		{[]server.Drift{lacks("prod/east/elm"), lacks("beta/all/oak")}, "greeter --catch-up deploys to the 2 hosts"},
+	} {
+		got := strings.Join(CatchUp("greeter", c.drift), "\n")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.drift, got, c.want)
+		}
 	}
 }

@@ -90,11 +90,15 @@ func (h *Hosts) TakeOver(ctx context.Context, at pipeline.Place, service, ledger
 const takenOver = "taken over by "
 
 // Current returns the name of the release that a host on this computer has switched to; "" if it
-// has none, or the release's files are gone. known is false if the host is not this computer.
+// has none, or the release's files are gone. known is false if the host is not this computer, or
+// lacks the service's folder: another home may have it.
 func (h *Hosts) Current(host pipeline.Host, service string) (release string, known bool, err error) {
 	dir, foreign := localDir(h.Home, host)
 	if foreign != nil {
 		return "", false, nil //nolint:nilerr // the state of a host elsewhere is not known
+	}
+	if _, err := os.Stat(filepath.Join(dir, service)); errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
 	}
 	link, err := os.Readlink(filepath.Join(dir, service, "current"))
 	if err == nil {
