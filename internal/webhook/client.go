@@ -153,6 +153,10 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 		return fmt.Errorf("%w: it is the %dth", errRedirect, len(via))
 	}
 	h.exchange.Hops = append(h.exchange.Hops, next.URL.String())
+	if before := via[len(via)-1].Method; next.Method != before && next.Response.StatusCode != http.StatusSeeOther {
+		return fmt.Errorf("%w: after a %d a %s becomes a %s without its body; set url to where it leads",
+			errRedirect, next.Response.StatusCode, before, next.Method)
+	}
 	if _, err := parseURL(next.URL.String()); err != nil {
 		return fmt.Errorf("%w: %w", errRedirect, err)
 	}

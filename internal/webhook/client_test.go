@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -226,6 +227,32 @@ func TestRedirectsAreAnswersUnlessTheyAreFollowed(t *testing.T) {
 	call.follow = true
 	if e := c.Send(t.Context(), call); !e.Answered() || e.Response.Body != "end" || len(e.Hops) != 1 {
 		t.Errorf("%v %v", e.err, e.Hops)
+	}
+}
+
+// TestNoRedirectDropsTheBody: after a 301 or 302 a client sends a GET in place of a POST, whose answer would say nothing about what was to
+// be delivered. A 303 asks for that GET.
+func TestNoRedirectDropsTheBody(t *testing.T) {
+	t.Parallel()
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if status, err := strconv.Atoi(r.URL.Path[1:]); err == nil {
+			http.Redirect(w, r, "/end", status)
+			return
+		}
+		body, _ := io.ReadAll(r.Body) // what is read is compared
+		fmt.Fprintf(w, "%s %s", r.Method, body)
+	})
+	for status, want := range map[int]string{301: "", 302: "", 303: "GET ", 307: "POST text", 308: "POST text"} {
+		call := get(t, fmt.Sprintf("%s/%d", address, status))
+		call.Method, call.Body, call.follow = http.MethodPost, "text", true
+		e := client(t, ClientConfig{Guard: loopback()}).Send(t.Context(), call)
+		if want != "" {
+			if !e.Answered() || e.Response.Body != want {
+				t.Errorf("%d: %v, %+v", status, e.err, e.Response)
+			}
+		} else if got := failed(t, e); got.Code != CodeRedirect || !strings.Contains(e.Error, "a POST becomes a GET") {
+			t.Errorf("%d: %+v", status, got)
+		}
 	}
 }
 
