@@ -13,24 +13,29 @@ import (
 )
 
 func serviceRestartCommand(a *app) *cobra.Command {
-	reason := ""
+	reason, verify := "", false
 	c := &cobra.Command{
 		Use:   "restart [PIPELINE] HOST",
 		Short: "Restart the service on a host, and wait until it is ready",
 		Long: `Ends the service of the host's current release, starts it again and waits until it is ready. The log
 keeps who did it and why. It is refused while a deployment is at work on the host. A service that does
 not become ready stays with its supervisor, and the command fails. HOST is STAGE/GROUP/HOST. Without
-PIPELINE: this folder's pipeline.`,
-		Example:           examples("waybill service restart beta/all/oak --reason 'new certificate'", "waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070"),
+PIPELINE: this folder's pipeline.
+
+With --verify the host first compares the files of the release with those of its artifact. If some have
+changed, the release is built beside, in another folder, and the host switches to that, as a deployment
+of the same revision with the definition in force would. The folder with the changed files stays.`,
+		Example:           examples("waybill service restart beta/all/oak --reason 'new certificate'", "waybill service restart beta/all/oak --verify", "waybill service restart greeter beta/all/oak --server http://127.0.0.1:7070"),
 		Args:              arguments(1, 2, "HOST", "HOST"),
 		ValidArgsFunction: completeHosts(a),
 		RunE: func(c *cobra.Command, given []string) error {
 			return a.withServiceHost(c, given, func(ctx context.Context, s *assembly.Session, at serviceHost) error {
-				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, By: a.User(), Out: a.printer()})
+				return runRestartService(ctx, restartServiceOptions{Services: s, At: at, Reason: reason, Verify: verify, By: a.User(), Out: a.printer()})
 			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, kept in the log")
+	c.Flags().BoolVar(&verify, "verify", false, "build the release beside if its files have changed")
 	return c
 }
 
@@ -42,6 +47,7 @@ type restartServiceOptions struct {
 	}
 	At         serviceHost
 	Reason, By string
+	Verify     bool
 	Out        show.Printer
 }
 
@@ -54,7 +60,7 @@ type restartedService struct {
 // runRestartService restarts the service on a host.
 func runRestartService(ctx context.Context, o restartServiceOptions) error {
 	target := o.At.target()
-	id, err := o.Services.Restart(ctx, server.ServiceRestart{Pipeline: o.At.Pipeline, Target: target, Reason: o.Reason, By: o.By})
+	id, err := o.Services.Restart(ctx, server.ServiceRestart{Pipeline: o.At.Pipeline, Target: target, Reason: o.Reason, Verify: o.Verify, By: o.By})
 	if err != nil {
 		return o.At.withLikely(ctx, o.Services, "restart", err)
 	}

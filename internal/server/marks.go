@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -310,6 +311,9 @@ func (h hostMark) serviceChanged(row pipeline.Entry) hostMark {
 		h.stopped = true
 	case pipeline.ServiceRestarted:
 		h.stopped = false
+		var output step.Output
+		_ = json.Unmarshal(row.Detail, &output) // most name no release
+		h.release = cmp.Or(output.Release, h.release)
 	case pipeline.ServiceTakenOver: // whatever this log had deployed there before, another one has replaced
 		var taken pipeline.TakenDetail
 		_ = json.Unmarshal(row.Detail, &taken) // that it was taken over is certain, whatever the detail says

@@ -17,6 +17,7 @@ type ServiceRestart struct {
 	Pipeline string
 	Target   string // a host, such as greeter/beta/all/oak
 	Reason   string
+	Verify   bool // a release whose files have changed is built beside and switched to
 	By       string
 }
 
@@ -63,7 +64,7 @@ func (s *Service) restartAction(ctx context.Context, f *fold, r ServiceRestart, 
 			return action.Action{}, fault.New(fault.Refused, "%s is at work on %s", ref, r.Target).WithHint("waybill deployment watch %s, then restart", ref)
 		}
 		return step.RestartAction(step.Restart{Pipeline: r.Pipeline, Target: r.Target, Version: version, Deployment: host.Runs.Deployment,
-			Revision: host.Runs.Revision, Reason: r.Reason}, host.place, host.service, r.By)
+			Revision: host.Runs.Revision, Reason: r.Reason, Verify: r.Verify}, host.place, host.service, r.By)
 	}
 	return action.Action{}, fault.New(fault.NotFound, "pipeline %s has no host %q", r.Pipeline, r.Target)
 }
@@ -94,6 +95,9 @@ func (c *Client) RestartService(ctx context.Context, r ServiceRestart) (added Ad
 	if r.Reason != "" {
 		body["reason"] = r.Reason
 	}
+	if r.Verify {
+		body["verify"] = true
+	}
 	return added, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "service-restarts"), body, &added)
 }
 
@@ -102,6 +106,7 @@ type serviceRestartInput struct {
 	Body struct {
 		Target string `json:"target" doc:"a host, such as greeter/beta/all/oak"`
 		Reason string `json:"reason,omitempty" maxLength:"1000"`
+		Verify bool   `json:"verify,omitempty" doc:"compares the files of the release with those of its artifact first: a release that differs is built beside in another folder, and the host switches to that"`
 	}
 }
 
@@ -110,6 +115,6 @@ func (a *api) registerServiceRestart() {
 		"Restart the service on a host; the answer is the action that does it"),
 		func(ctx context.Context, in *serviceRestartInput) (AddedAction, error) {
 			return a.service.RestartService(ctx, ServiceRestart{Pipeline: in.Pipeline, Target: in.Body.Target,
-				Reason: in.Body.Reason, By: IdentityOf(ctx).Name})
+				Reason: in.Body.Reason, Verify: in.Body.Verify, By: IdentityOf(ctx).Name})
 		})
 }

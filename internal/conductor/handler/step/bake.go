@@ -187,6 +187,9 @@ func (h *Handler) testHost(ctx context.Context, b *baking, target string) error 
 		return err
 	}
 	defer t.host.Close()
+	if err := t.findFolder(ctx, b.definition); err != nil {
+		return err
+	}
 	err := t.redact(t.round(ctx, t.Test))
 	if _, later := fault.RetryAt(err); err == nil || later || isThrottled(err) || context.Cause(ctx) != nil {
 		return err

@@ -178,7 +178,7 @@ func (t *attempt) follows(event string) bool {
 // common returns the arguments by which the host recognizes an attempt.
 func (t *attempt) common(ctx context.Context) []string {
 	return []string{pair("action", t.id), pair("attempt", ranked(t.era, t.number)), pair("release", t.release), pair("ledger", t.config.LedgerID),
-		pair("rank", ranked(t.era, t.fence)), pair("name", fmt.Sprintf("%s#%d", t.facts.Pipeline, t.facts.Deployment)), pair("limit", t.limit(ctx))}
+		pair("rank", t.rank), pair("name", t.owner), pair("limit", t.limit(ctx))}
 }
 
 // replaced returns arguments with another value of a key.

@@ -520,7 +520,7 @@ while [ $# -gt 0 ]; do
 	shift
 done
 cd "$folder" && program=$PWD/.waybill/${0##*/} || die 73 "enter $folder"
-case $verb in replicate | part | receive | deploy | confirm | back | withdraw | run) folders ;; *) asked=$release ;; esac
+case $verb in status | replicate | part | receive | deploy | confirm | back | withdraw | run) folders ;; *) asked=$release ;; esac
 case $verb in status | collect) ;; *) audit began && trap 'code=$? && [ "$code" -eq 0 ] || outcome=$code${outcome:+: ${outcome#*: }}; audit "status ${outcome:-0}"' 0 ;; esac
 case $verb in adopt | install | status | replicate | part | receive | deploy | confirm | back | withdraw | await | run | supervise | serve | collect | stop | restart | verify) "$verb" "$@" ;; *) die 64 "unknown verb $verb" ;; esac || exit
 case $verb in restart | verify) ;; *) [ "$asked" = "$release" ] || echo "folder=$release" ;; esac

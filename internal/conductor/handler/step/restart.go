@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -20,6 +21,7 @@ const RestartHandler = "service-restart"
 const (
 	restartTakes = time.Minute
 	restartWaits = 2 * time.Minute
+	verifyTakes  = 10 * time.Minute // beside that, if the files of the release are compared, and perhaps sent
 )
 
 // Restart is the parameters of an action that restarts the service of a host.
@@ -30,6 +32,7 @@ type Restart struct {
 	Deployment int64  `json:"deployment"`       // whose release the host runs
 	Revision   int64  `json:"revision"`         // of that release
 	Reason     string `json:"reason,omitempty"` // for people
+	Verify     bool   `json:"verify,omitempty"` // a release whose files have changed is built beside and switched to
 }
 
 // RestartAction returns the action that restarts the service of a host. While one is live, another one for
@@ -38,6 +41,9 @@ func RestartAction(r Restart, at pipeline.Place, service pipeline.Service, by st
 	parameters, err := json.Marshal(r)
 	policy := action.DefaultPolicy()
 	policy.AttemptTimeout = service.Ready.Within + action.Duration(restartTakes)
+	if r.Verify {
+		policy.AttemptTimeout += action.Duration(verifyTakes)
+	}
 	policy.Deadline = policy.AttemptTimeout + action.Duration(restartWaits)
 	return action.Action{Kind: "restart", Name: "restart " + r.Target, Handler: RestartHandler, Lane: RestartHandler + "/" + at.Host.Address(),
 		UniqueKey: "restart " + r.Target, Parameters: parameters, Policy: policy, CreatedBy: by}, err
@@ -55,7 +61,7 @@ func (r Restarter) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if err := json.Unmarshal(a.Action.Parameters, &restart); err != nil {
 		return action.Outcome{Kind: action.BadInput, Error: "read the parameters: " + err.Error()}
 	}
-	err := r.restart(ctx, a, restart)
+	folder, err := r.restart(ctx, a, restart)
 	failed := fault.Is(err, fault.Failed) && ctx.Err() == nil
 	if err != nil && !failed {
 		return outcomeOf(ctx, err)
@@ -63,6 +69,10 @@ func (r Restarter) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	detail := map[string]string{"action": a.Action.ID.String(), "by": a.Action.CreatedBy}
 	if restart.Reason != "" {
 		detail["reason"] = restart.Reason
+	}
+	text := "restarted"
+	if folder != "" {
+		detail["release"], text = folder, "its files had changed: built beside as "+folder+", and restarted"
 	}
 	if failed {
 		detail["error"] = err.Error()
@@ -78,17 +88,21 @@ func (r Restarter) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	if failed {
 		return outcomeOf(ctx, fault.Permanent(err))
 	}
-	return action.Outcome{Kind: action.Done, Output: json.RawMessage(`{"text":"restarted"}`)}
+	output, err := json.Marshal(Output{Text: text, Release: folder})
+	if err != nil {
+		return outcomeOf(ctx, err)
+	}
+	return action.Outcome{Kind: action.Done, Output: output}
 }
 
 // restart restarts the service of the host's current release and waits until it is ready: it stays up, and the checks
-// of ready pass.
-func (r Restarter) restart(ctx context.Context, a conductor.Attempt, restart Restart) error {
+// of ready pass. It returns the folder of a release that was built beside, "" if none was.
+func (r Restarter) restart(ctx context.Context, a conductor.Attempt, restart Restart) (folder string, err error) {
 	a.Action.Step = &action.StepRef{Pipeline: restart.Pipeline, Deployment: restart.Deployment, Target: restart.Target,
 		Event: pipeline.HostDeployed, Revision: restart.Revision, Version: restart.Version}
 	t, err := r.Steps.load(ctx, a)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer t.host.Close()
 	there, err := t.program().deployed(ctx)
@@ -96,9 +110,46 @@ func (r Restarter) restart(ctx context.Context, a conductor.Attempt, restart Res
 		err = fault.Permanent(fault.New(fault.NotFound, "nothing was ever deployed to %s on host %s", t.folder, t.Host.Name))
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	return t.redact(t.restartService(ctx))
+	if restart.Verify {
+		folder, err = t.renew(ctx)
+		return folder, t.redact(err)
+	}
+	return "", t.redact(t.restartService(ctx))
+}
+
+// renew builds the release in use beside if its files have changed, and switches to that as a deployment of the same revision would.
+// Else it restarts the service. It leaves the host's fence as it is, so that a newer deployment still comes first.
+func (t *attempt) renew(ctx context.Context) (folder string, err error) {
+	answer, err := t.program().call(ctx, nil, "status")
+	if err != nil {
+		return "", err
+	}
+	state := stateOf(answer)
+	switch {
+	case !state.of(t.config.LedgerID, t.facts.Pipeline):
+		return "", fault.Permanent(fault.New(fault.Refused, "%s of another pipeline or ledger was here", state.Deployment))
+	case state.Release != t.release && !strings.HasPrefix(state.Release, t.release+"."):
+		return "", fault.Permanent(fault.New(fault.Refused, "the host has switched to %q, which is not of revision %s", state.Release, t.revision.Label))
+	}
+	t.rank, t.owner = state.Rank, state.Deployment
+	whole, err := t.replicate(ctx)
+	if err != nil {
+		return "", err
+	}
+	if whole.Release == state.Release {
+		return "", t.restartService(ctx)
+	}
+	d, err := t.config.Ledger.Definition(ctx, t.facts.Pipeline, t.facts.Version)
+	if err != nil {
+		return "", unread(err, "read definition %d of %s", t.facts.Version, t.facts.Pipeline)
+	}
+	if t.Target, err = t.resolved(&d, whole.Release); err != nil {
+		return "", fault.Permanent(err)
+	}
+	out, err := t.deploy(ctx)
+	return out.Release, err
 }
 
 // restartService restarts the service on a host to which something was deployed.

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +17,15 @@ import (
 // restart makes an attempt to restart oak's service, which revision n runs.
 func (w *world) restart(ctx context.Context, n int64, id string) action.Outcome {
 	w.t.Helper()
+	return w.restartAs(ctx, n, id, Restart{})
+}
+
+// restartAs makes an attempt at a restart of a kind.
+func (w *world) restartAs(ctx context.Context, n int64, id string, r Restart) action.Outcome {
+	w.t.Helper()
 	d := w.definition()
 	at, _ := d.Place("greeter/beta/all/oak")
-	a, err := RestartAction(Restart{Pipeline: "greeter", Target: at.Target, Version: 1, Deployment: n, Revision: n, Reason: "it is slow"}, at, d.Service, "ana")
+	a, err := RestartAction(Restart{Pipeline: "greeter", Target: at.Target, Version: 1, Deployment: n, Revision: n, Reason: "it is slow", Verify: r.Verify}, at, d.Service, "ana")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -55,6 +62,42 @@ func TestRestartRunsTheSameReleaseAgain(t *testing.T) {
 		if out := w.done(1, pipeline.HostDeployed); !out.Already {
 			t.Error("the release was switched to again")
 		}
+	})
+}
+
+// TestARestartThatVerifiesBuildsAChangedReleaseBeside: a whole one is only restarted. `${release}` is the folder in use.
+func TestARestartThatVerifiesBuildsAChangedReleaseBeside(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.service.Env = map[string]string{"FOLDER": "${release}"}
+		w.revise(1, forever)
+		w.ship(1)
+		before := w.state()
+		w.wantOutcome(w.restartAs(t.Context(), 1, "whole", Restart{Verify: true}), action.Done)
+		if s := w.state(); s.Release != w.release(1) || s.Service == 0 || s.Service == before.Service {
+			t.Errorf("a whole release: %+v, before %+v", s, before)
+		}
+		words, beside := filepath.Join(w.dir, "releases", w.release(1), "data", "words.txt"), w.release(1)+".2"
+		if err := errors.Join(os.Chmod(words, 0o644), os.WriteFile(words, []byte("edited"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		o := w.restartAs(t.Context(), 1, "changed", Restart{Verify: true})
+		w.wantOutcome(o, action.Done)
+		s := w.state()
+		if s.Release != beside || s.Running != beside || w.read("current/data/words.txt") != "revision 1\n" || s.Rank != before.Rank || s.Deployment != before.Deployment {
+			t.Errorf("a changed release: %+v, before %+v", s, before)
+		}
+		if !strings.Contains(string(o.Output), beside) || !strings.Contains(string(w.reports[1].Detail), `"release":"`+beside+`"`) {
+			t.Errorf("it says %s and %s", o.Output, w.reports[1].Detail)
+		}
+		if unit := w.read(".waybill/units/" + beside); !strings.Contains(unit, "FOLDER='"+beside+"'") {
+			t.Errorf("the unit is %s", unit)
+		}
+		if out := w.ship(1); !out.Already || out.Release != beside {
+			t.Errorf("the next deployment: %+v", out)
+		}
+		w.revise(2, forever)
+		w.ship(2)
+		w.wantOutcome(w.restartAs(t.Context(), 1, "late", Restart{Verify: true}), action.Fatal, "not of revision")
 	})
 }
 

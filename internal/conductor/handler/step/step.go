@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -142,8 +145,9 @@ type attempt struct {
 	number   int
 	last     bool // no other attempt follows one that fails
 	facts    action.StepRef
-	era      int64 // of the log
-	fence    int64 // below which the host refuses what comes
+	era      int64  // of the log
+	rank     int64  // below which the host refuses what comes
+	owner    string // of the host's fence: the deployment, such as greeter#9
 	keep     int
 	ssh      *pipeline.SSH // how ssh hosts are reached by the version of the action
 	inForce  func() (pipeline.Definition, error)
@@ -168,7 +172,33 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 	if err := t.findStep(); err != nil {
 		return nil, fault.Permanent(err)
 	}
-	return t, h.reach(ctx, t)
+	if err := h.reach(ctx, t); err != nil {
+		return nil, err
+	}
+	if t.step.Name == pipeline.Replicate {
+		return t, nil // which names the folder
+	}
+	if err := t.findFolder(ctx, definition); err != nil {
+		return nil, errors.Join(err, t.host.Close())
+	}
+	return t, nil
+}
+
+// findFolder resolves the target again if it names the folder of the release, and that is another one on the host, since the files
+// of the first one have changed while it was in use.
+func (t *attempt) findFolder(ctx context.Context, d *pipeline.Definition) error {
+	if other, err := t.resolved(d, t.release+".2"); err != nil || reflect.DeepEqual(other, t.Target) {
+		return err
+	}
+	if there, err := t.program().deployed(ctx); err != nil || !there {
+		return err
+	}
+	answer, err := t.program().call(ctx, nil, "status", pair("release", t.release))
+	if err != nil || answer.first("folder") == "" {
+		return err
+	}
+	t.Target, err = t.resolved(d, answer.first("folder"))
+	return err
 }
 
 // reach connects to the host of an attempt. What a step does is fixed when it is claimed; an ssh host is reached as the
@@ -209,7 +239,9 @@ func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pip
 	if err != nil {
 		return nil, nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
-	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, last: a.Spent >= a.Action.Policy.Retries, facts: facts, era: era, fence: fenceOf(a.Action), revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
+	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, last: a.Spent >= a.Action.Policy.Retries, facts: facts, era: era,
+		rank: ranked(era, fenceOf(a.Action)), owner: fmt.Sprintf("%s#%d", facts.Pipeline, facts.Deployment),
+		revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
 	t.inForce = sync.OnceValues(func() (pipeline.Definition, error) { return h.config.Ledger.Definition(ctx, facts.Pipeline, 0) })
 	return t, &definition, nil
 }
@@ -270,8 +302,13 @@ func (t *attempt) resolve(d *pipeline.Definition) error {
 		return err
 	}
 	t.release = releaseName(t.revision.Label, t.artifact.Digest)
-	t.Target, err = definition.Resolve(d, t.facts.Target, definition.Revision{Label: t.revision.Label, Release: t.release})
+	t.Target, err = t.resolved(d, t.release)
 	return err
+}
+
+// resolved returns what the target gets when the folder of its release has this name.
+func (t *attempt) resolved(d *pipeline.Definition, folder string) (definition.Target, error) {
+	return definition.Resolve(d, t.facts.Target, definition.Revision{Label: t.revision.Label, Release: folder})
 }
 
 // findStep finds the step of the host's chain that the action names.
