@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/conductor"
+	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -494,6 +496,41 @@ func TestChecks(t *testing.T) {
 		o := w.do(ctx, 1, pipeline.HostTested)
 		cancel()
 		w.wantOutcome(o, action.Retry, want)
+	}
+}
+
+// TestAChecksRedirectIsFollowedWithinTheService: what answers at another address may be anything.
+func TestAChecksRedirectIsFollowedWithinTheService(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(other.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			http.Redirect(rw, r, "/login", http.StatusFound)
+		case "/away":
+			http.Redirect(rw, r, other.URL+"/home?token=1", http.StatusMovedPermanently)
+		case "/around":
+			http.Redirect(rw, r, "/around", http.StatusFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	a := &attempt{Target: definition.Target{Host: pipeline.Host{Name: "oak"}}, host: &command.Local{}}
+	for _, c := range []struct {
+		path string
+		want []int
+		err  string
+	}{
+		{"/", []int{200}, ""},
+		{"/", []int{302}, ""},
+		{"/away", []int{301}, ""},
+		{"/away", []int{200}, "/away answers 301 Moved Permanently to " + other.URL + "/home, want 200"},
+		{"/around", []int{200}, "it redirects more than 10 times"},
+	} {
+		err := a.check(t.Context(), &pipeline.Check{HTTP: server.URL + c.path, Status: c.want, Timeout: action.Duration(time.Minute)})
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err)) {
+			t.Errorf("%s, want %v: %v", c.path, c.want, err)
+		}
 	}
 }
 

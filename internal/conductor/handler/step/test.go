@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 	if host := request.Header.Get("Host"); host != "" {
 		request.Host = host
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
+	client := http.Client{CheckRedirect: follows(c.Status), Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return t.host.Dial(ctx, network, address)
 		}}}
@@ -118,13 +119,39 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	switch {
 	case !slices.Contains(c.Status, response.StatusCode):
-		return fault.New(fault.Failed, "host %s: %s answers %s, want %s", t.Host.Name, c.HTTP, response.Status, statuses(c.Status))
+		return fault.New(fault.Failed, "host %s: %s answers %s, want %s", t.Host.Name, c.HTTP, answerOf(response), statuses(c.Status))
 	case err != nil:
 		return fault.New(fault.Failed, "host %s: read the answer of %s: %w", t.Host.Name, c.HTTP, err)
 	case !strings.Contains(string(body), c.Body):
 		return fault.New(fault.Failed, "host %s: the answer of %s does not contain %q", t.Host.Name, c.HTTP, c.Body)
 	}
 	return nil
+}
+
+// maxRedirects is how many redirects of a service are followed.
+const maxRedirects = 10
+
+// follows returns what decides about a redirect. One with a wanted status is the answer, and so is one to another address: what answers
+// there is not the service.
+func follows(wanted []int) func(next *http.Request, via []*http.Request) error {
+	return func(next *http.Request, via []*http.Request) error {
+		to, from := next.URL, via[0].URL
+		switch {
+		case slices.Contains(wanted, next.Response.StatusCode), to.Scheme != from.Scheme, to.Host != from.Host:
+			return http.ErrUseLastResponse
+		case len(via) > maxRedirects:
+			return fmt.Errorf("it redirects more than %d times", maxRedirects)
+		}
+		return nil
+	}
+}
+
+// answerOf returns the status of an answer as people read it, with where a redirect leads.
+func answerOf(response *http.Response) string {
+	if to, err := response.Location(); err == nil {
+		return response.Status + " to " + (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
+	}
+	return response.Status
 }
 
 // unanswered returns what it means that a check got no answer: nothing about the service when the way
