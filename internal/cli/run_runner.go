@@ -113,8 +113,7 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	grace := j.flags.grace
-	runner := &command.Runner{Supervisor: []string{self, superviseName, grace.String()}, Grace: grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters, Certificates: certificates}
+	runner := &command.Runner{Supervisor: []string{self, superviseName}, Grace: j.flags.grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters, Certificates: certificates}
 	kept := make(chan command.Kept, 1)
 	if j.flags.keepFailed {
 		runner.Kept = func(k command.Kept) {
@@ -136,7 +135,7 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	} else if word == processesWord {
 		word = ""
 	}
-	return chosenRunner{runner, runnerProcess, word, func() error { return nil }, kept}, nil
+	return chosenRunner{runner, runnerProcess, word, runner.Close, kept}, nil
 }
 
 func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {

@@ -22,10 +22,6 @@ type Command struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Grace  time.Duration // between SIGTERM and SIGKILL once the context has ended; 0: SIGKILL at once
-
-	// OnParentDeath is sent to the program when this process dies, however it dies; 0 is SIGKILL.
-	// Linux only.
-	OnParentDeath syscall.Signal
 }
 
 // Exit is how a program ended.
@@ -84,7 +80,7 @@ func (c Command) prepare() *exec.Cmd {
 		cmd.Env = []string{}
 	}
 	cmd.WaitDelay = outputDelay
-	cmd.SysProcAttr = c.attributes()
+	cmd.SysProcAttr = ownSession()
 	return cmd
 }
 
@@ -133,13 +129,10 @@ func terminate(group int) {
 	_ = syscall.Kill(-group, syscall.SIGCONT)
 }
 
-func (c Command) attributes() *syscall.SysProcAttr {
-	signal := c.OnParentDeath
-	if signal == 0 {
-		signal = syscall.SIGKILL
-	}
+// ownSession has a program run in a session of its own, and killed once the thread that starts it has ended.
+func ownSession() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setsid: true}
-	setParentDeath(attributes, signal)
+	killWithParent(attributes)
 	return attributes
 }
 

@@ -1,4 +1,4 @@
-package command_test
+package command
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/childtest"
-	"github.com/waybill-dev/waybill/internal/command"
 )
 
 // TestAHiddenProcessKeepsItsEnvironment from other processes of its user; root may read everything.
@@ -50,11 +49,11 @@ func TestAHiddenProcessKeepsItsEnvironment(t *testing.T) {
 }
 
 // hide hides this process and waits until standard input ends.
-func hide() int {
-	if err := command.Hide(); err != nil {
-		return 1
+func hide() error {
+	if err := Hide(); err != nil {
+		return err
 	}
 	_, _ = os.Stdout.WriteString(".")
 	_, _ = os.Stdin.Read(make([]byte, 1))
-	return 0
+	return nil
 }

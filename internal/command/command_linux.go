@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setParentDeath asks the kernel to signal the child when its parent dies.
-func setParentDeath(attributes *syscall.SysProcAttr, signal syscall.Signal) {
-	attributes.Pdeathsig = signal
+// killWithParent asks the kernel to kill the child when its parent dies.
+func killWithParent(attributes *syscall.SysProcAttr) {
+	attributes.Pdeathsig = syscall.SIGKILL
 }
 
 // Hide keeps other processes of this user, such as the steps of builds, from reading this one's memory and environment. A program that

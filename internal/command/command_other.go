@@ -6,7 +6,7 @@ import "syscall"
 
 // Only Linux signals a child whose parent dies, and only it has subreapers.
 
-func setParentDeath(*syscall.SysProcAttr, syscall.Signal) {}
+func killWithParent(*syscall.SysProcAttr) {}
 
 func becomeSubreaper() error { return nil }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,22 +92,23 @@ func (l *Local) command(argv []string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: path, Args: argv, Env: env, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Setsid: true}}, nil
 }
 
-// lookPath finds a program in the PATH of env.
+// lookPath finds a program in the PATH of env, of which the last counts. Relative folders of it do not.
 func lookPath(name string, env []string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		return name, nil
 	}
-	for _, entry := range env {
+	for _, entry := range slices.Backward(env) {
 		list, ok := strings.CutPrefix(entry, "PATH=")
 		if !ok {
 			continue
 		}
 		for _, dir := range filepath.SplitList(list) {
 			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			if info, err := os.Stat(path); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 				return path, nil
 			}
 		}
+		break
 	}
 	return "", fmt.Errorf("find %s in PATH: %w", name, fs.ErrNotExist)
 }

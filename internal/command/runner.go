@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/attempt"
@@ -24,8 +23,8 @@ const DefaultGrace = 10 * time.Second
 // Runner runs build steps as processes on this computer, with its shell and its
 // tools; images are ignored. Each step works in a copy of the workspace of its own.
 type Runner struct {
-	Supervisor []string      // argv in front of a step's own, such as waybill supervise; it calls Supervise
-	Grace      time.Duration // the supervisor gets it in its argv too; see Command.Grace
+	Supervisor []string      // argv of a program that calls Supervise, such as waybill supervise
+	Grace      time.Duration // between SIGTERM and SIGKILL once a step's context has ended
 	Keep       []string      // names of further environment variables that steps get
 	InPlace    string        // folder in which all steps work, instead of copies; "": each has a copy
 
@@ -37,6 +36,8 @@ type Runner struct {
 	Kept       func(Kept) // gets each of these, also concurrently; nil: nothing does
 
 	Cache *buildcache.Shelf // of the project; nil: steps get nothing from earlier builds. It is not used with InPlace
+
+	supervisors supervisors
 }
 
 // Run makes one attempt at a step. When ctx ends the step gets SIGTERM, and
@@ -105,15 +106,7 @@ func (r *Runner) execute(ctx context.Context, run build.Run, at place, sink buil
 	if err != nil {
 		return build.Exit{}, err
 	}
-	exit, err := Command{
-		Argv:          append(slices.Clone(r.Supervisor), argv...),
-		Dir:           at.repo,
-		Env:           append(r.environment(run, at.repo), own...),
-		Stdout:        outputs.writers[0],
-		Stderr:        outputs.writers[1],
-		Grace:         r.Grace + supervisorGrace,
-		OnParentDeath: syscall.SIGTERM,
-	}.Run(ctx)
+	exit, err := r.supervise(ctx, order{Argv: argv, Dir: at.repo, Env: append(r.environment(run, at.repo), own...)}, outputs.writers)
 	if exit.Signal != 0 { // the supervisor was killed, so what is left has no parent
 		killMarked(attempt.Marker(at.repo))
 	}
@@ -133,9 +126,6 @@ func argvOf(spec build.Spec, folder string) ([]string, error) {
 	}
 	return []string{spec.Argv[0], path}, nil
 }
-
-// supervisorGrace is what the supervisor may take beyond the step's own grace.
-const supervisorGrace = 5 * time.Second
 
 // kept returns the names of environment variables that every step gets from this process.
 func kept() []string {

@@ -1,9 +1,9 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,74 +13,109 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// Supervise runs one step for a worker: it runs argv in a session of
-// its own with this process's directory, environment and streams, and returns
-// its exit status only when nothing that argv started is alive any more. It is
-// the subreaper of all these processes, so that one that left its session is found too.
+// Supervise runs the steps that a worker hands over through the socket at standard input, one at a time, until the worker closes
+// its end or is dead. It is the subreaper of all that a step starts, so that a process that left its session is found too, and reports
+// a step's exit status only when nothing of the step is alive any more.
 //
-// It passes SIGTERM and SIGINT to argv's group, and after grace everything is
-// killed. When the worker is dead everything is killed at once: nothing reads the output.
-func Supervise(argv []string, grace time.Duration) (int, error) {
-	if len(argv) == 0 {
-		return 0, errors.New("supervise a program: its argv is empty")
-	}
-	if err := becomeSubreaper(); err != nil {
-		return 0, fmt.Errorf("become the subreaper of %s: %w", argv[0], err)
-	}
-	worker := os.Getppid()
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-
-	runtime.LockOSThread() // see Command.Run
-	defer runtime.UnlockOSThread()
-	cmd, err := start(func() *exec.Cmd {
-		cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // signals and the worker's death end it, not a context
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-		cmd.SysProcAttr = Command{}.attributes()
-		return cmd
-	})
+// SIGTERM, SIGINT and SIGHUP reach the step's group as SIGTERM. When the worker has closed its end everything is killed at once.
+func Supervise() error {
+	worker, err := workerConn()
 	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", argv[0], err)
+		return err
 	}
+	defer func() { _ = worker.Close() }() // nothing is read or written any more
+	if err := errors.Join(Hide(), becomeSubreaper()); err != nil {
+		return fmt.Errorf("become a supervisor: %w", err)
+	}
+	steps, closed := make(chan handover), make(chan struct{})
 	go func() {
-		if endWhenAsked(ctx, asked, worker, cmd.Process.Pid, grace) {
-			killDescendants(cmd.Process.Pid)
+		defer close(steps)
+		defer close(closed)
+		for { // the next step comes once the worker has read how the one before it ended
+			step, err := receive(worker)
+			if err != nil {
+				return
+			}
+			steps <- step
 		}
 	}()
+	runtime.LockOSThread() // see Command.Run
+	defer runtime.UnlockOSThread()
+	for step := range steps {
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP) // without a step they end this process
+		_, _ = worker.Write([]byte{step.run(asked, closed)})                  // an error means that the worker is dead, which ends the loop
+		signal.Stop(asked)
+	}
+	return nil
+}
+
+// workerConn returns the socket at standard input.
+func workerConn() (*net.UnixConn, error) {
+	conn, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return nil, fmt.Errorf("supervise steps: standard input: %w", err)
+	}
+	worker, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("supervise steps: standard input is not the socket of a worker"), conn.Close())
+	}
+	return worker, nil
+}
+
+// run runs the step's program in a session of its own, ends all that it started, and returns the exit status. Why the program
+// cannot be started is in the step's output.
+func (h handover) run(asked <-chan os.Signal, closed <-chan struct{}) (status byte) {
+	stdout, stderr := h.outputs[0], h.outputs[1]
+	defer func() { _, _ = stdout.Close(), stderr.Close() }() // pipes
+	cmd, err := h.start()
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "waybill: start %s: %v\n", h.Argv[0], err)
+		return fault.ExitUnavailable
+	}
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		endWhenAsked(cmd.Process.Pid, asked, closed, ended)
+	}()
 	_ = cmd.Wait() // the state says it all: the streams are files
-	cancel()
+	close(ended)
+	<-watched
 	if reap(syscall.WNOHANG) {
 		killDescendants(cmd.Process.Pid)
 		reap(0)
 	}
-	return exitOf(cmd.ProcessState).Code, nil
+	return byte(exitOf(cmd.ProcessState).Code) //nolint:gosec // a status, or 128 and a signal
 }
 
-// endWhenAsked hands the first signal on to the group, and returns true when everything is to be
-// killed: after the grace, or at once when the worker is dead. It returns false when ctx ends
-// first.
-func endWhenAsked(ctx context.Context, asked <-chan os.Signal, worker, group int, grace time.Duration) bool {
-	var over <-chan time.Time // begins with the first signal
+func (h handover) start() (*exec.Cmd, error) {
+	path, err := lookPath(h.Argv[0], h.Env)
+	if err != nil {
+		return nil, err
+	}
+	return start(func() *exec.Cmd {
+		return &exec.Cmd{Path: path, Args: h.Argv, Dir: h.Dir, Env: h.Env, Stdout: h.outputs[0], Stderr: h.outputs[1],
+			SysProcAttr: ownSession()}
+	})
+}
+
+// endWhenAsked hands the first signal on to the group, and kills everything when the worker has closed its end, until the step's
+// program has ended.
+func endWhenAsked(group int, asked <-chan os.Signal, closed, ended <-chan struct{}) {
 	for {
 		select {
-		case <-ctx.Done():
-			return false
-		case <-over:
-			return true
+		case <-ended:
+			return
+		case <-closed:
+			killDescendants(group)
+			return
 		case <-asked:
-		}
-		if os.Getppid() != worker {
-			return true
-		}
-		if over == nil {
 			terminate(group)
-			timer := time.NewTimer(grace)
-			defer timer.Stop()
-			over = timer.C
+			asked = nil
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
@@ -35,7 +36,7 @@ func workToBeKilled(dir string) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		_, err = worker.New(worker.Config{ID: "1", Plan: plan, Workspace: worker.Folder{Root: filepath.Join(dir, "src")},
-			Runner: &command.Runner{Supervisor: []string{os.Args[0], "supervise", "1m"}, Keep: []string{"WAYBILL_TEST_PIPE"}},
+			Runner: &command.Runner{Supervisor: []string{os.Args[0], "supervise"}, Grace: time.Minute, Keep: []string{"WAYBILL_TEST_PIPE"}},
 			Store:  store, Observer: &watch{}, Scratch: filepath.Join(dir, "scratch")}).Run(ctx)
 	}
 	if err != nil {

@@ -21,17 +21,12 @@ import (
 
 // TestMain makes this binary the supervisor of the steps that it runs.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == "supervise" {
-		grace, err := time.ParseDuration(os.Args[2])
-		if err != nil {
-			panic(err)
-		}
-		code, err := command.Supervise(os.Args[3:], grace)
-		if err != nil {
+	if len(os.Args) > 1 && os.Args[1] == "supervise" {
+		if err := command.Supervise(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			code = 97
+			os.Exit(97)
 		}
-		os.Exit(code)
+		os.Exit(0)
 	}
 	if dir := os.Getenv("WAYBILL_TEST_WORKER"); dir != "" {
 		workToBeKilled(dir)
@@ -127,7 +122,8 @@ func (s *setup) run(ctx context.Context, file string) (build.Status, *results.Re
 	if err := store.Describe(results.Build{ID: "7", Plan: plan}); err != nil {
 		s.t.Fatal(err)
 	}
-	runner := &command.Runner{Supervisor: []string{os.Args[0], "supervise", s.grace.String()}, Grace: s.grace}
+	runner := &command.Runner{Supervisor: []string{os.Args[0], "supervise"}, Grace: s.grace}
+	s.t.Cleanup(func() { _ = runner.Close() })
 	if problems := runner.Check(ctx, plan.Steps); problems.Err() != nil {
 		s.t.Fatal(problems)
 	}
