@@ -104,6 +104,15 @@ func secretPlan(lines string) (*build.Plan, error) {
 	return plan, nil
 }
 
+// superviseName makes this program a supervisor of steps.
+const superviseName = "supervise"
+
+// supervised returns a runner of steps under supervisors that are this program.
+func supervised() (*command.Runner, error) {
+	self, err := os.Executable()
+	return &command.Runner{Supervisor: []string{self, superviseName}}, err
+}
+
 // workOnce runs the build. Its child's CPU time is not this process's.
 func workOnce(ctx context.Context, dir string, plan *build.Plan) error {
 	source, scratch := filepath.Join(dir, "source"), filepath.Join(dir, "scratch")
@@ -115,7 +124,12 @@ func workOnce(ctx context.Context, dir string, plan *build.Plan) error {
 	if err := store.Describe(results.Build{ID: "1", Plan: plan}); err != nil {
 		return err
 	}
-	status, err := worker.New(worker.Config{ID: "1", Plan: plan, Workspace: worker.Folder{Root: source}, Runner: &command.Runner{}, Store: store,
+	runner, err := supervised()
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	status, err := worker.New(worker.Config{ID: "1", Plan: plan, Workspace: worker.Folder{Root: source}, Runner: runner, Store: store,
 		Observer: unobserved{}, Scratch: scratch}).Run(ctx)
 	if err == nil && status != build.Completed {
 		err = fmt.Errorf("the build is %s", status)

@@ -22,7 +22,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/builds"
-	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -210,9 +209,11 @@ func (l *loggingBuild) Workers(context.Context) ([]aggregator.Worker, error) {
 
 // run runs the build. It reports a failure alone.
 func (l *loggingBuild) run(ctx context.Context, failed chan<- error) {
-	err := errors.Join(os.MkdirAll(filepath.Join(l.dir, "source"), 0o755), os.MkdirAll(filepath.Join(l.dir, "scratch"), 0o755))
+	runner, err := supervised()
+	err = errors.Join(err, os.MkdirAll(filepath.Join(l.dir, "source"), 0o755), os.MkdirAll(filepath.Join(l.dir, "scratch"), 0o755))
+	defer runner.Close()
 	if err == nil {
-		w := worker.New(worker.Config{ID: "1", Plan: l.plan, Workspace: worker.Folder{Root: filepath.Join(l.dir, "source")}, Runner: &command.Runner{},
+		w := worker.New(worker.Config{ID: "1", Plan: l.plan, Workspace: worker.Folder{Root: filepath.Join(l.dir, "source")}, Runner: runner,
 			Store: l.results, Observer: unobserved{}, Scratch: filepath.Join(l.dir, "scratch")})
 		var status build.Status
 		if status, err = w.Run(ctx); err == nil && status != build.Completed {

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/command"
 )
 
 // Options are what the benches take; each has those that it names.
@@ -79,6 +81,7 @@ func benches() map[string]bench {
 		"build-retention": {"seconds of deleting a build's log of many lines, and how long writes and reads beside it wait", counted(10_000_000), retention},
 		"build-page":      {"ms of 500 entries at the end of a log in the database, beside its start", counted(2_000_000), buildPage},
 		"build-plan":      {"CPU ms of parsing and planning a .wharf-ci.yml of 300 lines, beside YAML decoding", counted(300), planBuild},
+		"build-step":      {"CPU ms of a step on the process runner, beside its program plainly started", counted(40), stepCPU},
 		"build-logs":      {"lines/s of a build from its child process into the database, beside COPY", buildLogsFlags, buildLogs},
 		"chaos":           {"seconds until the claims of a killed process are another's", chaosFlags, breakDown},
 		"drain":           {"actions/s through a conductor whose handler does nothing", drainFlags, drain},
@@ -213,6 +216,8 @@ func run(ctx context.Context, args []string) error {
 		return printLines(args[1:])
 	case listenName:
 		return listen(args[1:])
+	case superviseName:
+		return command.Supervise()
 	}
 	b, ok := benches()[args[0]]
 	if !ok {
