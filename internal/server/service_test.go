@@ -338,6 +338,16 @@ func TestServicesOfHosts(t *testing.T) {
 	if err != nil || full.Host == nil || !full.Host.Unfinished || full.Host.Release != "r1" || !full.State.Since.Equal(began) {
 		t.Errorf("status of elm: %+v, %v", full, err)
 	}
+	if err := onlyError(client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm", true)); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "reaches no hosts") {
+		t.Errorf("the files, where no host is reached: %v", err)
+	}
+	w.Service.Verify = func(_ context.Context, at pipeline.Place, service string) ([]string, error) {
+		return []string{at.Host.Name + "/" + service}, nil
+	}
+	verified, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/east/elm", true)
+	if err != nil || full.Verified || !verified.Verified || !slices.Equal(verified.Changed, []string{"elm/greeter"}) {
+		t.Errorf("the files: %+v, %v", verified, err)
+	}
 	away, err := client.ServiceStatus(t.Context(), "greeter", "greeter/prod/west/yew", false)
 	if err != nil || away.Host != nil || away.State == nil || away.State.Error != "no route to yew" {
 		t.Errorf("status of yew: %+v, %v", away, err)
@@ -428,6 +438,10 @@ func TestRestartService(t *testing.T) {
 	added, err := w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/prod/east/elm", Reason: "again"})
 	if err != nil || added.Created || added.CreatedBy != "ana" || added.Handler != step.RestartHandler || !strings.Contains(string(added.Parameters), `"deployment":1,"revision":1,"reason":"slow"`) {
 		t.Errorf("while a restart is live: %+v, %s, %v; want that one", added, added.Parameters, err)
+	}
+	added, err = w.client().RestartService(t.Context(), server.ServiceRestart{Pipeline: "greeter", Target: "greeter/beta/all/oak", Verify: true})
+	if err != nil || !added.Created || !strings.Contains(string(added.Parameters), `"verify":true`) {
+		t.Errorf("a restart that verifies: %s, %v", added.Parameters, err)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -18,7 +20,8 @@ type servicePage struct {
 	Pipeline   string
 	Host       string // such as beta/all/oak
 	Supervised bool   // Waybill starts the service, and reads its output
-	Restart    string // address of the form that restarts it
+	Path       string // address of the page, below which its forms are
+	Files      *files // nil: they were not compared
 	Output     string
 	Cut        bool   // Output is not all
 	Unread     string // why Output is left out
@@ -38,13 +41,16 @@ func servicePath(r *http.Request) string {
 // hostService returns the page of the service of a host.
 func (p *Pages) hostService(r *http.Request) (content, error) {
 	name, host := serviceOf(r)
-	page := servicePage{Pipeline: name, Host: host, Restart: servicePath(r) + "/restart"}
+	page := servicePage{Pipeline: name, Host: host, Path: servicePath(r)}
 	var err error
 	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false); err != nil {
 		return content{}, err
 	}
 	if page.Supervised = page.Manager == pipeline.ManagerProcess || page.Manager == pipeline.ManagerSystemd; page.Supervised {
 		p.readOutput(r, &page)
+	}
+	if page.ServiceStatusView.Host != nil {
+		page.Files = p.verified.of(page.Path, page.ServiceStatusView.Host.Release)
 	}
 	return content{Title: host + " of " + name, Template: "service", Nav: "pipelines", Data: page}, nil
 }
@@ -78,11 +84,56 @@ func withoutControls(text string) string {
 	}, text)
 }
 
+// files is what a host has answered when a reader asked it to compare the files of its release with those of the artifact.
+type files struct {
+	Release string
+	At      time.Time
+	Changed []string // at most 20
+}
+
+// verified keeps the newest answer of each host, since a live page must not ask again. The zero value is ready for use.
+type verified struct {
+	mu    sync.Mutex
+	pages map[string]files // by the address of the page
+}
+
+// mostVerified bounds how many answers are kept.
+const mostVerified = 1000
+
+func (v *verified) keep(page string, f files) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pages == nil || len(v.pages) >= mostVerified {
+		v.pages = map[string]files{}
+	}
+	v.pages[page] = f
+}
+
+// of returns the answer of a host about a release; nil if there is none.
+func (v *verified) of(page, release string) *files {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if f, ok := v.pages[page]; ok && f.Release == release {
+		return &f
+	}
+	return nil
+}
+
+// verifyService has a host compare the files of its release with those of the artifact.
+func (p *Pages) verifyService(r *http.Request, _ string) (next string, err error) {
+	name, host := serviceOf(r)
+	view, err := p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), true)
+	if err == nil && view.Host != nil {
+		p.verified.keep(servicePath(r), files{view.Host.Release, time.Now(), view.Changed})
+	}
+	return servicePath(r), err
+}
+
 // restartService asks for a restart of the service of a host.
 func (p *Pages) restartService(r *http.Request, by string) (next string, err error) {
 	name, host := serviceOf(r)
 	_, err = p.service.RestartService(r.Context(), server.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
-		Reason: r.PostFormValue("reason"), By: by})
+		Reason: r.PostFormValue("reason"), Verify: r.PostFormValue("target") == "files", By: by})
 	return servicePath(r), err
 }
 

@@ -104,3 +104,41 @@ func TestServicePageRestarts(t *testing.T) {
 		t.Errorf("actions %+v, %v; want one restart", actions, err)
 	}
 }
+
+// The files of a release are compared when a reader asks for it, and not again by the live page; a release that has changed can be built again.
+func TestServicePageVerifies(t *testing.T) {
+	t.Parallel()
+	s, _ := services(t)
+	asked, changed := 0, []string{"data/<words>.txt"}
+	s.Service.Verify = func(context.Context, pipeline.Place, string) ([]string, error) {
+		asked++
+		return changed, nil
+	}
+	const path, token = "/pipelines/greeter/services/beta/all/oak", "a-token-of-the-home"
+	if page := s.page(t, path, token); strings.Contains(page, `id="files"`) || !strings.Contains(page, path+"/verify") || asked != 0 {
+		t.Errorf("before a reader asks:\n%s", page)
+	}
+	if got := s.post(t, path+"/verify", "", "", nil); got != http.StatusUnauthorized && got != http.StatusForbidden {
+		t.Errorf("without a token: %d", got)
+	}
+	if got := s.post(t, path+"/verify", token, "", nil); got != http.StatusSeeOther {
+		t.Errorf("with the home's token: %d", got)
+	}
+	for range 2 {
+		page := s.page(t, path, token)
+		if !strings.Contains(page, "changed</span> <code>data/&lt;words&gt;.txt</code>") || !strings.Contains(page, "Build beside") || asked != 1 {
+			t.Errorf("a changed file, asked %d times:\n%s", asked, page)
+		}
+	}
+	if got := s.post(t, path+"/restart", token, "", url.Values{"target": {"files"}}); got != http.StatusSeeOther {
+		t.Errorf("the button that builds it again: %d", got)
+	}
+	actions, err := s.Service.Actions(t.Context(), queue.ActionQuery{Handler: step.RestartHandler})
+	if err != nil || len(actions) != 1 || !strings.Contains(string(actions[0].Parameters), `"verify":true`) {
+		t.Errorf("actions %+v, %v; want one restart that verifies", actions, err)
+	}
+	changed = nil
+	if got := s.post(t, path+"/verify", token, "", nil); got != http.StatusSeeOther || !strings.Contains(s.page(t, path, token), "those of the artifact") {
+		t.Errorf("a whole release: %d", got)
+	}
+}

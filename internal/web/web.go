@@ -28,6 +28,7 @@ type Pages struct {
 	service   *server.Service
 	templates *template.Template
 	mux       *http.ServeMux
+	verified  verified
 	colours   string // style sheet of the colours of logs
 	assets    string // digest of the assets; it is in their addresses, so that browsers may cache them forever
 }
@@ -64,6 +65,7 @@ func New(s *server.Service) *Pages {
 	p.handleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", server.ScopeApprove, p.approve(false))
 	p.handleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", server.ScopeApprove, p.approve(true))
 	p.handleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/restart", server.ScopeOperate, p.restartService)
+	p.handleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/verify", server.ScopeOperate, p.verifyService)
 	p.handleForm("POST /pipelines/{pipeline}/rollback", server.ScopeOperate, p.rollback)
 	p.handleForm("POST /pipelines/{pipeline}/catch-up", server.ScopeExecute, p.catchUp)
 	p.handleForm("POST /pipelines/{pipeline}/freeze", server.ScopeOperate, p.freeze)

@@ -94,7 +94,8 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 	}
 	switch {
 	case len(v.Changed) > 0:
-		t.add("files", fmt.Sprintf("changed by hand: %s; waybill ship --again puts the release beside and switches to it", strings.Join(v.Changed, ", ")))
+		t.add("files", fmt.Sprintf("changed by hand: %s; waybill service restart %s --verify builds the release beside and switches to it",
+			strings.Join(v.Changed, ", "), strings.Replace(v.Target, "/", " ", 1)))
 	case v.Verified:
 		t.add("files", "those of the artifact")
 	}
