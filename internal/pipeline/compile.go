@@ -37,6 +37,7 @@ func Compile(d Definition) (*Graph, fault.Problems) {
 	if j.problems.Err() == nil {
 		j.order()
 		j.hosts()
+		j.once()
 		j.batches()
 	}
 	if j.problems.Err() != nil {
@@ -299,6 +300,24 @@ func (j *judge) hosts() {
 					}
 					units[at] = r.Service
 				}
+			}
+		}
+	}
+}
+
+// once checks that the first wave of each group has the host that runs a step for its stage: another wave would go ahead of it.
+func (j *judge) once() {
+	for i := range j.d.Stages {
+		s := &j.d.Stages[i]
+		step := slices.IndexFunc(s.Chain, func(c Step) bool { return c.Once })
+		first := slices.IndexFunc(s.Groups, func(g Group) bool { return len(g.Hosts) > 0 })
+		if step < 0 || first < 0 {
+			continue
+		}
+		for g := range s.Groups {
+			if g != first && s.Groups[g].Waves != nil && len(s.Groups[g].Hosts) > 0 {
+				j.fault("once-waves", fmt.Sprintf("%s.groups[%d].waves", stageScope(i), g), "step %q runs once, on %s/%s, which is in no wave of group %q: name this group first",
+					s.Chain[step].Name, s.Groups[first].Name, s.Groups[first].Hosts[0].Name, s.Groups[g].Name)
 			}
 		}
 	}

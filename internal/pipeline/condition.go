@@ -11,7 +11,7 @@ type block struct {
 	why        why
 	batch      batchID     // isLocked, notNewest, keepsOrder
 	deployment *deployment // the deployment in the way: also isBusy
-	step       stepName    // isBusy: what the resource is busy with
+	step       stepName    // isBusy: what the resource is busy with; isOnce: the step that counts for all
 	in, limit  int         // isFull: hosts in flight, and how many may be
 	until      time.Time   // isFrozen, isClosed: when to look again; zero: time does not end it
 }
@@ -41,16 +41,17 @@ const (
 	isFrozen         // 8
 	isClosed         // 8: no window is open
 	notApproved      // 8
+	isOnce           // 9: another host of the stage runs it for all
 )
 
 // reasons is how many reasons there are.
-const reasons = notApproved + 1
+const reasons = isOnce + 1
 
 // String returns the reason as metrics name it. Two constants may share a name: lostArtifact is
 // never counted, because the pass fails the step at once.
 func (w why) String() string {
 	return [...]string{"none", "ended", "held", "waiting", "excluded", "done", "live", "failed", "stopped", "artifact", "artifact", "locked",
-		"newer", "order", "busy", "full", "freeze", "window", "approval"}[w]
+		"newer", "order", "busy", "full", "freeze", "window", "approval", "once"}[w]
 }
 
 // ofHost reports whether the reason may differ for the next host of the group. If not, the pass
@@ -67,7 +68,7 @@ func (b block) ofHost(p *Graph, n int32) bool {
 
 // check returns the first condition that keeps step n from running, in a fixed order. The pass and
 // Explain both use it, so that the reason shown is the one that decided (R13). Cheap conditions of
-// the deployment itself come before those that look at other deployments. The last ones depend on
+// the deployment itself come before those that look at other deployments. Condition 8 depends on
 // people and on now.
 func (e *Engine) check(t *deployment, n int32, now time.Time) block {
 	stage := t.plan.nodes[n].stage
@@ -97,7 +98,10 @@ func (e *Engine) check(t *deployment, n int32, now time.Time) block {
 	if b := e.checkHost(t, n); b.why != runs {
 		return b
 	}
-	return e.checkAdmission(t, n, now)
+	if b := e.checkAdmission(t, n, now); b.why != runs {
+		return b
+	}
+	return e.checkOnce(t, n, "", now)
 }
 
 // place checks that step n is doable, and returns in which way it is not.
@@ -244,7 +248,7 @@ func (e *Engine) waitsFor(t *deployment, id batchID, now time.Time) bool {
 			continue
 		}
 		if e.checkArtifact(t, n).why == runs && e.checkLocks(t, n, id, now).why == runs && e.checkHost(t, n).why == runs &&
-			e.checkAdmission(t, n, now).why == runs {
+			e.checkAdmission(t, n, now).why == runs && e.checkOnce(t, n, id, now).why == runs {
 			return true
 		}
 	}
@@ -271,7 +275,7 @@ func (t *deployment) entries(b batch) []int32 {
 // started one must finish.
 func (e *Engine) checkHost(t *deployment, n int32) block {
 	at := &t.plan.nodes[n]
-	if at.kind != hostStart && at.kind != chainStep {
+	if at.kind != hostStart && at.kind != chainStep && at.kind != onceStep {
 		return block{}
 	}
 	if u := &e.resources[t.ids.resources[at.host]].busy; u.deployment != nil {

@@ -288,11 +288,14 @@ func (h *Host) Address() string {
 // Step is one work step of a host's chain. The log names it by its event, so a step of two versions
 // is the same step if the events are equal, even if it runs something else.
 type Step struct {
-	Name   string        `json:"name"`          // replicate, deploy, test, or the own step's name
-	Event  string        `json:"event"`         // its fact, unique in the chain
-	Run    []string      `json:"run,omitempty"` // argv of an own step
-	Env    bool          `json:"env,omitempty"` // an own step gets env and secrets of the service
-	Policy action.Policy `json:"policy"`        // retries and time limits of its action
+	Name  string   `json:"name"`          // replicate, deploy, test, or the own step's name
+	Event string   `json:"event"`         // its fact, unique in the chain
+	Run   []string `json:"run,omitempty"` // argv of an own step
+	Env   bool     `json:"env,omitempty"` // an own step gets env and secrets of the service
+	// Once means that an own step runs on one host of its stage and counts for all: on the first in
+	// list order that takes part.
+	Once   bool          `json:"once,omitempty"`
+	Policy action.Policy `json:"policy"` // retries and time limits of its action
 }
 
 // Built-in steps of a chain, by the names that waybill.yaml has for them.

@@ -54,6 +54,7 @@ type deployment struct {
 	kept        map[string]int       // version of the first claim of each event since the last retry
 	left        map[string]identity  // started hosts that G does not have, by path
 	lacks       map[string]bool      // architectures that came too late for it, by label
+	ran         map[stepKind]string  // the host that ran each step that runs once, by path
 	claims      []uint8              // per host: its notes step-claimed, as far as notes does not count them; nil: none
 	notedClaims bool                 // notes has claims too
 	wasDealt    bool                 // it was inside when an edit left hosts in their waves

@@ -324,6 +324,7 @@ func stepFields(old, next *Step) []stepChange {
 	add("name", old.Name, next.Name)
 	add("run", strings.Join(old.Run, " "), strings.Join(next.Run, " "))
 	add("env", old.Env, next.Env)
+	add("once", old.Once, next.Once)
 	add("retries", p.Retries, q.Retries)
 	add("initial back-off", time.Duration(p.Initial), time.Duration(q.Initial))
 	add("factor", p.Factor, q.Factor)

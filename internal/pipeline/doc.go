@@ -27,6 +27,7 @@
 //	times.go       when each step's row came       numbers.go     numbers of what outlasts a graph
 //	place.go       a move to another graph       until.go       the bound of a deployment
 //	condition.go   what keeps a step back        front.go       what a step waits for
+//	once.go        steps that run once
 //	admission.go   windows, and condition 8      approval.go    what people say about a stage
 //	freeze.go      freezes of a pipeline
 //	queue.go       the steps a pass looks at     pass.go        the pass, superseding

@@ -175,6 +175,11 @@ type StepDetail struct {
 	Home string `json:"home,omitempty"`
 }
 
+// OnceDetail is the Detail of the fact of a step that runs once, on the hosts where it took no action.
+type OnceDetail struct {
+	On string `json:"on,omitempty"` // path of the host that ran it
+}
+
 // TakenDetail is the Detail of service-taken-over.
 type TakenDetail struct {
 	By         string `json:"by,omitempty"`

@@ -45,6 +45,7 @@ func (x *explanation) step(n int32) StepState {
 		StepKey: StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event},
 		Work:    t.plan.nodes[n].kind.takesAction(),
 		Wave:    t.plan.waveOf(n),
+		On:      e.onceOn(t, n, x.now),
 	}
 	if at := t.at.of(n); at != 0 {
 		s.At = time.Unix(0, at).UTC()
@@ -113,14 +114,22 @@ func (x *explanation) reason(n int32, b block) (text, who string) {
 		text = fmt.Sprintf("batch %s: %s is newer and enters first", p.short(string(b.batch)), e.label(b.deployment))
 	case keepsOrder:
 		text = fmt.Sprintf("order strict: %s has still to pass %s", e.label(b.deployment), p.short(string(b.batch)))
-	case isBusy:
-		text = fmt.Sprintf("%s is still busy with %s %s", lastPart(p.target(n)), e.label(b.deployment), b.step.event)
+	case isBusy, isOnce:
+		text = e.actionText(p, n, b)
 	case isFull:
 		text = fmt.Sprintf("%d of %d hosts in flight", b.in, b.limit)
 	case isFrozen, isClosed, notApproved:
 		text, who = x.admissionText(n, b)
 	}
 	return text, who
+}
+
+// actionText describes the action, live or to come, that step n waits for.
+func (e *Engine) actionText(p *Graph, n int32, b block) string {
+	if b.why == isOnce {
+		return "runs once, on " + p.short(b.step.target)
+	}
+	return fmt.Sprintf("%s is still busy with %s %s", lastPart(p.target(n)), e.label(b.deployment), b.step.event)
 }
 
 // holdText describes the hold that keeps step n from running, the stage that its deployment goes

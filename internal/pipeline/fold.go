@@ -213,6 +213,7 @@ func (e *Engine) applyFact(t *deployment, row *Entry, n int32) error {
 	}
 	if n < 0 { // the present graph lacks the step: the fact is kept in case a later version has it again
 		t.away[name] = row.At.UnixNano()
+		e.noteOnce(t, n, name)
 		e.endLive(t, n, name)
 		e.settleAll(t)
 		return nil
@@ -227,6 +228,7 @@ func (e *Engine) applyFact(t *deployment, row *Entry, n int32) error {
 			return err
 		}
 	}
+	e.noteOnce(t, n, name)
 	e.endLive(t, n, name)
 	if len(t.failures) > 0 {
 		if _, ok := t.failures[name]; ok { // the step succeeded after all, so it stops nothing any more

@@ -52,12 +52,15 @@ const (
 	artifactStep                 // a marker, once the artifact is registered
 	buildStep                    // an action; a marker for a revision that has all artifacts
 	chainStep                    // an action on a host
+	onceStep                     // an action on one host of the stage; a marker on any other
 	bakeStep                     // an action that repeats the checks of hosts for a while
 	gateStep                     // an action that asks until its gate has passed
 )
 
 // takesAction reports whether the step is work; any other step is a marker.
-func (k nodeKind) takesAction() bool { return k == buildStep || k == chainStep || k.isCheck() }
+func (k nodeKind) takesAction() bool {
+	return k == buildStep || k == chainStep || k == onceStep || k.isCheck()
+}
 
 // isCheck reports whether the step only looks at what others have done: it changes nothing, so it
 // may be canceled at any time.

@@ -267,7 +267,11 @@ func (l *layout) host(stage, group int32, d *Host, from, to int32) int32 {
 	nodes := make([]int32, 0, len(s.Chain)+2)
 	nodes = append(nodes, l.add(HostStarted, hostStart, at))
 	for _, step := range s.Chain {
-		nodes = append(nodes, l.add(step.Event, chainStep, at))
+		kind := chainStep
+		if step.Once {
+			kind = onceStep
+		}
+		nodes = append(nodes, l.add(step.Event, kind, at))
 	}
 	nodes = append(nodes, l.add(HostFinished, marker, at))
 	l.edge(from, nodes[0])

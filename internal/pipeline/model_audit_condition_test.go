@@ -85,7 +85,53 @@ func (u *auditor) why(t *audited, n int, but batchID) string {
 	if why := u.blocked(t, n); why != "" {
 		return why
 	}
-	return u.notAdmitted(t, n)
+	if why := u.notAdmitted(t, n); why != "" {
+		return why
+	}
+	return u.elsewhere(t, n, but)
+}
+
+// onHosts lists a step on all hosts of its stage, in list order.
+func (u *auditor) onHosts(t *audited, n int) (list []int) {
+	for _, g := range u.of(t).stage(u.of(t).at[n].stage).Groups {
+		for _, h := range g.Hosts {
+			list = append(list, u.numbers[stepName{Path(u.of(t).at[n].stage, g.Name, h.Name), u.names[n].event}])
+		}
+	}
+	return list
+}
+
+// hasRun: the step is complete on some host of its stage, also on one that has left it.
+func (u *auditor) hasRun(t *audited, n int) bool {
+	for m, name := range u.names {
+		if t.facts.has(m) && name.event == u.names[n].event && stageOf(name.target) == u.of(t).at[n].stage {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere checks condition 9: of a step that runs once, no action is live on another host of the stage, nor is one before it in
+// the list that is started and does it.
+func (u *auditor) elsewhere(t *audited, n int, but batchID) string {
+	if !u.of(t).at[n].once || u.hasRun(t, n) {
+		return ""
+	}
+	for _, a := range t.actions {
+		if a.step != n && u.names[a.step].event == u.names[n].event && a.stage == u.of(t).at[n].stage {
+			return fmt.Sprintf("condition 9: %s is live", u.name(t, a.step))
+		}
+	}
+	for _, m := range u.onHosts(t, n) {
+		started := u.numbers[stepName{u.names[m].target, HostStarted}]
+		if m == n {
+			break
+		}
+		if u.look(t).resolved.has(started) && !u.look(t).elided.has(m) && u.locked(t, m, but) == "" {
+			return fmt.Sprintf("condition 9: %s runs it", u.names[m].target)
+		}
+	}
+	return ""
 }
 
 // isHeld: a hold on the stage, or it is beyond the stage until.

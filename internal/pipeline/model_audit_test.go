@@ -241,7 +241,7 @@ func (u *auditor) fact(t *audited, row Entry) {
 func (u *auditor) mark(t *audited, n int) {
 	v := u.of(t)
 	at := v.at[n]
-	if at.work && !(at.event == BuildCompleted && u.hasArtifacts(t, at.stage)) {
+	if at.work && !(at.once && u.hasRun(t, n)) && !(at.event == BuildCompleted && u.hasArtifacts(t, at.stage)) {
 		u.breaks("I2: %s is completed without an action", u.name(t, n))
 	}
 	u.mayRun(t, n)
@@ -348,6 +348,9 @@ func (u *auditor) claim(t *audited, n int, known bool) {
 	v := u.of(t)
 	if !v.at[n].work {
 		u.breaks("I2: %s is claimed, but it is a marker", u.name(t, n))
+	}
+	if v.at[n].once && u.hasRun(t, n) {
+		u.breaks("condition 9: %s is claimed, but has run on another host", u.name(t, n))
 	}
 	u.mayRun(t, n)
 	u.acquire(t, n)

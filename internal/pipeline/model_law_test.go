@@ -46,6 +46,7 @@ type where struct {
 	resource     Resource
 	label        string // of an artifact step
 	arch         string // the artifact that the host gets
+	once         bool   // its action on one host counts for all of the stage
 }
 
 type lawBatch struct {
@@ -121,6 +122,9 @@ func (l *laws) where(g *oracleGraph, s stepName) where {
 	if stage, group, h, _ := g.d.Find(s.target); h != nil {
 		w.host, w.resource, w.arch = true, g.d.ResourceOf(stage, group, h), g.d.ArtifactFor(stage.Name, h)
 		w.work = s.event != HostStarted && s.event != HostFinished
+		for _, c := range stage.Chain {
+			w.once = w.once || c.Once && c.Event == s.event
+		}
 	}
 	return w
 }

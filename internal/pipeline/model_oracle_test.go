@@ -30,6 +30,9 @@ func (p *position) compareWithOracle(log []Entry) string {
 		for i, s := range v.g.steps {
 			b := p.engine.check(t, order[i], p.now)
 			got := verdict{why: b.why, batch: b.batch}
+			if b.why == isOnce {
+				got.on = b.step.target
+			}
 			if b.deployment != nil {
 				got.by = b.deployment.number
 			}

@@ -123,7 +123,7 @@ func cloneDeployment(t *deployment) *deployment {
 	w.fresh, w.pending = slices.Clone(w.fresh), slices.Clone(w.pending)
 	d.walk = &w
 	d.kept, d.notes, d.held, d.resumed, d.away = maps.Clone(t.kept), maps.Clone(t.notes), maps.Clone(t.held), maps.Clone(t.resumed), maps.Clone(t.away)
-	d.claims = slices.Clone(t.claims)
+	d.claims, d.ran = slices.Clone(t.claims), maps.Clone(t.ran)
 	d.beyond, d.at, d.exclusions = slices.Clone(t.beyond), slices.Clone(t.at), slices.Clone(t.exclusions)
 	for i, page := range d.at {
 		if page != nil {

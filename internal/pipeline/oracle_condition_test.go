@@ -10,6 +10,7 @@ type verdict struct {
 	why   why
 	batch batchID
 	by    int64
+	on    string // host that runs the step for all
 }
 
 // view is one deployment at one position, computed once.
@@ -77,7 +78,10 @@ func (o *oracle) check(v *view, i int) verdict {
 	if d := o.hostFree(v, s); d.why != runs {
 		return d
 	}
-	return o.admitted(t, s)
+	if d := o.admitted(t, s); d.why != runs {
+		return d
+	}
+	return o.once(v, s, "")
 }
 
 // holds: a hold on the stage, or the stage is neither the one of until nor before it and was not resumed.
@@ -120,7 +124,7 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 			continue
 		}
 		if h != nil && b.id != but {
-			return verdict{isLocked, b.id, h.number}
+			return verdict{why: isLocked, batch: b.id, by: h.number}
 		}
 		if v.g.d.Order == Strict && b.id == outermost && !inside {
 			for _, older := range o.active() {
@@ -134,13 +138,13 @@ func (o *oracle) unlocked(v *view, s stepName, but batchID) verdict {
 				ov := o.view(older)
 				c := ov.g.index[theirs.close]
 				if !ov.resolved[c] && !ov.g.elided(ov.known, c) {
-					return verdict{keepsOrder, b.id, older.number}
+					return verdict{why: keepsOrder, batch: b.id, by: older.number}
 				}
 			}
 		}
 		if o.queueOf(b) == Latest && but == "" {
 			if w := o.waiters(b.id); len(w) > 0 && v.t.isBelow(w[len(w)-1]) {
-				return verdict{notNewest, b.id, w[len(w)-1].number}
+				return verdict{why: notNewest, batch: b.id, by: w[len(w)-1].number}
 			}
 		}
 	}
@@ -186,7 +190,7 @@ func (o *oracle) waits(v *view, s stepName, id batchID) bool {
 	if label := artifactLabel(s.event); label != "" && !o.artifacts[v.t.revision][label] {
 		return false
 	}
-	return o.unlocked(v, s, id).why == runs && o.hostFree(v, s).why == runs && o.admitted(v.t, s).why == runs
+	return o.unlocked(v, s, id).why == runs && o.hostFree(v, s).why == runs && o.admitted(v.t, s).why == runs && o.once(v, s, id).why == runs
 }
 
 // hostFree is conditions 6 and 7.

@@ -41,7 +41,7 @@ func (o *oracle) first() (move, bool) {
 				continue
 			}
 			stage, _, h, _ := v.g.d.Find(s.target)
-			work := h != nil && s.event != HostStarted && s.event != HostFinished ||
+			work := h != nil && s.event != HostStarted && s.event != HostFinished && !(v.g.isOnce(s) && o.hasRun(t, s)) ||
 				isBake(s.event) || isGate(s.event) || s.event == BuildCompleted && !o.allArtifacts(t, stage)
 			if work {
 				return move{t.number, s.target, StepClaimed, s.event}, true

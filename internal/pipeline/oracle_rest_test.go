@@ -77,6 +77,13 @@ func (o *oracle) mayEnd(r *ready, steps map[*oracleDeployment][]*ready, ends map
 			}
 		}
 		return false
+	case isOnce: // the host must come as far
+		for _, other := range steps[r.v.t] {
+			if ends[other] && other.step.target == r.on {
+				return true
+			}
+		}
+		return false
 	case isBusy: // nothing is live
 		return false
 	}

@@ -164,6 +164,10 @@ func (p *pass) do(t *deployment, n int32) error {
 	switch t.plan.nodes[n].kind {
 	case chainStep, bakeStep, gateStep:
 		return p.claim(t, n)
+	case onceStep:
+		if !t.isDoneOnce(n) {
+			return p.claim(t, n)
+		}
 	case hostStart:
 		return p.startHost(t, n)
 	case buildStep:
@@ -230,8 +234,11 @@ func (p *pass) startHost(t *deployment, n int32) error {
 		}
 	}
 	for _, next := range host.nodes[1:] {
-		if t.plan.nodes[next].kind == chainStep && t.isDoable(next) && !t.is(next, claimed|failed) {
-			return p.claim(t, next)
+		if t.plan.nodes[next].kind.takesAction() && t.isDoable(next) && !t.is(next, claimed|failed) {
+			if p.e.checkOnce(t, next, "", p.now).why != runs { // another host runs it
+				return nil
+			}
+			return p.do(t, next)
 		}
 	}
 	return nil
@@ -282,8 +289,15 @@ func (e *Engine) hasArtifacts(t *deployment, stage int32) bool {
 // fact records a marker as complete. Facts of work are recorded by the end of its action, not here.
 func (p *pass) fact(t *deployment, n int32) error {
 	row := Entry{Target: t.plan.target(n), Event: t.plan.nodes[n].event, Class: Fact}
-	if t.plan.nodes[n].kind == artifactStep {
+	switch t.plan.nodes[n].kind {
+	case artifactStep:
 		row.Detail = p.e.artifacts[t.revision][artifactLabel(row.Event)] // its digest and size, for people
+	case onceStep:
+		text, err := json.Marshal(OnceDetail{On: p.e.onceOn(t, n, p.now)})
+		if err != nil {
+			return err
+		}
+		row.Detail = text
 	}
 	return p.append(t, row, n)
 }

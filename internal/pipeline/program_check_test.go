@@ -165,6 +165,18 @@ func (p *program) checkFirstAction(rows []Entry, i int, started Entry) int {
 		if s.target != started.Target || s.event == HostFinished || !v.doable[n] {
 			continue
 		}
+		if v.g.isOnce(s) { // it is done on another host, or about to be
+			switch d := p.oracle.once(v, s, ""); {
+			case d.why != runs:
+				return i
+			case p.oracle.hasRun(v.t, s):
+				if i == len(rows) || rows[i].Event != s.event || rows[i].Target != s.target {
+					p.fatal("%s is started without %s", s.target, s.event)
+				}
+				p.take(rows[i])
+				return i + 1
+			}
+		}
 		if i == len(rows) || rows[i].Event != StepClaimed || rows[i].Target != s.target || detail[StepDetail](rows[i]).Event != s.event {
 			p.fatal("%s is started without %s", s.target, s.event)
 		}
@@ -197,6 +209,9 @@ func (p *program) compare() {
 			}
 			b := p.engine.check(t, n, p.now)
 			got := verdict{why: b.why, batch: b.batch}
+			if b.why == isOnce {
+				got.on = b.step.target
+			}
 			if b.deployment != nil {
 				got.by = b.deployment.number
 			}

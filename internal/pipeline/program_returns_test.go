@@ -44,6 +44,7 @@ func randomReturns(t *rapid.T) Definition {
 		s.Queue = rapid.SampledFrom([]Queue{NoQueue, NoQueue, NoQueue, FIFO, Latest}).Draw(t, "queue")
 		s.OnFailure = rapid.SampledFrom([]OnFailure{Release, RollBack, RollBack, Hold}).Draw(t, "onFailure")
 		s.Chain = chain([]string{HostReplicated, HostDeployed}[:rapid.IntRange(1, 2).Draw(t, "chain")]...)
+		addOnce(t, &s, 2)
 		s.Groups = []Group{{Name: "g", MaxParallel: Limit{N: rapid.IntRange(1, 2).Draw(t, "maxParallel")},
 			MaxFailed: Limit{N: rapid.IntRange(0, 1).Draw(t, "maxFailed")}, CatchUp: rapid.Bool().Draw(t, "joining")}}
 		for range rapid.IntRange(1, 4).Draw(t, "hosts") {

@@ -38,6 +38,7 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 	s.OnFailure = rapid.SampledFrom([]OnFailure{Release, Release, Hold, RollBack, RollBack}).Draw(t, "onFailure")
 	s.Windows, s.Approval = randomWindows(t), randomApproval(t)
 	s.Chain = chain([]string{HostReplicated, HostDeployed, HostTested}[:rapid.IntRange(0, 3).Draw(t, "chain")]...)
+	addOnce(t, &s, 3)
 	s.Bake, s.Gates = randomBake(t), randomGates(t)
 	if rapid.IntRange(0, 3).Draw(t, "gate stage") == 0 {
 		s.Kind, s.Chain = GateStage, nil
@@ -47,6 +48,16 @@ func randomStage(t *rapid.T, d Definition, name string) Stage {
 		s.Groups = append(s.Groups, randomGroup(t, &s, fmt.Sprintf("g%d", g)))
 	}
 	return s
+}
+
+// addOnce inserts a step that runs once into the chain of one stage in so many.
+func addOnce(t *rapid.T, s *Stage, of int) {
+	if rapid.IntRange(1, of).Draw(t, "once") > 1 || slices.ContainsFunc(s.Chain, func(c Step) bool { return c.Event == "host-migrated" }) {
+		return
+	}
+	step := chain("host-migrated")
+	step[0].Once = true
+	s.Chain = slices.Insert(s.Chain, rapid.IntRange(0, len(s.Chain)).Draw(t, "at"), step...)
 }
 
 // randomWindows draws no windows in most cases, so that most programs come far. Whatever it draws opens every week.
@@ -171,6 +182,17 @@ func settled(d Definition) (*Graph, bool) {
 			}
 		}
 	}
+	for i := range d.Stages { // a step that runs once allows waves only where its host is
+		s := &d.Stages[i]
+		if !slices.ContainsFunc(s.Chain, func(c Step) bool { return c.Once }) {
+			continue
+		}
+		for g := range s.Groups {
+			if hostsOf(&Stage{Groups: s.Groups[:g]}) > 0 {
+				s.Groups[g].Waves = nil
+			}
+		}
+	}
 	plan, problems := Compile(d)
 	if problems.Err() != nil && len(d.Batches) > 0 {
 		d.Batches = nil
@@ -197,7 +219,7 @@ func mutated(t *rapid.T, was *Definition) Definition {
 	i := rapid.IntRange(0, len(d.Stages)-1).Draw(t, "stage")
 	s := &d.Stages[i]
 	edit := rapid.SampledFrom([]string{"host joins", "host joins", "host leaves", "group", "group leaves", "stage", "stage leaves", "after",
-		"step", "step", "step leaves", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "windows", "approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
+		"step", "step", "step leaves", "once", "once", "arch", "arch leaves", "queue", "queue", "batch", "batch leaves", "order", "limits", "limits", "waves", "hosts move", "bake", "bake", "gates", "gates", "onFailure", "windows", "approval", "chain", "address", "service", "pin"}).Draw(t, "edit")
 	switch edit {
 	case "stage":
 		at := rapid.IntRange(0, len(d.Stages)).Draw(t, "at")
@@ -265,6 +287,11 @@ func mutateHosts(t *rapid.T, s *Stage, edit string) {
 		at := rapid.IntRange(0, len(s.Chain)).Draw(t, "at")
 		event := rapid.SampledFrom([]string{"host-warmed", "host-checked", HostTested}).Draw(t, "event")
 		s.Chain = slices.Insert(s.Chain, at, chain(event)...)
+	case "once":
+		for i := range s.Chain { // any of the tests may run once, also those that are built in
+			s.Chain[i].Once = s.Chain[i].Once != rapid.Bool().Draw(t, "other")
+		}
+		addOnce(t, s, 1)
 	case "step leaves":
 		if len(s.Chain) > 0 {
 			s.Chain = s.Chain[1:]

@@ -47,6 +47,7 @@ type PlanStep struct {
 	StepKey
 	Start, End time.Duration
 	Work       bool
+	Once       bool `json:"once,omitempty"`       // it counts for all hosts of its stage
 	Failed     bool `json:"failed,omitempty"`     // the scenario says so
 	Unmeasured bool `json:"unmeasured,omitempty"` // nothing is known of how long it takes, so it counts as nothing
 	// Source is where the expected duration comes from: host, the median on that host; step, the
@@ -199,7 +200,7 @@ func (s *simulation) resume(t *deployment) {
 		if l := s.engine.liveStepOf(t, n, name); l != nil {
 			key := StepKey{t.number, name.target, name.event}
 			since := min(0, l.since.Sub(s.Now))
-			s.push(PlanStep{StepKey: key, Start: since, End: max(0, since+s.Duration(key)), Work: true})
+			s.push(PlanStep{StepKey: key, Start: since, End: max(0, since+s.Duration(key)), Work: true, Once: l.kind == onceStep})
 		}
 	}
 }
@@ -310,7 +311,7 @@ func (s *simulation) begin(d Decision, now time.Duration) error {
 		}
 	}
 	for _, w := range d.Work {
-		s.push(PlanStep{StepKey: w.StepKey, Start: now, End: now + max(0, s.Duration(w.StepKey)), Work: true})
+		s.push(PlanStep{StepKey: w.StepKey, Start: now, End: now + max(0, s.Duration(w.StepKey)), Work: true, Once: w.Step != nil && w.Step.Once})
 	}
 	for _, k := range d.Cancel {
 		if err := s.cancel(k, now); err != nil {

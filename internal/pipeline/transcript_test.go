@@ -211,6 +211,10 @@ func (p *player) stage(name string, words []string) Stage {
 			}
 		case "chain":
 			s.Chain = chain(strings.Split(value, ",")...)
+		case "once":
+			for i := range s.Chain {
+				s.Chain[i].Once = s.Chain[i].Once || s.Chain[i].Event == value
+			}
 		case "build", "external":
 			b := buildStage(strings.Split(value, ",")...)
 			b.Name, b.After, b.Build.External = name, s.After, key == "external"

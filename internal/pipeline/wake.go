@@ -49,7 +49,7 @@ type wakes struct {
 	touched  []*deployment // had a row, or were computed again, since the last pass; also ended ones
 	waiting  map[waitKey]*passOrder
 	limits   map[int32][]int // by group: the limits under which deployments wait for a place
-	restless []*deployment   // blocked by a newer waiter of a batch: whatever changes may end that
+	restless []*deployment   // blocked by a newer waiter of a batch or by a step that runs once: whatever changes may end that
 	timers   []timer         // a heap by time; some are out of date
 	last     time.Time       // of the last pass
 	blocked  [reasons]int    // steps of sleeping deployments that are kept aside, by reason
@@ -176,7 +176,7 @@ func (e *Engine) await(t *deployment, n int32, b block) {
 		e.register(t, artifactKey(t.revision))
 	case keepsOrder:
 		e.register(t, orderKey)
-	case notNewest:
+	case notNewest, isOnce:
 		if !t.restless {
 			t.restless = true
 			e.restless = append(e.restless, t)
