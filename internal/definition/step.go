@@ -76,8 +76,10 @@ func (c *chain) mapping(n *document.Node, at string) {
 		if run := n.Get("run"); run != nil {
 			c.r.Add(run, "misplaced", at, "step %q is built in and runs nothing else", name)
 		}
-		if env := n.Get("env"); env != nil {
-			c.r.Add(env, "misplaced", at, "env belongs to own steps, and %q is built in", name)
+		for _, key := range []string{"env", "once"} {
+			if field := n.Get(key); field != nil {
+				c.r.Add(field, "misplaced", at, "%s belongs to own steps, and %q is built in", key, name)
+			}
 		}
 		c.builtIn(n, name, at, policy)
 		return
@@ -103,7 +105,7 @@ func (c *chain) own(n *document.Node, name, at string, policy action.Policy) {
 		c.r.Add(n, "several-kinds", at, "step %q needs exactly one of run, request, handler", name)
 	}
 	c.seen[name] = n
-	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at), Env: n.Get("env") == nil || isTrue(n.Get("env")), Policy: policy})
+	c.steps = append(c.steps, pipeline.Step{Name: name, Event: event, Run: c.r.argv(n, "run", at), Env: n.Get("env") == nil || isTrue(n.Get("env")), Once: isTrue(n.Get("once")), Policy: policy})
 }
 
 // reserved reports whether an own step's event would be one of Waybill's.

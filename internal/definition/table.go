@@ -77,6 +77,7 @@ var step = []document.Key{
 	{Name: "name", Shape: document.Text, Required: true, Help: "replicate, deploy, test, or the own step's name; its event is host-NAME."},
 	{Name: "run", Shape: document.Scalars, Help: "Argument list, run in the release on the host: exit 0 done, 75 throttle, 78 fatal, other retry."},
 	{Name: "env", Shape: document.Flag, Default: "true", Help: "Whether an own step gets env and secrets of the service."},
+	{Name: "once", Shape: document.Flag, Default: "false", Help: "Whether an own step runs on one host of its stage, the first in list order that takes part, and counts for all."},
 	{Name: "request", Shape: document.Object, Later: true, Help: "A request from Waybill."},
 	{Name: "handler", Shape: document.Object, Later: true, Help: "A handler of server.yaml."},
 	{Name: "retry", Shape: document.Object, Keys: retry, Help: "Overrides of this step."},

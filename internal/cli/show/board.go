@@ -153,10 +153,22 @@ func hostDetail(host server.HostRun, done string, out []string) string {
 // doneText returns a finished step with how long it took: deployed 6.0s.
 func doneText(step server.StepRun, now time.Time) string {
 	text := step.Word + " " + server.Took(stepTook(step, now))
+	if step.On != "" {
+		if step.On != step.Target {
+			text = step.Word // it took no time here
+		}
+		text += " (" + onceText(step.On) + ")"
+	}
 	if remark := doneRemark(step); remark != "" {
 		text += " (" + remark + ")"
 	}
 	return text
+}
+
+// onceText names the host that runs a step for its stage, by its path: once, on all/elm.
+func onceText(host string) string {
+	parts := strings.Split(host, "/")
+	return "once, on " + strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
 // doneRemark returns what a finished step printed when it took several attempts, else "".

@@ -132,6 +132,9 @@ func stepRows(d PlanDocument) []string {
 		case step.Failed:
 			what += " fails"
 		}
+		if step.Once {
+			what += ", once"
+		}
 		if step.Critical && step.End > step.Start {
 			what += " *"
 		}

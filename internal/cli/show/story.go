@@ -66,6 +66,7 @@ type entryDetail struct {
 	Size    int64  `json:"size"`
 	Attempt int    `json:"attempt"`
 	Spent   int    `json:"spent"`
+	On      string `json:"on"` // the host that ran a step which runs once
 }
 
 func detailOf(e pipeline.Entry) entryDetail {
@@ -104,11 +105,18 @@ func (t *story) factLine(e pipeline.Entry, d entryDetail) string {
 		spent = e.At.Sub(began)
 	}
 	word := words(e.Event).done
-	t.done[e.Target] = append(t.done[e.Target], word+" "+server.Took(spent))
+	took := server.Took(spent)
+	if d.On != "" {
+		took = "(" + onceText(d.On) + ")"
+	}
+	t.done[e.Target] = append(t.done[e.Target], word+" "+took)
 	if server.IsBake(e.Event) {
 		d.Attempt = 0 // it is one of many rounds
 	}
 	remark := remarkOf(d)
+	if d.On != "" {
+		remark = onceText(d.On)
+	}
 	if id, _, kept := server.KeptOutput(e.Detail); kept {
 		remark = strings.TrimSpace(remark + " output: waybill action show " + id.String())
 	}
