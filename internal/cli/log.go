@@ -38,8 +38,9 @@ The log of an archived deployment (keep.entries in waybill.yaml) is in the blob 
 when it is named: the log of its pipeline no longer has it.
 
 With --verify: reads the whole log of a pipeline, checks that each entry follows from those before
-it and that nothing breaks a rule, compares it with what the database keeps beside it, reads the
-archives, and ends with status 1 if they differ or an archive is damaged. It changes nothing.`,
+it and that nothing breaks a rule, compares it with what the database keeps beside it and with the
+digests that entries were written with, reads the archives, and ends with status 1 if they differ or
+an archive is damaged. It changes nothing. It prints the digest at the end of the log.`,
 		Example: examples("waybill log", "waybill log greeter#7 --facts",
 			"waybill log greeter --target greeter/prod/east -f", "waybill log greeter -o json | jq -r .event",
 			"waybill log greeter --verify"),

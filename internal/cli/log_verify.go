@@ -36,7 +36,7 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 			found.Entries, found.Archived, show.Count(found.Deployments, "deployment"))
 	}
 	if len(found.Faults) == 0 {
-		return out.Answer(found, text)
+		return out.Answer(found, append([]string{text}, digestLines(found)...)...)
 	}
 	if err := out.Answer(found, found.Faults...); err != nil {
 		return err
@@ -47,4 +47,15 @@ func reportVerification(found deployer.Verification, out show.Printer) error {
 	}
 	return fault.New(fault.Failed, "%s: the log and what the database keeps beside it do not agree", found.Pipeline).
 		WithHint("keep a copy (waybill backup FILE), and restore the newest backup that passes this check")
+}
+
+// digestLines returns the digest of a log, for comparison with one that was noted earlier or elsewhere, and what it does not cover.
+func digestLines(found deployer.Verification) (lines []string) {
+	if found.Uncovered > 0 {
+		lines = append(lines, fmt.Sprintf("  entries without a digest, of an earlier version: %d; a change of these is not noticed", found.Uncovered))
+	}
+	if !found.Digest.IsZero() {
+		lines = append(lines, fmt.Sprintf("  digest at entry %d: %s", found.Seq, found.Digest))
+	}
+	return lines
 }

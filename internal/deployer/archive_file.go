@@ -43,8 +43,8 @@ type archiving struct {
 	got        journal.ArchivedDeployment // with its number at first
 }
 
-// store writes the entries to a blob store: compressed by gzip, an entry a line, in the form that waybill log -o json prints. The
-// same entries are the same bytes, under the same key. It deletes nothing.
+// store writes the entries to a blob store: compressed by gzip, an entry a line, in the form that waybill log -o json prints,
+// and its digest. The same entries are the same bytes, under the same key. It deletes nothing.
 func (a *archiving) store(ctx context.Context, blobs blob.Putter) (err error) {
 	from, into := io.Pipe()
 	written := make(chan error, 1)
@@ -68,7 +68,7 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 	encoder := json.NewEncoder(bytes)
 	encoder.SetEscapeHTML(false)
 	for {
-		rows, err := a.ledger.Entries(ctx, journal.EntryQuery{Pipeline: a.pipeline, Deployment: a.got.Number, After: a.got.Last, Limit: archivePage})
+		rows, err := a.ledger.Entries(ctx, journal.EntryQuery{Pipeline: a.pipeline, Deployment: a.got.Number, After: a.got.Last, Limit: archivePage, Digests: true})
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 			return errTooLarge
 		}
 		for _, row := range rows {
-			if err := encoder.Encode(row); err != nil {
+			if err := encoder.Encode(archivedEntry{row, row.Digest}); err != nil {
 				return err
 			}
 			if bytes.count >= a.maxBytes {
@@ -88,6 +88,12 @@ func (a *archiving) writeTo(ctx context.Context, into io.Writer) error {
 			return errors.Join(packed.Close(), buffer.Flush())
 		}
 	}
+}
+
+// archivedEntry is a line of an archive.
+type archivedEntry struct {
+	pipeline.Entry
+	Digest pipeline.Digest `json:"digest,omitzero"`
 }
 
 // countingWriter counts the bytes that are written through it.
@@ -146,7 +152,7 @@ func readEntries(bytes io.Reader, each func(pipeline.Entry) error) (stopped bool
 	bounded := &io.LimitedReader{R: packed, N: MostArchived}
 	decoder := json.NewDecoder(bounded)
 	for {
-		var row pipeline.Entry
+		var row archivedEntry
 		err := decoder.Decode(&row)
 		switch {
 		case bounded.N <= 0:
@@ -156,7 +162,8 @@ func readEntries(bytes io.Reader, each func(pipeline.Entry) error) (stopped bool
 		case err != nil:
 			return false, err
 		}
-		if err := each(row); err != nil {
+		row.Entry.Digest = row.Digest
+		if err := each(row.Entry); err != nil {
 			return true, err
 		}
 	}

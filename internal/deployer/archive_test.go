@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -458,7 +459,7 @@ func TestNoArchiveHasMoreThanIsRead(t *testing.T) {
 		a := newArchivist(t, 1)
 		var lines bytes.Buffer
 		for _, row := range a.before[1] {
-			line, err := json.Marshal(row)
+			line, err := json.Marshal(deployer.ArchivedEntry{Entry: row, Digest: row.Digest})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -466,7 +467,7 @@ func TestNoArchiveHasMoreThanIsRead(t *testing.T) {
 		}
 		size := int64(lines.Len())
 		for most, want := range map[int64]error{size: deployer.ErrTooLarge, size + 1: nil} {
-			if err := deployer.StoreBounded(t.Context(), a.fake, a.blobs, "greeter", 1, most); !errors.Is(err, want) {
+			if _, err := deployer.StoreBounded(t.Context(), a.fake, a.blobs, "greeter", 1, most); !errors.Is(err, want) {
 				t.Errorf("%d bytes with less than %d: %v, want %v", size, most, err, want)
 			}
 		}
@@ -532,6 +533,40 @@ func TestDamagedArchivesAreFound(t *testing.T) {
 		}
 		if found := verify(); len(found.Faults) != 1 || found.Damaged != 1 || !strings.Contains(found.Faults[0], "deployment 1: the archive "+key+" is not in the blob store") {
 			t.Errorf("missing: %q", found.Faults)
+		}
+	})
+}
+
+// TestAnEditedArchiveIsFound: an archive whose name is the digest of what was put into it is whole by itself.
+func TestAnEditedArchiveIsFound(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		a := newArchivist(t, 4)
+		stop := a.start(t)
+		elapse(deployer.ArchiveFirst)
+		stop()
+		a.check(t, 1)
+		l := a.logs["greeter"]
+		l.entries = append(slices.Clone(a.before[1]), l.entries...) // the editor has the log and the blob store
+		seq := a.before[1][5].Seq
+		l.entries[5].Detail = []byte(`{"by":"eve"}`)
+		edited, err := deployer.StoreBounded(t.Context(), a.fake, a.blobs, "greeter", 1, deployer.MostArchived)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.entries = l.entries[len(a.before[1]):]
+		changed := fmt.Sprintf("entry %d was changed: it does not have the digest that it was written with", seq)
+		for key, want := range map[string][]string{l.archives[0].Key: {}, edited: {changed}} {
+			kept := []journal.Deployment{{Number: 1, Status: pipeline.StatusFinished, Archive: key}}
+			for number := int64(2); number <= 4; number++ {
+				kept = append(kept, journal.Deployment{Number: number, Status: pipeline.StatusFinished})
+			}
+			found, err := deployer.Verify(t.Context(), &beside{a.fake, kept}, a.blobs, "greeter")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(want, found.Faults); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", key, diff)
+			}
 		}
 	})
 }

@@ -27,10 +27,14 @@ func (d *Deployer) Stopped() map[string]error {
 }
 
 // StoreBounded stores the entries of a deployment if they have fewer bytes than most.
-func StoreBounded(ctx context.Context, l Ledger, blobs blob.Putter, name string, number, most int64) error {
+func StoreBounded(ctx context.Context, l Ledger, blobs blob.Putter, name string, number, most int64) (key string, err error) {
 	a := archiving{ledger: l, pipeline: name, maxEntries: archiveMost, maxBytes: most, got: journal.ArchivedDeployment{Number: number}}
-	return a.store(ctx, blobs)
+	err = a.store(ctx, blobs)
+	return a.got.Key, err
 }
 
 // ErrTooLarge is errTooLarge.
 var ErrTooLarge = errTooLarge
+
+// ArchivedEntry is archivedEntry.
+type ArchivedEntry = archivedEntry

@@ -89,6 +89,8 @@ func (l *log) add(e pipeline.Entry) {
 	if e.Version == 0 {
 		e.Version = l.Version
 	}
+	e.Digest = e.Link(l.Digest)
+	l.Digest = e.Digest
 	l.entries = append(l.entries, e)
 }
 
@@ -158,6 +160,11 @@ func (f *fake) Entries(_ context.Context, q journal.EntryQuery) ([]pipeline.Entr
 	}
 	if q.Limit != 0 {
 		rows = rows[:min(q.Limit, len(rows))]
+	}
+	for i := range rows {
+		if !q.Digests {
+			rows[i].Digest = pipeline.Digest{}
+		}
 	}
 	return rows, nil
 }

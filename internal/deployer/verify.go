@@ -19,12 +19,17 @@ type Verifier interface {
 
 // Verification is what Verify found.
 type Verification struct {
-	Pipeline    string   `json:"pipeline"`
-	Entries     int64    `json:"entries"` // read without a fault
-	Deployments int      `json:"deployments"`
-	Archived    int      `json:"archived,omitempty"` // of the deployments: their entries are in the blob store
-	Damaged     int      `json:"damaged,omitempty"`  // of the archives: each has a fault. One that is missing counts
-	Faults      []string `json:"faults"`             // empty: the log is whole, and the database agrees with it
+	Pipeline    string `json:"pipeline"`
+	Entries     int64  `json:"entries"` // read without a fault
+	Deployments int    `json:"deployments"`
+	Archived    int    `json:"archived,omitempty"` // of the deployments: their entries are in the blob store
+	Damaged     int    `json:"damaged,omitempty"`  // of the archives: each has a fault. One that is missing counts
+	// Digest is that of the entry at Seq, the last one, and so of the log up to there. Uncovered entries have no digest: the version
+	// that wrote them computed none.
+	Seq       int64           `json:"seq"`
+	Digest    pipeline.Digest `json:"digest,omitzero"`
+	Uncovered int64           `json:"uncovered,omitempty"`
+	Faults    []string        `json:"faults"` // empty: the log is whole, and the database agrees with it
 }
 
 // verifyTries is how often Verify reads what is new while others append.
@@ -32,45 +37,54 @@ const verifyTries = 10
 
 // Verify reads a pipeline's whole log into a new engine, which checks each row and the engine's invariants, and
 // compares what follows from the log with what the database keeps beside it: the version in force, and the status of
-// every deployment that is not archived. It reads every archive, to find out whether it is whole. The error is fault.NotFound if
-// the pipeline does not exist.
+// every deployment that is not archived. It compares each entry, also of archives, with the digest that it was written with.
+// The error is fault.NotFound if the pipeline does not exist.
 func Verify(ctx context.Context, v Verifier, blobs blob.Store, name string) (Verification, error) {
-	engine := pipeline.New(name)
 	found := Verification{Pipeline: name, Faults: []string{}}
+	if err := found.readLog(ctx, v); err != nil {
+		return found, err
+	}
+	return found, found.readDigests(ctx, v, blobs)
+}
+
+// readLog folds the log, and adds a fault where it is broken, or where it and the database do not agree.
+func (found *Verification) readLog(ctx context.Context, v Verifier) error {
+	engine := pipeline.New(found.Pipeline)
 	before := int64(-1) // position after the last try
 	for range verifyTries {
-		err := Catch(ctx, v, name, engine, func(pipeline.Entry) { found.Entries++ })
+		err := Catch(ctx, v, found.Pipeline, engine, func(pipeline.Entry) { found.Entries++ })
 		if errors.Is(err, ErrArchived) {
-			engine, found.Entries, before = pipeline.New(name), 0, -1
+			engine, found.Entries, before = pipeline.New(found.Pipeline), 0, -1
 			continue
 		}
 		if isBroken(err) || fault.Is(err, fault.Corrupt) {
 			found.Faults = append(found.Faults, err.Error())
-			return found, nil
+			return nil
 		}
 		if err != nil {
-			return found, err
+			return err
 		}
-		kept, err := v.Deployments(ctx, journal.DeploymentQuery{Pipeline: name})
+		kept, err := v.Deployments(ctx, journal.DeploymentQuery{Pipeline: found.Pipeline})
 		if err != nil {
-			return found, err
+			return err
 		}
-		head, err := v.Head(ctx, name)
+		head, err := v.Head(ctx, found.Pipeline)
 		if err != nil {
-			return found, err
+			return err
 		}
 		if head.Seq <= engine.Seq() || engine.Seq() == before {
 			found.Deployments = len(kept)
 			found.Faults = append(found.Faults, disagreements(engine, head, kept)...)
-			archived, err := found.readArchives(ctx, blobs, kept)
-			if whole := len(found.Faults) == 0 && head.Seq == engine.Seq(); err == nil && whole && found.Entries+archived != head.Seq {
-				found.Faults = append(found.Faults, fmt.Sprintf("the log has %d entries and its archives %d, together they should have %d", found.Entries, archived, head.Seq))
-			}
-			return found, err
+			return nil
 		}
 		before = engine.Seq()
 	}
-	return found, fault.New(fault.Refused, "the log of %s grows while it is compared", name).WithHint("try again when less is under way")
+	return found.grows()
+}
+
+// grows returns the error of a log that is never at rest.
+func (found *Verification) grows() error {
+	return fault.New(fault.Refused, "the log of %s grows while it is compared", found.Pipeline).WithHint("try again when less is under way")
 }
 
 // disagreements says where the database and an engine at the end of the log differ.
@@ -106,18 +120,64 @@ func disagreements(engine *pipeline.Engine, head journal.Head, kept []journal.De
 	return faults
 }
 
-// readArchives counts the archived deployments, and adds a fault for each archive that is missing or damaged. It returns the number
-// of their entries.
-func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment) (entries int64, err error) {
+// readDigests reads the log and its archives once more, and adds a fault for each entry that is missing or does not have the digest
+// that it was written with. It begins again when deployments are archived while it reads, since their entries would be in neither
+// place, or in both.
+func (found *Verification) readDigests(ctx context.Context, v Verifier, blobs blob.Store) error {
+	for range verifyTries {
+		head, err := v.Head(ctx, found.Pipeline)
+		if err != nil {
+			return err
+		}
+		var check pipeline.DigestCheck
+		for after := int64(0); after < head.Seq; after += foldRows {
+			rows, err := v.Entries(ctx, journal.EntryQuery{Pipeline: found.Pipeline, After: after, UpTo: min(after+foldRows, head.Seq), Digests: true})
+			if err != nil {
+				return err
+			}
+			for _, e := range rows {
+				check.Add(e)
+			}
+		}
+		kept, err := v.Deployments(ctx, journal.DeploymentQuery{Pipeline: found.Pipeline})
+		if err != nil {
+			return err
+		}
+		now, err := v.Head(ctx, found.Pipeline)
+		if err != nil {
+			return err
+		}
+		if now.Archived != head.Archived {
+			continue
+		}
+		if err := found.readArchives(ctx, blobs, kept, &check); err != nil {
+			return err
+		}
+		gaps := int64(0)
+		if found.Damaged > 0 {
+			gaps = head.Archived // entries of these archives are not known
+		}
+		found.Faults = append(found.Faults, check.Check(head.Seq, head.Digest, gaps)...)
+		found.Seq, found.Digest, found.Uncovered = head.Seq, head.Digest, check.Uncovered
+		return nil
+	}
+	return found.grows()
+}
+
+// readArchives counts the archived deployments, and adds a fault for each archive that is missing or damaged. It adds the
+// entries of those that are whole to a check.
+func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, kept []journal.Deployment, check *pipeline.DigestCheck) error {
 	for _, d := range kept {
 		if d.Archive == "" {
 			continue
 		}
 		found.Archived++
+		var part pipeline.DigestCheck
 		err := ReadArchive(ctx, blobs, d.Archive, func(e pipeline.Entry) error {
-			if entries++; e.Deployment != d.Number {
+			if e.Deployment != d.Number {
 				return fault.New(fault.Corrupt, "the archive %s has an entry of deployment %d", d.Archive, e.Deployment)
 			}
+			part.Add(e)
 			return nil
 		})
 		switch {
@@ -125,8 +185,10 @@ func (found *Verification) readArchives(ctx context.Context, blobs blob.Store, k
 			found.Damaged++
 			found.Faults = append(found.Faults, fmt.Sprintf("deployment %d: %v", d.Number, err))
 		case err != nil:
-			return entries, err
+			return err
+		default:
+			check.Join(part)
 		}
 	}
-	return entries, nil
+	return nil
 }

@@ -38,6 +38,7 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 			again := l.entries[slices.IndexFunc(l.entries, func(e pipeline.Entry) bool { return e.Class == pipeline.Fact })]
 			l.add(again)
 		}, "at entry"},
+		{"row changed", func(b *beside) { b.logs["greeter"].entries[20].Detail = []byte(`{"by":"eve"}`) }, "entry 21 was changed"},
 		{"version", func(b *beside) { b.logs["greeter"].Version = 2 }, "definition 1 is in force by the log, the pipeline's head says 2"},
 		{"status", func(b *beside) { b.kept[0].Status = pipeline.StatusActive }, "deployment 1 is finished by the log, the database says active"},
 		{"deployment lost", func(b *beside) { b.kept = nil }, "deployment 1 is in the log, but not in the database"},

@@ -8,7 +8,7 @@ import (
 
 // append writes entries behind the head, each with the next position. A fact that the log already
 // has is not written again and takes no position. The head must be locked, since it is the only
-// counter of positions. append advances the head in memory; the caller writes its row, once for all
+// counter of positions and has the digest that the next entry is linked to. append advances the head in memory; the caller writes its row, once for all
 // that the transaction appends. The error is fault.Conflict if an entry was decided for another
 // position.
 func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
@@ -32,6 +32,8 @@ func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 			return fault.New(fault.Conflict, "%s of %s was decided for position %d, the log is at %d", e.Event, e.Target, e.Seq, head.Seq)
 		}
 		e.Seq = head.Seq
+		e.Digest = e.Link(head.Digest)
+		head.Digest = e.Digest
 		fresh = append(fresh, e)
 	}
 	if len(fresh) == 0 {

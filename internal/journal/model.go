@@ -20,6 +20,8 @@ type Head struct {
 	// Archived is the position of the last entry deployments-archived; 0: there is none. Positions at or below it may be missing,
 	// those of the entries of archived deployments. The log is gapless above it.
 	Archived int64 `json:"archived,omitempty"`
+	// Digest is that of the last entry that has one.
+	Digest pipeline.Digest `json:"-"`
 }
 
 // Version is one applied definition of a pipeline. All are kept, because entries name old ones and

@@ -20,6 +20,7 @@ type EntryQuery struct {
 	Class      pipeline.Class // 0: all
 	Limit      int            // 0: all
 	Newest     bool           // the last Limit rows, still in ascending order
+	Digests    bool           // with their digests. The API does not have it
 }
 
 // DeploymentQuery selects deployments, newest first. Number, Revision and Before count within a

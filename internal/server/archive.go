@@ -63,6 +63,7 @@ func (s *Service) eachArchived(ctx context.Context, d journal.Deployment, q jour
 		if e.Seq <= q.After || q.UpTo != 0 && e.Seq > q.UpTo || q.Class != 0 && e.Class != q.Class || q.Target != "" && !isWithin(e.Target, q.Target) {
 			return nil
 		}
+		e.Digest = pipeline.Digest{} // as in entries that come from the log
 		return each(e)
 	})
 	if err != nil {

@@ -46,6 +46,9 @@ func properties() map[string]func(*testing.T, setup) {
 		"DefinitionsTakeTurns":           definitionsTakeTurns,
 		// what the database itself refuses
 		"IllegalEntriesAreRefused": illegalEntriesAreRefused,
+		// digests
+		"EditsOfEntriesAreNamed":        editsOfEntriesAreNamed,
+		"EarlierVersionsWriteNoDigests": earlierVersionsWriteNoDigests,
 		// archives
 		"ArchivingMovesEndedDeployments": archivingMovesEndedDeployments,
 		"ArchivingIsRefused":             archivingIsRefused,

@@ -19,7 +19,7 @@ func definesAndRegisters(t *testing.T, s setup) {
 	storetest.WantCode(t, err, fault.NotFound)
 
 	head := s.define(t)
-	if want := (journal.Head{Pipeline: testPipeline, Version: 1, Seq: 1}); head != want {
+	if want := (journal.Head{Pipeline: testPipeline, Version: 1, Seq: 1, Digest: head.Digest}); head != want || head.Digest.IsZero() {
 		t.Errorf("head after the definition: got %+v, want %+v", head, want)
 	}
 	version, err := s.Version(s.ctx, testPipeline, 0)

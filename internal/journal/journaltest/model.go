@@ -293,10 +293,14 @@ func (p *program) agrees(t *rapid.T) {
 	if diff := cmp.Diff(p.entries, modelled(t, 0, entries), emptyIsNil); diff != "" {
 		t.Fatalf("entries (-want +got):\n%s", diff)
 	}
+	if faults := p.digestFaults(t); len(faults) > 0 {
+		t.Fatalf("digests: %q", faults)
+	}
 }
 
 func (p *program) wantHead(t *rapid.T, got journal.Head) {
-	want := journal.Head{Pipeline: p.name, Version: p.version, Seq: int64(len(p.entries)), Newest: p.newest, Owner: p.owner, Epoch: p.epoch}
+	want := journal.Head{Pipeline: p.name, Version: p.version, Seq: int64(len(p.entries)), Newest: p.newest, Owner: p.owner, Epoch: p.epoch,
+		Digest: got.Digest} // agrees compares it with the entries
 	if got != want {
 		t.Fatalf("head %+v, want %+v", got, want)
 	}

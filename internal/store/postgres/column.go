@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // Values as pgx encodes and scans them, for statements that run too rarely to need array and
@@ -64,3 +65,21 @@ func (s textOf) ScanText(v pgtype.Text) error {
 
 // document returns JSON as text, so that pgx does not encode it again; empty is NULL.
 func document(raw []byte) pgtype.Text { return pgtype.Text{String: string(raw), Valid: len(raw) > 0} }
+
+// digestOf returns a digest as pgx encodes it; the zero one is NULL.
+func digestOf(d *pipeline.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	return d[:]
+}
+
+// digest scans a digest; NULL is the zero one. One of another size was edited, and so differs.
+type digest struct{ to *pipeline.Digest }
+
+// ScanBytes stores a column's value in the digest.
+func (s digest) ScanBytes(stored []byte) error {
+	*s.to = pipeline.Digest{}
+	copy(s.to[:], stored)
+	return nil
+}

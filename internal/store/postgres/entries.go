@@ -45,11 +45,11 @@ func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
 		return err
 	}
 	return t.do(`INSERT INTO entry (pipeline_id, seq, deployment, target_id, event_name, occurrence, class, revision,
-			definition_version, created_at, detail)
+			definition_version, created_at, detail, digest)
 		SELECT $1, n.seq, n.deployment, (SELECT t.id FROM target t WHERE t.pipeline_id = $1 AND t.path = n.path), n.event, n.occurrence,
-			n.class, n.revision, n.version, n.at, n.detail::json
+			n.class, n.revision, n.version, n.at, n.detail::json, n.digest
 		FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::smallint[], $8::bigint[], $9::int[],
-			$10::timestamptz[], $11::text[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail)`,
+			$10::timestamptz[], $11::text[], $12::bytea[]) AS n (seq, deployment, path, event, occurrence, class, revision, version, at, detail, digest)`,
 		pipelineID,
 		column(entries, func(e pipeline.Entry) int64 { return e.Seq }),
 		column(entries, func(e pipeline.Entry) int64 { return e.Deployment }),
@@ -60,7 +60,17 @@ func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
 		column(entries, func(e pipeline.Entry) int64 { return e.Revision }),
 		column(entries, func(e pipeline.Entry) int32 { return int32(e.Version) }),
 		column(entries, func(e pipeline.Entry) pgtype.Timestamptz { return stamp(e.At) }),
-		column(entries, func(e pipeline.Entry) pgtype.Text { return document(e.Detail) }))
+		column(entries, func(e pipeline.Entry) pgtype.Text { return document(e.Detail) }),
+		digests(entries))
+}
+
+// digests returns the column of the digests.
+func digests(entries []pipeline.Entry) [][]byte {
+	values := make([][]byte, len(entries))
+	for i := range entries {
+		values[i] = digestOf(&entries[i].Digest)
+	}
+	return values
 }
 
 // Entries reads the log in the order of seq.
@@ -80,7 +90,11 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 		order += " DESC"
 	}
 	limited := f.limit(q.Limit)
-	entries, err := read(t, readEntry, "SELECT "+entryColumns+f.where()+order+limited, f.arguments...)
+	columns, scan := entryColumns, readEntry
+	if q.Digests {
+		columns, scan = entryColumns+", e.digest", readDigested
+	}
+	entries, err := read(t, scan, "SELECT "+columns+entryJoins+f.where()+order+limited, f.arguments...)
 	if q.Newest {
 		for i, j := 0, len(entries)-1; i < j; i, j = i+1, j-1 {
 			entries[i], entries[j] = entries[j], entries[i]
@@ -92,19 +106,29 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 // ArtifactEntries reads the entries artifact-registered of a revision. They are changes of the pipeline
 // itself, so the unique key has them together.
 func (t *tx) ArtifactEntries(name string, revision int64) ([]pipeline.Entry, error) {
-	return read(t, readEntry, "SELECT "+entryColumns+` WHERE h.name = $1 AND e.pipeline_id = h.id AND e.deployment = 0
+	return read(t, readEntry, "SELECT "+entryColumns+entryJoins+` WHERE h.name = $1 AND e.pipeline_id = h.id AND e.deployment = 0
 		AND e.target_id = (SELECT r.id FROM target r WHERE r.pipeline_id = h.id AND r.path = h.name)
 		AND e.event_name = $2 AND e.revision = $3 ORDER BY e.occurrence`, name, pipeline.ArtifactRegistered, revision)
 }
 
-// entryColumns are the columns of an entry with its joins, in the order of readEntry.
+// entryColumns are the columns of an entry, in the order of readEntry.
 const entryColumns = `h.name, e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version,
-	e.created_at, e.detail::text FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
+	e.created_at, e.detail::text`
+
+// entryJoins follows entryColumns.
+const entryJoins = ` FROM entry e JOIN target t ON t.id = e.target_id JOIN pipeline_head h ON h.id = e.pipeline_id`
 
 // readEntry reads entryColumns.
 func readEntry(r *reader) (pipeline.Entry, error) {
 	return pipeline.Entry{Pipeline: r.text(), Seq: int64(r.int()), Deployment: int64(r.int()), Target: r.text(), Event: r.text(),
 		Occurrence: r.int(), Class: pipeline.Class(r.int()), Revision: int64(r.int()), Version: r.int(), At: r.time(), Detail: r.document()}, nil
+}
+
+// readDigested reads entryColumns and the digest after these.
+func readDigested(r *reader) (pipeline.Entry, error) {
+	e, err := readEntry(r)
+	copy(e.Digest[:], r.value())
+	return e, err
 }
 
 // RollUp writes finishes and failures into their targets; current and highest only grow. Rows of
@@ -286,7 +310,7 @@ func (t *tx) History(name, target string, below int64, limit int) ([]pipeline.En
 	f.when(below > 0, "b.seq < ?", below)
 	limited := f.limit(limit)
 	t.keep("SET LOCAL enable_bitmapscan = off")
-	return read(t, readEntry, "SELECT "+entryColumns+`
+	return read(t, readEntry, "SELECT "+entryColumns+entryJoins+`
 		JOIN (SELECT b.pipeline_id, b.deployment, b.target_id, b.seq FROM entry b`+f.where()+" ORDER BY b.seq DESC"+limited+`) s
 			ON s.pipeline_id = e.pipeline_id AND s.deployment = e.deployment AND s.target_id = e.target_id
 		WHERE e.event_name <> 'step-reported' ORDER BY s.seq DESC, e.seq`, f.arguments...)

@@ -15,11 +15,11 @@ import (
 // Rows of package journal: heads, definitions, revisions with their artifacts, and deployments.
 
 // headColumns are the columns of a head, in the order of scanHead.
-const headColumns = "id, name, version, seq, newest, deployed, owner, epoch, archived"
+const headColumns = "id, name, version, seq, newest, deployed, owner, epoch, archived, digest"
 
 // scanHead reads headColumns.
 func scanHead(row pgx.Row) (h journal.HeadRow, err error) {
-	err = row.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, idOf{&h.Owner}, &h.Epoch, &h.Archived)
+	err = row.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, idOf{&h.Owner}, &h.Epoch, &h.Archived, digest{&h.Digest})
 	return h, err
 }
 
@@ -53,8 +53,8 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 
 // UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h journal.HeadRow) error {
-	return t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7, archived = $8 WHERE id = $1",
-		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch, h.Archived)
+	return t.do("UPDATE pipeline_head SET version = $2, seq = $3, newest = $4, deployed = $5, owner = $6, epoch = $7, archived = $8, digest = $9 WHERE id = $1",
+		h.ID, h.Version, h.Seq, h.Newest, h.Deployed, uuid(h.Owner), h.Epoch, h.Archived, digestOf(&h.Digest))
 }
 
 // InsertVersion stores one definition version.

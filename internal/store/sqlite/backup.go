@@ -9,13 +9,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/store"
 )
 
 // Backup writes a copy of the log in the file from to the file to, and checks the copy. Other
@@ -158,7 +161,7 @@ func Restore(ctx context.Context, from, to, kept string) error {
 	if err := checkShape(ctx, fresh, from); err != nil { // before anything is written, which would run its triggers
 		return errors.Join(err, removed(fresh))
 	}
-	if err := renew(ctx, fresh, eraOf(ctx, to)); err != nil {
+	if err := renew(ctx, fresh, from, eraOf(ctx, to)); err != nil {
 		return errors.Join(err, removed(fresh))
 	}
 	if err := setAside(ctx, to, kept); err != nil {
@@ -183,13 +186,16 @@ func eraOf(ctx context.Context, path string) (era int64) {
 	return era
 }
 
-// renew migrates a copy to the newest schema and starts a new era of recorded positions, above that
+// renew migrates a copy to the newest schema, checks the digests of its entries, and starts a new era of recorded positions, above that
 // of the log that it replaces. Readers of the event stream may have seen positions that the backup
 // does not have, and new events must come after those.
-func renew(ctx context.Context, path string, replaced int64) error {
+func renew(ctx context.Context, path, name string, replaced int64) error {
 	d, err := Open(ctx, path)
 	if err != nil {
 		return err
+	}
+	if err := d.checkDigests(ctx, name); err != nil {
+		return errors.Join(err, d.Close())
 	}
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -201,6 +207,19 @@ func renew(ctx context.Context, path string, replaced int64) error {
 	}
 	d.writer <- conn
 	return errors.Join(d.explain("start a new era", err), d.Close())
+}
+
+// checkDigests returns fault.Corrupt, which calls the log by a name, if an entry does not have the digest that it was written with.
+func (d *Driver) checkDigests(ctx context.Context, name string) error {
+	var faults []string
+	err := d.Read(ctx, store.ForQueue, func(t store.Rows) (err error) {
+		faults, err = journal.CheckDigests(t.(*tx))
+		return err
+	})
+	if err == nil && len(faults) > 0 {
+		err = fault.New(fault.Corrupt, "%s was edited: %s", name, strings.Join(faults, "; ")).WithHint("use a backup that was not edited")
+	}
+	return err
 }
 
 // setAside renames the log of a file and the files that SQLite keeps beside it, so that another

@@ -14,7 +14,9 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
@@ -227,5 +229,33 @@ func TestAnEditedShapeIsRefused(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// TestAnEditedEntryIsRefused: a log in which an entry was edited, with everything that guards it put back, replaces nothing.
+func TestAnEditedEntryIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, backup, to := filepath.Join(dir, "waybill.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "to.db")
+	l := logged(t, path, 1)
+	journaltest.Define(t, l.Journal)
+	journaltest.Register(t, l.Journal, "r1")
+	journaltest.Append(t, l.Journal, journaltest.Note(1, "greeter/prod", pipeline.ApprovalGiven))
+	if err := errors.Join(sqlite.Backup(t.Context(), path, backup), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := sqlite.Restore(t.Context(), backup, to, to+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	guard := "CREATE TRIGGER entry_update BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END"
+	if err := execute(t, backup, `DROP TRIGGER entry_update; UPDATE entry SET detail = '{"by":"eve"}' WHERE seq = 3; `+guard); err != nil {
+		t.Fatal(err)
+	}
+	err := sqlite.Restore(t.Context(), backup, to, to+".kept")
+	if want := backup + " was edited: greeter: entry 3 was changed"; !fault.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if left, _ := filepath.Glob(to + ".*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }

@@ -48,10 +48,10 @@ func (t *tx) InsertEntries(pipelineID int64, entries []pipeline.Entry) error {
 	values := make([][]any, len(entries))
 	for i, e := range entries {
 		values[i] = []any{pipelineID, e.Seq, e.Deployment, targets[e.Target], e.Event, e.Occurrence, e.Class,
-			e.Revision, e.Version, micros(e.At), document(e.Detail)}
+			e.Revision, e.Version, micros(e.At), document(e.Detail), digestOf(&entries[i].Digest)}
 	}
 	return t.insert(table{name: "entry", columns: []string{"pipeline_id", "seq", "deployment", "target_id", "event_name",
-		"occurrence", "class", "revision", "definition_version", "created_at", "detail"}}, values)
+		"occurrence", "class", "revision", "definition_version", "created_at", "detail", "digest"}}, values)
 }
 
 // targets returns the ids of the entries' targets by path, and creates those that are new.
@@ -136,9 +136,13 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 	var entries []pipeline.Entry
 	var err error
 	if q.Target == "" && q.Deployment == 0 {
-		entries, err = t.walk(q.Pipeline, query, args)
+		entries, err = t.walk(q, query, args)
 	} else {
-		entries, err = rows(t, scanEntry(q.Pipeline), `SELECT `+entryColumns+query, args...)
+		columns := entryColumns
+		if q.Digests {
+			columns += digestColumn
+		}
+		entries, err = rows(t, scanEntry(q.Pipeline, q.Digests), `SELECT `+columns+query, args...)
 	}
 	if q.Newest {
 		slices.Reverse(entries)
@@ -149,7 +153,7 @@ func (t *tx) Entries(q journal.EntryQuery) ([]pipeline.Entry, error) {
 // ArtifactEntries reads the entries artifact-registered of a revision. They are changes of the pipeline
 // itself, so the unique key has them together.
 func (t *tx) ArtifactEntries(name string, revision int64) ([]pipeline.Entry, error) {
-	return rows(t, scanEntry(name), `SELECT `+entryColumns+` FROM pipeline_head h
+	return rows(t, scanEntry(name, false), `SELECT `+entryColumns+` FROM pipeline_head h
 		CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = h.name
 		CROSS JOIN entry e INDEXED BY entry_once
 			ON e.pipeline_id = h.id AND e.deployment = 0 AND e.target_id = t.id AND e.event_name = ?2
@@ -163,12 +167,19 @@ const below = `t.path >= ?2 AND t.path < ?2 || '0' AND (t.path = ?2 OR t.path > 
 // entryColumns are the columns of an entry, in the order of scanEntry.
 const entryColumns = `e.seq, e.deployment, t.path, e.event_name, e.occurrence, e.class, e.revision, e.definition_version, e.created_at, e.detail`
 
-// scanEntry returns a function that reads entries of one pipeline.
-func scanEntry(name string) func(scanner) (pipeline.Entry, error) {
+// digestColumn follows entryColumns or walkColumns where digests are asked for.
+const digestColumn = `, e.digest`
+
+// scanEntry returns a function that reads entries of one pipeline, with digests also digestColumn.
+func scanEntry(name string, digests bool) func(scanner) (pipeline.Entry, error) {
 	return func(s scanner) (pipeline.Entry, error) {
 		e := pipeline.Entry{Pipeline: name}
 		var detail sql.NullString
-		err := s.Scan(&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail)
+		to := []any{&e.Seq, &e.Deployment, &e.Target, &e.Event, &e.Occurrence, &e.Class, &e.Revision, &e.Version, moment{&e.At}, &detail}
+		if digests {
+			to = append(to, digest{&e.Digest})
+		}
+		err := s.Scan(to...)
 		if detail.Valid {
 			e.Detail = json.RawMessage(detail.String)
 		}
@@ -349,7 +360,7 @@ func (t *tx) History(name, target string, below int64, n int) ([]pipeline.Entry,
 	if below <= 0 {
 		below = math.MaxInt64
 	}
-	return rows(t, scanEntry(name), `SELECT `+entryColumns+`
+	return rows(t, scanEntry(name, false), `SELECT `+entryColumns+`
 		FROM (SELECT pipeline_id, deployment, target_id, seq FROM entry INDEXED BY entry_start
 			WHERE target_id = (SELECT t.id FROM pipeline_head h CROSS JOIN target t ON t.pipeline_id = h.id AND t.path = ?2 WHERE h.name = ?1)
 				AND `+startEvents+` AND seq < ?3

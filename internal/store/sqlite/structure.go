@@ -14,11 +14,11 @@ import (
 // Rows of package journal: heads, definitions, revisions with their artifacts, and deployments.
 
 // headColumns are the columns of a head, in the order of scanHead.
-const headColumns = `id, name, version, seq, newest, deployed, owner, epoch, archived`
+const headColumns = `id, name, version, seq, newest, deployed, owner, epoch, archived, digest`
 
 // scanHead reads headColumns.
 func scanHead(s scanner) (h journal.HeadRow, err error) {
-	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch, &h.Archived)
+	err = s.Scan(&h.ID, &h.Pipeline, &h.Version, &h.Seq, &h.Newest, &h.Deployed, ident{&h.Owner}, &h.Epoch, &h.Archived, digest{&h.Digest})
 	return h, err
 }
 
@@ -58,8 +58,8 @@ func (t *tx) Heads(pipelines []string) ([]journal.HeadRow, error) {
 
 // UpdateHead writes everything but the name.
 func (t *tx) UpdateHead(h journal.HeadRow) error {
-	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ?, archived = ? WHERE id = ?`,
-		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.Archived, h.ID)
+	_, err := t.exec(`UPDATE pipeline_head SET version = ?, seq = ?, newest = ?, deployed = ?, owner = ?, epoch = ?, archived = ?, digest = ? WHERE id = ?`,
+		h.Version, h.Seq, h.Newest, h.Deployed, id(h.Owner), h.Epoch, h.Archived, digestOf(&h.Digest), h.ID)
 	return err
 }
 

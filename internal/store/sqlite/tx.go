@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
@@ -295,6 +296,26 @@ func document(raw []byte) any {
 		return nil
 	}
 	return string(raw)
+}
+
+// digestOf returns a digest as it is stored; the zero one is NULL.
+func digestOf(d *pipeline.Digest) any {
+	if d.IsZero() {
+		return nil
+	}
+	return d[:]
+}
+
+// digest scans a digest; NULL is the zero one. One of another size was edited, and so differs.
+type digest struct{ to *pipeline.Digest }
+
+// Scan stores a column's value in the digest.
+func (s digest) Scan(value any) error {
+	*s.to = pipeline.Digest{}
+	if stored, ok := value.([]byte); ok {
+		copy(s.to[:], stored)
+	}
+	return nil
 }
 
 // limit returns the value of a LIMIT; 0 means all.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -28,24 +29,30 @@ const walkColumns = `SELECT e.seq, e.deployment, e.target_id, CAST(e.event_name 
 type walked struct {
 	numbers       [8]any // seq, deployment, target, occurrence, class, revision, version, time
 	event, detail sql.RawBytes
+	digest        pipeline.Digest
 	events        map[string]string
 }
 
-// walk reads entries of one pipeline in the order of a query, which selects from entry e.
-func (t *tx) walk(pipelineName, query string, args []any) ([]pipeline.Entry, error) {
+// walk reads entries of one pipeline in the order of the statement, which selects from entry e.
+func (t *tx) walk(q journal.EntryQuery, statement string, args []any) ([]pipeline.Entry, error) {
 	w := walked{events: map[string]string{}}
 	n := &w.numbers
 	to := []any{&n[0], &n[1], &n[2], &w.event, &n[3], &n[4], &n[5], &n[6], &n[7], &w.detail}
+	columns := walkColumns
+	if q.Digests {
+		columns += digestColumn
+		to = append(to, digest{&w.digest})
+	}
 	var targets []int64
 	entries, err := rows(t, func(s scanner) (pipeline.Entry, error) {
 		if err := s.Scan(to...); err != nil {
 			return pipeline.Entry{}, err
 		}
 		e, target, err := w.entry()
-		e.Pipeline = pipelineName
+		e.Pipeline, e.Digest = q.Pipeline, w.digest
 		targets = append(targets, target)
 		return e, err
-	}, walkColumns+query, args...)
+	}, columns+statement, args...)
 	if err != nil {
 		return nil, err
 	}
