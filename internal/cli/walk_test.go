@@ -48,6 +48,8 @@ var walkSteps = []struct {
 		w.edit("name: app", "name: all, was: [app]")
 		w.run("pipeline", "apply")
 	}},
+	{"its link is set back by hand", "main/all/h1", func(w *walk) { w.swap() }},
+	{"and forth", "main/all/h1", func(w *walk) { w.swap() }},
 	{"a rollback over the names", "main/all/h1", func(w *walk) {
 		w.exec("sh", "-c", `id=$(waybill deployment rollback mini main | cut -d" " -f1) && { waybill serve conductor deployer & p=$!; }
 			waybill deployment watch "$id"; s=$?; kill -INT $p; wait $p; exit $s`)
@@ -61,6 +63,13 @@ var walkSteps = []struct {
 		w.fails("ship")
 		w.edit("retry: {deadline: 3s}\n", "")
 		w.edit("ready: {for: 20s, within: 30s}", "ready: {for: 100ms, within: 30s}")
+	}},
+	{"checks that never pass", "main/all/h1", func(w *walk) {
+		w.edit("within: 30s}", `within: 1s, checks: [{tcp: "127.0.0.1:1"}]}`)
+		w.edit("stages:", "retry: {backoff: {retries: 0}}\nstages:")
+		w.fails("ship")
+		w.edit("retry: {backoff: {retries: 0}}\n", "")
+		w.edit(`within: 1s, checks: [{tcp: "127.0.0.1:1"}]}`, "within: 30s}")
 	}},
 	{"its folder is moved away", "main/all/h1", func(w *walk) { w.move(w.srv, w.srv+"-away") }},
 	{"and back", "main/all/h1", func(w *walk) { w.move(w.srv+"-away", w.srv) }},
@@ -84,13 +93,26 @@ func TestEveryAnswerAgreesWithTheHost(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
 	for _, step := range walkSteps {
-		step.do(w)
-		for _, wrong := range w.disagreements("mini/" + step.host) {
-			t.Errorf("%s: %s", step.name, wrong)
-		}
-		if t.Failed() {
-			t.Fatalf("%s\n%s", step.name, w.run("service", "list"))
-		}
+		w.agree(step.name, "mini/"+step.host, func() { step.do(w) })
+	}
+}
+
+// agree does a step and then has every answer about a host agree with it. The questions are repeated if the host changed
+// meanwhile: it may be starting a service.
+func (w *walk) agree(step, target string, do func()) {
+	w.t.Helper()
+	do()
+	is := w.truth()
+	wrong := w.disagreements(target, is)
+	for now := w.truth(); now != is; now = w.truth() {
+		is = now
+		wrong = w.disagreements(target, is)
+	}
+	for _, text := range wrong {
+		w.t.Errorf("%s: %s", step, text)
+	}
+	if w.t.Failed() {
+		w.t.Fatalf("%s\n%s%s", step, w.run("service", "list"), w.run("pipeline", "show"))
 	}
 }
 
@@ -99,6 +121,7 @@ type walk struct {
 	t            *testing.T
 	project, srv string
 	ships        int
+	lost         bool // the host cannot be reached: every answer says so
 }
 
 func newWalk(t *testing.T) *walk {
@@ -138,6 +161,18 @@ func (w *walk) edit(from, to string) {
 func (w *walk) move(from, to string) {
 	w.t.Helper()
 	w.must(os.Rename(from, to))
+}
+
+// swap makes the link of the current release that of another one.
+func (w *walk) swap() {
+	w.t.Helper()
+	link := filepath.Join(w.srv, "mini", "current")
+	all, err := filepath.Glob(filepath.Join(w.srv, "mini", "releases", "*"))
+	w.must(err)
+	now := w.truth().release
+	other := slices.IndexFunc(all, func(path string) bool { return filepath.Base(path) != now })
+	w.must(os.Remove(link))
+	w.must(os.Symlink(filepath.Join("releases", filepath.Base(all[other])), link))
 }
 
 // change makes another revision of the project.
@@ -248,9 +283,8 @@ func isAlive(pid int) bool {
 }
 
 // disagreements asks every view about the host and returns what is not so there. A view may say that it does not know.
-func (w *walk) disagreements(target string) (wrong []string) {
+func (w *walk) disagreements(target string, is truth) (wrong []string) {
 	w.t.Helper()
-	is := w.truth()
 	say := func(view, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("%s: %s; the host has %+v", view, fmt.Sprintf(format, args...), is))
 	}
@@ -265,8 +299,12 @@ func (w *walk) disagreements(target string) (wrong []string) {
 			say(view, "its service is %+v", state)
 		case !is.up && known && state.State == server.ServiceUp:
 			say(view, "its service is up")
-		case is.release != "" && runs != nil && known && !strings.HasPrefix(is.release, runs.Label+"-"):
+		case is.release != "" && found != nil && found.Release != is.release:
+			say(view, "it has %s", found)
+		case is.release != "" && runs != nil && found == nil && known && !strings.HasPrefix(is.release, runs.Label+"-"):
 			say(view, "it runs %s", runs)
+		case w.lost && (state == nil || known):
+			say(view, "its service is known")
 		}
 	}
 	var services []server.ServiceView
@@ -277,9 +315,11 @@ func (w *walk) disagreements(target string) (wrong []string) {
 	check("service list", services[0].Target, services[0].Runs, services[0].Found, services[0].State)
 	var view server.PipelineView
 	w.read(&view, "pipeline", "show")
-	check("pipeline show", view.Hosts[0].Target, view.Hosts[0].Runs, view.Hosts[0].Found, services[0].State)
-	if state := view.Hosts[0].Service; is.up && state != nil && state.State != server.ServiceUp && state.State != server.ServiceUnknown {
-		say("pipeline show", "its service is %+v", state)
+	check("pipeline show", view.Hosts[0].Target, view.Hosts[0].Runs, view.Hosts[0].Found, view.Hosts[0].Service)
+	for _, claim := range runsClaim.FindAllStringSubmatch(w.run("pipeline", "show"), -1) {
+		if is.release != claim[1] && !strings.HasPrefix(is.release, claim[1]+"-") {
+			say("pipeline show", "it says %q", claim[0])
+		}
 	}
 	var status server.StatusView
 	w.read(&status, "status")
@@ -287,11 +327,15 @@ func (w *walk) disagreements(target string) (wrong []string) {
 	for _, trouble := range status.Troubles {
 		troubled = troubled || trouble.Subject == target
 	}
-	if !is.up && services[0].Runs != nil && !troubled {
+	if (w.lost || !is.up) && services[0].Runs != nil && !troubled {
 		say("status", "no trouble")
 	}
 	page, up, unknown := w.served(is.release != "")
 	switch {
+	case w.lost && (unknown != 1 || up != 0):
+		say("metrics", "%d services are up and %d are unknown", up, unknown)
+	case w.lost && !strings.Contains(page, "by the log"):
+		say("page", "the release is known")
 	case is.release != "" && strings.Contains(page, `<span class="none">nothing</span>`) && services[0].State.State != server.ServiceUnknown:
 		say("page", "nothing runs")
 	case is.up != (up == 1) && unknown == 0 && (is.release != "" || is.up):
@@ -311,6 +355,7 @@ func countOf(metric *regexp.Regexp, metrics string) int {
 }
 
 var (
+	runsClaim       = regexp.MustCompile(`(?m)^\S+ runs (\S+)`)
 	anyService      = regexp.MustCompile(`(?m)^waybill_deployer_services\{state="[a-z]+"\} [1-9]`)
 	upServices      = regexp.MustCompile(`(?m)^waybill_deployer_services\{state="up"\} (\d+)$`)
 	unknownServices = regexp.MustCompile(`(?m)^waybill_deployer_services\{state="unknown"\} (\d+)$`)

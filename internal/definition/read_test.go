@@ -369,10 +369,12 @@ func TestWarningOfWindowsThatNeverOpen(t *testing.T) {
 func TestWarningOfAttemptsShorterThanReady(t *testing.T) {
 	t.Parallel()
 	for retry, want := range map[string]string{
-		"30s": "waybill.yaml:6:27: warning: attemptTimeout of stage \"a\" (30s) ends an attempt before a service has had its ready.within (1m0s)",
-		"61s": "",
+		"attemptTimeout: 30s": "waybill.yaml:6:27: warning: attemptTimeout of stage \"a\" (30s) ends an attempt before a service has had its ready.within (1m0s)",
+		"attemptTimeout: 61s": "",
+		"deadline: 6s":        "waybill.yaml:6:21: warning: deadline of stage \"a\" (6s) ends its deploy before a service has had its ready.within (1m0s)",
+		"deadline: 61s":       "",
 	} {
-		_, problems := read(testPipeline(test, "name: a\nhosts: [\"local://x\"]\nretry: {attemptTimeout: "+retry+"}"))
+		_, problems := read(testPipeline(test, "name: a\nhosts: [\"local://x\"]\nretry: {"+retry+"}"))
 		got := ""
 		if warnings := problems.Warnings(); len(warnings) > 0 {
 			got = warnings.Error()

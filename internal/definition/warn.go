@@ -43,9 +43,16 @@ func (r *reader) warnOfTimeouts(root *document.Node, path string, d *pipeline.De
 		}
 	}
 	for _, step := range s.Chain {
-		if step.Event == pipeline.HostDeployed && step.Policy.AttemptTimeout <= within {
+		if step.Event != pipeline.HostDeployed {
+			continue
+		}
+		if limit := step.Policy.AttemptTimeout; limit > 0 && limit <= within {
 			r.warnAt(Locate(root, path+".retry.attemptTimeout"), "attemptTimeout of stage %q (%s) ends an attempt before a service has had its ready.within (%s)",
-				s.Name, time.Duration(step.Policy.AttemptTimeout), time.Duration(within))
+				s.Name, time.Duration(limit), time.Duration(within))
+		}
+		if limit := step.Policy.Deadline; limit > 0 && limit <= within {
+			r.warnAt(Locate(root, path+".retry.deadline"), "deadline of stage %q (%s) ends its deploy before a service has had its ready.within (%s)",
+				s.Name, time.Duration(limit), time.Duration(within))
 		}
 	}
 }

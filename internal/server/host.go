@@ -20,7 +20,7 @@ type HostView struct {
 	Target  string    `json:"target"`
 	Runs    *Running  `json:"runs,omitempty"`    // the newest release on the host by the log; left out: it knows of none
 	Found   *Found    `json:"found,omitempty"`   // what the host reports that it has, where the log does not say so
-	Service *Services `json:"service,omitempty"` // only on this machine, and only if Waybill supervises it
+	Service *Services `json:"service,omitempty"` // left out: nothing was deployed there, or Waybill does not start it
 
 	place   pipeline.Place
 	service pipeline.Service      // the host's service by the definition
@@ -245,6 +245,21 @@ func (s *Service) lookAtServices(ctx context.Context, views []HostView, known fu
 	wait.Wait()
 }
 
+// state returns the state of the service of a host that was looked at: unknown if this log deployed something there and the host
+// did not say.
+func (v *HostView) state() *Services {
+	switch {
+	case !v.service.Supervised() || !v.isUsed(): // its only state is that the host does not answer
+	case v.skipped:
+		return &Services{State: ServiceUnknown, Error: notLookedAt}
+	case v.Service == nil && v.alone && !v.place.Host.Remote():
+		return &Services{State: ServiceUnknown, Error: folderGone}
+	case v.Service == nil:
+		return &Services{State: ServiceUnknown, Error: outOfReach}
+	}
+	return v.Service
+}
+
 // isLookedAt reports whether the host is asked about its service: Waybill supervises it, or only the host knows its release.
 // A local host is asked although the log has deployed nothing to it: that costs little, and another log may have. An ssh host
 // is not, since it need not be there yet.
@@ -262,6 +277,9 @@ func (v *HostView) isUsed() bool { return v.Runs != nil || v.taken != nil }
 func (v *HostView) lookKey() string {
 	return v.place.Host.URL + "\x00" + v.place.Host.Root + "\x00" + v.service.Name
 }
+
+// Unknown reports that the host, or its service, has not answered.
+func (v *HostView) Unknown() bool { return v.Service != nil && v.Service.State == ServiceUnknown }
 
 // see fills in what the host answered, and the state of its service.
 func (v *HostView) see(seen sight) {

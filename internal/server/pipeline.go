@@ -93,6 +93,9 @@ func (s *Service) Pipeline(ctx context.Context, name string) (PipelineView, erro
 	}
 	if view.Definition != nil {
 		s.inspectServices(ctx, view.Hosts)
+		for i := range view.Hosts {
+			view.Hosts[i].Service = view.Hosts[i].state()
+		}
 		if err := s.fillDrift(ctx, &view); err != nil {
 			return view, err
 		}

@@ -33,8 +33,9 @@ type ServiceStatusView struct {
 
 // The reasons for which the state of a service is not known where a host has a release by the log.
 const (
-	outOfReach = "not within reach of this machine"
-	folderGone = "its folder is not on this machine any more"
+	notLookedAt = "not looked at"
+	outOfReach  = "not within reach of this machine"
+	folderGone  = "its folder is not on this machine any more"
 )
 
 // Services lists the service of each host of the definition in force, in definition order. It looks at no more than
@@ -118,18 +119,7 @@ func (view *PipelineView) serviceView(at int) ServiceView {
 
 // serviceView returns the service of a host that was looked at, without its drift.
 func (v *HostView) serviceView() ServiceView {
-	view := ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.Service}
-	switch {
-	case !v.service.Supervised(): // its only state is that the host does not answer
-	case v.skipped && v.isUsed():
-		view.State = &Services{State: ServiceUnknown, Error: "not looked at"}
-	case v.isUsed() && v.Service == nil:
-		view.State = &Services{State: ServiceUnknown, Error: outOfReach}
-		if v.alone && !v.place.Host.Remote() {
-			view.State.Error = folderGone
-		}
-	}
-	return view
+	return ServiceView{Target: v.Target, Name: v.service.Name, Manager: v.service.Manager, Runs: v.Runs, Found: v.Found, State: v.state()}
 }
 
 // Services calls Service.Services on the server.

@@ -478,7 +478,7 @@ func TestPipelineShowsReleasesAndServicesOfHosts(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"greeter/beta/all/oak 88d0e17 ", "greeter/prod/east/elm 88d0e17 test failed; restarting, 12 restarts, last exit status 3",
+	want := []string{"greeter/beta/all/oak 88d0e17 ; unknown: its folder is not on this machine any more", "greeter/prod/east/elm 88d0e17 test failed; restarting, 12 restarts, last exit status 3",
 		"greeter/prod/east/fir 3f2c9a1 ; up, 1 restart, last exit status 1", "greeter/prod/west/yew 88d0e17 ; down"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)

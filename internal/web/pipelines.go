@@ -73,10 +73,11 @@ type row struct {
 	First                   bool   // first host of its group on the page
 	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
-	Had                     string           // the name of the host when it was deployed, such as beta/all/oak; "": that of today
-	Found                   *server.Found    // only without Runs: what the host reports
-	Doubt                   string           // why the release is not to be trusted
-	Service                 *server.Services // only of a host on this machine
+	Had                     string        // the name of the host when it was deployed, such as beta/all/oak; "": that of today
+	Found                   *server.Found // what the host reports, where the log does not say so
+	Doubt                   string        // why the release is not to be trusted
+	Service                 *server.Services
+	Unknown                 bool // the host has not said what it runs: Runs is what the log says
 	Cells                   []server.HostRun
 }
 
@@ -175,7 +176,7 @@ func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 		}
 		view := views[at.Target]
 		each := row{Stage: at.Stage.Name, Group: at.Group.Name, Host: at.Host.Name, URL: at.Host.URL, First: true,
-			Cells: cells[at.Target], Service: view.Service, Found: view.Found}
+			Cells: cells[at.Target], Service: view.Service, Found: view.Found, Unknown: view.Unknown()}
 		if runs := view.Runs; runs != nil {
 			each.RunsBy, each.Runs, each.Doubt, each.Had = runs.Deployment, runs.Label, runs.Doubt, runs.BelowPipeline()
 		}

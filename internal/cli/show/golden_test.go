@@ -251,6 +251,22 @@ func greeterPipeline() server.PipelineView {
 	}
 }
 
+// unknownPipeline returns a pipeline whose hosts do not answer, or have other releases than the log says, under names that they
+// did not have when they were deployed.
+func unknownPipeline() server.PipelineView {
+	view := server.PipelineView{Name: "greeter", Version: 2, Stages: []server.StageView{{Name: "prod"}}}
+	for _, name := range []string{"elm", "fir", "gum", "oak"} {
+		view.Hosts = append(view.Hosts, server.HostView{Target: "greeter/prod/east/" + name,
+			Runs:    &server.Running{Label: "88d0e17", Deployment: 2, Doubt: server.DoubtUntested, Target: "greeter/live/east/" + name},
+			Service: &server.Services{State: server.ServiceUnknown, Error: "not seen within 5s"}})
+	}
+	oak := &view.Hosts[3]
+	oak.Service, oak.Found = &server.Services{State: server.ServiceUp}, &server.Found{Release: "3f2c9a1-2c26b46b68ff", Instead: oak.Runs.String()}
+	view.Hosts = append(view.Hosts, server.HostView{Target: "greeter/prod/east/yew", Service: &server.Services{State: server.ServiceUnknown, Error: "not seen within 5s"}})
+	view.Drift = []server.Drift{{Target: oak.Target, Reason: "has release 3f2c9a1-2c26b46b68ff, not 88d0e17 of #2"}}
+	return view
+}
+
 func pipelineViews() map[string][]string {
 	pending := pipeline.ApprovalState{Stage: "prod", Count: 2, Given: []string{"bob"}}
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "east", Hosts: []pipeline.Host{{Name: "elm"}, {Name: "fir"}}}}}}}
@@ -263,7 +279,8 @@ func pipelineViews() map[string][]string {
 			leftOn("local://oak", "notes/prod/all/oak", &server.Services{State: server.ServiceUp}),
 			leftOn("elm.example.net:22", "notes/prod/all/elm", nil),
 			leftOn("local://fir", "notes/prod/all/fir", &server.Services{State: server.ServiceStopped})}}, Style{}, now()),
-		"pipeline-quiet": Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
+		"pipeline-unknown": Pipeline(unknownPipeline(), Style{}, now()),
+		"pipeline-quiet":   Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
 		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
 			Freeze(server.FreezeView{Pipeline: "greeter"}, now())},
 		"approval": {Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod"}),

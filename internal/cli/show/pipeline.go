@@ -52,6 +52,7 @@ func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
 	for _, h := range p.Hosts {
 		lines = append(lines, hostRemarks(p.Name, h, s)...)
 	}
+	lines = append(lines, unknownServices(p, s)...)
 	lines = append(lines, otherNames(p)...)
 	if slices.ContainsFunc(p.Hosts, func(h server.HostView) bool { return h.Service != nil && h.Service.State == server.ServiceDown }) {
 		lines = append(lines, "waybill ship --again starts the services that are down")
@@ -105,56 +106,95 @@ func activeText(name string, d pipeline.DeploymentState) string {
 
 // hostRemarks returns the reasons to look at a host: an untested release, or a service that is down or was restarted.
 func hostRemarks(pipelineName string, h server.HostView, s Style) (remarks []string) {
+	if h.Unknown() {
+		return nil
+	}
 	name := strings.TrimPrefix(h.Target, pipelineName+"/")
-	if h.Runs != nil && h.Runs.Doubt != "" {
+	if h.Runs != nil && h.Runs.Doubt != "" && h.Found == nil {
 		remarks = append(remarks, fmt.Sprintf("%s %s runs %s of #%d", s.warn(h.Runs.Doubt+":"), name, h.Runs.Label, h.Runs.Deployment))
 	}
-	if h.Service != nil && (h.Service.State != "up" || h.Service.Restarts > 0) {
+	if h.Service != nil && (h.Service.State != server.ServiceUp || h.Service.Restarts > 0) {
 		remarks = append(remarks, fmt.Sprintf("%s %s is %s", s.warn("service:"), name, h.Service))
 	}
 	return remarks
 }
 
-// otherNames returns what hosts run that was deployed to them under other names or by another log, in a line for each release
-// of a stage, which names the first of its hosts.
-func otherNames(p server.PipelineView) (lines []string) {
-	type release struct{ stage, runs string }
-	type hosts struct {
-		first, runs string
-		count       int
-	}
-	var order []release
-	all := map[release]*hosts{}
-	for i := range p.Hosts {
-		h := &p.Hosts[i]
-		name := strings.TrimPrefix(h.Target, p.Name+"/")
-		stage, _, _ := strings.Cut(name, "/")
-		var key release
-		var runs string
+// unknownServices returns the hosts whose services are not known, in a line for each reason and release of a stage.
+func unknownServices(p server.PipelineView, s Style) (lines []string) {
+	for _, its := range hostsAlike(p, func(h *server.HostView) string {
 		switch {
-		case h.Runs != nil && h.Runs.Target != "":
-			was, _, _ := strings.Cut(h.Runs.BelowPipeline(), "/")
-			key, runs = release{stage, fmt.Sprint(h.Runs.Deployment, was)}, h.Runs.String()
-		case h.Found != nil && h.Found.Instead == "": // else it is drift
-			key, runs = release{stage, h.Found.Release}, h.Found.String()
-		default:
-			continue
+		case !h.Unknown():
+			return ""
+		case h.Runs == nil:
+			return h.Service.String()
 		}
-		if all[key] == nil {
-			order = append(order, key)
-			all[key] = &hosts{first: name, runs: runs}
-		}
-		all[key].count++
-	}
-	for _, key := range order {
-		its := all[key]
-		if its.count == 1 {
-			lines = append(lines, its.first+" runs "+its.runs)
-		} else {
-			lines = append(lines, fmt.Sprintf("%s and %d more of %s run %s", its.first, its.count-1, key.stage, its.runs))
-		}
+		return h.Service.String() + "; by the log " + h.Runs.String()
+	}) {
+		lines = append(lines, fmt.Sprintf("%s %s %s", s.warn("service:"), its.names("is", "are"), its.text))
 	}
 	return lines
+}
+
+// otherNames returns what hosts run that was deployed to them under other names or by another log, in a line for each release
+// of a stage.
+func otherNames(p server.PipelineView) (lines []string) {
+	for _, its := range hostsAlike(p, func(h *server.HostView) string {
+		switch {
+		case h.Unknown():
+			return ""
+		case h.Found != nil && h.Found.Instead == "": // else it is drift
+			return h.Found.String()
+		case h.Found == nil && h.Runs != nil && h.Runs.Target != "":
+			return h.Runs.String()
+		}
+		return ""
+	}) {
+		lines = append(lines, its.names("runs", "run")+" "+its.text)
+	}
+	return lines
+}
+
+// alike are hosts of a stage about which there is the same to say.
+type alike struct {
+	stage, text string
+	first       string // of the hosts
+	count       int
+}
+
+// names returns the hosts as the beginning of a sentence, with a verb for one or for many.
+func (a *alike) names(one, many string) string {
+	if a.count == 1 {
+		return a.first + " " + one
+	}
+	return fmt.Sprintf("%s and %d more of %s %s", a.first, a.count-1, a.stage, many)
+}
+
+// hostsAlike returns hosts with a text, those of a stage with the same text together. The former names in their
+// texts may differ below the stage.
+func hostsAlike(p server.PipelineView, text func(*server.HostView) string) (all []*alike) {
+	type kind struct{ stage, text string }
+	known := map[kind]*alike{}
+	for i := range p.Hosts {
+		h := &p.Hosts[i]
+		its := text(h)
+		if its == "" {
+			continue
+		}
+		name := strings.TrimPrefix(h.Target, p.Name+"/")
+		stage, _, _ := strings.Cut(name, "/")
+		key := kind{stage, its}
+		if h.Runs != nil && h.Runs.Target != "" {
+			was := h.Runs.BelowPipeline()
+			formerStage, _, _ := strings.Cut(was, "/")
+			key.text = strings.ReplaceAll(its, was, formerStage)
+		}
+		if known[key] == nil {
+			known[key] = &alike{stage: stage, text: its, first: name}
+			all = append(all, known[key])
+		}
+		known[key].count++
+	}
+	return all
 }
 
 // standingText returns the revision that has finished a stage: 88d0e17 (#2).

@@ -115,6 +115,23 @@ func TestADeadlineTakesTheHostBack(t *testing.T) {
 	})
 }
 
+// TestALimitThatReadyDoesNotFitIntoSwitchesNothing: the service would be ended twice for a release that cannot become ready in time.
+func TestALimitThatReadyDoesNotFitIntoSwitchesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "/usr/bin:/bin")
+	w.revise(1, forever)
+	w.ship(1)
+	before := w.state()
+	w.revise(2, forever+"; # two")
+	w.done(2, pipeline.HostReplicated)
+	w.service.Ready.For, w.service.Ready.Within = action.Duration(20*time.Minute), action.Duration(time.Hour)
+	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostDeployed), action.Retry, "nothing was switched: ready.for is 1200.0 s, and 4", "s are left", "attemptTimeout (1m0s)")
+	if now := w.state(); now.Service != before.Service || now.Unfinished {
+		t.Errorf("the host had %+v and has %+v", before, now)
+	}
+	w.wantRuns(1)
+}
+
 // TestAHostThatCannotBeAskedIsNamed: the entry says that it is not known what runs, and what the host does by itself.
 func TestAHostThatCannotBeAskedIsNamed(t *testing.T) {
 	t.Parallel()

@@ -206,10 +206,10 @@ func (t *attempt) limit(ctx context.Context) int {
 }
 
 // within returns how long the service has to become ready. An attempt that is shorter leaves time to go
-// back to what ran before, and to say what the service said, instead of only that it took too long.
+// back to what ran before, and to say what the service said, instead of only that it took too long. The host switches nothing
+// that cannot become ready in that time.
 func (t *attempt) within(ctx context.Context) action.Duration {
-	ready, most := t.Service.Ready, time.Duration(t.limit(ctx))*time.Second*4/5
-	return max(ready.For, min(ready.Within, action.Duration(most)))
+	return min(t.Service.Ready.Within, action.Duration(t.limit(ctx))*action.Duration(time.Second)*4/5)
 }
 
 func (t *attempt) hooks() string {

@@ -360,6 +360,8 @@ deploy() { # the unit on standard input; further words are the shared names
 	if [ "$at" = "$release" ] && [ -z "$armed" ] && same && settled; then
 		rm -f ".waybill/units/.new.$$"; record 0 "already runs"; echo already=1; return
 	fi
+	[ "$manager" != process ] || [ -n "$armed" ] || [ "$within" -ge "$hold" ] ||
+		die 70 "nothing was switched: ready.for is $((hold / 10)).$((hold % 10)) s, and $((within / 10)).$((within % 10)) s are left"
 	token=$$-$(date +%s) && prune # also here, since many that fail may follow each other
 	echo "armed -$former -$older $token" | save .waybill/revert || exit
 	if [ "$at" != "$release" ] || ! same; then
