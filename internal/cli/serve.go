@@ -172,7 +172,7 @@ func (a *app) serve(ctx context.Context, names []string, flags serveFlags, page 
 		return err
 	}
 	a.warnPrivateBlobs(s.PrivateBlobs())
-	warnUnguarded(ctx, s, buildsAway(s), a.printer())
+	warnUnguarded(ctx, s, buildsOf(names, s.Live.Now().Builder.Provisioner), a.printer())
 	if err := command.Hide(); err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -16,16 +18,16 @@ type definitions interface {
 }
 
 // warnUnguarded warns when a stage waits for the approval of people although builds, which can read the tokens of their account, run under
-// that of this process. away says that they run elsewhere. A log that cannot be read is reported by what needs it.
-func warnUnguarded(ctx context.Context, log definitions, away bool, out show.Printer) {
-	if away {
+// that of this process. A log that cannot be read is reported by what needs it.
+func warnUnguarded(ctx context.Context, log definitions, here buildsHere, out show.Printer) {
+	if here == (buildsHere{}) {
 		return
 	}
 	all, err := log.Pipelines(ctx)
 	if err != nil {
 		return
 	}
-	guarded, builds := "", false
+	guarded, builds := "", here.Every
 	for i := range all {
 		v, err := log.Version(ctx, all[i].Name, 0)
 		if err != nil {
@@ -46,5 +48,14 @@ func warnUnguarded(ctx context.Context, log definitions, away bool, out show.Pri
 	}
 }
 
-// buildsAway reports whether builds of deployments run outside of the account of this process, as far as its configuration says.
-func buildsAway(s *assembly.Session) bool { return s.Live.Now().Builder.Provisioner.URL != "" }
+// buildsHere says which builds run under the account of a process.
+type buildsHere struct {
+	Stages bool // those of deployments, which a conductor starts itself where no provisioner is named
+	Every  bool // also those that people and schedules start: a provisioner's workers are processes of its account
+}
+
+// buildsOf returns which builds run under the account of a process with these roles.
+func buildsOf(roles []string, p config.Provisioner) buildsHere {
+	return buildsHere{Stages: slices.Contains(roles, assembly.RoleConductor) && p.URL == "",
+		Every: slices.Contains(roles, assembly.RoleProvisioner) && p.Docker == nil && p.Kubernetes == nil}
+}
