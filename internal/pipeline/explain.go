@@ -30,11 +30,12 @@ type explanation struct {
 	now        time.Time
 	exclusions []exclusion
 	front      fronts
-	retry      string // the command that lets what has failed run again
+	retry      string              // the command that lets what has failed run again
+	once       map[stepKind]string // the hosts that run the steps that run once, by path
 }
 
 func (e *Engine) explanationOf(t *deployment, now time.Time) explanation {
-	return explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), front: t.fronts(), retry: e.retryCommand(t)}
+	return explanation{e: e, t: t, now: now, exclusions: slices.Concat(t.exclusions, t.impliedExclusions(t.plan)), once: map[stepKind]string{}, front: t.fronts(), retry: e.retryCommand(t)}
 }
 
 // step returns the state of one step. Excluded comes before elided, since it names a cause that
@@ -45,7 +46,7 @@ func (x *explanation) step(n int32) StepState {
 		StepKey: StepKey{t.number, t.plan.target(n), t.plan.nodes[n].event},
 		Work:    t.plan.nodes[n].kind.takesAction(),
 		Wave:    t.plan.waveOf(n),
-		On:      e.onceOn(t, n, x.now),
+		On:      x.on(n),
 	}
 	if at := t.at.of(n); at != 0 {
 		s.At = time.Unix(0, at).UTC()
@@ -72,6 +73,19 @@ func (x *explanation) step(n int32) StepState {
 		s.Reason, s.Who = x.reason(n, b)
 	}
 	return s
+}
+
+// on returns the host that runs a step for all hosts of its stage; see onceOn.
+func (x *explanation) on(n int32) string {
+	at := &x.t.plan.nodes[n]
+	if at.kind != onceStep {
+		return ""
+	}
+	key := stepKind{x.t.plan.stages[at.stage].path, at.event}
+	if _, known := x.once[key]; !known {
+		x.once[key] = x.e.onceOn(x.t, n, x.now)
+	}
+	return x.once[key]
 }
 
 // retryCommand returns the command that lets the failed steps of a deployment run again: the retry

@@ -12,7 +12,14 @@ func (u *auditor) firstAction(started Entry, rows []Entry) {
 		if !at.work || u.names[n].target != started.Target || !u.look(t).doable.has(n) {
 			continue
 		}
-		if len(rows) == 0 || rows[0].Event != StepClaimed || rows[0].Target != started.Target || rows[0].Deployment != t.number {
+		if u.elsewhere(t, n, "") != "" { // another host runs it
+			continue
+		}
+		want := StepClaimed
+		if at.once && u.hasRun(t, n) {
+			want = at.event
+		}
+		if len(rows) == 0 || rows[0].Event != want || rows[0].Target != started.Target || rows[0].Deployment != t.number {
 			u.breaks("A pass: %s is started without %s", started.Target, at.event)
 		}
 	}

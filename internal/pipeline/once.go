@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +31,13 @@ func (e *Engine) checkOnce(t *deployment, n int32, without batchID, now time.Tim
 // have left since.
 func (t *deployment) isDoneOnce(n int32) bool {
 	at := &t.plan.nodes[n]
-	if slices.ContainsFunc(t.plan.acrossHosts(n), func(m int32) bool { return t.is(m, complete) }) {
+	if t.ran[stepKind{t.plan.stages[at.stage].path, at.event}] != "" {
 		return true
+	}
+	for m := range t.plan.acrossHosts(n) { // an edit may make a step run once that has run on some hosts
+		if t.is(m, complete) {
+			return true
+		}
 	}
 	for name := range t.away { // in any order; one is enough
 		if name.event == at.event && strings.HasPrefix(name.target, t.plan.stages[at.stage].path+"/") {
@@ -41,15 +47,17 @@ func (t *deployment) isDoneOnce(n int32) bool {
 	return false
 }
 
-// acrossHosts lists a step of a host on all hosts of its stage, in list order.
-func (p *Graph) acrossHosts(n int32) []int32 {
+// acrossHosts goes through a step of a host on all hosts of its stage, in list order.
+func (p *Graph) acrossHosts(n int32) iter.Seq[int32] {
 	at := &p.nodes[n]
 	i, hosts := slices.Index(p.hosts[at.host].nodes, n), p.stages[at.stage].hosts
-	list := make([]int32, 0, hosts.to-hosts.from)
-	for h := hosts.from; h < hosts.to; h++ {
-		list = append(list, p.hosts[h].nodes[i])
+	return func(yield func(int32) bool) {
+		for h := hosts.from; h < hosts.to; h++ {
+			if !yield(p.hosts[h].nodes[i]) {
+				return
+			}
+		}
 	}
-	return list
 }
 
 // runsOnce returns the path of the host that runs a step for all: the one where its action is live,
@@ -61,7 +69,7 @@ func (e *Engine) runsOnce(t *deployment, n int32, without batchID, now time.Time
 			return l.name.target
 		}
 	}
-	for _, m := range t.plan.acrossHosts(n) {
+	for m := range t.plan.acrossHosts(n) {
 		started := t.plan.hosts[t.plan.nodes[m].host].started()
 		if t.is(started, resolved) && !t.isElided(m) && e.checkLocks(t, m, without, now).why == runs {
 			return t.plan.target(m)
@@ -83,19 +91,16 @@ func (e *Engine) noteOnce(t *deployment, n int32, name stepName) {
 }
 
 // onceOn returns the path of the host on which a step that runs once has run, runs or is to run, as
-// far as that is known; "" for any other step.
+// far as that is known. The answer is the same for all hosts of a stage.
 func (e *Engine) onceOn(t *deployment, n int32, now time.Time) string {
 	at := &t.plan.nodes[n]
-	if at.kind != onceStep {
-		return ""
-	}
-	if on, ran := t.ran[stepKind{t.plan.stages[at.stage].path, at.event}]; ran || t.isDoneOnce(n) {
-		return on
+	if t.isDoneOnce(n) {
+		return t.ran[stepKind{t.plan.stages[at.stage].path, at.event}]
 	}
 	if on := e.runsOnce(t, n, "", now); on != "" {
 		return on
 	}
-	for _, m := range t.plan.acrossHosts(n) {
+	for m := range t.plan.acrossHosts(n) {
 		if !t.isElided(m) {
 			return t.plan.target(m)
 		}
