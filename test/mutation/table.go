@@ -65,7 +65,6 @@ var mutations = []mutation{
 	{"9: a host without the step is passed over", "once.go", "!t.isElided(m) && e.checkLocks", "e.checkLocks"},
 	{"9: a host in a batch of another deployment is passed over", "once.go", "e.checkLocks(t, m, without, now).why == runs", "true"},
 	{"9: a start claims no step that another host runs", "pass.go", "if p.e.checkOnce(t, next, \"\", p.now).why != runs {", "if false {"},
-	{"9: whatever changes wakes what waits for the step", "wake.go", "case notNewest, isOnce:", "case notNewest:"},
 	{"a start supersedes what is older (R20)", "pass.go", "range p.e.behind(t, t.ids.resources[t.plan.nodes[n].host]) {", "range p.e.behind(t, t.ids.resources[t.plan.nodes[n].host])[:0] {"},
 	{"queue latest supersedes the waiters", "pass.go", "if len(entered) == 0 {", "if true {"},
 	{"a build is not run for artifacts that are there", "pass.go", "if !p.e.hasArtifacts(t, t.plan.nodes[n].stage) {", "if true {"},
