@@ -24,6 +24,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/waybill-dev/waybill/internal/childtest"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 func tarOf(t *testing.T, headers ...tar.Header) []byte {
@@ -501,4 +502,35 @@ func FuzzQuote(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAProgramThatIsNotExecutableIsFoundBeforeTheSwitch: zips of some tools, and copies through them, lose the mode.
+func TestAProgramThatIsNotExecutableIsFoundBeforeTheSwitch(t *testing.T) {
+	t.Parallel()
+	m := manifest{{kind: kindFolder, path: "bin"}, {kind: kindFile, path: "bin/plain"}, {kind: kindPrivateFile, path: "bin/private"},
+		{kind: kindExecutable, path: "bin/run"}, {kind: kindPrivateExecutable, path: "bin/own"}, {kind: kindLink, path: "bin/link", target: "plain"}}
+	for exec, want := range map[string]string{
+		"./bin/plain":   "./bin/plain, which service.exec starts, is not executable: chmod +x it before it is packed",
+		"bin/private":   "bin/private, which service.exec starts, is not executable: chmod +x it before it is packed",
+		"./bin":         "./bin, which service.exec starts, is a folder",
+		"bin//run":      "",
+		"./bin/own":     "",
+		"./bin/link":    "",
+		"./bin/made":    "",
+		"/bin/plain":    "",
+		"plain":         "",
+		"../bin/plain":  "",
+		"./bin/../bin/": "./bin/../bin/, which service.exec starts, is a folder",
+	} {
+		got := ""
+		if err := m.starts(&pipeline.Service{Manager: pipeline.ManagerProcess, Exec: []string{exec, "--port"}}); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", exec, got, want)
+		}
+	}
+	if err := m.starts(&pipeline.Service{Manager: "none"}); err != nil {
+		t.Error(err)
+	}
 }

@@ -499,6 +499,17 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// TestAServiceStaysUpWhenItsNextProgramIsNotExecutable: the release is refused before anything is switched.
+func TestAServiceStaysUpWhenItsNextProgramIsNotExecutable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t))
+	w.revise(1, forever)
+	w.ship(1)
+	w.register(2, "greeter.tar.gz", pack(t, map[string]string{"greeter": "#!/bin/sh\n" + forever + "\n"}))
+	w.wantOutcome(w.do(t.Context(), 2, pipeline.HostReplicated), action.Fatal, "artifact greeter.tar.gz of revision r2: ./greeter, which service.exec starts, is not executable")
+	w.wantRuns(1)
+}
+
 // TestAChecksRedirectIsFollowedWithinTheService: what answers at another address may be anything.
 func TestAChecksRedirectIsFollowedWithinTheService(t *testing.T) {
 	t.Parallel()

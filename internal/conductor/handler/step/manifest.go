@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // manifest is every entry of a release, folders before what is in them.
@@ -156,4 +159,20 @@ func (m manifest) byPath() map[string]entry {
 		known[e.path] = e
 	}
 	return known
+}
+
+// starts returns an error if the program of a service is in the manifest and cannot be started. Of a program that is elsewhere, behind a
+// link, or made by an own step, it knows nothing.
+func (m manifest) starts(s *pipeline.Service) error {
+	if !s.Supervised() || len(s.Exec) == 0 || path.IsAbs(s.Exec[0]) || !strings.Contains(s.Exec[0], "/") {
+		return nil
+	}
+	at := slices.IndexFunc(m, func(e entry) bool { return e.path == path.Clean(s.Exec[0]) })
+	switch {
+	case at < 0, m[at].kind == kindLink, m[at].kind == kindExecutable, m[at].kind == kindPrivateExecutable:
+		return nil
+	case m[at].isFolder():
+		return fmt.Errorf("%s, which service.exec starts, is a folder", s.Exec[0])
+	}
+	return fmt.Errorf("%s, which service.exec starts, is not executable: chmod +x it before it is packed", s.Exec[0])
 }

@@ -34,6 +34,9 @@ func (t *attempt) replicate(ctx context.Context) (Output, error) {
 	if ctx.Err() != nil {
 		return Output{}, context.Cause(ctx)
 	}
+	if err == nil {
+		err = m.starts(&t.Service) // found at the switch, it would leave the host without a service for a while
+	}
 	if err != nil {
 		return Output{}, fault.Permanent(fault.New(fault.Invalid, "artifact %s of revision %s: %w", t.artifact.Name, t.revision.Label, err))
 	}
