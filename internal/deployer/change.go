@@ -29,6 +29,8 @@ type Parameters struct {
 	Step  string `json:"step,omitempty"` // the chain's name for it, such as deploy
 	Gate  string `json:"gate,omitempty"` // its name
 	Fence int64  `json:"fence,omitempty"`
+
+	Former int64 `json:"former,omitempty"` // the fence that the log gave the host before; 0: none, or not known
 }
 
 // change converts a decision to what the ledger records.
@@ -73,7 +75,7 @@ func work(name string, w pipeline.Work) action.Action {
 		// breaker.
 		a.Kind, a.Handler, a.Lane = stepHandler, stepHandler, stepHandler+"/"+w.Host.Address()
 		a.Policy = w.Step.Policy
-		p.Host, p.Step, p.Fence = w.Host.Name, w.Step.Name, w.Fence
+		p.Host, p.Step, p.Fence, p.Former = w.Host.Name, w.Step.Name, w.Fence, w.Former
 	}
 	a.Parameters, _ = json.Marshal(p) // strings always marshal
 	return a

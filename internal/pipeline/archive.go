@@ -355,6 +355,9 @@ func (e *Engine) forget(d ArchivedDetail) {
 			t.knew = knew
 		}
 	}
+	for n := range e.resources { // rows of archived deployments would say it
+		e.resources[n].former = 0
+	}
 	for _, f := range d.Fences {
 		if n, ok := e.numbers.resources[Resource{Address: f.Address, Service: f.Service}]; ok {
 			s := &e.resources[n]

@@ -39,4 +39,7 @@ type Work struct {
 	// Fence grows with the rank of what starts the host's resource; 0 except for a step of a host.
 	// It is the number of the deployment, unless a rollback makes numbers differ from ranks.
 	Fence int64
+	// Former is the fence that the log gave the host's resource before; 0: none, or not known. A host
+	// that has a higher one, below Fence, was deployed to by something else.
+	Former int64
 }

@@ -18,7 +18,7 @@ type owedRollback struct {
 }
 
 // fence is what the host of a resource got last, and from which deployment.
-type fence struct{ deployment, value int64 }
+type fence struct{ deployment, value, former int64 }
 
 // isBelow: the deployment has a lower rank than the one with a number; 0 has none.
 func (u *auditor) isBelow(t *audited, number int64) bool {
@@ -230,7 +230,10 @@ func (u *auditor) append(d Decision) {
 		if same := last.deployment == w.Deployment; same != (last.value == w.Fence) || w.Fence < last.value {
 			u.breaks("I3: #%d works on %s with fence %d after #%d with %d", w.Deployment, r, w.Fence, last.deployment, last.value)
 		}
-		u.fences[r] = fence{w.Deployment, w.Fence}
+		if same := last.deployment == w.Deployment; same && w.Former != last.former || !same && w.Former < last.value || w.Former >= w.Fence {
+			u.breaks("I3: #%d works on %s with fence %d and says %d was before; #%d had %d", w.Deployment, r, w.Fence, w.Former, last.deployment, last.value)
+		}
+		u.fences[r] = fence{w.Deployment, w.Fence, w.Former}
 	}
 }
 

@@ -102,6 +102,7 @@ type resourceState struct {
 	busy     occupant    // the live action on it, at most one (I4)
 	started  *deployment // the last that started it; its rank never falls (I3)
 	fence    int64       // grows with each deployment that starts it
+	former   int64       // the fence before; 0: none, or not known since deployments were archived
 	archived int64       // the fence that a row deployments-archived has said last
 }
 

@@ -313,7 +313,8 @@ func (p *pass) claim(t *deployment, n int32) error {
 		w.takePolicy(present.policy())
 	}
 	if h := t.plan.nodes[n].host; h >= 0 {
-		w.Fence = p.e.resources[t.ids.resources[h]].fence
+		r := &p.e.resources[t.ids.resources[h]]
+		w.Fence, w.Former = r.fence, r.former
 	}
 	p.decision.Work = append(p.decision.Work, w)
 	return p.append(t, Entry{Target: w.Target, Event: StepClaimed, Class: Note, Detail: p.e.claimDetail(w.Event),

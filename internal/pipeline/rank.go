@@ -89,7 +89,7 @@ func (e *Engine) rankOf(t *deployment, about createdDetail) error {
 // start records that a deployment has started a resource.
 func (e *Engine) start(t *deployment, r *resourceState) {
 	if r.started != t {
-		r.started, r.fence = t, max(r.fence+1, t.number)
+		r.started, r.former, r.fence = t, r.fence, max(r.fence+1, t.number)
 	}
 }
 

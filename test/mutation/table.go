@@ -107,6 +107,7 @@ var mutations = []mutation{
 	{"one rollback for each failure", "failure.go", "return !t.noted[path] && !slices", "return !slices"},
 	{"a batch waits for the rollback that is owed", "batch.go", "return !slices.ContainsFunc(b.stages,", "return true || !slices.ContainsFunc(b.stages,"},
 	{"a failed rollback keeps no batch that it never came to", "batch.go", "if t.status == StatusFailed && t.undoes != nil && !t.isInside(b) {", "if false {"},
+	{"an action knows the fence before its own", "rank.go", "r.former, r.fence = t, r.fence,", "r.former, r.fence = t, 0,"},
 	{"a fence grows with a rollback", "rank.go", "max(r.fence+1, t.number)", "t.number"},
 	{"a rejected revision starts nothing", "deployment.go", "if t.rejected != nil {", "if false {"},
 	{"a revision is accepted again", "fold.go", "\t\te.judge(row.Revision, nil)\n", ""},

@@ -196,7 +196,7 @@ func (f *fleet) onHost(ctx context.Context, a conductor.Attempt, key pipeline.St
 // enter refuses what an older deployment, or an older attempt, asks of the host. The number of a rollback
 // says nothing of its rank, so the fence decides.
 func (f *fleet) enter(h *host, a conductor.Attempt, key pipeline.StepKey) error {
-	var about struct{ Fence int64 }
+	var about struct{ Fence, Former int64 }
 	if err := json.Unmarshal(a.Action.Parameters, &about); err != nil {
 		return err
 	}
@@ -207,6 +207,9 @@ func (f *fleet) enter(h *host, a conductor.Attempt, key pipeline.StepKey) error 
 	}
 	if h.rank > about.Fence {
 		return fault.New(fault.Refused, "a deployment with the fence %d was here", h.rank)
+	}
+	if about.Former != 0 && about.Former < h.rank && h.rank != about.Fence {
+		f.never("%v: its fence is %d, and the host's %d is above %d, which the log gave it last", key, about.Fence, h.rank, about.Former)
 	}
 	if h.attempts[a.Action.ID] > a.Number {
 		return fault.New(fault.Refused, "attempt %d was here", h.attempts[a.Action.ID])

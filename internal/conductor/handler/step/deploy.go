@@ -141,7 +141,7 @@ func (t *attempt) becomesReady(ctx context.Context, by time.Time) error {
 var errNotReady = errors.New("the service is not ready in time")
 
 func (t *attempt) program() *program {
-	return &program{host: t.host, name: t.Host.Name, folder: t.folder}
+	return &program{host: t.host, name: t.Host.Name, folder: t.folder, passed: t.passes}
 }
 
 // callWithRelease runs a verb that needs the release on the host. Until the host has switched to

@@ -83,7 +83,7 @@ enter() {
 		{ echo "attempt=$attempt" && { [ ! -f "$result" ] || sed 1d "$result"; } } >"$result.new" && mv -f "$result.new" "$result" ||
 			die 73 "note the attempt"
 	fi
-	[ "$their_rank $their_name" = "$rank $name" ] || echo "$ledger $rank $name" | save .waybill/fence || exit
+	[ "$their_rank $their_name" = "$rank $name" ] || { echo "$ledger $rank $name" | save .waybill/fence || exit; [ "$their_rank" -lt 0 ] || echo "passed=$their_rank $their_name"; }
 }
 ours() { # pipeline `name` of this ledger was here last, or the host was taken over for the ledger, or nothing was here
 	! read -r their_ledger their_rank their_name 2>/dev/null <.waybill/fence || case "$their_ledger $their_name" in

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,6 +48,39 @@ func TestFenceRefusesOlderDeploymentsAndForeignLedgers(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		w.handler.config.LedgerID = "ledger-1" // which may stop it
+	})
+}
+
+// TestADeploymentOfSomethingElseIsNoted: a log that was restored, or a copy of the home, passes over what another Waybill has
+// deployed, and says so once.
+func TestADeploymentOfSomethingElseIsNoted(t *testing.T) {
+	underEach(t, func(t *testing.T, w *world) {
+		w.revise(2, forever)
+		w.revise(3, forever+"; # three")
+		w.revise(5, "exit 3")
+		w.ship(2)
+		w.parameters = json.RawMessage(`{"fence":3,"former":2}`)
+		if out := w.done(3, pipeline.HostReplicated); out.Text != "" {
+			t.Errorf("after what the log did last: %q", out.Text)
+		}
+		const want = "greeter#3 deployed to host oak last, and this log expected #1 at most: another Waybill"
+		w.era = 1 // since a restore, before which the log had given 3
+		w.parameters = json.RawMessage(`{"fence":2,"former":1}`)
+		if out := w.done(2, pipeline.HostReplicated); !strings.HasPrefix(out.Text, want) {
+			t.Errorf("after what another Waybill did: %q", out.Text)
+		}
+		if out := w.done(2, pipeline.HostDeployed); strings.Contains(out.Text, "another Waybill") {
+			t.Errorf("it is said again: %q", out.Text)
+		}
+		w.parameters = json.RawMessage(`{"fence":5,"former":1}`)
+		w.service.Ready.Within = action.Duration(time.Second)
+		w.reports = nil
+		w.wantOutcome(w.do(t.Context(), 5, pipeline.HostDeployed), action.Retry, "did not stay up")
+		if !slices.ContainsFunc(w.reports, func(e pipeline.Entry) bool {
+			return strings.Contains(string(e.Detail), "greeter#2 deployed to host oak last, and this log expected #1")
+		}) {
+			t.Errorf("the attempt fails, and notes %+v", w.reports)
+		}
 	})
 }
 

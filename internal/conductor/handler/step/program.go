@@ -71,6 +71,8 @@ type program struct {
 	host   Host
 	name   string // of the host, for people
 	folder string // of the service
+
+	passed func(fence string) // is called with the fence that the caller's has replaced; nil: is not
 }
 
 // report is what the host program answered: key=value lines.
@@ -93,6 +95,9 @@ func (p *program) call(ctx context.Context, stdin func() io.Reader, verb string,
 			return nil, err
 		}
 		answer, exit, reason, err = p.run(ctx, stdin, argv)
+	}
+	if fence := answer.first("passed"); fence != "" && p.passed != nil {
+		p.passed(fence)
 	}
 	return answer, p.check(ctx, verb, answer, exit, reason, err)
 }

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,6 +120,7 @@ func (h *Handler) try(ctx context.Context, a conductor.Attempt) (Output, error) 
 	}
 	defer t.host.Close()
 	output, err := t.perform(ctx)
+	t.sayPassed(ctx, &output, err)
 	return output, t.redact(err)
 }
 
@@ -147,6 +147,7 @@ type attempt struct {
 	facts    action.StepRef
 	era      int64  // of the log
 	rank     int64  // below which the host refuses what comes
+	fence    fences
 	owner    string // of the host's fence: the deployment, such as greeter#9
 	keep     int
 	ssh      *pipeline.SSH // how ssh hosts are reached by the version of the action
@@ -239,21 +240,12 @@ func (h *Handler) read(ctx context.Context, a conductor.Attempt) (*attempt, *pip
 	if err != nil {
 		return nil, nil, unread(err, "read revision %d of %s", facts.Revision, facts.Pipeline)
 	}
+	fence := fencesOf(a.Action)
 	t := &attempt{config: &h.config, id: a.Action.ID, number: a.Number, last: a.Spent >= a.Action.Policy.Retries, facts: facts, era: era,
-		rank: ranked(era, fenceOf(a.Action)), owner: fmt.Sprintf("%s#%d", facts.Pipeline, facts.Deployment),
+		rank: ranked(era, fence.own), fence: fence, owner: fmt.Sprintf("%s#%d", facts.Pipeline, facts.Deployment),
 		revision: revision, keep: definition.Keep.Releases, ssh: definition.SSH}
 	t.inForce = sync.OnceValues(func() (pipeline.Definition, error) { return h.config.Ledger.Definition(ctx, facts.Pipeline, 0) })
 	return t, &definition, nil
-}
-
-// fenceOf returns the fence of a step's action. One that an earlier version created has none: it was the number of the
-// deployment.
-func fenceOf(a action.Action) int64 {
-	var p struct {
-		Fence int64 `json:"fence"`
-	}
-	_ = json.Unmarshal(a.Parameters, &p) // parameters that cannot be read have no fence
-	return cmp.Or(p.Fence, a.Step.Deployment)
 }
 
 // mostAway bounds the time between looks for a conductor of another home.

@@ -89,6 +89,7 @@ type world struct {
 	revisions     map[int64]pipeline.RegisteredRevision
 	attempts      int
 	era           int64            // of the log
+	parameters    json.RawMessage  // of actions; nil: none, as of an earlier version
 	reports       []pipeline.Entry // what attempts noted
 	timeout       time.Duration    // of an attempt
 }
@@ -242,7 +243,7 @@ func (w *world) doOn(ctx context.Context, host string, n int64, event string) ac
 	w.attempts++
 	number := w.attempts
 	w.mu.Unlock()
-	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event), Handler: "step",
+	return w.handler.Do(ctx, conductor.Attempt{Number: number, Action: action.Action{ID: actionID(n, event), Handler: "step", Parameters: w.parameters,
 		Step: &action.StepRef{Pipeline: "greeter", Deployment: n, Target: "greeter/beta/all/" + host, Event: event, Revision: n, Version: 1}}})
 }
 
