@@ -163,10 +163,10 @@ func (x *explanation) holdText(n int32) string {
 	return text
 }
 
-// whoHolds returns a text such as "batch prod is held by greeter#6 since 14:02 (host-deployed on
-// fir)". The time is UTC.
+// whoHolds returns a text such as "batch prod is held by greeter#6 since 14:02 UTC (host-deployed
+// on fir)".
 func (e *Engine) whoHolds(p *Graph, b block) string {
-	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holderOf(b.batch).since.UTC().Format("15:04"))
+	text := fmt.Sprintf("batch %s is held by %s since %s", p.short(string(b.batch)), e.label(b.deployment), e.holderOf(b.batch).since.UTC().Format("15:04 UTC"))
 	if at := b.deployment.atWork(b.batch); at != "" {
 		text += " (" + at + ")"
 	}

@@ -44,6 +44,10 @@ type DeploymentState struct {
 	// excluded steps are in neither, so an edit or a skip may lower Total.
 	Done  int `json:"done"`
 	Total int `json:"total"`
+	// WorkDone and Work count those of Done and Total that take work, which people see as steps. They
+	// are 0 where all deployments are listed, for one that is not active.
+	WorkDone int `json:"workDone"`
+	Work     int `json:"work"`
 	// Live counts the claimed steps, each with a live action.
 	Live      int       `json:"live"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -101,6 +105,9 @@ func (e *Engine) Deployments(activeOnly bool) []DeploymentState {
 	states := make([]DeploymentState, len(list))
 	for i, t := range list {
 		states[i] = e.state(t, undone[t])
+		if activeOnly {
+			states[i].WorkDone, states[i].Work = t.countWork()
+		}
 	}
 	return states
 }
@@ -117,7 +124,23 @@ func (e *Engine) Deployment(number int64) (DeploymentState, bool) {
 			undoneBy = other.number
 		}
 	}
-	return e.state(t, undoneBy), true
+	s := e.state(t, undoneBy)
+	s.WorkDone, s.Work = t.countWork()
+	return s, true
+}
+
+// countWork returns how many steps that take work a deployment has done, and has to do in all.
+func (t *deployment) countWork() (done, all int) {
+	for i := range t.plan.nodes {
+		switch n := int32(i); {
+		case !t.plan.nodes[n].kind.takesAction():
+		case t.is(n, complete):
+			done, all = done+1, all+1
+		case !t.is(n, excluded) && !t.isElided(n):
+			all++
+		}
+	}
+	return done, all
 }
 
 // state returns a deployment's state. undoneBy is the newest rollback that undoes it. A deployment that has ended is not shown as

@@ -48,6 +48,15 @@ func tellsWhatItDid(t *testing.T, w *servertest.World) {
 		t.Errorf("got %s with %d of %d facts, want finished with 36 of 36", view.Status, view.State.Done, view.State.Total)
 	}
 	steps, err := w.Service.Steps(t.Context(), ref)
+	work := 0 // without markers
+	for _, step := range steps {
+		if step.Work {
+			work++
+		}
+	}
+	if view.State.WorkDone != work || view.State.Work != work || work == 0 {
+		t.Errorf("%d of %d steps are done, want %d", view.State.WorkDone, view.State.Work, work)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -117,4 +118,23 @@ func Size(bytes int64) string {
 		unit++
 	}
 	return fmt.Sprintf("%.1f %cB", value, units[unit])
+}
+
+// LaneWord returns the words for people for the state of a lane.
+func LaneWord(state string) string {
+	if state == "half-open" {
+		return "slowed to one at a time"
+	}
+	return state
+}
+
+// RevisionWord returns the words for people for the state of a revision.
+func RevisionWord(state string) string {
+	switch state {
+	case journal.RevisionOpen:
+		return "waits for artifacts"
+	case journal.RevisionSealed:
+		return "complete"
+	}
+	return state
 }
