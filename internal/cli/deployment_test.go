@@ -59,9 +59,9 @@ func TestIntentsAreRecordedAndShown(t *testing.T) {
 		intent   server.Command
 		out, err string
 	}{
-		{server.Command{Kind: "retry", By: "ana"}, "greeter#2: retry recorded; active, 0 of 0 done\n", idleWarning},
-		{server.Command{Kind: "hold", Target: "prod", By: "ana"}, "greeter#2: hold of prod recorded; active, 0 of 0 done\n", ""},
-		{server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test", By: "ana"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 done\n", idleWarning},
+		{server.Command{Kind: "retry", By: "ana"}, "greeter#2: retry recorded; active, 0 of 0 steps done\n", idleWarning},
+		{server.Command{Kind: "hold", Target: "prod", By: "ana"}, "greeter#2: hold of prod recorded; active, 0 of 0 steps done\n", ""},
+		{server.Command{Kind: "skip", Target: "greeter/prod/east", Event: "test", By: "ana"}, "greeter#2: skip of prod/east test recorded; active, 0 of 0 steps done\n", idleWarning},
 	} {
 		f, o := &fake{views: seen(deployed(2, 1, pipeline.StatusActive))}, newOutput(asText)
 		if err := runIntent(t.Context(), intentOptions{Deployments: f, Ref: greeter2, Intent: c.intent, Idle: idle, Out: o.Printer, Now: noon}); err != nil {

@@ -116,7 +116,7 @@ func TestShipOfARegisteredRevision(t *testing.T) {
 	}{
 		"never deployed": {deployments: nil, out: "greeter#9  revision r1  registered\n", last: "Deployment greeter#9"},
 		"active": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusActive)},
-			out: "greeter#2 is in progress: 0 of 0 done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
+			out: "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  registered\n", last: "Deployment greeter#2"},
 		"finished": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)},
 			out: "nothing to do: r1 finished as greeter#2, 1 minute ago\n", last: "Pipeline greeter"},
 		"finished with drift": {deployments: []journal.Deployment{deployed(2, 1, pipeline.StatusFinished)}, drift: []server.Drift{{Target: "greeter/prod/all/elm", Reason: "has no release yet"}},
@@ -279,7 +279,7 @@ func TestShipDoesTheWorkItself(t *testing.T) {
 	if worker.unlocked != 1 {
 		t.Errorf("unlocked %d times", worker.unlocked)
 	}
-	if want := "greeter#2 is in progress: 0 of 0 done; resuming it\ngreeter#2  revision r1  definition 1\nfinished: r1"; !strings.HasPrefix(o.out.String(), want) {
+	if want := "greeter#2 is in progress: 0 of 0 steps done; resuming it\ngreeter#2  revision r1  definition 1\nfinished: r1"; !strings.HasPrefix(o.out.String(), want) {
 		t.Errorf("printed %q", o.out.String())
 	}
 }

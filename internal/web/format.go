@@ -16,17 +16,17 @@ import (
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// clock returns the time of day in UTC, which the script replaces by the reader's time zone.
-func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+// clock returns the time of day in UTC. The script replaces it by that of the reader's time zone, with the zone in its title.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // date returns the day.
 func date(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
 
 // when returns the day and the time.
-func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04") }
+func when(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") }
 
 // moment returns the day and the time with seconds.
-func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05") }
+func moment(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") }
 
 // attemptOf returns the attempt of an exchange, from the number at the end of its path.
 func attemptOf(exchange string) string { return "attempt " + path.Base(exchange) }

@@ -27,7 +27,7 @@ func (p *Pages) renderContent(v view) (template.HTML, error) {
 func templateFunctions() template.FuncMap {
 	return template.FuncMap{
 		"args": args, "path": url.PathEscape, // for nested templates and for addresses
-		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "duration": server.Took, "size": server.Size, "rate": action.PerSecond, "plural": plural,
+		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "duration": server.Took, "size": server.Size, "rate": action.PerSecond, "plural": plural, "laneWord": server.LaneWord,
 		"join": func(list []string) string { return strings.Join(list, ", ") }, "pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
 		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "outputOf": outputOf, "stepWord": stepWord, "stepName": server.StepName,
 		"serviceTone": serviceTone, "conditionTone": conditionTone, "shownSource": shownSource, "outcomeOf": outcomeOf, "date": date,

@@ -47,7 +47,7 @@ func greeterView() server.DeploymentView {
 	gum.Reason = "1 of 1 hosts in flight"
 	view := server.DeploymentView{
 		Deployment: journal.Deployment{Pipeline: "greeter", Number: 1, Label: "3f2c9a1", CreatedAt: at(0)},
-		State:      pipeline.DeploymentState{Status: pipeline.StatusActive, Version: 1, Done: 12, Total: 36, Live: 1},
+		State:      pipeline.DeploymentState{Status: pipeline.StatusActive, Version: 1, Done: 12, Total: 36, WorkDone: 4, Work: 13, Live: 1},
 		Now:        at(100),
 		Stages: []server.StageRun{
 			{Name: "build", Kind: pipeline.BuildStage, Run: server.Run{State: server.RunFinished}, Steps: []server.StepRun{built, received}},

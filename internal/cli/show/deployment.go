@@ -103,7 +103,7 @@ func Standing(v server.DeploymentView, s Style, now time.Time) string {
 	}
 	switch {
 	case v.State.Status == pipeline.StatusActive:
-		text += fmt.Sprintf(", %d of %d done", v.State.Done, v.State.Total)
+		text += fmt.Sprintf(", %d of %s done", v.State.WorkDone, Count(v.State.Work, "step"))
 	case !v.State.EndedAt.IsZero():
 		text += fmt.Sprintf(" %s, after %s", Ago(now, v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
@@ -186,15 +186,15 @@ func whyText(step pipeline.StepState) string {
 	return text
 }
 
-// expectedText returns when a step is expected to begin, such as "; expected 14:03", in UTC like the times of reasons. What
+// expectedText returns when a step is expected to begin, such as "; expected 14:03 UTC", like the times of reasons. What
 // waits for a batch begins when that is free.
 func expectedText(step pipeline.StepState) string {
 	if step.Expected.IsZero() {
 		return ""
 	}
-	at, format, word := step.Expected.UTC(), "15:04", ""
+	at, format, word := step.Expected.UTC(), "15:04 UTC", ""
 	if at.Format(time.DateOnly) != time.Now().UTC().Format(time.DateOnly) {
-		format = "Mon 2 Jan 15:04"
+		format = "Mon 2 Jan 15:04 UTC"
 	}
 	if strings.HasPrefix(step.Reason, "batch ") {
 		word = "free "

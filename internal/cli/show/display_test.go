@@ -114,7 +114,7 @@ func TestALiveDisplayDrawsInPlace(t *testing.T) {
 	if err := errors.Join(d.Entry(entry(0, "greeter", pipeline.Fact, pipeline.PipelineStarted, `{}`)), d.View(greeterView()), d.Tick(time.Now())); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.String(); !strings.Contains(got, "12 of 36 done") || strings.Contains(got, "\x1b[5A") || strings.Count(got, "\n") != 5 {
+	if got := b.String(); !strings.Contains(got, "4 of 13 steps done") || strings.Contains(got, "\x1b[5A") || strings.Count(got, "\n") != 5 {
 		t.Errorf("the first frame is %q", got)
 	}
 	b.Reset()
@@ -232,7 +232,7 @@ func TestCountsAndTimesInWords(t *testing.T) {
 	for text, got := range map[string]string{
 		"1 host": Count(1, "host"), "0 hosts": Count(0, "host"), "2 processes": Count(2, "process"),
 		"just now": Ago(at(5), at(0)), "1 second ago": Ago(at(10), at(0)), "2 minutes ago": Ago(at(1200), at(0)), "47 hours ago": Ago(at(47*36000), at(0)), "2 days ago": Ago(at(48*36000), at(0)),
-		"-": Clock(at(0), time.Time{}), "14:00:00": Clock(at(10), at(0)), "2026-02-28 14:00": Clock(at(0), at(-24*36000)),
+		"-": Clock(at(0), time.Time{}), "in 2m00s": In(at(0), at(1200)), "now": In(at(5), at(0)), "14:00:00 UTC": Clock(at(10), at(0)), "2026-02-28 14:00 UTC": Clock(at(0), at(-24*36000)),
 	} {
 		if got != text {
 			t.Errorf("got %q, want %q", got, text)

@@ -24,7 +24,7 @@ func Entry(e pipeline.Entry, s Style, now time.Time) string {
 	default:
 		event = s.faint(event)
 	}
-	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, Clock(now, e.At), deployment, e.Target, event, entryText(e))
+	line := fmt.Sprintf("%6d  %s  %-4s  %-24s  %s  %s", e.Seq, rowClock(now, e.At), deployment, e.Target, event, entryText(e))
 	return strings.TrimRight(line, " ")
 }
 

@@ -91,7 +91,7 @@ func leftServices(p server.PipelineView, s Style) (lines []string) {
 
 // activeText returns one active deployment, with its bound, its hold and the stages that wait for people.
 func activeText(name string, d pipeline.DeploymentState) string {
-	text := fmt.Sprintf("active: %s, %d of %d done", server.Ref{Pipeline: name, Number: d.Deployment}, d.Done, d.Total)
+	text := fmt.Sprintf("active: %s, %d of %s done", server.Ref{Pipeline: name, Number: d.Deployment}, d.WorkDone, Count(d.Work, "step"))
 	if d.Until != "" {
 		text += ", until " + d.Until
 	}
@@ -226,7 +226,7 @@ func Versions(versions []journal.Version) []string {
 	var t table
 	t.add("DEFINITION", "APPLIED", "BY", "HOLDS")
 	for _, v := range versions {
-		t.add(fmt.Sprint(v.Version), v.At.Local().Format(time.DateTime), dash(v.By), Summary(v.Definition))
+		t.add(fmt.Sprint(v.Version), v.At.Local().Format(time.DateTime+" MST"), dash(v.By), Summary(v.Definition))
 	}
 	return t.lines()
 }
@@ -274,7 +274,7 @@ func Revisions(found []pipeline.RegisteredRevision, now time.Time) []string {
 	var t table
 	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
 	for _, r := range found {
-		t.add(r.Label, r.State, dash(r.By), Ago(now, r.CreatedAt), r.Subject)
+		t.add(r.Label, server.RevisionWord(r.State), dash(r.By), Ago(now, r.CreatedAt), r.Subject)
 	}
 	return t.lines()
 }
@@ -303,8 +303,8 @@ func Revision(r pipeline.RegisteredRevision, made []journal.Deployment) []string
 	t.add("branch", dash(r.Branch))
 	t.add("commit", dash(r.Commit))
 	t.add("subject", dash(r.Subject))
-	t.add("state", r.State)
-	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format(time.DateTime), dash(r.By)))
+	t.add("state", server.RevisionWord(r.State))
+	t.add("registered", fmt.Sprintf("%s by %s", r.CreatedAt.Local().Format(time.DateTime+" MST"), dash(r.By)))
 	for _, artifact := range r.Artifacts {
 		text := fmt.Sprintf("%s  %s", artifactText(artifact.Size, artifact.Digest), artifact.Name)
 		if artifact.By != "" {

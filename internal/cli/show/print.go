@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // Printer prints what a command answers: as text for people, or as JSON in a form that stays.
@@ -132,9 +134,19 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// Ago returns the time since a moment, in words.
+// In returns the time until a moment, such as "in 2h0m0s".
+func In(now, then time.Time) string {
+	if d := then.Sub(now); d > 0 {
+		return "in " + server.Took(d)
+	}
+	return "now"
+}
+
+// Ago returns the time since a moment, in words; "-" for none.
 func Ago(now, then time.Time) string {
 	switch d := now.Sub(then); {
+	case then.IsZero():
+		return "-"
 	case d < time.Second:
 		return "just now"
 	case d < time.Minute:
@@ -148,11 +160,16 @@ func Ago(now, then time.Time) string {
 	}
 }
 
-// Clock returns a moment in the time zone of this machine: the time of day, with the date when it is not today's.
+// Clock returns a moment in the time zone of this machine, which it names: the time of day, with the date when it is not today's.
 func Clock(now, then time.Time) string {
 	if then.IsZero() {
 		return "-"
 	}
+	return rowClock(now, then) + then.Local().Format(" MST")
+}
+
+// rowClock returns what Clock does without the zone, for rows that all begin with their time.
+func rowClock(now, then time.Time) string {
 	then, now = then.Local(), now.Local()
 	if then.YearDay() == now.YearDay() && then.Year() == now.Year() {
 		return then.Format("15:04:05")

@@ -75,7 +75,7 @@ func TokenState(token token.Token, now time.Time) string {
 	case !token.Valid(now):
 		return "expired " + Ago(now, token.ExpiresAt)
 	case !token.ExpiresAt.IsZero():
-		return "good until " + token.ExpiresAt.Local().Format("2006-01-02 15:04")
+		return "good until " + token.ExpiresAt.Local().Format("2006-01-02 15:04 MST")
 	}
 	return "good"
 }

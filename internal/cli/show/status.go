@@ -25,7 +25,7 @@ func Status(v server.StatusView) []string {
 		lines = append(lines, handlerLines(v)...)
 	}
 	if !v.NextDue.IsZero() {
-		lines = append(lines, "", "next due "+Clock(v.Now, v.NextDue))
+		lines = append(lines, "", "next due "+In(v.Now, v.NextDue))
 	}
 	if len(v.Rescues) > 0 {
 		var parts []string
@@ -106,7 +106,7 @@ func instanceLines(v server.StatusView) []string {
 	var t table
 	t.add("PROCESS", "STATE", "GUARD", "LEASE", "ROLES", "SINCE", "VERSION", "CONFIGURATION")
 	for _, p := range v.Processes {
-		t.add(p.Name, p.State, p.Guard, cmp.Or(p.Lease(v.Now), "-"), strings.Join(p.Roles, " "), Clock(v.Now, p.Since), p.Version, reloadText(p, v.Now))
+		t.add(p.Name, p.State, p.Guard, cmp.Or(p.Lease(v.Now), "-"), strings.Join(p.Roles, " "), Ago(v.Now, p.Since), p.Version, reloadText(p, v.Now))
 	}
 	return t.lines()
 }
@@ -117,9 +117,9 @@ func reloadText(p server.InstanceView, now time.Time) string {
 	case p.Reload == nil:
 		return "-"
 	case len(p.Reload.Faults) > 0:
-		return "of " + Clock(now, p.Reload.Since) + "; refused at " + Clock(now, p.Reload.TriedAt)
+		return "read " + Ago(now, p.Reload.Since) + "; a newer one refused " + Ago(now, p.Reload.TriedAt)
 	}
-	return "of " + Clock(now, p.Reload.Since)
+	return "read " + Ago(now, p.Reload.Since)
 }
 
 func handlerLines(v server.StatusView) []string {
