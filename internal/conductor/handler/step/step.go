@@ -145,8 +145,8 @@ type attempt struct {
 	number   int
 	last     bool // no other attempt follows one that fails
 	facts    action.StepRef
-	era      int64  // of the log
-	rank     int64  // below which the host refuses what comes
+	era      int64 // of the log
+	rank     int64 // below which the host refuses what comes
 	fence    fences
 	owner    string // of the host's fence: the deployment, such as greeter#9
 	keep     int
