@@ -23,6 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/obs"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/store/postgres"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
@@ -187,10 +188,14 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 // Verify checks a pipeline's whole log, with its archives, where it is.
 func (s *Session) Verify(ctx context.Context, pipeline string) (deployer.Verification, error) {
 	found, err := deployer.Verify(ctx, s.Ledger, s.blobs, pipeline)
-	if err != nil || s.Kind != Embedded {
+	if err != nil {
 		return found, err
 	}
-	shape := sqlite.CheckShape(ctx, s.URL)
+	check := sqlite.CheckShape
+	if s.Kind == shared {
+		check = postgres.CheckShape
+	}
+	shape := check(ctx, s.URL)
 	if fault.Is(shape, fault.Corrupt) {
 		found.Faults = append(found.Faults, shape.Error())
 		shape = nil

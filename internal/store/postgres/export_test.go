@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"context"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,3 +54,8 @@ func (d *Driver) ClaimFromTheStart() { d.floors.quick = time.Hour }
 
 // ConnectionName returns the name of the process's connections.
 func (d *Driver) ConnectionName() string { return d.name }
+
+// ShapeIn reads the shape of all tables.
+func ShapeIn(ctx context.Context, conn *pgx.Conn) (map[store.Object]string, error) {
+	return shapeIn(ctx, conn, nil)
+}

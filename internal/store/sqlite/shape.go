@@ -5,14 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/store"
 )
-
-// object is a table, index, trigger or view of a file.
-type object struct{ kind, name string }
 
 // CheckShape returns fault.Corrupt unless a log has exactly the tables, indexes and triggers that the migrations up to
 // its schema make. A log without the triggers that keep entries from being altered is not one to rely on, and a foreign
@@ -42,7 +39,7 @@ func compareShape(ctx context.Context, db *sql.DB, path string) error {
 	if err != nil {
 		return err
 	}
-	if differs := differences(want, got); len(differs) > 0 {
+	if differs := store.Differences(want, got); len(differs) > 0 {
 		return fault.New(fault.Corrupt, "%s is not a whole log of schema %d: %s", path, schema, strings.Join(differs, "; ")).
 			WithHint("use a backup that was not edited")
 	}
@@ -50,7 +47,7 @@ func compareShape(ctx context.Context, db *sql.DB, path string) error {
 }
 
 // shapeOf returns what the migrations up to a schema make.
-func shapeOf(ctx context.Context, schema int) (objects map[object]string, err error) {
+func shapeOf(ctx context.Context, schema int) (objects map[store.Object]string, err error) {
 	steps, err := fs.Glob(migrations, stepFiles) // sorted by name
 	if err != nil {
 		return nil, err
@@ -72,39 +69,20 @@ func shapeOf(ctx context.Context, schema int) (objects map[object]string, err er
 }
 
 // objectsIn returns the text of what a file has. SQLite's own tables and the indexes of constraints have none.
-func objectsIn(ctx context.Context, db *sql.DB) (map[object]string, error) {
+func objectsIn(ctx context.Context, db *sql.DB) (map[store.Object]string, error) {
 	rows, err := db.QueryContext(ctx, `SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	objects := map[object]string{}
+	objects := map[store.Object]string{}
 	for rows.Next() {
-		var o object
+		var o store.Object
 		var text string
-		if err := rows.Scan(&o.kind, &o.name, &text); err != nil {
+		if err := rows.Scan(&o.Kind, &o.Name, &text); err != nil {
 			return nil, err
 		}
 		objects[o] = strings.Join(strings.Fields(text), " ")
 	}
 	return objects, rows.Err()
-}
-
-// differences names what is missing, foreign or different, sorted.
-func differences(want, got map[object]string) (texts []string) {
-	for o, text := range want {
-		switch found, there := got[o]; {
-		case !there:
-			texts = append(texts, o.kind+" "+o.name+" is missing")
-		case found != text:
-			texts = append(texts, o.kind+" "+o.name+" was changed")
-		}
-	}
-	for o := range got {
-		if _, known := want[o]; !known {
-			texts = append(texts, o.kind+" "+o.name+" is foreign")
-		}
-	}
-	slices.Sort(texts)
-	return texts
 }
