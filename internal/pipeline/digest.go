@@ -43,7 +43,10 @@ func (d *Digest) UnmarshalText(text []byte) error {
 func (e Entry) Link(before Digest) Digest { return link(before, e.content()) }
 
 func link(before, content Digest) Digest {
-	return sha256.Sum256(append(before[:], content[:]...))
+	var both [2 * sha256.Size]byte
+	copy(both[:], before[:])
+	copy(both[len(before):], content[:])
+	return sha256.Sum256(both[:])
 }
 
 // content returns the digest of an entry's own fields. Each text comes after its length, so that no two entries are the same bytes.
