@@ -47,13 +47,14 @@ func (h *harmless) settings(ctx context.Context, dir string) ([]setting, error) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err == nil { // else git or the repository is missing, or git refuses the configuration in every call
-		fields := strings.Split(string(out), "\x00")
-		for i := 0; i+1 < len(fields); i += 2 {
-			scope, name := fields[i], fields[i+1]
-			if (scope == "local" || scope == "worktree") && runsProgram(name) {
-				found = append(found, setting{name, ""})
-			}
+	if err != nil { // git may read the configuration all the same, and would execute what it names
+		return nil, err
+	}
+	fields := strings.Split(string(out), "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		scope, name := fields[i], fields[i+1]
+		if (scope == "local" || scope == "worktree") && runsProgram(name) {
+			found = append(found, setting{name, ""})
 		}
 	}
 	h.known, h.found = true, found

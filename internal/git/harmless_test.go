@@ -3,7 +3,9 @@ package git_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +70,38 @@ func TestLookingExecutesNothingOfTheRepository(t *testing.T) {
 	looked.Precedes(t.Context(), "1234567890123456789012345678901234567890", tree.Commit.Hash)
 	if text, err := os.ReadFile(mark); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("programs were executed: %s %v", text, err)
+	}
+}
+
+// TestWithoutItsConfigurationARepositoryIsRefused: a git that does not list the configuration, since it is too long or the git too old, would
+// still execute what the configuration names.
+func TestWithoutItsConfigurationARepositoryIsRefused(t *testing.T) {
+	f := newFolder(t)
+	mark, script := filepath.Join(t.TempDir(), "mark"), filepath.Join(t.TempDir(), "evil.sh")
+	f.write("service/.gitattributes", "*.bin filter=evil\n")
+	f.write("service/big.bin", "content")
+	f.commit("serve")
+	f.write("service/big.bin", "changed")
+	f.git("config", "filter.evil.clean", script)
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	for path, text := range map[string]string{
+		script:                    "#!/bin/sh\necho x > " + mark + "\ncat\n",
+		filepath.Join(bin, "git"): "#!/bin/sh\ncase \"$*\" in *' config --list '*) echo 'too long' >&2; exit 129 ;; esac\nexec " + real + " \"$@\"\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if _, err := git.Open(f.dir).Tree(t.Context()); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the filter was executed: %v", err)
 	}
 }
 
