@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,31 @@ func (r *receiver) got() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.tokens, ",")
+}
+
+// TestTheAnswerToTheQuestionForAProofIsBounded: a program that has taken the port may answer with a header that does not end.
+func TestTheAnswerToTheQuestionForAProofIsBounded(t *testing.T) {
+	t.Parallel()
+	ours, theirs := net.Pipe()
+	sent := make(chan int)
+	go func() {
+		defer func() { _ = theirs.Close() }()
+		total, err := 0, error(nil)
+		if _, err = http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+			_, err = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nX: ")
+		}
+		for err == nil && total < 100*mostHeader {
+			n := 0
+			n, err = theirs.Write(make([]byte, mostHeader))
+			total += n
+		}
+		sent <- total
+	}()
+	err := requireProof(ours, &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, homesToken)
+	_ = ours.Close()
+	if got := <-sent; !errors.Is(err, errUnproven) || got > mostHeader {
+		t.Errorf("read %d bytes, %v", got, err)
+	}
 }
 
 // TestTheHomesTokenIsSentOnceTheServerHasProvedThatItHasIt: a program that has taken the port gets no token, whatever it answers, and

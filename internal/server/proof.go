@@ -92,7 +92,7 @@ func requireProof(conn net.Conn, base *url.URL, token string) error {
 	if err := ask.Write(conn); err != nil {
 		return err
 	}
-	reader := bufio.NewReaderSize(conn, mostHeader)
+	reader := bufio.NewReaderSize(io.LimitReader(conn, mostHeader), mostHeader) // http.ReadResponse keeps a header without bound
 	answer, err := http.ReadResponse(reader, ask)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnproven, err)

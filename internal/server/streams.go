@@ -60,10 +60,11 @@ func streamsOf(ctx context.Context) *streams {
 	return s
 }
 
-// clientOf returns the key under which streams are counted: the token, the browser session, or else the address.
+// clientOf returns the key under which streams are counted: the stored token, also of a browser's session, the user of the home's token, or
+// else the address. Nothing of it is the client's to vary; the user is, but has every right.
 func clientOf(r *http.Request) string {
-	if IdentityOf(r.Context()).Known() {
-		return r.Header.Get("Authorization") + r.Header.Get("Cookie")
+	if identity := IdentityOf(r.Context()); identity.Known() {
+		return "token " + identity.Token + "\nuser " + identity.Name
 	}
 	host, _, _ := net.SplitHostPort(r.RemoteAddr) // a connection of a test may have no address
 	return host

@@ -37,6 +37,24 @@ func TestStreamsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
+// TestAClientIsCountedByItsToken: what else it sends, such as one more cookie, makes no other client of it.
+func TestAClientIsCountedByItsToken(t *testing.T) {
+	t.Parallel()
+	clients := map[string]bool{}
+	a := newAccess("home", nil, "127.0.0.1:0", nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		clients[clientOf(r)] = true
+	}))
+	for _, cookie := range []string{"a=1", "a=2"} {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/events", nil)
+		r.Header.Set("Authorization", "Bearer home")
+		r.Header.Set("Cookie", cookie)
+		a.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if len(clients) != 1 {
+		t.Errorf("one client counts as %v", clients)
+	}
+}
+
 // TestAStreamTooManyIsRefused: the answer is a problem, with the time of the next try.
 func TestAStreamTooManyIsRefused(t *testing.T) {
 	t.Parallel()
