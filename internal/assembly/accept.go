@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -25,11 +26,12 @@ import (
 // a digest of the machine's id and the home's. Of a home that is noted, files that git tracks count only with the content that was accepted.
 
 // sharedFiles returns the files of a home that people write, and may share by git. Everything else there is only Waybill's to write.
-func sharedFiles() []string { return []string{configFile, "known_hosts"} }
+func sharedFiles() []string { return []string{configFile, "known_hosts", ignoreFile} }
 
 const (
 	configFile  = "server.yaml"
-	mostShared  = 64 << 20 // bytes of a shared file
+	ignoreFile  = ".gitignore" // with another content git may commit the token
+	mostShared  = 64 << 20     // bytes of a shared file
 	mostNote    = 1 << 20
 	notesFolder = "waybill/homes"
 )
@@ -114,7 +116,7 @@ func (p Place) isFresh(h Home) bool {
 	_, named := p.ConfigPath(h)
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		name := e.Name()
-		return name != ".gitignore" && !strings.HasPrefix(name, ".id-") && !strings.HasPrefix(name, ".probe-") && !(named && name == configFile)
+		return !(name == ignoreFile && h.ignored()) && !strings.HasPrefix(name, ".id-") && !strings.HasPrefix(name, ".probe-") && !(named && name == configFile)
 	})
 }
 
@@ -140,20 +142,27 @@ func (p Place) notAccepted(h Home) (why string, err error) {
 	return "", nil
 }
 
-// trackedShared returns the files of a home that git tracks and that are obeyed. It is an error if git tracks others, which only Waybill writes.
+// trackedShared returns the files of a home that are obeyed and that git tracks, or may track if it refuses the repository. It is an error
+// if git tracks others, which only Waybill writes.
 func (p Place) trackedShared(h Home) (shared []string, err error) {
 	if !h.found {
 		return nil, nil
 	}
 	tracked, err := git.Open(filepath.Dir(h.Dir)).TrackedAt(context.Background(), HomeName)
-	if err != nil {
-		return nil, nil //nolint:nilerr // of a repository that git refuses nothing was checked out now; the note must be there all the same
+	switch {
+	case errors.Is(err, exec.ErrNotFound): // so nothing is checked out; the note must be there all the same
+	case err != nil: // git may have brought each
+		for _, name := range sharedFiles() {
+			if _, err := os.Lstat(h.file(name)); err == nil {
+				tracked = append(tracked, HomeName+"/"+name)
+			}
+		}
 	}
 	_, named := p.ConfigPath(h)
 	for _, path := range tracked {
 		name := strings.TrimPrefix(path, HomeName+"/")
 		switch {
-		case name == ".gitignore", named && name == configFile:
+		case named && name == configFile:
 		case slices.Contains(sharedFiles(), name):
 			shared = append(shared, name)
 		default:

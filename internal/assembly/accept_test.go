@@ -119,6 +119,61 @@ func TestWhatGitBringsIntoAHomeIsAcceptedByItsContent(t *testing.T) {
 	}
 }
 
+// TestAFileThatIgnoresNothingIsNotTakenOver: with the .gitignore of a clone, a home that Waybill makes could be committed, or the file written
+// where a link leads.
+func TestAFileThatIgnoresNothingIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, bring := range map[string]func(dir, ignore string) error{
+		"empty": func(_, ignore string) error { return os.WriteFile(ignore, nil, 0o600) },
+		"link":  func(dir, ignore string) error { return os.Symlink(filepath.Join(dir, "planted"), ignore) },
+	} {
+		dir := t.TempDir()
+		p := placeIn(dir, nil)
+		if err := os.Mkdir(filepath.Join(dir, HomeName), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := bring(dir, filepath.Join(dir, HomeName, ignoreFile)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := p.Open(t.Context(), dir, Create)
+		wantFault(t, err, fault.Invalid, "the home .waybill was not made by Waybill on this machine")
+		named := p
+		named.Flags.Home = HomeName
+		if err := named.CreateHome(named.HomeOf(dir)); err != nil {
+			t.Errorf("%s, in a home that is named: %v", name, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "planted")); err == nil {
+			t.Error("a file was written where the link leads")
+		}
+	}
+}
+
+// TestARepositoryThatGitRefusesBringsWhatIsNotAccepted: git may have brought a file before it refused the repository.
+func TestARepositoryThatGitRefusesBringsWhatIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := placeIn(dir, nil)
+	s, err := p.Open(t.Context(), dir, Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	h := p.HomeOf(dir)
+	inGit(t, dir, "init", "-q")
+	write(t, filepath.Join(dir, ".git", "config"), "[core\n")
+	if err := p.TrustHome(h); err != nil {
+		t.Errorf("what Waybill made: %v", err)
+	}
+	write(t, h.file(configFile), "server: {}\n")
+	wantFault(t, p.TrustHome(h), fault.Invalid, "server.yaml, whose content has not been accepted")
+	if err := p.Accept(h); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.TrustHome(h); err != nil {
+		t.Errorf("once it is accepted: %v", err)
+	}
+}
+
 func TestAHomeIsNotMadeWhereItCannotBeNoted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -74,14 +75,33 @@ func (h Home) create() error {
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return h.unusable(err)
 	}
-	ignore := h.file(".gitignore")
-	if _, err := os.Stat(ignore); err == nil {
+	if _, err := os.Lstat(h.file(ignoreFile)); err == nil {
 		return h.writable()
 	}
-	if err := os.WriteFile(ignore, []byte(homeIgnore), 0o600); err != nil {
+	probe, err := os.CreateTemp(h.Dir, ".probe-*")
+	if err != nil {
+		return h.unusable(err)
+	}
+	defer os.Remove(probe.Name())
+	_, err = probe.WriteString(homeIgnore)
+	if err := errors.Join(err, probe.Close()); err != nil {
+		return h.unusable(err)
+	}
+	if err := os.Link(probe.Name(), h.file(ignoreFile)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return h.unusable(err)
 	}
 	return nil
+}
+
+// ignored reports whether the home has the file that keeps it out of commits, as create makes it.
+func (h Home) ignored() bool {
+	f, _, err := file.OpenUnlinked(h.file(ignoreFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostNote))
+	return err == nil && string(text) == homeIgnore
 }
 
 // writable finds out before anything is begun whether files can be made in the home.
