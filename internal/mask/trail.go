@@ -187,7 +187,7 @@ func (l *layout) take(b, last byte, goesOn bool) fate {
 	case inColumn:
 		return l.inColumn(b)
 	}
-	if part := partAfter(b); part != inDigits {
+	if part := partAfter(b); part != inDigits && !(l.part == inGap && part != inGap && l.isColumn(last, false)) {
 		l.gap(b, part)
 		return passed
 	}
@@ -204,16 +204,23 @@ func (l *layout) take(b, last byte, goesOn bool) fate {
 
 // leaves reports whether after a gap a byte begins the offset or the text column of a dump.
 func (l *layout) leaves(b, last byte, begins, goesOn bool) bool {
-	switch hex := strings.IndexByte(hexDigits, last) >= 0; {
-	case begins && l.dump && strings.IndexByte(hexDigits, b) >= 0:
+	switch {
+	case begins && (l.dump || isHex(last) && !goesOn) && isHex(b):
 		l.part, l.columns = inOffset, 0
-	case hex && !l.line && l.spaces >= 2 && (l.digits > 2 || !goesOn):
+	case l.isColumn(last, goesOn):
 		l.part, l.columns, l.dump = inColumn, 0, true
 	default:
 		return false
 	}
 	return true
 }
+
+// isColumn reports whether the text column of a dump begins after the present gap. It may begin with any byte, also with a backslash or &.
+func (l *layout) isColumn(last byte, goesOn bool) bool {
+	return isHex(last) && !l.line && l.spaces >= 2 && (l.digits > 2 || !goesOn)
+}
+
+func isHex(b byte) bool { return strings.IndexByte(hexDigits, b) >= 0 }
 
 // inColumn takes a byte of the text column, which ends with its line.
 func (l *layout) inColumn(b byte) fate {

@@ -88,7 +88,7 @@ func shownDigits(text string) int { return len(strings.Join(strings.Fields(text)
 
 func TestDumpsAreFoundAcrossLines(t *testing.T) {
 	t.Parallel()
-	for _, secret := range []string{token, "9876 4-secret-of-digits-4321", "short-one"} {
+	for _, secret := range []string{token, "9876 4-secret-of-digits-4321", "short-one", `g\&h#\\h&&.\g&#h\&g.\\`} {
 		set := NewSet(secret)
 		for before := range 40 {
 			for _, xxd := range []bool{true, false} {
@@ -99,6 +99,24 @@ func TestDumpsAreFoundAcrossLines(t *testing.T) {
 						t.Fatalf("after %d bytes, xxd %t: %s becomes %s, which shows %q", before, xxd, text, got, piece)
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestDumpsWithoutTheirTextAreFound: od writes the offset in octal digits before the bytes, and nothing after them.
+func TestDumpsWithoutTheirTextAreFound(t *testing.T) {
+	t.Parallel()
+	set := NewSet(token)
+	for before := range 40 {
+		text, out := strings.Repeat("+", before)+token+"+++", ""
+		for at := 0; at < len(text); at += 16 {
+			out += fmt.Sprintf("%07o % x\n", at, text[at:min(at+16, len(text))])
+		}
+		got := masked(set, out, before, 3, 50)
+		for _, piece := range []string{token[:3], token[20:23], token[len(token)-3:]} {
+			if digits := fmt.Sprintf("% x", piece); strings.Contains(got, digits) {
+				t.Fatalf("after %d bytes: %s becomes %s, which shows %q", before, out, got, piece)
 			}
 		}
 	}
