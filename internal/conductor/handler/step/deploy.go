@@ -365,7 +365,7 @@ func (t *attempt) runOnHost(ctx context.Context, args []string, c hostCommand) (
 	if _, err := fmt.Sscan(answer.first("exit"), &end.exit); err != nil {
 		return end, fault.New(fault.Internal, "host %s returned no exit status: %w", t.Host.Name, err)
 	}
-	end.printed = answer["log"]
+	end.printed = answer.printed()
 	if end.exit == 0 {
 		return end, nil
 	}

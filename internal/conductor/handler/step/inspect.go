@@ -70,7 +70,7 @@ func (h *Hosts) Verify(ctx context.Context, at pipeline.Place, service string) (
 		return nil, err
 	}
 	answer, err := p.call(ctx, nil, "verify")
-	return answer["changed"], err
+	return answer.paths("changed"), err
 }
 
 // TakeOver makes a service on a host follow the log with an id, whichever log did before: that one is refused

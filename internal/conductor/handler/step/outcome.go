@@ -131,7 +131,7 @@ func (p *program) remedy(reason string) string {
 const logTail = 20
 
 func (p *program) notReady(reason string, answer report) error {
-	lines := answer["log"]
+	lines := answer.printed()
 	err := fault.New(fault.Failed, "host %s: %s", p.name, reason)
 	switch former, known := answer["reverted"]; {
 	case !known: // the host did not go back now

@@ -78,12 +78,42 @@ type program struct {
 // report is what the host program answered: key=value lines.
 type report map[string][]string
 
+// Bounds of what is kept or shown of an answer, as the host program has them too. A host need not run it.
+const (
+	mostLines   = 100
+	mostPrinted = 200_000 // bytes of these lines
+	mostPaths   = 20
+)
+
+// first returns the value of a key, of at most maxPath bytes.
 func (r report) first(key string) string {
 	if len(r[key]) == 0 {
 		return ""
 	}
-	return r[key][0]
+	return cut(r[key][0])
 }
+
+// printed returns the last lines that a service or a step has printed.
+func (r report) printed() []string {
+	lines := r["log"]
+	lines = lines[max(0, len(lines)-mostLines):]
+	for left, i := mostPrinted, len(lines)-1; i >= 0; i-- {
+		if left -= len(lines[i]); left < 0 {
+			return lines[i+1:]
+		}
+	}
+	return lines
+}
+
+// paths returns the values of a key that are paths.
+func (r report) paths(key string) (paths []string) {
+	for _, p := range r[key][:min(len(r[key]), mostPaths)] {
+		paths = append(paths, cut(p))
+	}
+	return paths
+}
+
+func cut(value string) string { return value[:min(len(value), maxPath)] }
 
 // call runs a verb. stdin is called for each try, since the program may have to be sent first; nil
 // is an empty one.
