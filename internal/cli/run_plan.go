@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/yamltree"
+)
+
+// planBuild reads the file and makes the plan.
+func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags, in *inbox) (planned job, err error) {
+	if err := source.receive(ctx, flags.launch, in); err != nil {
+		return job{}, err
+	}
+	resumes, err := a.resumption(ctx, &flags, source, in)
+	if err != nil {
+		return job{}, err
+	}
+	if err := source.checkReceived(flags); err != nil {
+		return job{}, err
+	}
+	file, err := a.readFileOf(source, flags)
+	if err != nil {
+		return job{}, err
+	}
+	facts, err := source.facts(ctx)
+	if err != nil {
+		return job{}, err
+	}
+	if flags.dryRun.on() { // else the build shows them
+		a.printNotes(source.notes)
+	}
+	id, place, err := a.buildPlace(flags)
+	if err != nil {
+		return job{}, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, place.giveBack(id))
+		}
+	}()
+	choice, warnings, err := a.buildChoice(source, flags, facts, id)
+	if err != nil {
+		return job{}, err
+	}
+	if err := a.passwords(ctx, file, &choice, source, flags); err != nil {
+		return job{}, err
+	}
+	resumes.addNeeded(&choice, func() (*build.Plan, error) {
+		plan, _, err := makePlan(ctx, file, choice, source, flags.strict)
+		return plan, err
+	})
+	plan, problems, err := makePlan(ctx, file, choice, source, flags.strict)
+	if plan != nil {
+		a.printProblems(append(warnings, problems.Warnings()...))
+	}
+	if err != nil {
+		return job{}, err
+	}
+	if flags.dryRun.on() {
+		return job{plan: plan, source: source, flags: flags}, nil
+	}
+	missing, err := a.giveSecrets(plan, flags)
+	if err != nil {
+		return job{}, err
+	}
+	if resumes != nil {
+		resumes.choose(plan, source)
+	}
+	return job{id: id, place: place, plan: plan, source: source, facts: facts, flags: flags, given: flags.given(source, file, choice.Inputs), resumes: resumes, missing: missing}, nil
+}
+
+// makePlan plans a choice, files with variables included. The problems are warnings.
+func makePlan(ctx context.Context, file *build.File, choice build.Choice, source *buildSource, strict bool) (*build.Plan, fault.Problems, error) {
+	plan, problems := build.MakePlan(file, choice)
+	if strict {
+		problems = build.Strict(problems) // a variable may decide the name of a field
+	}
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
+	}
+	return plan, problems, replaceInFiles(ctx, plan, source)
+}
+
+// replaceInFiles records which files of the workspace have variables that steps replace. In the folder itself nothing is replaced.
+func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) error {
+	var problems fault.Problems
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		err := worker.Texts(ctx, source.root, step.Spec.Files, func(t worker.Text) error {
+			problems.Add(plan.Replace(step.ID, t.Name, t.Content)...)
+			return nil
+		})
+		if err != nil {
+			return fault.New(fault.Invalid, "%s: %s: %w", step.At, step.Path(), err)
+		}
+		if source.inPlace && len(step.Replaces) > 0 {
+			return fault.New(fault.Invalid, "--in-place would replace the variables in %s itself", step.Replaces[0].Path).WithHint("waybill run   # in copies of the folder")
+		}
+	}
+	problems.Sort()
+	return slices.Compact(problems).Err() // two steps may have a file in common
+}
+
+// readFileOf reads the file of what is built.
+func (a *app) readFileOf(source *buildSource, flags runFlags) (*build.File, error) {
+	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
+		return nil, err
+	}
+	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
+	return file, err
+}
+
+// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
+// warnings. strict makes unknown fields faults.
+func (a *app) readBuildFile(root, name, shown string, strict bool) (file *build.File, warnings fault.Problems, err error) {
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
+	}
+	data, err := assembly.ReadRegular(path, yamltree.BuildFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, a.noBuildFile(root, name)
+	case err != nil:
+		return nil, nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
+	}
+	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
+	if problems.Err() != nil {
+		return nil, nil, problems.Err()
+	}
+	file, problems = build.Parse(node)
+	if strict || problems.Err() != nil { // an unknown field may be the one that is missing
+		problems = build.Strict(problems)
+	}
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
+	}
+	return file, problems.Warnings(), nil
+}
+
+// noBuildFile returns the error for a missing build file, with the name of a similar one.
+func (a *app) noBuildFile(root, name string) error {
+	missing := fault.New(fault.Invalid, "%s not found in %s", name, root)
+	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
+		if _, err := os.Stat(filepath.Join(root, other)); err == nil {
+			return missing.WithHint("mv %s %s   # only this name is read", other, name)
+		}
+	}
+	for dir := filepath.Dir(root); name == build.FileName; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			if err := a.Trust(dir, filepath.Join(dir, name)); err != nil {
+				break // its owner could have commands run
+			}
+			return missing.WithHint("waybill run %s   # a folder above has one", show.Quote(a.Shorten(dir)))
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return missing.WithHint("%s", strings.TrimLeft(`waybill build init   # writes one, such as:
+
+    build:
+      binary:
+        artifacts: [dist/*]
+        container: {image: "golang:1.26", cmds: [go build -o dist/ .]}`, "\n"))
+}
