@@ -24,7 +24,7 @@ func (a *app) changesOf(here string) (*server.Client, error) {
 
 func buildRunCommand(a *app) *cobra.Command {
 	var o server.NewBuild
-	var inputs, passwords []string
+	var inputs, passwords, steps []string
 	var follow bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -33,7 +33,8 @@ func buildRunCommand(a *app) *cobra.Command {
 		Long: `Has the server build a commit of a project's repository, without a deployment: the one that the
 branch is at when the build begins, or --commit. A value of --input is stored and shown as it is,
 so an input of type password is refused there: give it by --password, which is kept encrypted
-until the build's worker has it. Another build engine is given no passwords.`,
+until the build's worker has it. Another build engine is given no passwords. A server runs whole
+stages; waybill run --step runs single steps on this computer.`,
 		Example: examples("waybill build run shop --server https://waybill.example.org --follow",
 			"waybill build run shop --branch topic --stage test -i log-level=debug --server https://waybill.example.org"),
 		Args: arguments(1, 1, "PROJECT"),
@@ -41,6 +42,9 @@ until the build's worker has it. Another build engine is given no passwords.`,
 			return completeProjects(a, c, given), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, given []string) error {
+			if len(steps) > 0 {
+				return fault.New(fault.Invalid, "--step %s: a server runs whole stages", steps[0]).WithHint("--stage, or waybill run --step %s on this computer", show.Quote(steps[0]))
+			}
 			changes, err := a.changesOf("waybill run   # builds this folder on this computer")
 			if err != nil {
 				return err
@@ -68,6 +72,8 @@ until the build's worker has it. Another build engine is given no passwords.`,
 	f.StringVar(&o.Environment, "environment", "", "select an environment of the file")
 	f.StringVar(&o.Engine, "engine", "", "start the build at this other build engine of the server, or in a worker: waybill (default: as the server is configured)")
 	f.StringArrayVar(&o.Stages, "stage", nil, "run only this stage (repeatable)")
+	f.StringArrayVar(&steps, "step", nil, "refused")
+	_ = f.MarkHidden("step") // it is declared
 	f.StringArrayVarP(&inputs, "input", "i", nil, "give an input of the file its value, as name=value (repeatable)")
 	passwordFlag(c, &passwords)
 	f.BoolVar(&o.DryRun, "dry-run", false, "have the server check the request and the types of its inputs, and start nothing")

@@ -19,6 +19,13 @@ each in a copy of the folder of its own: in containers if a Docker Engine answer
 --resume runs again what failed: steps that completed in an earlier build of the folder
 and are still described the same way are reused, with their logs and artifacts.
 
+--stage and --step run a part of the file: --step test/unit with --resume takes what the step
+needs from the earlier build. -p NAME gives a password from the standard input, or asks for it on
+a terminal; -p NAME=value shows it to other users of the computer.
+
+To find out why a step fails: --keep-failed keeps its folder if it ran as a process, --shell
+opens a shell there, and --watch runs the build again each time files of the folder change.
+
 Everything that is printed and made stays in the results folder: see waybill build log
 and waybill build show. Ctrl-C cancels the build, a second one ends it at once.
 
