@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func pipelineCommand(a *app) *cobra.Command {
@@ -42,5 +43,5 @@ func runListPipelines(ctx context.Context, o listPipelinesOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, all, "no pipelines", show.Pipelines)
+	return show.List(o.Out, all, "no pipelines", func(all []server.PipelineView) []string { return show.Pipelines(all, o.Out.Style) })
 }

@@ -51,5 +51,5 @@ func runTargets(ctx context.Context, o targetsOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, found, "no targets", func(found []server.TargetView) []string { return show.Targets(found, o.Now()) })
+	return show.List(o.Out, found, "no targets", func(found []server.TargetView) []string { return show.Targets(found, o.Out.Style, o.Now()) })
 }

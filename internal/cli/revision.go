@@ -53,7 +53,7 @@ func runListRevisions(ctx context.Context, o listRevisionsOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, found, "no revisions", func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Now()) })
+	return show.List(o.Out, found, "no revisions", func(found []pipeline.RegisteredRevision) []string { return show.Revisions(found, o.Out.Style, o.Now()) })
 }
 
 func revisionShowCommand(a *app) *cobra.Command {

@@ -59,7 +59,7 @@ func runListServices(ctx context.Context, o listServicesOptions) error {
 	if err != nil {
 		return err
 	}
-	return show.List(o.Out, all, "no hosts", func(all []server.ServiceView) []string { return show.Services(o.Pipeline, all, o.Now()) })
+	return show.List(o.Out, all, "no hosts", func(all []server.ServiceView) []string { return show.Services(o.Pipeline, all, o.Out.Style, o.Now()) })
 }
 
 func serviceStatusCommand(a *app) *cobra.Command {

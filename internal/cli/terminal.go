@@ -42,10 +42,11 @@ func (a *app) printer() show.Printer {
 		return p
 	}
 	p.Columns, _ = sizeOf(file)
+	p.Style.Columns = p.Columns
 	if a.Environment("TERM") == "dumb" {
 		return p
 	}
-	p.Style = show.Style{Colours: a.Environment("NO_COLOR") == ""}
+	p.Style.Colours = a.Environment("NO_COLOR") == ""
 	p.Screen = &show.Screen{Out: file, Size: func() (int, int) { return sizeOf(file) }}
 	return p
 }

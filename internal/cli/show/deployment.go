@@ -12,7 +12,7 @@ import (
 
 // Deployments returns the rows of a list of deployments.
 func Deployments(found []journal.Deployment, s Style, now time.Time) []string {
-	var t table
+	t := table{Style: s}
 	t.add("DEPLOYMENT", "REVISION", "STATUS", "KIND", "BY", "CREATED", "TOOK")
 	for _, d := range found {
 		t.add(RefOf(d).String(), d.Label, paintStatus(s, d.Status), d.Kind, dash(d.By), Ago(now, d.CreatedAt), tookOf(d, now))
@@ -47,7 +47,7 @@ func paintStatus(s Style, status pipeline.Status) string {
 // Deployment returns the board of a deployment, then its failures, or what it waits for.
 func Deployment(v server.DeploymentView, s Style, now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s  revision %s  definition %d  %s", s.bold(RefOf(v.Deployment).String()), v.Label, v.State.Version, Standing(v, s, now))}
-	lines = append(lines, layout{Style: s}.render(boardLines(v))...)
+	lines = append(lines, layout{Style: s, columns: s.Columns}.render(boardLines(v))...)
 	if v.Archive != "" {
 		lines = append(lines, s.warn("archived:")+" waybill log "+RefOf(v.Deployment).String()+" prints what each host did")
 	}

@@ -273,7 +273,7 @@ func pipelineViews() map[string][]string {
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "88d0e17", Commit: "88d0e17aa", Subject: "Greet the world", State: "sealed", By: "ana", CreatedAt: at(0),
 		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: "dist/greeter.tar.gz", Size: 4_100_000, Digest: "9b1e07d2aa"}}}
 	return map[string][]string{
-		"pipelines": Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}),
+		"pipelines": Pipelines([]server.PipelineView{greeterPipeline(), {Name: "notes"}}, Style{}),
 		"pipeline":  Pipeline(greeterPipeline(), Style{}, now()),
 		"pipeline-left": Pipeline(server.PipelineView{Name: "notes", Version: 2, Left: []server.LeftService{
 			leftOn("local://oak", "notes/prod/all/oak", &server.Services{State: server.ServiceUp}),
@@ -287,7 +287,7 @@ func pipelineViews() map[string][]string {
 			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Pending: &pending}),
 			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Rejected: true, Pending: &pending})},
 		"versions":  Versions([]journal.Version{{Version: 2, Definition: definition, By: "ana", At: at(0)}, {Version: 1, At: at(0)}}),
-		"revisions": Revisions([]pipeline.RegisteredRevision{revision, {Label: "older", State: "open", CreatedAt: at(-999999)}}, now()),
+		"revisions": Revisions([]pipeline.RegisteredRevision{revision, {Label: "older", State: "open", CreatedAt: at(-999999)}}, Style{}, now()),
 		"revision":  Revision(revision, []journal.Deployment{{Pipeline: "greeter", Number: 2, Status: pipeline.StatusActive}}),
 	}
 }

@@ -76,8 +76,8 @@ func reached(r *server.Reached, now time.Time) string {
 }
 
 // Targets returns a line for each target: its current revision, the last that failed there, and what is on its way there.
-func Targets(views []server.TargetView, now time.Time) []string {
-	var t table
+func Targets(views []server.TargetView, s Style, now time.Time) []string {
+	t := table{Style: s}
 	t.add("TARGET", "CURRENT", "LAST FAILED", "ON ITS WAY")
 	for _, v := range views {
 		current := reached(v.Current, now)

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,8 +21,17 @@ const durationColumn = 69
 
 // render aligns the rows in columns. Only the first row of a stage has its name.
 func (l layout) render(lines []line) []string {
+	lines = slices.Clone(lines)
+	short := func(name string) string {
+		if most := max(shortestName, l.columns*3/10); l.columns > 0 && utf8.RuneCountInString(name) > most {
+			return cutMiddle(name, most)
+		}
+		return name
+	}
 	stageWidth, nameWidth, wordWidth := 0, 0, 0
-	for _, row := range lines {
+	for i := range lines {
+		row := &lines[i]
+		row.stage, row.name = short(row.stage), short(row.name)
 		stageWidth = max(stageWidth, utf8.RuneCountInString(row.stage))
 		nameWidth = max(nameWidth, utf8.RuneCountInString(row.name))
 		wordWidth = max(wordWidth, utf8.RuneCountInString(row.word))

@@ -12,8 +12,8 @@ import (
 )
 
 // Pipelines returns the rows of a list of pipelines.
-func Pipelines(all []server.PipelineView) []string {
-	var t table
+func Pipelines(all []server.PipelineView, s Style) []string {
+	t := table{Style: s}
 	t.add("PIPELINE", "DEFINITION", "STAGES", "ACTIVE", "LAST")
 	for _, p := range all {
 		t.add(p.Name, fmt.Sprint(p.Version), dash(stageNames(p)), fmt.Sprint(len(p.Active)), lastText(p))
@@ -38,7 +38,7 @@ func lastText(p server.PipelineView) string {
 
 // Pipeline returns what is at each stage of a pipeline, its active deployments, and the hosts that differ.
 func Pipeline(p server.PipelineView, s Style, now time.Time) []string {
-	var t table
+	t := table{Style: s}
 	for _, stage := range p.Stages {
 		t.add("  "+stage.Name, standingText(stage), insideText(stage))
 	}
@@ -270,8 +270,8 @@ func Edit(edit server.EditView, s Style) []string {
 }
 
 // Revisions returns the rows of a list of revisions.
-func Revisions(found []pipeline.RegisteredRevision, now time.Time) []string {
-	var t table
+func Revisions(found []pipeline.RegisteredRevision, s Style, now time.Time) []string {
+	t := table{Style: s}
 	t.add("REVISION", "STATE", "BY", "REGISTERED", "SUBJECT")
 	for _, r := range found {
 		t.add(r.Label, server.RevisionWord(r.State), dash(r.By), Ago(now, r.CreatedAt), r.Subject)

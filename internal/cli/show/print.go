@@ -94,12 +94,18 @@ func Items[T any](items []T) []T {
 }
 
 // table collects rows and aligns their columns, two spaces apart.
-type table struct{ rows [][]string }
+type table struct {
+	Style // of the output: long names are shortened for a terminal
+	rows  [][]string
+}
 
 // add appends a row. A cell is one line: text cannot forge a row of its own.
 func (t *table) add(cells ...string) {
 	for i, cell := range cells {
-		cells[i] = strings.ReplaceAll(cell, "\n", " ")
+		if cell = strings.ReplaceAll(cell, "\n", " "); !strings.Contains(cell, " ") { // else it is text
+			cell = t.shortName(cell)
+		}
+		cells[i] = cell
 	}
 	t.rows = append(t.rows, cells)
 }

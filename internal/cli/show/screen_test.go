@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
@@ -152,6 +153,24 @@ func TestTheTreeShowsALineThatHasBegun(t *testing.T) {
 		board.output(step.ID, []build.Entry{{Text: []byte(c.text), Marks: build.Marks{Partial: c.partial}}})
 		if got := board.row(step, Style{}, at(1), "-", step.Path()); !strings.HasSuffix(got, "   "+c.want) {
 			t.Errorf("after %q the row is %q", c.text, got)
+		}
+	}
+}
+
+func TestLongNamesAreShortenedOnATerminal(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a-very-long-name-", 14) + "end"
+	v := greeterView()
+	v.Stages[0].Name = long
+	for columns, whole := range map[int]bool{0: true, 100: false} {
+		lines := layout{columns: columns}.render(boardLines(v))
+		if got := strings.Contains(lines[0], long); got != whole || !strings.Contains(lines[0], "end  ") || !strings.Contains(lines[0], "received") {
+			t.Errorf("%d columns: %q", columns, lines[0])
+		}
+		revisions := []pipeline.RegisteredRevision{{Label: long, State: "open"}, {Label: strings.Repeat("0", 40), Subject: "words " + long}}
+		text := strings.Join(Revisions(revisions, Style{Columns: columns}, now()), "\n")
+		if got := strings.Contains(text, long+" "); got != whole || !strings.Contains(text, strings.Repeat("0", 40)+" ") || !strings.HasSuffix(text, "words "+long) {
+			t.Errorf("%d columns:\n%s", columns, text)
 		}
 	}
 }

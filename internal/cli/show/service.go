@@ -10,8 +10,8 @@ import (
 )
 
 // Services returns the rows of a list of the services of a pipeline.
-func Services(pipelineName string, all []server.ServiceView, now time.Time) []string {
-	var t table
+func Services(pipelineName string, all []server.ServiceView, s Style, now time.Time) []string {
+	t := table{Style: s}
 	var drift []server.Drift
 	t.add("HOST", "RUNS", "STATE", "RESTARTS", "SINCE", "REMARK")
 	for i := range all {

@@ -23,7 +23,7 @@ func serviceViews() map[string][]string {
 	host := step.State{Release: "88d0e17-9b1e07d2", Previous: "3f2c9a1-11aa22bb", Ledger: "ledger-1", Rank: 2, Deployment: "greeter#2", Busy: true, Unfinished: true,
 		Supervisor: 41, Service: 42, Started: at(100), Running: "88d0e17-9b1e07d2", Restarts: 3, Exit: "7"}
 	return map[string][]string{
-		"services":               Services("greeter", []server.ServiceView{up, untested, away, other, nothing}, now()),
+		"services":               Services("greeter", []server.ServiceView{up, untested, away, other, nothing}, Style{}, now()),
 		"service-status":         ServiceStatus(server.ServiceStatusView{ServiceView: up, Host: &host}, now()),
 		"service-status-stopped": ServiceStatus(server.ServiceStatusView{ServiceView: untested, Host: &step.State{Release: "3f2c9a1-11aa22bb", Unfinished: true}}, now()),
 		"service-status-away":    ServiceStatus(server.ServiceStatusView{ServiceView: away}, now()),

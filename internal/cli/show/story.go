@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -24,8 +25,8 @@ func newStory(v server.DeploymentView, s Style) *story {
 	t := &story{layout: layout{Style: s}, pipeline: v.Pipeline,
 		began: map[pipeline.StepKey]time.Time{}, done: map[string][]string{}}
 	for _, row := range boardLines(v) {
-		t.stageWidth = max(t.stageWidth, len(row.stage))
-		t.nameWidth = max(t.nameWidth, len(row.name))
+		t.stageWidth = max(t.stageWidth, utf8.RuneCountInString(s.shortName(row.stage)))
+		t.nameWidth = max(t.nameWidth, utf8.RuneCountInString(s.shortName(row.name)))
 	}
 	return t
 }
@@ -186,7 +187,7 @@ func who(d entryDetail) string {
 // row returns one line in the columns of the deployment's board.
 func (t *story) row(target, word, detail string, d time.Duration) string {
 	stage, name := placeOf(t.pipeline, target)
-	text := fmt.Sprintf("  %-*s  %-*s  %s", t.stageWidth, stage, t.nameWidth, name, word)
+	text := fmt.Sprintf("  %-*s  %-*s  %s", t.stageWidth, t.shortName(stage), t.nameWidth, t.shortName(name), word)
 	if detail != "" {
 		text += "  " + detail
 	}

@@ -9,8 +9,21 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Style paints words on a terminal. Its zero value paints nothing.
-type Style struct{ Colours bool }
+// Style fits text to a terminal. Its zero value paints nothing and shortens nothing.
+type Style struct {
+	Colours bool // words are painted
+	Columns int  // of the terminal; 0: names are printed whole
+}
+
+// shortName shortens a name in its middle if it takes more than a part of the columns and would keep the rest of its row out of sight.
+// An id always stays whole.
+func (s Style) shortName(name string) string {
+	const id = 40 // characters of a commit; an action has fewer
+	if most := max(id, s.Columns*2/5); s.Columns > 0 && utf8.RuneCountInString(name) > most {
+		return cutMiddle(name, most)
+	}
+	return name
+}
 
 func (s Style) paint(code, text string) string {
 	if !s.Colours || text == "" {
