@@ -37,9 +37,6 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	if flags.dryRun.on() { // else the build shows them
-		a.printNotes(source.notes)
-	}
 	id, place, err := a.buildPlace(flags)
 	if err != nil {
 		return job{}, err
@@ -68,6 +65,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 		return job{}, err
 	}
 	if flags.dryRun.on() {
+		a.printNotes(source.notes) // in place of the build's log
 		return job{plan: plan, source: source, flags: flags}, nil
 	}
 	missing, err := a.giveSecrets(plan, flags)
