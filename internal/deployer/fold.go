@@ -20,6 +20,7 @@ type Reader interface {
 }
 
 const (
+	mostEmpty = 1000   // pages without rows, which archives leave
 	foldRows  = 10_000 // rows that are read at a time; bounds the memory that a long log needs
 	foldAhead = 2      // pages that are read side by side while another one is folded
 	foldTries = 10     // how often a fold begins again because deployments were archived meanwhile
@@ -81,7 +82,7 @@ func Catch(ctx context.Context, r Reader, name string, engine *pipeline.Engine, 
 }
 
 // readAhead yields the rows of a log up to a position, in order, in pages that may be empty. It reads pages side by side:
-// reading takes several times as long as folding.
+// reading takes several times as long as folding. It ends early after mostEmpty empty pages, since the position may be wrong.
 func readAhead(ctx context.Context, r Reader, name string, end int64) iter.Seq2[[]pipeline.Entry, error] {
 	type page struct {
 		rows []pipeline.Entry
@@ -92,6 +93,7 @@ func readAhead(ctx context.Context, r Reader, name string, end int64) iter.Seq2[
 		var reads sync.WaitGroup
 		defer reads.Wait()
 		defer cancel()
+		empty := 0
 		var under []chan page // those that are being read, in order
 		for after := int64(0); after < end || len(under) > 0; {
 			for ; after < end && len(under) < foldAhead; after += foldRows {
@@ -105,7 +107,10 @@ func readAhead(ctx context.Context, r Reader, name string, end int64) iter.Seq2[
 			}
 			p := <-under[0]
 			under = under[1:]
-			if !yield(p.rows, p.err) || p.err != nil {
+			if len(p.rows) == 0 {
+				empty++
+			}
+			if !yield(p.rows, p.err) || p.err != nil || empty == mostEmpty {
 				return
 			}
 		}

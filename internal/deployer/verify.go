@@ -130,13 +130,17 @@ func (found *Verification) readDigests(ctx context.Context, v Verifier, blobs bl
 			return err
 		}
 		var check pipeline.DigestCheck
-		for after := int64(0); after < head.Seq; after += foldRows {
-			rows, err := v.Entries(ctx, journal.EntryQuery{Pipeline: found.Pipeline, After: after, UpTo: min(after+foldRows, head.Seq), Digests: true})
+		for q := (journal.EntryQuery{Pipeline: found.Pipeline, UpTo: head.Seq, Limit: foldRows, Digests: true}); ; {
+			rows, err := v.Entries(ctx, q)
 			if err != nil {
 				return err
 			}
 			for _, e := range rows {
 				check.Add(e)
+				q.After = e.Seq
+			}
+			if len(rows) < foldRows {
+				break
 			}
 		}
 		kept, err := v.Deployments(ctx, journal.DeploymentQuery{Pipeline: found.Pipeline})

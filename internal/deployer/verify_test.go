@@ -2,6 +2,7 @@ package deployer_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		{"row lost", func(b *beside) { l := b.logs["greeter"]; l.entries = slices.Delete(l.entries, 20, 21) }, "entry 22 follows entry 20"},
 		{"row of an unknown deployment", func(b *beside) { b.logs["greeter"].entries[20].Deployment = 9 }, "never created"},
 		{"end lost", func(b *beside) { l := b.logs["greeter"]; l.entries = l.entries[:len(l.entries)-1] }, "the pipeline's head says"},
+		{"end far away", func(b *beside) { b.logs["greeter"].Seq = math.MaxInt64 }, "the pipeline's head says"},
 		{"fact twice", func(b *beside) {
 			l := b.logs["greeter"]
 			again := l.entries[slices.IndexFunc(l.entries, func(e pipeline.Entry) bool { return e.Class == pipeline.Fact })]
