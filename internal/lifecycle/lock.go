@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
@@ -63,7 +64,7 @@ const (
 // fault.Unavailable around a *Held.
 func Lock(home string) (*HomeLock, error) {
 	path := filepath.Join(home, LockFile)
-	file := flock.New(path, flock.SetPermissions(0o600))
+	file := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK))
 	ctx, stop := context.WithTimeout(context.Background(), lockPatience)
 	defer stop()
 	locked, err := file.TryLockContext(ctx, lockPause)
@@ -136,7 +137,7 @@ func IsHeld(home string) bool {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	file := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	file := flock.New(path, flock.SetFlag(os.O_RDONLY|unix.O_NONBLOCK)) // a pipe is not waited for
 	shared, err := file.TryRLock()
 	if err != nil || !shared {
 		return true // what cannot be looked at is left alone

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -27,8 +29,15 @@ func TestOpenExplainsWhatIsWrong(t *testing.T) {
 	}{
 		"no such folder": {func(t *testing.T, path string) { remove(t, filepath.Dir(path)) },
 			fault.Unavailable, "cannot be opened: no such file or directory"},
+		"a pipe in place of the folder": {func(t *testing.T, path string) {
+			remove(t, filepath.Dir(path))
+			must(t, unix.Mkfifo(filepath.Dir(path), 0o600))
+		},
+			fault.Unavailable, "cannot be opened: not a directory"},
 		"a folder in its place": {func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
 			fault.Unavailable, "cannot be opened: is a directory"},
+		"a pipe in its place": {func(t *testing.T, path string) { must(t, unix.Mkfifo(path, 0o600)) },
+			fault.Unavailable, "cannot be opened: not a regular file"},
 		"another kind of file": {func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, []byte(strings.Repeat("not a ledger\n", 100)), 0o600))
 		},

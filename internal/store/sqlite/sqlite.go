@@ -164,7 +164,7 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 func (d *Driver) alone(ctx context.Context) (done func() error, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, busyAfter, d.busy())
 	defer cancel()
-	folder := flock.New(filepath.Dir(d.path), flock.SetFlag(os.O_RDONLY))
+	folder := flock.New(filepath.Dir(d.path), flock.SetFlag(os.O_RDONLY|unix.O_DIRECTORY)) // a pipe would be waited for
 	locked, err := folder.TryLockContext(ctx, 5*time.Millisecond)
 	switch {
 	case locked:
@@ -190,6 +190,8 @@ func (d *Driver) touch() error {
 		return err
 	} else if info.IsDir() {
 		return &fs.PathError{Op: "open", Path: d.path, Err: unix.EISDIR}
+	} else if !info.Mode().IsRegular() { // SQLite would wait for a pipe
+		return &fs.PathError{Op: "open", Path: d.path, Err: errors.New("not a regular file")}
 	}
 	if err := unix.Access(d.path, unix.R_OK|unix.W_OK); err != nil {
 		return &fs.PathError{Op: "open", Path: d.path, Err: err}
