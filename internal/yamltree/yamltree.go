@@ -109,25 +109,38 @@ func checkBytes(file string, data []byte) fault.Problems {
 
 // checkNodes refuses a file that may hold many more than maxNodes keys and values, before the
 // parser makes a node of each: every key, value and item is introduced by an indicator. Text that
-// merely looks like one counts too, so that a file has to be megabytes of prose, and nothing else,
-// to be refused for it.
+// merely looks like one counts too outside of block scalars, so that a file has to be megabytes of
+// prose, and nothing else, to be refused for it.
 func checkNodes(file string, data []byte) fault.Problems {
-	count, at := 0, fault.Position{File: file, Line: 1}
-	start, pair := 0, false
-	for i, b := range data {
-		if b == '\n' {
-			at.Line, start = at.Line+1, i+1
-		}
-		if !isIndicator(data, i) {
+	_, end := countNodes(data, maxNodes)
+	if end == len(data) {
+		return nil
+	}
+	start := bytes.LastIndexByte(data[:end], '\n') + 1
+	at := fault.Position{File: file, Line: bytes.Count(data[:start], []byte("\n")) + 1, Column: column(data[start:], end-start)}
+	return problemAt(at, "too-large", "there are more than %d keys and values", maxNodes)
+}
+
+// countNodes counts the keys and values that indicators introduce. It ends at the indicator with which there are more than most.
+func countNodes(data []byte, most int) (count, end int) {
+	scripts, pair := newBlocks(data), false
+	for start := 0; start < len(data); start = end {
+		line, _, _ := bytes.Cut(data[start:], []byte("\n"))
+		end = min(start+len(line)+1, len(data))
+		if scripts.isText(line) {
 			continue
 		}
-		if count += nodesOf(b, pair); count > maxNodes {
-			at.Column = column(data[start:], i-start)
-			return problemAt(at, "too-large", "there are more than %d keys and values", maxNodes)
+		for i := start; i < end; i++ {
+			if !isIndicator(data, i) {
+				continue
+			}
+			if count += nodesOf(data[i], pair); count > most {
+				return count, i
+			}
+			pair = data[i] == ':'
 		}
-		pair = b == ':'
 	}
-	return nil
+	return count, len(data)
 }
 
 // nodesOf returns how many keys and values an indicator introduces at most. pair says that the one before it was a colon, which has
