@@ -240,6 +240,22 @@ func (f *File) unknownStages(names []string, at fault.Position) fault.Problems {
 	return problems
 }
 
+// stepList lists the steps of the file as a choice names them, of which it shows the first ten.
+func (f *File) stepList() string {
+	const most = 10
+	var paths []string
+	for _, stage := range f.Stages {
+		for _, step := range stage.Steps {
+			paths = append(paths, stage.Name+"/"+step.Key)
+		}
+	}
+	paths = slices.Compact(paths) // the combinations of a matrix are next to each other
+	if len(paths) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
+	}
+	return strings.Join(paths, ", ")
+}
+
 // named returns the steps that a choice names.
 func (f *File) named(steps []string, at fault.Position) (map[place]bool, fault.Problems) {
 	if len(steps) == 0 {
@@ -250,6 +266,9 @@ func (f *File) named(steps []string, at fault.Position) (map[place]bool, fault.P
 	for _, step := range steps {
 		found, code, text := index.find(step, -1)
 		if code != "" {
+			if code == "need-unknown" {
+				text += "; the file has " + f.stepList()
+			}
 			problems.Add(fault.Problem{Position: at, Code: "step" + strings.TrimPrefix(code, "need"), Text: text, Suggestion: fault.Nearest(step, index.known(code, step))})
 		}
 		for _, at := range found {

@@ -23,8 +23,9 @@ Commands read and act on the log in .waybill/ beside waybill.yaml, on another on
 
 Exit status: 0 done or nothing to do; 1 the work failed; 2 usage, a file or the
 configuration is wrong; 3 a needed part is not there; 4 canceled, superseded or
-refused; 5 plan only: something would be done; 130 ended by Ctrl-C,
-SIGTERM or a closed terminal; 141 its output is not read any more.`
+refused; 5 plan only: something would be done; 124 the limit of --timeout has
+passed; 130 ended by Ctrl-C, SIGTERM or a closed terminal; 141 its output is not
+read any more.`
 
 // rootCommand returns `waybill` with every command below it.
 func rootCommand(a *app) *cobra.Command {

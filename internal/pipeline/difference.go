@@ -22,7 +22,7 @@ func difference(old, next *Definition) []string {
 	}
 	for i := range old.Stages {
 		if s := &old.Stages[i]; d.stageNow(s) == nil {
-			d.say("- stage %s", s.Name)
+			d.stageLeft(s)
 		}
 	}
 	d.steps("+", next, d.stageBefore)
@@ -102,6 +102,25 @@ func (d *differ) stage(s *Stage) {
 			d.say("- group %s/%s", s.Name, g.Name)
 		}
 	}
+}
+
+// stageLeft describes a stage that the new version lacks. Where a new stage has the same hosts, it was
+// perhaps renamed, so the line says how the new stage keeps its history.
+func (d *differ) stageLeft(s *Stage) {
+	for i := range d.next.Stages {
+		if next := &d.next.Stages[i]; d.stageBefore(next) == nil && sameHosts(s, next) {
+			d.say("- stage %s, whose hosts %s has; if it was renamed, was: [%s] keeps its history", s.Name, next.Name, s.Name)
+			return
+		}
+	}
+	d.say("- stage %s", s.Name)
+}
+
+// sameHosts reports whether the groups of two stages have the same hosts, and at least one.
+func sameHosts(a, b *Stage) bool {
+	return len(a.Groups) > 0 && slices.EqualFunc(a.Groups, b.Groups, func(x, y Group) bool {
+		return slices.EqualFunc(x.Hosts, y.Hosts, func(h, o Host) bool { return h.URL == o.URL })
+	})
 }
 
 // gates describes which gates a stage has got and lost, and which do something else.

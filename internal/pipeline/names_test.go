@@ -27,6 +27,25 @@ func renamed(stage string, was []string, its string, had []string) Definition {
 	return Definition{Pipeline: "shop", Service: Service{Name: "shop"}, Stages: []Stage{s}}
 }
 
+// A new stage with the hosts of one that left may be that one under another name; the words of the edit name was.
+func TestWordsOfAStageRenamedWithoutWasNameIt(t *testing.T) {
+	t.Parallel()
+	old := renamed("prod", nil, "web", nil)
+	same, other := renamed("live", nil, "app", nil), renamed("live", nil, "app", nil)
+	other.Stages[0].Groups[0].Hosts[1].URL = "local://yew"
+	for _, test := range []struct {
+		next Definition
+		want []string
+	}{
+		{same, []string{"+ stage live after nothing", "- stage prod, whose hosts live has; if it was renamed, was: [prod] keeps its history"}},
+		{other, []string{"+ stage live after nothing", "- stage prod"}},
+	} {
+		if diff := cmp.Diff(test.want, difference(&old, &test.next)); diff != "" {
+			t.Errorf("difference (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // What a stage and a group did under the names that they had counts: currents, rollbacks and catch-ups continue as if the names
 // had not changed.
 func TestFactsUnderFormerNamesCount(t *testing.T) {
