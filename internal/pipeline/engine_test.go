@@ -140,7 +140,13 @@ func (w *world) done(k StepKey) {
 
 func (w *world) artifact(revision int64, label string) {
 	w.t.Helper()
-	w.fold(Entry{Target: w.engine.pipeline, Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label})})
+	w.uploaded(revision, label, "")
+}
+
+// uploaded records an artifact that a person has uploaded.
+func (w *world) uploaded(revision int64, label, by string) {
+	w.t.Helper()
+	w.fold(Entry{Target: w.engine.pipeline, Event: ArtifactRegistered, Class: Change, Revision: revision, Detail: raw(artifactDetail{Label: label, By: by})})
 }
 
 func raw(v any) json.RawMessage {

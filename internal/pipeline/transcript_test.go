@@ -107,7 +107,11 @@ func (p *player) command(block []string) {
 	case "run":
 		p.run(words[1:])
 	case "artifact":
-		p.artifact(number(words[1]), words[2])
+		by := ""
+		if len(words) > 4 && words[3] == "by" {
+			by = words[4]
+		}
+		p.uploaded(number(words[1]), words[2], by)
 	case "why":
 		p.why(words[1:])
 	case "list":
