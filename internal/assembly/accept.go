@@ -217,7 +217,7 @@ func writeNote(path string, noted acceptance) error {
 
 // noted returns this machine's note about a home.
 func (p Place) noted(h Home) (noted acceptance, ok bool) {
-	id, err := file.Read(h.file(idFile), mostNote)
+	id, err := file.ReadUnlinked(h.file(idFile), mostNote) // a link could lead to the id of a home that counts
 	if err != nil || len(strings.TrimSpace(string(id))) == 0 {
 		return noted, false
 	}

@@ -119,6 +119,28 @@ func TestWhatGitBringsIntoAHomeIsAcceptedByItsContent(t *testing.T) {
 	}
 }
 
+// TestAHomeWithTheIDOfAnotherIsRefused: an archive can bring a link to the id of a home that counts.
+func TestAHomeWithTheIDOfAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	own, other := filepath.Join(dir, "own"), filepath.Join(dir, "other")
+	write(t, filepath.Join(own, ProjectFile), "")
+	write(t, filepath.Join(other, HomeName, configFile), "server: {}\n")
+	p := placeIn(own, map[string]string{"XDG_STATE_HOME": filepath.Join(dir, "state")})
+	s, err := p.Open(t.Context(), own, Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if err := os.Symlink(filepath.Join(own, HomeName, idFile), filepath.Join(other, HomeName, idFile)); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, p.TrustHome(p.HomeOf(other)), fault.Invalid, "was not made by Waybill on this machine")
+	if err := p.Accept(p.HomeOf(other)); err == nil {
+		t.Error("the other home was accepted under the id of the first")
+	}
+}
+
 // TestAFileThatIgnoresNothingIsNotTakenOver: with the .gitignore of a clone, a home that Waybill makes could be committed, or the file written
 // where a link leads.
 func TestAFileThatIgnoresNothingIsNotTakenOver(t *testing.T) {

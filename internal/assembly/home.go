@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,12 +94,7 @@ func (h Home) create() error {
 
 // ignored reports whether the home has the file that keeps it out of commits, as create makes it.
 func (h Home) ignored() bool {
-	f, _, err := file.OpenUnlinked(h.file(ignoreFile))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostNote))
+	text, err := file.ReadUnlinked(h.file(ignoreFile), mostNote)
 	return err == nil && string(text) == homeIgnore
 }
 
@@ -118,7 +112,7 @@ const idFile = "id"
 // identity returns an id that stays with the home, wherever it is moved to. The first call makes it, and calls note before any other can
 // see it; of processes that do so at the same moment, the first one's id counts.
 func (h Home) identity(note func(id string) error) (string, error) {
-	text, err := file.Read(h.file(idFile), mostNote)
+	text, err := file.ReadUnlinked(h.file(idFile), mostNote)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return strings.TrimSpace(string(text)), err
 	}
@@ -138,7 +132,7 @@ func (h Home) identity(note func(id string) error) (string, error) {
 	if err := os.Link(f.Name(), h.file(idFile)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", h.unusable(err)
 	}
-	text, err = file.Read(h.file(idFile), mostNote)
+	text, err = file.ReadUnlinked(h.file(idFile), mostNote)
 	return strings.TrimSpace(string(text)), err
 }
 

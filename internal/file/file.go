@@ -64,8 +64,13 @@ func regular(f *os.File, err error, path string) (*os.File, fs.FileInfo, error) 
 }
 
 // Read reads a regular file, or what a link to one leads to, of at most so many bytes.
-func Read(path string, most int64) ([]byte, error) {
-	f, _, err := Open(path)
+func Read(path string, most int64) ([]byte, error) { return read(path, most, 0) }
+
+// ReadUnlinked works like Read, but does not follow a link, which is ErrKind too.
+func ReadUnlinked(path string, most int64) ([]byte, error) { return read(path, most, unix.O_NOFOLLOW) }
+
+func read(path string, most int64, more int) ([]byte, error) {
+	f, _, err := open(path, more)
 	if err != nil {
 		return nil, err
 	}
