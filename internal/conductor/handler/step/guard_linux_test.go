@@ -178,10 +178,13 @@ func TestAReleaseInUseWhoseFilesChangedIsBuiltBeside(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, forever)
 		w.ship(1)
-		if changed := w.verify(); changed != nil {
-			t.Errorf("changed: %q", changed)
-		}
 		folder := w.release(1)
+		if err := os.WriteFile(filepath.Join(w.dir, "releases", folder, "data", "cache"), []byte("made by the service"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if changed := w.verify(); changed != nil {
+			t.Errorf("with a file that was added: changed: %q", changed)
+		}
 		for _, beside := range []string{w.release(1) + ".2", w.release(1) + ".3"} {
 			words := filepath.Join(w.dir, "releases", folder, "data", "words.txt")
 			if err := errors.Join(os.Chmod(words, 0o644), os.WriteFile(words, []byte("edited"), 0o644)); err != nil {
@@ -209,6 +212,19 @@ func TestAReleaseInUseWhoseFilesChangedIsBuiltBeside(t *testing.T) {
 			t.Errorf("once more: %+v", out)
 		}
 	})
+}
+
+// TestTheHostsEnvironmentDamagesNoRelease: options of tar and of other tools in the environment of the account change nothing.
+func TestTheHostsEnvironmentDamagesNoRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "/usr/bin:/bin")
+	w.handler.config.Env = append(slices.Clone(w.handler.config.Env), "TAR_OPTIONS=--exclude=* --transform=s,words,other,", "TAPE=/dev/full", "GZIP=-l",
+		"GREP_OPTIONS=-v", "CDPATH=/tmp:.")
+	w.revise(1, forever)
+	w.ship(1)
+	if changed := w.verify(); changed != nil || w.read("current/data/words.txt") != "revision 1\n" {
+		t.Errorf("changed: %q", changed)
+	}
 }
 
 // verify returns the files of the current release that are not those of its artifact.

@@ -4,7 +4,7 @@
 # 64 wrong use; 65 refused by the fence; 66 the release is not here; 70 not ready,
 # taken back; 71 a hook failed; 73 the disk or a tool failed; 74 the old service does not end; 75 busy; 76 damaged content.
 # Names from outside are never the first word of an argument: they follow a folder, "--" or "=".
-set -u && umask 022
+set -u && umask 022 && unset TAR_OPTIONS TAPE GZIP GREP_OPTIONS CDPATH # what these set damages releases
 trap : HUP PIPE # the caller may go away, the work goes on to a safe point; not '', which services would inherit
 tab=$(printf '\t') step=1
 
