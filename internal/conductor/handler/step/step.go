@@ -192,7 +192,9 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 // findFolder resolves the target again if it names the folder of the release, and that is another one on the host, since the files
 // of the first one have changed while it was in use.
 func (t *attempt) findFolder(ctx context.Context, d *pipeline.Definition) error {
-	if other, err := t.resolved(d, t.release+".2"); err != nil || reflect.DeepEqual(other, t.Target) {
+	other, err := t.resolved(d, t.release+".2")
+	other.Vars = t.Vars // which have the folder, whether something names it or not
+	if err != nil || reflect.DeepEqual(other, t.Target) {
 		return err
 	}
 	if there, err := t.program().deployed(ctx); err != nil || !there {
