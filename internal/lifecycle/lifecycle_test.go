@@ -201,8 +201,16 @@ func TestAKeptHomeShowsThatItsHolderRuns(t *testing.T) {
 	if held := Holder(home); held == nil || !held.Heard.IsZero() || held.Silent() {
 		t.Errorf("before it was kept: %+v", held)
 	}
+	done, stop := context.WithCancel(t.Context())
+	stop()
+	if err := lock.Keep(done); err != nil {
+		t.Fatal(err)
+	}
+	if held := Holder(home); held == nil || held.Heard.IsZero() || held.Silent() {
+		t.Errorf("since it is kept: %+v", held)
+	}
 	path, past := filepath.Join(home, LockFile), time.Now().Add(-time.Hour).Truncate(time.Second)
-	text := fmt.Sprintf(`{"pid":42,"since":%q}`, past.Add(-time.Hour).Format(time.RFC3339))
+	text := fmt.Sprintf(`{"pid":42,"since":%q,"kept":true}`, past.Add(-time.Hour).Format(time.RFC3339))
 	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, past, past)); err != nil {
 		t.Fatal(err)
 	}

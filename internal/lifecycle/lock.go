@@ -31,9 +31,10 @@ type HomeLock struct {
 // Held says that another process has the home.
 type Held struct {
 	Home  string    `json:"-"`
-	PID   int       `json:"pid"`   // 0: unknown
-	Since time.Time `json:"since"` // zero: unknown
-	Heard time.Time `json:"-"`     // when it last showed that it runs; zero: unknown, as of a version that did not
+	PID   int       `json:"pid"`            // 0: unknown
+	Since time.Time `json:"since"`          // zero: unknown
+	Kept  bool      `json:"kept,omitempty"` // Keep runs there, so the time of the lock file says when
+	Heard time.Time `json:"-"`              // when it last showed that it runs; zero: unknown, as of a version that did not
 }
 
 // HomeLease is how long the holder of a home counts as running after it was heard from.
@@ -75,7 +76,7 @@ func Lock(home string) (*HomeLock, error) {
 		return nil, fault.Wrap(fault.Unavailable, holder(home, path)).
 			WithHint("end that process, then try again")
 	}
-	if err := sign(path); err != nil {
+	if err := sign(path, false); err != nil {
 		return nil, errors.Join(unlockable(home, err), file.Unlock())
 	}
 	at, err := os.Stat(path)
@@ -97,9 +98,11 @@ func unlockable(home string, err error) error {
 // keepEvery is how often Keep looks at the lock file.
 const keepEvery = time.Second
 
-// Keep shows by the lock file's time that this process runs, and takes the home again when the lock file was removed or replaced, until ctx ends. A lock on a file without a name keeps
-// no other process away. If one has taken the home by then, the error is fault.Unavailable around a *Held.
+// Keep shows by the lock file's time that this process runs, and takes the home again when the lock file was removed or replaced,
+// until ctx ends. A lock on a file without a name keeps no other process away. If one has taken the home by then, the error is
+// fault.Unavailable around a *Held.
 func (l *HomeLock) Keep(ctx context.Context) error {
+	_ = sign(filepath.Join(l.home, LockFile), true) // as with the time, a disk that takes no writes keeps all else from this process, too
 	look := time.NewTicker(keepEvery)
 	defer look.Stop()
 	for {
@@ -125,6 +128,7 @@ func (l *HomeLock) retake() error {
 	if err != nil {
 		return err
 	}
+	_ = sign(path, true)
 	former := l.file
 	l.file, l.at = again.file, again.at
 	return former.Close()
@@ -156,17 +160,14 @@ func Holder(home string) *Held {
 // Unlock gives the home back.
 func (l *HomeLock) Unlock() error { return l.file.Unlock() }
 
-// sign writes which process holds the lock, for messages. The lock counts without this text too.
-func sign(path string) error {
-	text, err := json.Marshal(Held{PID: os.Getpid(), Since: time.Now().UTC().Truncate(time.Second)})
+// sign writes which process holds the lock, for messages, and whether it keeps it. The lock counts without this text too.
+func sign(path string, kept bool) error {
+	text, err := json.Marshal(Held{PID: os.Getpid(), Since: time.Now().UTC().Truncate(time.Second), Kept: kept})
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o600) // truncates in place: the lock is on this very file
 }
-
-// signedWithin is longer than writing the text may take, after which only Keep changes the file's time.
-const signedWithin = 2 * keepEvery
 
 // mostHolder is the bound of that text, in bytes.
 const mostHolder = 4 << 10
@@ -181,7 +182,7 @@ func holder(home, path string) *Held {
 	if json.Unmarshal(text, held) != nil {
 		return &Held{Home: home}
 	}
-	if info, err := os.Stat(path); err == nil && info.ModTime().Sub(held.Since) > signedWithin {
+	if info, err := os.Stat(path); err == nil && held.Kept {
 		held.Heard = info.ModTime()
 	}
 	return held
