@@ -305,7 +305,7 @@ func TestAStatusShowsASilentHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, heard := s.Home.file(lifecycle.LockFile), time.Now().Add(-time.Minute).Truncate(time.Second)
-	write(t, file, `{"pid":42,"since":"2026-01-02T03:04:05Z"}`)
+	write(t, file, `{"pid":42,"since":"2026-01-02T03:04:05Z","kept":true}`)
 	for _, c := range []struct {
 		heard time.Time
 		state string

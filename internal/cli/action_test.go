@@ -175,7 +175,7 @@ func TestSnoozeAction(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wantCalls(t, "SnoozeAction "+someAction+" "+noon().Add(2*time.Hour).UTC().Format(time.RFC3339)+" ana")
-	o.want(t, someAction+": next attempt 14:00:00\n", "")
+	o.want(t, someAction+": next attempt 14:00:00 UTC\n", "")
 	for until, text := range map[string]string{"": "snooze wants to know until when", "soon": "--until soon: want a time"} {
 		options.Until = until
 		wantFault(t, runSnoozeAction(t.Context(), options), fault.Invalid, text, "")

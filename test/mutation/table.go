@@ -112,7 +112,7 @@ var mutations = []mutation{
 	{"a rejected revision starts nothing", "deployment.go", "if t.rejected != nil {", "if false {"},
 	{"a revision is accepted again", "fold.go", "\t\te.judge(row.Revision, nil)\n", ""},
 	{"a revision is rejected once", "reject.go", "if e.rejected[revision] != nil {", "if false {"},
-	{"a catch-up brings no rejected revision", "catchup.go", "if current == nil || current.rejected != nil {", "if current == nil {"},
+	{"a catch-up brings no rejected revision", "catchup.go", "if current == nil || current.rejected != nil {\n\t\t\tcontinue\n\t\t}\n\t\tjoined", "if current == nil {\n\t\t\tcontinue\n\t\t}\n\t\tjoined"},
 	{"a catch-up by hand brings no rejected revision", "catchup.go", "case current.rejected != nil:", "case false:"},
 	{"a catch-up of joining hosts is for groups that ask for it", "catchup.go", "if !group.spec.CatchUp {", "if false {"},
 	{"a catch-up is made once for each host", "catchup.go", "|| t.completes != nil && t.covered[name])", ")"},
