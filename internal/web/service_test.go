@@ -65,7 +65,7 @@ func TestServicePageShowsStateAndOutput(t *testing.T) {
 		host, token string
 		want, not   []string
 	}{
-		{"beta/all/oak", token, []string{`t-finished">up</span>`, "3f2c9a1-9b1e07d29b1e", "[31mlistening &lt;here&gt;\n", "prints more", "/services/beta/all/oak/restart"}, []string{"a line before", "\x1b", "\x07"}},
+		{"beta/all/oak", token, []string{`t-finished">up</span>`, "3f2c9a1-9b1e07d29b1e", "[31mlistening &lt;here&gt;\n", "prints more", "/services/beta/all/oak/restart"}, []string{"greeter of<", "a line before", "\x1b", "\x07"}},
 		{"beta/all/oak", "", []string{`t-finished">up</span>`, "Log in to read the output"}, []string{"listening", "/restart"}},
 		{"prod/east/elm", token, []string{"restarting</span>", "12 <span", "last exit status 3", "5b01c3e-000000000000"}, nil},
 		{"prod/west/yew", token, []string{"unknown</span>", "no answer within 10s", "The host does not answer.", "not known"}, []string{"listening"}},
