@@ -102,8 +102,15 @@ type hold struct {
 	rejected          bool
 }
 
-// String returns the hold as shown to people, such as "by ana: checking dashboards".
-func (h hold) String() string { return endDetail{By: h.by, Reason: h.reason}.String() }
+// String returns the hold as shown to people, such as "by ana: checking dashboards". A reason may
+// have the last lines of a service, so it is cut after its first line.
+func (h hold) String() string {
+	reason, _, more := strings.Cut(h.reason, "\n")
+	if more {
+		reason += " …"
+	}
+	return endDetail{By: h.by, Reason: reason}.String()
+}
 
 // failure is how a step's action ended.
 type failure struct {

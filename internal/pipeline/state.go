@@ -54,6 +54,15 @@ type DeploymentState struct {
 	EndedAt   time.Time `json:"endedAt,omitzero"` // zero while it is active
 }
 
+// Steps returns how many steps are done, and of how many, as people count them. A server before
+// WorkDone and Work sends neither, for which Steps returns Done and Total.
+func (s *DeploymentState) Steps() (done, total int) {
+	if s.Work == 0 {
+		return s.Done, s.Total
+	}
+	return s.WorkDone, s.Work
+}
+
 // State is the state of a step of a deployment, for people and programs. The words are part of the
 // API.
 type State string

@@ -103,7 +103,7 @@ func Standing(v server.DeploymentView, s Style, now time.Time) string {
 	}
 	switch {
 	case v.State.Status == pipeline.StatusActive:
-		text += fmt.Sprintf(", %d of %s done", v.State.WorkDone, Count(v.State.Work, "step"))
+		text += ", " + stepsDone(&v.State)
 	case !v.State.EndedAt.IsZero():
 		text += fmt.Sprintf(" %s, after %s", Ago(now, v.State.EndedAt), server.Took(v.State.EndedAt.Sub(v.CreatedAt)))
 	}
@@ -200,4 +200,10 @@ func expectedText(step pipeline.StepState) string {
 		word = "free "
 	}
 	return "; expected " + word + at.Format(format)
+}
+
+// stepsDone returns how far a deployment is, such as "4 of 13 steps done".
+func stepsDone(s *pipeline.DeploymentState) string {
+	done, total := s.Steps()
+	return fmt.Sprintf("%d of %s done", done, Count(total, "step"))
 }

@@ -150,7 +150,7 @@ func (d *liveDisplay) Tick(now time.Time) error {
 
 // status returns the last lines of a frame: how far the deployment is, the reason why nothing runs, and what a person can do.
 func (d *liveDisplay) status(v server.DeploymentView, now time.Time) []string {
-	text := fmt.Sprintf("%s %d of %s done  %s", d.busy(spinner(now)), v.State.WorkDone, Count(v.State.Work, "step"), server.Took(v.Now.Sub(v.CreatedAt)))
+	text := fmt.Sprintf("%s %s  %s", d.busy(spinner(now)), stepsDone(&v.State), server.Took(v.Now.Sub(v.CreatedAt)))
 	reason, who := d.wait.lasting(v)
 	switch {
 	case d.reason != "":

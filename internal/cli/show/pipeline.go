@@ -91,7 +91,7 @@ func leftServices(p server.PipelineView, s Style) (lines []string) {
 
 // activeText returns one active deployment, with its bound, its hold and the stages that wait for people.
 func activeText(name string, d pipeline.DeploymentState) string {
-	text := fmt.Sprintf("active: %s, %d of %s done", server.Ref{Pipeline: name, Number: d.Deployment}, d.WorkDone, Count(d.Work, "step"))
+	text := fmt.Sprintf("active: %s, %s", server.Ref{Pipeline: name, Number: d.Deployment}, stepsDone(&d))
 	if d.Until != "" {
 		text += ", until " + d.Until
 	}

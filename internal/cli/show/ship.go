@@ -26,7 +26,7 @@ func InProgress(v server.DeploymentView) string {
 	if v.State.Held != "" {
 		next = "held " + v.State.Held + "; waiting for: " + v.State.Resume
 	}
-	return fmt.Sprintf("%s is in progress: %d of %s done; %s", RefOf(v.Deployment), v.State.WorkDone, Count(v.State.Work, "step"), next)
+	return fmt.Sprintf("%s is in progress: %s; %s", RefOf(v.Deployment), stepsDone(&v.State), next)
 }
 
 // Stopped returns the error for a deployment that is superseded or canceled.
