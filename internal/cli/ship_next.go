@@ -80,11 +80,7 @@ func differences(p server.PipelineView) (differs []string) {
 	for _, each := range p.Drift {
 		drift[each.Target] = true
 		host := strings.TrimPrefix(each.Target, p.Name+"/")
-		command := "waybill ship --again"
-		if each.CatchUp {
-			command = "waybill deployment create " + p.Name + " " + host + " --catch-up"
-		}
-		differs = append(differs, host+" "+each.Reason+": "+command+" deploys to it once more")
+		differs = append(differs, host+" "+each.Reason+": "+each.Remedy(p.Name)+" deploys to it once more")
 	}
 	for _, h := range p.Hosts {
 		if h.Service != nil && h.Service.State == server.ServiceDown && !drift[h.Target] {

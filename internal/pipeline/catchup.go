@@ -132,8 +132,9 @@ func (e *Engine) planOf(target string) (*Graph, error) {
 	return plan, nil
 }
 
-// Lacking returns the hosts to which a catch-up would bring the current revision of their group if
-// it were made for each alone. lost is as in CatchUp.
+// Lacking returns the hosts that lack the current revision of their group. The value is whether a
+// catch-up of the host alone would bring it: it would not if the revision is rejected. lost is as in
+// CatchUp.
 func (e *Engine) Lacking(lost []string) map[string]bool {
 	plan, hosts := e.plans[e.version], map[string]bool{}
 	if plan == nil {
@@ -141,11 +142,11 @@ func (e *Engine) Lacking(lost []string) map[string]bool {
 	}
 	for g := range plan.groups {
 		current := e.finisherOf(plan.groups[g].path, GroupFinished)
-		if current == nil || current.rejected != nil {
+		if current == nil {
 			continue
 		}
 		for _, host := range e.laggards(plan, int32(g), current, CatchUp{Target: e.pipeline, Lost: lost}) {
-			hosts[host] = true
+			hosts[host] = current.rejected == nil
 		}
 	}
 	return hosts

@@ -83,6 +83,18 @@ func (a askedReleases) explain(err error) error {
 		WithHint("waybill service status %s %s says why", a.pipeline, below(a.silent[0]))
 }
 
+// Remedy returns the commands that bring a host of a pipeline what it lacks.
+func (d *Drift) Remedy(name string) string {
+	command := "waybill deployment create " + name + " " + below(d.Target) + " --catch-up"
+	switch {
+	case d.CatchUp:
+		return command
+	case d.Rejected:
+		return "waybill revision accept " + name + " " + d.Wants + ", then " + command
+	}
+	return "waybill ship --again"
+}
+
 // below returns a target without the pipeline's name.
 func below(target string) string {
 	_, rest, _ := strings.Cut(target, "/")
@@ -105,7 +117,8 @@ func (s *Service) fillDrift(ctx context.Context, view *PipelineView) error {
 	return s.withFold(ctx, view.Name, func(f *fold) error {
 		lacking := f.engine.Lacking(lost)
 		for i := range view.Drift {
-			view.Drift[i].CatchUp = lacking[view.Drift[i].Target]
+			possible, lacks := lacking[view.Drift[i].Target]
+			view.Drift[i].CatchUp, view.Drift[i].Rejected = possible, lacks && !possible
 		}
 		return nil
 	})

@@ -434,11 +434,8 @@ func (s *Service) troublesOf(ctx context.Context, view *PipelineView) (all []Tro
 		return nil, err
 	}
 	for _, d := range view.Drift[byLog:] {
-		hint := "waybill ship --again deploys it again"
-		if d.CatchUp {
-			hint = fmt.Sprintf("waybill deployment create %s %s --catch-up deploys it again", view.Name, below(d.Target))
-		}
-		all = append(all, Trouble{Kind: TroubleService, Subject: d.Target, Warning: true, Text: d.Target + " " + d.Reason, Hint: hint})
+		all = append(all, Trouble{Kind: TroubleService, Subject: d.Target, Warning: true, Text: d.Target + " " + d.Reason,
+			Hint: d.Remedy(view.Name) + " deploys it again"})
 	}
 	for _, v := range view.Hosts {
 		if v.Service == nil || v.Service.State == ServiceStopped || v.Service.State == ServiceUp && v.Service.Restarts < restless {

@@ -65,6 +65,8 @@ type Drift struct {
 
 	Lost    bool `json:"lost,omitempty"`    // the host does not have the release that the log says
 	CatchUp bool `json:"catchUp,omitempty"` // a catch-up of the host brings it what it wants
+
+	Rejected bool `json:"rejected,omitempty"` // a catch-up would, once the revision is accepted again
 }
 
 // Pipelines lists every pipeline by name, without Definition, Revisions and Deployments.

@@ -205,6 +205,17 @@ func TestAHostThatLostItsReleaseIsCaughtUp(t *testing.T) {
 	}) {
 		t.Errorf("troubles %+v, %v", status.Troubles, err)
 	}
+	if _, err := w.Service.RejectRevision(ctx, "greeter", "3f2c9a1", "ana", ""); err != nil {
+		t.Fatal(err)
+	}
+	const remedy = "waybill revision accept greeter 3f2c9a1, then waybill deployment create greeter prod/west/yew --catch-up deploys it again"
+	status, err = w.Service.Status(ctx)
+	if err != nil || !slices.ContainsFunc(status.Troubles, func(t server.Trouble) bool { return t.Hint == remedy }) {
+		t.Errorf("with a rejected revision: troubles %+v, %v", status.Troubles, err)
+	}
+	if _, err := w.Service.AcceptRevision(ctx, "greeter", "3f2c9a1", "ana", ""); err != nil {
+		t.Fatal(err)
+	}
 	d, err := w.Service.CatchUp(ctx, want)
 	if err != nil || d.Kind != journal.CatchUp {
 		t.Fatalf("%+v, %v", d, err)

@@ -91,6 +91,9 @@ func ServiceStatus(v server.ServiceStatusView, now time.Time) []string {
 		for _, line := range CatchUp(name, []server.Drift{*v.Drift}) {
 			t.add("", line)
 		}
+		if v.Drift.Rejected {
+			t.add("", v.Drift.Remedy(name)+" deploys to it what its group has")
+		}
 	}
 	switch {
 	case len(v.Changed) > 0:
