@@ -52,6 +52,9 @@ func (a *app) run(ctx context.Context, arguments []string) int {
 	if err == nil {
 		return fault.ExitDone
 	}
+	if errors.Is(err, lifecycle.ErrUnread) {
+		return fault.ExitUnread
+	}
 	if (interrupted(ctx) || fault.Is(err, fault.Interrupted)) && endedWith(err) {
 		return fault.ExitInterrupted
 	}

@@ -63,9 +63,14 @@ func runCommand(a *app) *cobra.Command {
 }
 
 // runWith runs a build with flags that were read from a set.
-func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags runFlags) error {
+func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags runFlags) (err error) {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
+	defer func() {
+		if cause := context.Cause(ctx); err != nil && errors.Is(cause, lifecycle.ErrUnread) {
+			err = errors.Join(err, cause)
+		}
+	}()
 	if flags.shell && !(a.canAsk() && onTerminal(a.out)) {
 		return fault.New(fault.Invalid, "--shell wants a terminal").WithHint("--keep-failed")
 	}

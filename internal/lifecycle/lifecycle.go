@@ -27,6 +27,10 @@ import (
 // process, which does not affect what serves until then.
 var ErrTerminated = errors.New("terminated by SIGTERM")
 
+// ErrUnread is in the cause of a context that UntilUnread has ended because nothing reads what this
+// process prints.
+var ErrUnread = errors.New("nothing reads the output any more")
+
 // repeated is how long further SIGTERMs count as the first one: timeout(1) and others send it to a
 // process and to its group, so that it arrives twice.
 const repeated = time.Second
@@ -148,7 +152,7 @@ func causeOf(s os.Signal) error {
 	case syscall.SIGHUP:
 		return fault.New(fault.Interrupted, "the terminal was closed")
 	case syscall.SIGPIPE:
-		return fault.New(fault.Interrupted, "nothing reads the output any more")
+		return fault.Wrap(fault.Interrupted, ErrUnread)
 	}
 	return fault.New(fault.Interrupted, "interrupted")
 }
