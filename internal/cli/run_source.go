@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -197,7 +198,7 @@ func (s *buildSource) facts(ctx context.Context) (map[string]string, error) {
 	if s.unpacked {
 		return nil, nil
 	}
-	folder := git.Open(s.root, s.skip...)
+	folder := git.Open(s.root, append(slices.Clone(s.skip), filepath.Join(s.root, workspace.Home))...) // as for a revision
 	facts := map[string]string{"REPO_NAME": filepath.Base(s.root)}
 	head, err := folder.Head(ctx)
 	if err != nil {

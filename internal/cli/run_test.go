@@ -205,6 +205,10 @@ func TestWhatABuildIsOf(t *testing.T) {
 	if _, got := facts(); got["GIT_BRANCH"] != "" {
 		t.Errorf("with a detached HEAD the branch is %q", got["GIT_BRANCH"])
 	}
+	f.write(t, "shop/.waybill/known_hosts", "")
+	if s, _ := facts(); s.label != "shop @ "+got["GIT_COMMIT_SHORT"] {
+		t.Errorf("beside a home with host keys: %q", s.label)
+	}
 	f.write(t, "shop/new", "x")
 	if s, _ := facts(); !strings.HasSuffix(s.label, ", changed files included") {
 		t.Errorf("after a change: %q", s.label)
