@@ -11,8 +11,8 @@ import (
 )
 
 // unknownHosts returns a problem for each ssh host of a project, and for the jump host, whose key this machine does not
-// know.
-func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Problems, err error) {
+// know. With until, only hosts count that a deployment which goes no further than this stage reaches.
+func (a *app) unknownHosts(p project, home assembly.Home, until string) (problems fault.Problems, err error) {
 	hosts, err := a.Hosts(home, p.dir)
 	if err != nil {
 		return nil, err
@@ -23,8 +23,11 @@ func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Proble
 	add := func(t ssh.Target, path, name string) {
 		targets, paths, names = append(targets, t), append(paths, path), append(names, name)
 	}
-	jump := false
+	jump, within := false, p.definition.StagesUntil(until)
 	for i, stage := range p.definition.Stages {
+		if until != "" && !within[i] {
+			continue
+		}
 		for j, group := range stage.Groups {
 			for k := range group.Hosts {
 				if !group.Hosts[k].Remote() {
@@ -56,13 +59,13 @@ func (a *app) unknownHosts(p project, home assembly.Home) (problems fault.Proble
 }
 
 // checkHostKeys refuses a project with ssh hosts whose keys are not known, if this machine is the one that reaches them.
-// It opens no log and makes no home, so that a refused command leaves nothing behind.
-func (a *app) checkHostKeys(p project) error {
+// It opens no log and makes no home, so that a refused command leaves nothing behind. until is as in unknownHosts.
+func (a *app) checkHostKeys(p project, until string) error {
 	kind, err := a.KindOf(p.dir)
 	if err != nil || kind != assembly.Embedded {
 		return err
 	}
-	problems, err := a.unknownHosts(p, a.HomeOf(p.dir))
+	problems, err := a.unknownHosts(p, a.HomeOf(p.dir), until)
 	if err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func (a *app) checkHostKeys(p project) error {
 
 // keyWarnings returns what checkHostKeys would refuse, as warnings.
 func (a *app) keyWarnings(p project) (fault.Problems, error) {
-	err := a.checkHostKeys(p)
+	err := a.checkHostKeys(p, "")
 	if problems, wrong := problemsOf(err); wrong {
 		return asWarnings(problems), nil
 	}

@@ -24,7 +24,7 @@ or lose work it asks, and without a terminal stops with status 4 unless --yes sa
 			if err != nil {
 				return err
 			}
-			if err := a.checkHostKeys(p); err != nil {
+			if err := a.checkHostKeys(p, ""); err != nil {
 				return err
 			}
 			return a.inSession(c, p.dir, assembly.Create, func(ctx context.Context, s *assembly.Session) error {

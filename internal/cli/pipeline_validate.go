@@ -93,7 +93,7 @@ func (a *app) judged(ctx context.Context, arguments []string) (project, error) {
 	if err := a.TrustHome(a.HomeOf(p.dir)); err != nil {
 		return p, err
 	}
-	unknown, err := a.unknownHosts(p, a.HomeOf(p.dir))
+	unknown, err := a.unknownHosts(p, a.HomeOf(p.dir), "")
 	p.warnings = append(p.warnings, asWarnings(unknown)...)
 	return p, err
 }

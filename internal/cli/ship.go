@@ -84,7 +84,7 @@ func (a *app) ship(ctx context.Context, arguments []string, flags shipFlags) err
 	if err := a.checkBuilds(ctx, p); err != nil {
 		return err
 	}
-	if err := a.checkHostKeys(p); err != nil {
+	if err := a.checkHostKeys(p, flags.until); err != nil {
 		return err
 	}
 	tree, err := p.tree(ctx, a.HomeOf(p.dir))

@@ -28,13 +28,21 @@ func (t *deployment) findBeyond() {
 	if t.until == "" {
 		return
 	}
+	within := t.plan.def.StagesUntil(t.until)
 	t.beyond = make([]bool, len(t.plan.stages))
-	last := slices.IndexFunc(t.plan.def.Stages, func(s Stage) bool { return s.Name == t.until })
-	var before []bool
-	if last >= 0 {
-		before = reached(last, reversed(t.plan.def.stageEdges()))
-	}
 	for s := range t.beyond {
-		t.beyond[s] = s != last && (last < 0 || !before[s]) && !t.resumed[t.plan.stages[s].path]
+		t.beyond[s] = !within[s] && !t.resumed[t.plan.stages[s].path]
 	}
+}
+
+// StagesUntil returns, per stage, whether a deployment that goes no further than a stage starts it:
+// that stage and all before it, none where the definition has no such stage.
+func (d *Definition) StagesUntil(stage string) []bool {
+	last := slices.IndexFunc(d.Stages, func(s Stage) bool { return s.Name == stage })
+	if last < 0 {
+		return make([]bool, len(d.Stages))
+	}
+	within := reached(last, reversed(d.stageEdges()))
+	within[last] = true
+	return within
 }
