@@ -49,12 +49,13 @@ func TestTheAnswerToTheQuestionForAProofIsBounded(t *testing.T) {
 	sent := make(chan int)
 	go func() {
 		defer func() { _ = theirs.Close() }()
-		total, err := 0, error(nil)
-		if _, err = http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+		total := 0
+		_, err := http.ReadRequest(bufio.NewReader(theirs))
+		if err == nil {
 			_, err = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nX: ")
 		}
 		for err == nil && total < 100*mostHeader {
-			n := 0
+			var n int
 			n, err = theirs.Write(make([]byte, mostHeader))
 			total += n
 		}
