@@ -137,14 +137,19 @@ func (l *Log) write(entries int64) error {
 func (l *Log) trailer() (*Trailer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.file.Sync(); err != nil {
+	if err := l.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // an end synced it before it closed it
 		return nil, fmt.Errorf("sync %s: %w", l.file.Name(), err)
 	}
 	return &Trailer{Entries: l.entries, Bytes: l.bytes, SHA256: hex.EncodeToString(l.hash.Sum(nil))}, nil
 }
 
+// close closes the file, after which nothing more is written. A closed one stays closed.
 func (l *Log) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if errors.Is(l.failed, os.ErrClosed) {
+		return nil
+	}
+	l.failed = fmt.Errorf("write %s: %w", l.file.Name(), os.ErrClosed)
 	return l.file.Close()
 }

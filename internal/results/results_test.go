@@ -227,6 +227,30 @@ func TestUpdatesFollowTheStateMachine(t *testing.T) {
 	}
 }
 
+func TestTheLogOfAStepThatEndedIsClosed(t *testing.T) {
+	t.Parallel()
+	store := create(t, filepath.Join(t.TempDir(), "1"), 0)
+	log, err := store.Log(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, store, 1, build.Running)
+	if err := log.Append(line("one")); err != nil {
+		t.Fatal(err)
+	}
+	update(t, store, 1, build.Completed)
+	if err := log.Append(line("late")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("an entry after the end: %v, want %v", err, os.ErrClosed)
+	}
+	_, err = store.Update(1, results.Update{Status: build.Failed, Timestamp: time.Now()})
+	if err == nil || errors.Is(err, os.ErrClosed) {
+		t.Errorf("another end: %v, want that of a change that is not allowed", err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCreateRefusesUsedAndForeignFolders(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "b")

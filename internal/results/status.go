@@ -23,7 +23,11 @@ func (s *Store) Update(id int, u Update) (Update, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u.Trailer = trailer
-	return s.record(id, u)
+	u, err = s.record(id, u)
+	if err != nil || !u.Status.Ended() {
+		return u, err
+	}
+	return u, s.steps[id].log.close() // else a build of many steps would have as many files open
 }
 
 // record stores an update that has its trailer. The caller holds the lock.
