@@ -62,6 +62,9 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 		return v, err
 	}
 	if s.Worker == nil {
+		if s.idle = s.Idle(ctx); s.idle {
+			s.Out.Warn("waybill: no process works on this log now, so %s waits: %s", ref, startWorking)
+		}
 		return s.watch(ctx, w)
 	}
 	unlock, err := s.Worker.Lock()
@@ -77,6 +80,9 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	}
 	return s.work(ctx, w, unlock)
 }
+
+// startWorking is how work on a log begins that this command only watches.
+const startWorking = "start waybill up or waybill serve"
 
 // leaveShip explains how to leave ship while the deployment waits for a person.
 const leaveShip = "Ctrl-C, and waybill ship resumes it; --timeout sets a limit, --detach waits for nothing"

@@ -169,6 +169,7 @@ type shipment struct {
 	shipOptions
 	resumed bool                   // the deployment is that of another revision, which waits for a process that works on it
 	works   bool                   // this process runs what the deployment needs
+	idle    bool                   // no process did when the watching began
 	undone  *server.DeploymentView // the deployment that a rollback undoes, once there is one
 }
 
@@ -389,6 +390,8 @@ func (s *shipment) reportInterrupted(ctx context.Context, ref server.Ref, v serv
 		s.Out.Warn("waybill: %s; %s stays active and held %s: %s", endedBy(ctx), ref, v.State.Held, v.State.Resume)
 	case s.works:
 		s.Out.Warn("waybill: %s; %s stays active, and what ran here was handed back: waybill ship resumes it", endedBy(ctx), ref)
+	case s.idle:
+		s.Out.Warn("waybill: %s; %s stays active until a process works on the log: %s", endedBy(ctx), ref, startWorking)
 	default:
 		s.Out.Warn("waybill: %s; the processes that work on the log continue %s: waybill deployment watch %s", endedBy(ctx), ref, ref)
 	}

@@ -159,13 +159,16 @@ func TestShipLeavesADeploymentThatWaitsLongerThanItsLimit(t *testing.T) {
 		views["greeter#2"] = waits
 		f := &fake{revisions: []pipeline.RegisteredRevision{{Pipeline: "greeter", Seq: 1, Label: "r1"}}, edit: server.EditView{Unchanged: true},
 			snapshot: server.SnapshotView{Stored: true}, deployments: []journal.Deployment{active}, views: views}
-		options, _ := shipping(f, asText)
-		options.Flags.detach = false
+		options, o := shipping(f, asText)
+		options.Flags.detach, options.Idle = false, idle
 		err := within(t.Context(), time.Hour, func(ctx context.Context) error { return runShip(ctx, options) })
 		wantFault(t, err, fault.TimedOut, "greeter#2 has not finished: the limit of --timeout 1h0m0s has passed; it stays active, waiting: approval 0 of 1",
 			"waybill approve greeter prod --revision r1, then waybill ship")
 		if exitStatus(err) != fault.ExitTimedOut {
 			t.Errorf("exit status %d", exitStatus(err))
+		}
+		if want := "waybill: no process works on this log now, so greeter#2 waits: start waybill up or waybill serve\n"; !strings.Contains(o.err.String(), want) {
+			t.Errorf("%q has no %q", o.err.String(), want)
 		}
 	})
 }
@@ -347,16 +350,18 @@ func TestShipReportsWhatASignalLeaves(t *testing.T) {
 	for name, c := range map[string]struct {
 		view  server.DeploymentView
 		works bool
+		idle  bool
 		want  string
 	}{
-		"held":    {held, true, "waybill: terminated; greeter#2 stays active and held by ana: waybill deployment resume greeter#2\n"},
-		"worked":  {server.DeploymentView{}, true, "waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
-		"watched": {server.DeploymentView{}, false, "waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
+		"held":    {held, true, false, "waybill: terminated; greeter#2 stays active and held by ana: waybill deployment resume greeter#2\n"},
+		"worked":  {server.DeploymentView{}, true, false, "waybill: terminated; greeter#2 stays active, and what ran here was handed back: waybill ship resumes it\n"},
+		"idle":    {server.DeploymentView{}, false, true, "waybill: terminated; greeter#2 stays active until a process works on the log: start waybill up or waybill serve\n"},
+		"watched": {server.DeploymentView{}, false, false, "waybill: terminated; the processes that work on the log continue greeter#2: waybill deployment watch greeter#2\n"},
 	} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		stop(fault.Wrap(fault.Interrupted, lifecycle.ErrTerminated))
 		options, o := shipping(&fake{}, asText)
-		s := &shipment{shipOptions: options, works: c.works}
+		s := &shipment{shipOptions: options, works: c.works, idle: c.idle}
 		if err := s.reportInterrupted(ctx, ref, c.view, context.Cause(ctx)); !errors.Is(err, lifecycle.ErrTerminated) {
 			t.Errorf("%s: %v", name, err)
 		}
