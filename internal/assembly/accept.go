@@ -134,6 +134,9 @@ func (p Place) notAccepted(h Home) (why string, err error) {
 		return fmt.Sprintf("the home %s was not made by Waybill on this machine", p.Shorten(h.Dir)), nil
 	}
 	for _, name := range tracked {
+		if _, err := os.Lstat(h.file(name)); errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed here, so nothing obeys it, and acceptance has nothing to note
+		}
 		sum, err := digestOf(h.file(name))
 		if isNoted := err == nil && sum == noted.SHA256[name]; !isNoted {
 			return fmt.Sprintf("git tracks %s, whose content has not been accepted on this machine", p.Shorten(h.file(name))), nil

@@ -113,6 +113,12 @@ func TestWhatGitBringsIntoAHomeIsAcceptedByItsContent(t *testing.T) {
 	}
 	write(t, h.file(configFile), "server: {listen: 127.0.0.1:1}\n") // as a checkout of another branch does
 	wantFault(t, p.TrustHome(h), fault.Invalid, "git tracks .waybill/server.yaml, whose content has not been accepted")
+	if err := os.Remove(h.file(configFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.TrustHome(h); err != nil {
+		t.Errorf("a tracked file that was removed: %v", err)
+	}
 	inGit(t, dir, "add", "-f", ".waybill/waybill.db")
 	for _, err := range []error{p.TrustHome(h), p.Accept(h)} {
 		wantFault(t, err, fault.Invalid, "git tracks .waybill/waybill.db, which only Waybill may write")
