@@ -135,7 +135,7 @@ func (c *DigestCheck) Check(end int64, digest Digest, gaps int64) []string {
 	case to > end:
 		c.add(to, "entry %d was added: the pipeline ends at entry %d", to, end)
 	case to < end && end > gaps:
-		c.missing(to+1, end)
+		c.missing(max(to, gaps)+1, end)
 	case to == end && known && last != digest:
 		c.add(end, "the digest at the end, of entry %d, is not the one that the pipeline keeps: entries were changed or removed there", end)
 	}
@@ -160,7 +160,7 @@ func (c *DigestCheck) joints(gaps int64) (to int64, last Digest, known bool) {
 			c.add(s.from, "entry %d is there twice", s.from)
 			known = false
 		case s.from > to+1 && s.from-1 > gaps:
-			c.missing(to+1, s.from-1)
+			c.missing(max(to, gaps)+1, s.from-1)
 			known = false // they are named; what follows may be whole
 		case s.from > to+1:
 			known = false

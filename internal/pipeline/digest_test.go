@@ -98,6 +98,10 @@ func TestEditsOfALogAreNamed(t *testing.T) {
 		{name: "archives that are not known", gaps: 9, edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.DeleteFunc(all, odd) }},
 		{name: "a gap above the archived ones", gaps: 6, edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.DeleteFunc(all, odd) },
 			want: []string{"entry 7 is missing", "entry 9 is missing"}},
+		{name: "a gap that begins among the archived ones", gaps: 6, edit: func(all []pipeline.Entry) []pipeline.Entry { return slices.Delete(all, 4, 8) },
+			want: []string{"entries 7 to 8 are missing"}},
+		{name: "an end that is missing with archived ones", gaps: 6, edit: func(all []pipeline.Entry) []pipeline.Entry { return all[:4] },
+			want: []string{"entries 7 to 10 are missing"}},
 		{name: "more than are named", edit: func(all []pipeline.Entry) []pipeline.Entry {
 			for i := range all {
 				all[i].Pipeline = "other"
