@@ -120,8 +120,8 @@ func endWhenAsked(group int, asked <-chan os.Signal, closed, ended <-chan struct
 	}
 }
 
-// killDescendants kills the group and every process below this one. A process
-// that is killed leaves its children to this one, so it looks again until none is left.
+// killDescendants kills the group and every process below this one. A killed process leaves its children to this one,
+// so killDescendants looks again until none is left.
 func killDescendants(group int) {
 	_ = syscall.Kill(-group, syscall.SIGKILL)
 	for range 100 { // bounded: a fork bomb may start processes as fast as they are killed
@@ -150,7 +150,7 @@ func killMarked(pair string) {
 	}
 }
 
-// markedProcesses lists the processes but this one that have NAME=value in their environment. begin reports whether another one has begun to run
+// markedProcesses lists the processes but this one that have NAME=value in their environment. begin reports whether a further process has begun to run
 // a program and has no environment yet.
 func markedProcesses(pair string) (marked []int, begin bool) {
 	entries, _ := os.ReadDir("/proc") // without it nothing can be done

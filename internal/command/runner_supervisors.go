@@ -72,14 +72,22 @@ func (r *Runner) supervise(ctx context.Context, step order, outputs [2]*os.File)
 		return Exit{Code: status}, nil
 	}
 	s.end()
-	if err == nil {
+	switch {
+	case err == nil:
 		return Exit{Code: status}, nil
+	case !isClosed(err): // the supervisor had not ended, so its signal is the one of end
+		return Exit{}, fmt.Errorf("hand %s over to its supervisor: %w", step.Argv[0], err)
 	}
 	exit := exitOf(s.process.ProcessState)
 	if exit.Signal == 0 {
 		return exit, fmt.Errorf("the supervisor of %s ended before it with %v: %w", step.Argv[0], exit, err)
 	}
 	return exit, nil
+}
+
+// isClosed reports whether an error of the socket means that the other end is closed.
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // take returns a supervisor that has no step.
@@ -207,7 +215,8 @@ func (s *supervisor) send(step handover) error {
 	return err
 }
 
-// receive waits for the next step. It reads no further than the step's end, since the files of another one would be lost.
+// receive waits for the next step. The decoder may read ahead, which would lose the files of a further step, but the worker sends
+// that one only after the answer to this one.
 func receive(worker *net.UnixConn) (step handover, err error) {
 	var first [1]byte
 	control := make([]byte, syscall.CmsgSpace(len(step.outputs)*4)) // each file is an int32
