@@ -17,7 +17,7 @@ import (
 type fences struct {
 	own    int64  // of the attempt's deployment
 	former int64  // the one that the log gave the host before; 0: none, or not known
-	found  string // what the attempt found if the log had not given the host its fence; ""
+	found  string // says that something else had deployed to the host; "": nothing is known of that
 }
 
 // fencesOf returns the fences of a step's action. One that an earlier version created has none: its own was the number of the

@@ -107,7 +107,7 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 	if host := request.Header.Get("Host"); host != "" {
 		request.Host = host
 	}
-	client := http.Client{CheckRedirect: follows(c.Status), Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
+	client := http.Client{CheckRedirect: redirectPolicy(c.Status), Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return t.host.Dial(ctx, network, address)
 		}}}
@@ -131,9 +131,9 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 // maxRedirects is how many redirects of a service are followed.
 const maxRedirects = 10
 
-// follows returns what decides about a redirect. One with a wanted status is the answer, and so is one to another address: what answers
-// there is not the service.
-func follows(wanted []int) func(next *http.Request, via []*http.Request) error {
+// redirectPolicy returns the function that decides whether a redirect is followed. A redirect with a wanted status is the answer,
+// and so is one to another address: what answers there is not the service.
+func redirectPolicy(wanted []int) func(next *http.Request, via []*http.Request) error {
 	return func(next *http.Request, via []*http.Request) error {
 		to, from := next.URL, via[0].URL
 		switch {
