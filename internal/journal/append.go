@@ -8,9 +8,9 @@ import (
 
 // append writes entries behind the head, each with the next position. A fact that the log already
 // has is not written again and takes no position. The head must be locked, since it is the only
-// counter of positions and has the digest that the next entry is linked to. append advances the head in memory; the caller writes its row, once for all
-// that the transaction appends. The error is fault.Conflict if an entry was decided for another
-// position.
+// counter of positions and has the digest that the next entry is linked to. append advances the
+// head in memory; the caller writes its row, once for all that the transaction appends. The error
+// is fault.Conflict if an entry was decided for another position.
 func (t *txn) append(head *HeadRow, entries []pipeline.Entry) error {
 	if len(entries) == 0 {
 		return nil

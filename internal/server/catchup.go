@@ -79,7 +79,7 @@ func (a askedReleases) explain(err error) error {
 	if len(a.silent) == 0 || !fault.Is(err, fault.Refused) || fault.HintOf(err) != "" {
 		return err
 	}
-	return fault.New(fault.Refused, "%s; %s does not answer", err, below(a.silent[0])).
+	return fault.New(fault.Refused, "%w; %s does not answer", err, below(a.silent[0])).
 		WithHint("waybill service status %s %s says why", a.pipeline, below(a.silent[0]))
 }
 
