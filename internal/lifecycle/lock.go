@@ -65,10 +65,10 @@ const (
 // fault.Unavailable around a *Held.
 func Lock(home string) (*HomeLock, error) {
 	path := filepath.Join(home, LockFile)
-	file := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK))
+	lock := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK))
 	ctx, stop := context.WithTimeout(context.Background(), lockPatience)
 	defer stop()
-	locked, err := file.TryLockContext(ctx, lockPause)
+	locked, err := lock.TryLockContext(ctx, lockPause)
 	if err != nil && ctx.Err() == nil {
 		return nil, unlockable(home, err)
 	}
@@ -76,14 +76,17 @@ func Lock(home string) (*HomeLock, error) {
 		return nil, fault.Wrap(fault.Unavailable, holder(home, path)).
 			WithHint("end that process, then try again")
 	}
+	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() { // a pipe can be locked, and keeps no text
+		return nil, errors.Join(unlockable(home, fmt.Errorf("%s: %w", LockFile, file.ErrKind)), lock.Unlock())
+	}
 	if err := sign(path, false); err != nil {
-		return nil, errors.Join(unlockable(home, err), file.Unlock())
+		return nil, errors.Join(unlockable(home, err), lock.Unlock())
 	}
 	at, err := os.Stat(path)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("look at %s: %w", path, err), file.Unlock())
+		return nil, errors.Join(fmt.Errorf("look at %s: %w", path, err), lock.Unlock())
 	}
-	return &HomeLock{home: home, file: file, at: at}, nil
+	return &HomeLock{home: home, file: lock, at: at}, nil
 }
 
 // unlockable returns the error for a home that cannot be written.

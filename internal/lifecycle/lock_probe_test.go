@@ -1,9 +1,14 @@
 package lifecycle_test
 
 import (
+	"errors"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
@@ -43,5 +48,17 @@ func TestLookingDoesNotTakeTheHome(t *testing.T) {
 	looker.Wait()
 	if lifecycle.IsHeld(home) {
 		t.Error("it was given back, and is still held")
+	}
+}
+
+// TestAPipeIsNoLock: the kernel locks one, but it keeps no text about the process that has the home.
+func TestAPipeIsNoLock(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(home, lifecycle.LockFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lifecycle.Lock(home); !fault.Is(err, fault.Unavailable) || !errors.Is(err, file.ErrKind) {
+		t.Errorf("got %v, want %v", err, file.ErrKind)
 	}
 }
