@@ -48,6 +48,7 @@ type askedReleases struct {
 	pipeline string
 	lost     []string // hosts that do not have the release that the log says
 	silent   []string // hosts that did not answer
+	left     int      // how many hosts more than mostLooks the target has
 }
 
 // askForReleases asks at most mostLooks hosts of a target which releases they have. A person may ask right after something has
@@ -67,6 +68,9 @@ func (s *Service) askForReleases(ctx context.Context, want TargetRequest) (asked
 		}
 	}
 	for i := range view.Hosts {
+		if view.Hosts[i].skipped {
+			asked.left++
+		}
 		if view.Hosts[i].seen.err != nil {
 			asked.silent = append(asked.silent, view.Hosts[i].Target)
 		}
@@ -76,11 +80,17 @@ func (s *Service) askForReleases(ctx context.Context, want TargetRequest) (asked
 
 // explain adds to a refusal which host may lack a release although it did not say so.
 func (a askedReleases) explain(err error) error {
-	if len(a.silent) == 0 || !fault.Is(err, fault.Refused) || fault.HintOf(err) != "" {
+	switch {
+	case !fault.Is(err, fault.Refused), fault.HintOf(err) != "":
 		return err
+	case len(a.silent) > 0:
+		return fault.New(fault.Refused, "%w; %s does not answer", err, below(a.silent[0])).
+			WithHint("waybill service status %s %s says why", a.pipeline, below(a.silent[0]))
+	case a.left > 0:
+		return fault.New(fault.Refused, "%w; %d hosts of the target were not asked", err, a.left).
+			WithHint("name a stage, a group or a host: at most %d hosts are asked at a time", mostLooks)
 	}
-	return fault.New(fault.Refused, "%w; %s does not answer", err, below(a.silent[0])).
-		WithHint("waybill service status %s %s says why", a.pipeline, below(a.silent[0]))
+	return err
 }
 
 // Remedy returns the commands that bring a host of a pipeline what it lacks.

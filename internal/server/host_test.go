@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -152,5 +153,20 @@ func TestWhatAHostReportsOutweighsTheLog(t *testing.T) {
 	view.see(sight{known: true, state: step.State{Release: "88d0e17-9b1e07d2", Service: 42}})
 	if view.Found != nil {
 		t.Errorf("it reports what the log says: %v", view.Found)
+	}
+}
+
+// A refusal to catch up names hosts whose releases are not known.
+func TestARefusedCatchUpNamesHostsThatWereNotAsked(t *testing.T) {
+	t.Parallel()
+	refused := fault.New(fault.Refused, "no host of shop lacks r1")
+	for want, asked := range map[string]askedReleases{
+		"no host of shop lacks r1":                                       {},
+		"no host of shop lacks r1; prod/a does not answer":               {silent: []string{"shop/prod/a"}, left: 3},
+		"no host of shop lacks r1; 3 hosts of the target were not asked": {left: 3},
+	} {
+		if err := asked.explain(refused); err.Error() != want || (fault.HintOf(err) != "") != (want != refused.Error()) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

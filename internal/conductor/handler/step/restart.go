@@ -72,7 +72,7 @@ func (r Restarter) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 	}
 	text := "restarted"
 	if folder != "" {
-		detail["release"], text = folder, "its files had changed: built beside as "+folder+", and restarted"
+		detail["release"], text = folder, "restarted as "+folder+", built beside since files of the release had changed"
 	}
 	if failed {
 		detail["error"] = err.Error()
@@ -96,7 +96,7 @@ func (r Restarter) Do(ctx context.Context, a conductor.Attempt) action.Outcome {
 }
 
 // restart restarts the service of the host's current release and waits until it is ready: it stays up, and the checks
-// of ready pass. It returns the folder of a release that was built beside, "" if none was.
+// of ready pass. It returns the folder of a release that was built beside, "" if the host runs the first one.
 func (r Restarter) restart(ctx context.Context, a conductor.Attempt, restart Restart) (folder string, err error) {
 	a.Action.Step = &action.StepRef{Pipeline: restart.Pipeline, Deployment: restart.Deployment, Target: restart.Target,
 		Event: pipeline.HostDeployed, Revision: restart.Revision, Version: restart.Version}
@@ -139,7 +139,10 @@ func (t *attempt) renew(ctx context.Context) (folder string, err error) {
 		return "", err
 	}
 	if whole.Release == state.Release {
-		return "", t.restartService(ctx)
+		if whole.Release != t.release { // maybe by an attempt that could not note it
+			folder = whole.Release
+		}
+		return folder, t.restartService(ctx)
 	}
 	d, err := t.config.Ledger.Definition(ctx, t.facts.Pipeline, t.facts.Version)
 	if err != nil {
