@@ -50,6 +50,14 @@ var jumpWalks = map[string][]jumpStep{
 		{"a deployment without limits", func(w *jumpWalk) { w.ship() }},
 	},
 	"after the switch": {
+		{"a deadline between the switch and the start", func(w *jumpWalk) {
+			w.stall("sync")
+			w.limitedOnce("deadline: 3s", "", func() {
+				w.until("the host is asked to go back", func() bool { return w.has("withdrawn") })
+				w.resumeAll()
+			})
+			w.rest()
+		}},
 		{"an attempt's limit while it becomes ready", func(w *jumpWalk) {
 			w.edit("within: 30s}", `within: 30s, checks: [{tcp: "127.0.0.1:1"}]}, confirm: 35s`)
 			w.limited("attemptTimeout: 4s, backoff: {retries: 0}", "")
@@ -108,12 +116,12 @@ type jumpWalk struct {
 func newJumpWalk(t *testing.T) *jumpWalk {
 	t.Helper()
 	tools := t.TempDir()
-	for _, tool := range []string{"tar", "ln"} {
+	for _, tool := range []string{"tar", "ln", "sync"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			t.Fatal(err)
 		}
-		script := "#!/bin/sh\n" + `while [ -e "$0.stalled" ] && case $1 in -x*|-s) ;; *) false ;; esac; do sleep 0.05; done; exec ` + path + ` "$@"` + "\n"
+		script := "#!/bin/sh\n" + `while [ -e "$0.stalled" ] && case $1 in -x*|-s|.) ;; *) false ;; esac; do sleep 0.05; done; exec ` + path + ` "$@"` + "\n"
 		if err := os.WriteFile(filepath.Join(tools, tool), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +142,7 @@ func (w *jumpWalk) lose(all bool) {
 	w.lost = all
 }
 
-// stall makes the host wait where it runs a program: tar to unpack, or ln to make a link.
+// stall makes the host wait where it runs a program: tar to unpack, ln to make a link, or sync for the folder of the service.
 func (w *jumpWalk) stall(tool string) {
 	w.t.Helper()
 	w.must(os.WriteFile(filepath.Join(w.tools, tool+".stalled"), nil, 0o644))

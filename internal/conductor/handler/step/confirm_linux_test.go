@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -113,6 +115,47 @@ func TestADeadlineTakesTheHostBack(t *testing.T) {
 		}
 		w.wantRuns(2)
 	})
+}
+
+// TestAHostThatGoesBackBeforeItsSupervisorRuns: a busy host starts the supervisor of the new release late, and that of the former
+// one later still. Only the former release runs then.
+func TestAHostThatGoesBackBeforeItsSupervisorRuns(t *testing.T) {
+	t.Parallel()
+	tools := t.TempDir()
+	w := newWorld(t, tools+":/usr/bin:/bin")
+	w.revise(1, forever)
+	w.ship(1)
+	w.revise(2, forever+"; # two")
+	w.done(2, pipeline.HostReplicated)
+	busy := filepath.Join(tools, "busy")
+	script := fmt.Sprintf(`#!/bin/sh
+case "$*" in
+*" supervise release=%s "*) while [ -e %[2]s ]; do sleep 0.05; done ;;
+*" supervise "*) sleep 2 ;;
+esac
+exec /usr/bin/setsid "$@"
+`, w.release(2), busy)
+	if err := errors.Join(os.WriteFile(busy, nil, 0o600), os.WriteFile(filepath.Join(tools, "setsid"), []byte(script), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cut := context.WithCancelCause(t.Context())
+	defer cut(nil)
+	ended := make(chan action.Outcome, 1)
+	go func() { ended <- w.do(ctx, 2, pipeline.HostDeployed) }()
+	until(t, "the switch is made", func() bool { return w.state().Release == w.release(2) })
+	cut(fmt.Errorf("%w (deadline: 6s)", conductor.ErrDeadline))
+	var asked time.Time
+	until(t, "the host goes back, or waits for its supervisor", func() bool {
+		if asked.IsZero() && w.read(".waybill/withdrawn") != "" {
+			asked = time.Now()
+		}
+		return w.state().Release == w.release(1) || !asked.IsZero() && time.Since(asked) > time.Second
+	})
+	if err := os.Remove(busy); err != nil {
+		t.Fatal(err)
+	}
+	w.wantOutcome(<-ended, action.Retry, "deadline: 6s", "the host went back to "+w.release(1))
+	w.wantRuns(1)
 }
 
 // TestALimitThatReadyDoesNotFitIntoSwitchesNothing: the service would be ended twice for a release that cannot become ready in time.

@@ -275,6 +275,7 @@ start() { # RELEASE
 	rm -f .waybill/state # the numbers of one that was killed mean nothing
 	if planned ".waybill/units/$1"; then plant "$1"; return; fi
 	own sh "$program" "$PWD" supervise "release=$1" "name=${PWD##*/}" </dev/null >/dev/null 2>&1 9>&- &
+	tries=0 && until held .waybill/supervisor || [ "$tries" -ge 150 ]; do nap && tries=$((tries + step)); done # by this halt finds it
 }
 strays() { # SIGNAL: sends it to what still holds .waybill/service, as 7: also what the service started in sessions of its own
 	if [ -d /proc/self/fd ]; then
