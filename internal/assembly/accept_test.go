@@ -83,8 +83,9 @@ func TestAHomeThatWaybillMadeCountsWhereverItIsMovedTo(t *testing.T) {
 	wantFault(t, other.TrustHome(other.HomeOf(second)), fault.Invalid, "was not made by Waybill on this machine")
 }
 
-func TestWhatGitBringsIntoAHomeIsAcceptedByItsContent(t *testing.T) {
-	t.Parallel()
+// homeInRepository makes a repository with a home.
+func homeInRepository(t *testing.T) (string, Place, Home) {
+	t.Helper()
 	dir := t.TempDir()
 	p := placeIn(dir, nil)
 	s, err := p.Open(t.Context(), dir, Create)
@@ -92,8 +93,13 @@ func TestWhatGitBringsIntoAHomeIsAcceptedByItsContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	h := p.HomeOf(dir)
 	inGit(t, dir, "init", "-q")
+	return dir, p, p.HomeOf(dir)
+}
+
+func TestWhatGitBringsIntoAHomeIsAcceptedByItsContent(t *testing.T) {
+	t.Parallel()
+	dir, p, h := homeInRepository(t)
 	write(t, h.file(configFile), "server: {}\n")
 	if err := p.TrustHome(h); err != nil {
 		t.Errorf("the user's own file: %v", err)
@@ -179,15 +185,7 @@ func TestAFileThatIgnoresNothingIsNotTakenOver(t *testing.T) {
 // TestARepositoryThatGitRefusesBringsWhatIsNotAccepted: git may have brought a file before it refused the repository.
 func TestARepositoryThatGitRefusesBringsWhatIsNotAccepted(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	p := placeIn(dir, nil)
-	s, err := p.Open(t.Context(), dir, Create)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	h := p.HomeOf(dir)
-	inGit(t, dir, "init", "-q")
+	dir, p, h := homeInRepository(t)
 	write(t, filepath.Join(dir, ".git", "config"), "[core\n")
 	if err := p.TrustHome(h); err != nil {
 		t.Errorf("what Waybill made: %v", err)

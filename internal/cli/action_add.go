@@ -24,7 +24,7 @@ type addFlags struct {
 	at         string
 	priority   int
 	watch      bool
-	timeout    time.Duration // of the watching; 0: no limit
+	timeout    time.Duration // limit of watching; 0: none
 	order      server.NewAction
 }
 
@@ -143,7 +143,7 @@ func runAddAction(ctx context.Context, o addActionOptions) error {
 type afterAdding struct {
 	Actions actionWatcher
 	Watch   bool          // show the action until it has ended
-	Timeout time.Duration // of the watching; 0: no limit
+	Timeout time.Duration // limit of watching; 0: none
 	Idle    func(context.Context) bool
 	Out     show.Printer
 }

@@ -34,7 +34,7 @@ with status 124.`,
 	return c
 }
 
-// stopWatching is what commands that watch an action or a build do at the limit of --timeout.
+// stopWatching returns the error of commands that watch an action or a build, at the limit of --timeout.
 const stopWatching = "stop the watching"
 
 // actionWatcher reads an action and follows its events.

@@ -62,7 +62,7 @@ printing only, and so does --timeout, with status 124.`,
 
 type buildLogOptions struct {
 	Server  buildLogServer // nil: the build is on this computer
-	Address string         // of the server
+	Address string         // URL of the server
 	Builds  buildShelf
 	Build   string
 	Step    string // "": every step, with the step in front of each line

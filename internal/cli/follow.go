@@ -81,7 +81,7 @@ func (s *shipment) drive(ctx context.Context, ref server.Ref) (server.Deployment
 	return s.work(ctx, w, unlock)
 }
 
-// startWorking is how work on a log begins that this command only watches.
+// startWorking names the commands that work on a log.
 const startWorking = "start waybill up or waybill serve"
 
 // leaveShip explains how to leave ship while the deployment waits for a person.

@@ -36,7 +36,7 @@ func (j job) cacheOwner(pipeline string) string {
 		return fmt.Sprintf("worker of %s: %q", launch.Instance, cmp.Or(launch.Project, launch.Variables["REPO_NAME"], j.source.name))
 	case j.source.unpacked && pipeline != "":
 		return pipeline
-	case j.source.origin != "": // with its host: another one may have a repository of the same name
+	case j.source.origin != "": // with its host: another host may have a repository of the same name
 		return j.source.origin
 	}
 	return j.source.name

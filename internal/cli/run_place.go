@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// resultsPlace is where a build's results go.
+// resultsPlace locates a build's results.
 type resultsPlace struct {
 	root     results.Root // of builds that were run by hand; zero with --results-dir
 	dir      string

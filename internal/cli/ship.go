@@ -136,7 +136,7 @@ type shipOptions struct {
 	By       string
 	Warn     func() // prints the warnings of waybill.yaml
 	Label    string // of the folder's revision
-	Branch   string // that is checked out; "": none
+	Branch   string // checked-out branch; "": none
 	Commit   git.Commit
 	Precedes func(ctx context.Context, older, newer string) bool // between commits
 	Pack     func(context.Context, io.Writer) error              // writes the folder's files

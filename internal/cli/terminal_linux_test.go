@@ -184,7 +184,7 @@ func awaitNoEcho(t *testing.T, terminal *os.File) {
 	}
 }
 
-// TestARunThatNothingReadsIsCanceled: behind head(1) a build has an end.
+// TestARunThatNothingReadsIsCanceled: piped into head(1), a build ends.
 func TestARunThatNothingReadsIsCanceled(t *testing.T) {
 	t.Parallel()
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "results")

@@ -15,7 +15,7 @@ func addTimeout(c *cobra.Command, limit *time.Duration, leave string) {
 	offer(c, "timeout")
 }
 
-// leaveDeployment is what ship and deployment watch do at the limit of --timeout.
+// leaveDeployment returns the error of ship and deployment watch at the limit of --timeout.
 const leaveDeployment = "leave the deployment active"
 
 // within calls run with a context that ends after a limit, as it would by Ctrl-C but with a fault.TimedOut cause. 0: no limit.

@@ -21,7 +21,7 @@ type jumpStep struct {
 	do   func(w *jumpWalk)
 }
 
-// jumpWalks are what happens to hosts behind a jump host. Each limit ends a deployment in another phase.
+// jumpWalks lists events of hosts that are reached through a jump host. Each limit ends a deployment in another phase.
 var jumpWalks = map[string][]jumpStep{
 	"up to the switch": {
 		{"a deadline while the host is not reached", func(w *jumpWalk) {
@@ -52,7 +52,7 @@ var jumpWalks = map[string][]jumpStep{
 	"after the switch": {
 		{"a deadline between the switch and the start", func(w *jumpWalk) {
 			w.stall("sync")
-			w.limitedOnce("deadline: 3s", "", func() {
+			w.limitedDuring("deadline: 3s", "", func() {
 				w.until("the host is asked to go back", func() bool { return w.has("withdrawn") })
 				w.resumeAll()
 			})
@@ -65,7 +65,7 @@ var jumpWalks = map[string][]jumpStep{
 		{"a deadline while it becomes ready and the host is lost", func(w *jumpWalk) {
 			w.edit("within: 30s", "within: 5s")
 			w.edit("confirm: 35s", "confirm: 6s")
-			w.limitedOnce("deadline: 8s", "", func() {
+			w.limitedDuring("deadline: 8s", "", func() {
 				before := w.truth().release
 				w.until("the release is switched", func() bool { is := w.truth(); return is.release != before && is.up })
 				w.lose(true)
@@ -88,7 +88,7 @@ var jumpWalks = map[string][]jumpStep{
 	},
 }
 
-// Hosts behind a jump host are followed through limits of time in every phase, and while they cannot be reached.
+// Hosts that are reached through a jump host are followed through time limits in every phase, and while they are out of reach.
 func TestEveryAnswerAgreesWithAHostBehindAJumpHost(t *testing.T) {
 	t.Parallel()
 	for name, steps := range jumpWalks {
@@ -106,7 +106,7 @@ func TestEveryAnswerAgreesWithAHostBehindAJumpHost(t *testing.T) {
 	}
 }
 
-// jumpWalk is a walk whose host is behind a jump host, with programs that can be stalled.
+// jumpWalk is a walk whose host is reached through a jump host, with programs that can be stalled.
 type jumpWalk struct {
 	*walk
 	host  *sshtest.Server
@@ -177,7 +177,7 @@ func (w *jumpWalk) rest() {
 	})
 }
 
-// until waits for what the host does alone.
+// until waits until the host has done something without a command.
 func (w *jumpWalk) until(what string, is func() bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(w.t.Context(), childtest.Limit, childtest.ErrLimit)
@@ -194,11 +194,11 @@ func (w *jumpWalk) until(what string, is func() bool) {
 // limited ships another revision, which must fail by a limit of retry. steps are further lines of the file.
 func (w *jumpWalk) limited(retry, steps string) {
 	w.t.Helper()
-	w.limitedOnce(retry, steps, func() {})
+	w.limitedDuring(retry, steps, func() {})
 }
 
-// limitedOnce does what limited does, with something that happens meanwhile.
-func (w *jumpWalk) limitedOnce(retry, steps string, meanwhile func()) {
+// limitedDuring works like limited, and calls during while the deployment runs.
+func (w *jumpWalk) limitedDuring(retry, steps string, during func()) {
 	w.t.Helper()
 	limit := "retry: {" + retry + "}\n" + steps
 	w.edit("stages:", limit+"stages:")
@@ -207,7 +207,7 @@ func (w *jumpWalk) limitedOnce(retry, steps string, meanwhile func()) {
 	var out strings.Builder
 	ship.Stdout, ship.Stderr = &out, &out
 	w.must(ship.Start())
-	meanwhile()
+	during()
 	err := ship.Wait()
 	key, _, _ := strings.Cut(retry, ":")
 	if err == nil || !strings.Contains(out.String(), key) || strings.Contains(out.String(), "canceled") {

@@ -163,7 +163,7 @@ func (w *walk) move(from, to string) {
 	w.must(os.Rename(from, to))
 }
 
-// swap makes the link of the current release that of another one.
+// swap points the link of the current release to another release.
 func (w *walk) swap() {
 	w.t.Helper()
 	link := filepath.Join(w.srv, "mini", "current")

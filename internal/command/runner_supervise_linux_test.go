@@ -136,7 +136,7 @@ func noneAlive(t *testing.T, pids []int) {
 	}
 }
 
-// gone waits for the end of processes that another one is killing.
+// gone waits for the end of processes that are being killed.
 func gone(t *testing.T, pids []int) {
 	t.Helper()
 	for range 1000 {

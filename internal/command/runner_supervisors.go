@@ -43,7 +43,7 @@ type handover struct {
 	outputs [2]*os.File
 }
 
-// supervisorGrace is what a supervisor may take to kill a step.
+// supervisorGrace limits how long a supervisor takes to kill a step.
 const supervisorGrace = 5 * time.Second
 
 // Close ends the supervisors. No step may be running.

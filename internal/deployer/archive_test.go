@@ -537,7 +537,7 @@ func TestDamagedArchivesAreFound(t *testing.T) {
 	})
 }
 
-// TestAnEditedArchiveIsFound: an archive whose name is the digest of what was put into it is whole by itself.
+// TestAnEditedArchiveIsFound: an archive that is named by the digest of its edited content looks whole alone.
 func TestAnEditedArchiveIsFound(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		a := newArchivist(t, 4)

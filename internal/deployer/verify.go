@@ -22,8 +22,8 @@ type Verification struct {
 	Pipeline    string `json:"pipeline"`
 	Entries     int64  `json:"entries"` // read without a fault
 	Deployments int    `json:"deployments"`
-	Archived    int    `json:"archived,omitempty"` // of the deployments: their entries are in the blob store
-	Damaged     int    `json:"damaged,omitempty"`  // of the archives: each has a fault. One that is missing counts
+	Archived    int    `json:"archived,omitempty"` // deployments whose entries are in the blob store
+	Damaged     int    `json:"damaged,omitempty"`  // archives with a fault. A missing one counts
 	// Digest is that of the entry at Seq, the last one, and so of the log up to there. Uncovered entries have no digest: the version
 	// that wrote them computed none.
 	Seq       int64           `json:"seq"`

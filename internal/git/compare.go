@@ -109,7 +109,7 @@ func (c *comparison) add(ctx context.Context, at place, tree string) error {
 	return c.addStandIns(ctx, at)
 }
 
-// standIns are contents that git stores in place of others, which a filter puts there on checkout where it is set up.
+// standIns lists contents that git stores for others. A filter restores these on checkout where it is set up.
 var standIns = []struct{ filter, begin, is, get string }{ //nolint:gochecknoglobals // a constant table
 	{"lfs", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"},
 	{"git-crypt", "\x00GITCRYPT\x00", "encrypted by git-crypt", "git-crypt unlock"},

@@ -34,7 +34,7 @@ type Held struct {
 	PID   int       `json:"pid"`            // 0: unknown
 	Since time.Time `json:"since"`          // zero: unknown
 	Kept  bool      `json:"kept,omitempty"` // Keep runs there, so the time of the lock file says when
-	Heard time.Time `json:"-"`              // when it last showed that it runs; zero: unknown, as of a version that did not
+	Heard time.Time `json:"-"`              // time of its last sign of life; zero: unknown, as with an earlier version
 }
 
 // HomeLease is how long the holder of a home counts as running after it was heard from.

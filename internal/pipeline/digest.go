@@ -51,7 +51,7 @@ func link(before, content Digest) Digest {
 
 // content returns the digest of an entry's own fields. Each text comes after its length, so that no two entries are the same bytes.
 func (e Entry) content() Digest {
-	var room [512]byte // for most entries
+	var room [512]byte // large enough for most entries
 	b := room[:0]
 	for _, n := range [...]int64{e.Seq, e.Deployment, int64(e.Occurrence), int64(e.Class), e.Revision, int64(e.Version), e.At.UnixMicro()} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
@@ -82,7 +82,7 @@ type DigestCheck struct {
 	faults    []digestFault
 }
 
-// digestFault is what is wrong at a position.
+// digestFault describes a fault at a position.
 type digestFault struct {
 	seq  int64
 	text string
@@ -92,8 +92,8 @@ type digestFault struct {
 type stretch struct {
 	from, to       int64
 	digested       int64  // position of the first entry that has a digest; 0: none has one
-	content, first Digest // of that entry: its own fields, and the digest that it has
-	last           Digest // that the last entry with one has
+	content, first Digest // digest of that entry's own fields, and its stored digest
+	last           Digest // stored digest of the last entry that has one
 }
 
 // mostDigestFaults bounds the faults that a DigestCheck names.

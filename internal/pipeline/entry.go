@@ -63,7 +63,7 @@ type Entry struct {
 	Version    int             `json:"version,omitempty"`  // definition version in force
 	At         time.Time       `json:"at"`                 // the transaction's time, for people
 	Detail     json.RawMessage `json:"detail,omitempty"`   // the actor, the reason, sizes
-	Digest     Digest          `json:"-"`                  // that it was written with, if it was read with digests; see Link
+	Digest     Digest          `json:"-"`                  // stored digest, if the entry was read with digests; see Link
 }
 
 // StepKey names a step of a deployment. It is the unique key of the step's action in the queue,

@@ -128,7 +128,7 @@ var modelWorlds = []modelWorld{
 	{name: "a step that runs once", ships: []int64{1, 2}, race: true,
 		versions: []string{"stage lab chain=host-migrated,host-deployed once=host-migrated; group web parallel=1 failed=1 ash birch; group jobs elm"},
 		budget:   budget{fails: 1, retries: 1, skips: 1}},
-	{name: "a step comes to run once", ships: []int64{1, 2}, versions: []string{
+	{name: "a step is edited to run once", ships: []int64{1, 2}, versions: []string{
 		"stage lab queue=false chain=host-migrated; group all parallel=2 ash birch", "stage lab queue=false chain=host-migrated once=host-migrated; group all parallel=2 birch ash"},
 		budget: budget{edits: 1, fails: 1, ends: 1, retries: 1}},
 	{name: "gates", ships: []int64{1, 2}, versions: []string{"stage lab before=x behind=y bake=1m chain=host-deployed; group all ash" + prod},

@@ -15,7 +15,7 @@ type RegisteredRevision struct {
 	Commit      string    `json:"commit,omitempty"`
 	Subject     string    `json:"subject,omitempty"`
 	CommittedAt time.Time `json:"committedAt,omitzero"`
-	Branch      string    `json:"branch,omitempty"` // that was checked out when it was registered; "": none, or an earlier version stored it
+	Branch      string    `json:"branch,omitempty"` // checked-out branch at registration; "": none, or an earlier version stored it
 	// Snapshot is the blob key of the registered files, from which its builds are made anywhere.
 	Snapshot string `json:"snapshot,omitempty"`
 	// State is open while artifacts may still be added, then sealed, or rejected.

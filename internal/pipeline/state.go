@@ -96,7 +96,7 @@ type StepState struct {
 	At       time.Time `json:"at,omitzero"`    // of its last entry; see Engine.Explain
 	Work     bool      `json:"work,omitempty"` // takes an action, else a marker
 	Wave     int32     `json:"wave,omitempty"` // number of the wave, for steps of waves and of their hosts
-	On       string    `json:"on,omitempty"`   // of a step that runs once: path of the host that runs it for all, as far as it is known
+	On       string    `json:"on,omitempty"`   // path of the host that runs a step once for all; "": other steps, or not known
 }
 
 // Deployments returns the state of all deployments, oldest first; only active ones when activeOnly.

@@ -13,7 +13,7 @@ type Build struct {
 	ID        string      `json:"buildId"`
 	Plan      *build.Plan `json:"plan"`
 	Source    string      `json:"source,omitempty"`    // the folder that was built
-	Branch    string      `json:"branch,omitempty"`    // of the workspace; "": not known
+	Branch    string      `json:"branch,omitempty"`    // branch of the workspace; "": not known
 	Commit    string      `json:"commit,omitempty"`    // of the workspace; "": not known
 	Subject   string      `json:"subject,omitempty"`   // of the commit
 	Workspace string      `json:"workspace,omitempty"` // SHA-256 of the tar in workspace.tar.zst; "": the folder was copied without it

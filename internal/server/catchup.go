@@ -43,7 +43,7 @@ func (s *Service) PreviewCatchUp(ctx context.Context, want TargetRequest) (Rollb
 	}))
 }
 
-// askedReleases is what hosts answered about their releases.
+// askedReleases holds the answers of hosts about their releases.
 type askedReleases struct {
 	pipeline string
 	lost     []string // hosts that do not have the release that the log says

@@ -37,7 +37,7 @@ func (want TargetRequest) checkSeen(created pipeline.Entry) error {
 	return nil
 }
 
-// undoing is what the row that creates a rollback or a catch-up says.
+// undoing is the detail of the row that creates a rollback or a catch-up.
 type undoing struct {
 	Label  string // of the revision that is brought back
 	Undoes int64

@@ -77,7 +77,7 @@ type row struct {
 	Found                   *server.Found // what the host reports, where the log does not say so
 	Doubt                   string        // why the release is not to be trusted
 	Service                 *server.Services
-	Unknown                 bool // the host has not said what it runs: Runs is what the log says
+	Unknown                 bool // the host has not answered: Runs comes from the log
 	Cells                   []server.HostRun
 }
 

@@ -84,7 +84,7 @@ func withoutControls(text string) string {
 	}, text)
 }
 
-// files is what a host has answered when a reader asked it to compare the files of its release with those of the artifact.
+// files is the answer of a host that compared the files of its release with those of the artifact.
 type files struct {
 	Release string
 	At      time.Time
@@ -109,7 +109,7 @@ func (v *verified) keep(page string, f files) {
 	v.pages[page] = f
 }
 
-// of returns the answer of a host about a release; nil if there is none.
+// of returns the answer of a host about a release, or nil.
 func (v *verified) of(page, release string) *files {
 	v.mu.Lock()
 	defer v.mu.Unlock()

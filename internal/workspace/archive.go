@@ -86,7 +86,7 @@ func (a *Archived) Add(ctx context.Context, archive *tar.Writer, all bool) (left
 	return left, nil
 }
 
-// maxLinks is how many links may lead to one another; systems follow about as many.
+// maxLinks limits a chain of links; systems follow about as many.
 const maxLinks = 40
 
 // has reports whether a link leads to one of the archive's files or folders, also by way of links that are in the archive.

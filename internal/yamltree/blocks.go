@@ -12,7 +12,7 @@ type blocks struct {
 	unsure bool
 	open   bool // the lines so far end in a block scalar
 	parent int  // its text is indented by more than this
-	indent int  // of its first line of text; 0: none has come
+	indent int  // indentation of its first line of text; 0: no line yet
 }
 
 // newBlocks returns a finder for a file. YAML knows ends of lines that split at \n would not see.

@@ -57,7 +57,7 @@ type Config struct {
 	Plan      *build.Plan
 	Workspace Workspace
 	Remarks   []string // on the files that Workspace takes
-	Packer    Packer   // of the files that Workspace takes, for runners that send them elsewhere; nil: they are not packed
+	Packer    Packer   // packs the workspace for runners that send it elsewhere; nil: no pack
 	Runner    Runner
 	Store     *results.Store
 	Observer  Observer

@@ -95,7 +95,7 @@ func Items[T any](items []T) []T {
 
 // table collects rows and aligns their columns, two spaces apart.
 type table struct {
-	Style // of the output: long names are shortened for a terminal
+	Style // decides whether long names are shortened
 	rows  [][]string
 }
 

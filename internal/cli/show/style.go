@@ -12,7 +12,7 @@ import (
 // Style fits text to a terminal. Its zero value paints nothing and shortens nothing.
 type Style struct {
 	Colours bool // words are painted
-	Columns int  // of the terminal; 0: names are printed whole
+	Columns int  // width of the terminal; 0: names are printed whole
 }
 
 // shortName shortens a name in its middle if it takes more than a part of the columns and would keep the rest of its row out of sight.

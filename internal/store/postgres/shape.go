@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/store"
 )
 
-// shape is what the migrations make, as shapeIn reads it: an object a line, with its kind, its name and its text.
+// shape lists the objects that the migrations make, as shapeIn reads them: a line each, with kind, name and text.
 //
 //go:embed shape.txt
 var shape string
@@ -75,14 +75,5 @@ func shapeIn(ctx context.Context, conn *pgx.Conn, tables []string) (map[store.Ob
 		return nil, err
 	}
 	defer rows.Close()
-	objects := map[store.Object]string{}
-	for rows.Next() {
-		var o store.Object
-		var text string
-		if err := rows.Scan(&o.Kind, &o.Name, &text); err != nil {
-			return nil, err
-		}
-		objects[o] = strings.Join(strings.Fields(text), " ")
-	}
-	return objects, rows.Err()
+	return store.ReadObjects(rows)
 }

@@ -75,14 +75,5 @@ func objectsIn(ctx context.Context, db *sql.DB) (map[store.Object]string, error)
 		return nil, err
 	}
 	defer rows.Close()
-	objects := map[store.Object]string{}
-	for rows.Next() {
-		var o store.Object
-		var text string
-		if err := rows.Scan(&o.Kind, &o.Name, &text); err != nil {
-			return nil, err
-		}
-		objects[o] = strings.Join(strings.Fields(text), " ")
-	}
-	return objects, rows.Err()
+	return store.ReadObjects(rows)
 }

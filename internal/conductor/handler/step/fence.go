@@ -15,7 +15,7 @@ import (
 
 // fences are the fences of an attempt's host. The host stores the last one, and refuses what has a lower one.
 type fences struct {
-	own    int64  // of the attempt's deployment
+	own    int64  // fence of the attempt's deployment
 	former int64  // the one that the log gave the host before; 0: none, or not known
 	found  string // says that something else had deployed to the host; "": nothing is known of that
 }

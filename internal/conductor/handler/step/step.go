@@ -148,7 +148,7 @@ type attempt struct {
 	era      int64 // of the log
 	rank     int64 // below which the host refuses what comes
 	fence    fences
-	owner    string // of the host's fence: the deployment, such as greeter#9
+	owner    string // deployment that the host's fence will name, such as greeter#9
 	keep     int
 	ssh      *pipeline.SSH // how ssh hosts are reached by the version of the action
 	inForce  func() (pipeline.Definition, error)
@@ -177,7 +177,7 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 		return nil, err
 	}
 	if t.step.Name == pipeline.Replicate {
-		return t, nil // which names the folder
+		return t, nil // replicate itself names the folder
 	}
 	err = t.findFolder(ctx, definition)
 	if t.step.Name == pipeline.Deploy && t.isOver(ctx) {
@@ -193,7 +193,7 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 // of the first one have changed while it was in use.
 func (t *attempt) findFolder(ctx context.Context, d *pipeline.Definition) error {
 	other, err := t.resolved(d, t.release+".2")
-	other.Vars = t.Vars // which have the folder, whether something names it or not
+	other.Vars = t.Vars // they always name the folder
 	if err != nil || reflect.DeepEqual(other, t.Target) {
 		return err
 	}

@@ -89,7 +89,7 @@ type world struct {
 	revisions     map[int64]pipeline.RegisteredRevision
 	attempts      int
 	era           int64            // of the log
-	parameters    json.RawMessage  // of actions; nil: none, as of an earlier version
+	parameters    json.RawMessage  // parameters of actions; nil: none, as an earlier version stored them
 	reports       []pipeline.Entry // what attempts noted
 	timeout       time.Duration    // of an attempt
 }

@@ -128,7 +128,7 @@ func (t *attempt) checkHTTP(ctx context.Context, c *pipeline.Check) error {
 	return nil
 }
 
-// maxRedirects is how many redirects of a service are followed.
+// maxRedirects limits the redirects that a check follows.
 const maxRedirects = 10
 
 // redirectPolicy returns the function that decides whether a redirect is followed. A redirect with a wanted status is the answer,
