@@ -76,6 +76,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("USER", "ana")
 	env.Setenv("WAYBILL_RUNNER", "process") // whether or not this computer has Docker
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	env.Setenv("GORACE", os.Getenv("GORACE")) // settings of the race detector
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
 		env.Setenv("GIT_"+who+"_NAME", "Ana")
 		env.Setenv("GIT_"+who+"_EMAIL", "ana@example.net")
