@@ -197,16 +197,25 @@ func TestPartsOfTheLogMeetInOnePlace(t *testing.T) {
 	})
 }
 
-func TestPurePackagesHaveNoGoroutines(t *testing.T) {
+func TestSequentialPackagesHaveNoGoroutines(t *testing.T) {
+	const reason = "make test runs the tests of this package without the race detector"
 	for _, f := range load(t) {
-		if !strings.HasPrefix(f.Package, internal) || archtest.LayerOf(f.Package) != archtest.Pure {
+		if !strings.HasPrefix(f.Package, internal) || !archtest.Sequential(f.Package) {
 			continue
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {
 			if statement, ok := n.(*ast.GoStmt); ok {
-				t.Errorf("%s starts a goroutine: make test watches this package without the race detector", f.At(statement.Pos()))
+				t.Errorf("%s starts a goroutine: %s", f.At(statement.Pos()), reason)
+			}
+			if selector, ok := n.(*ast.SelectorExpr); ok && selector.Sel.Name == "Go" {
+				t.Errorf("%s starts a goroutine: %s", f.At(selector.Pos()), reason)
 			}
 			return true
 		})
+		for _, path := range f.Imports() {
+			if path == "net/http/httptest" || path == "testing/synctest" || path == internal+"bubbletest" || path == internal+"servertest" {
+				t.Errorf("%s imports %s, which starts goroutines: %s", f.Path, path, reason)
+			}
+		}
 	}
 }

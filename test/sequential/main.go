@@ -1,5 +1,5 @@
-// Command pure prints the import paths of the packages that only decide. They have no goroutines, so their tests run
-// without the race detector, which makes them ten times as slow.
+// Command sequential prints the import paths of the packages that have no goroutines. Their tests run without the race
+// detector, which makes them up to ten times as slow.
 package main
 
 import (
@@ -14,11 +14,11 @@ import (
 func main() {
 	out, err := exec.Command("go", "list", "./internal/...").Output() //nolint:noctx // it ends with this program
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "pure: list packages: %v\n", err)
+		fmt.Fprintf(os.Stderr, "sequential: list packages: %v\n", err)
 		os.Exit(1)
 	}
 	for path := range strings.FieldsSeq(string(out)) {
-		if archtest.LayerOf(path) == archtest.Pure {
+		if archtest.Sequential(path) {
 			fmt.Println(path)
 		}
 	}
