@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build demo check test fuzz edges former mutate simulate e2e lint generate bench setup clean
+.PHONY: help build demo check test slow soak fuzz edges former mutate simulate e2e lint generate bench setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,31 +32,38 @@ mutate: ## each rule of the pipeline engine switched off in turn; some test must
 test: setup ## every test, with the race detector where there are goroutines, on real SQLite and PostgreSQL
 	@scripts/test
 
-# Each round is 100 random programs: definitions, actions that end or fail, retries, edits, crashes. What the engine decides and
-# explains is compared after every row with the rules computed word by word.
-ROUNDS ?= 1000
-fuzz: ## 125,000 random programs of the pipeline engine; ROUNDS=10 for 1,200
-	$(GO) test ./internal/pipeline -run 'Follows?TheDefinitions' -rounds $(ROUNDS) -failfast -timeout 0
+slow: setup ## make test, and the 30 tests that took the longest
+	@scripts/test -json | $(GO) run ./test/slow
 
-# Names in archives, known hosts, keys and certificates, files of every format, and layouts of Git repositories: make test tries the
-# seeds and a few random ones.
-FUZZTIME ?= 1m
-edges: ## every fuzz target for FUZZTIME=1m, and 300 odd Git repositories
-	@FUZZTIME=$(FUZZTIME) scripts/edges
+# The parts of make soak run alone, too: make fuzz ROUNDS=10. make test has a sample of each, of less than a minute.
+FIRST := $(or $(FIRST),$(shell date +%s))
+soak: ## the long search, an hour: random programs and simulations from the seed FIRST on, fuzz targets, odd repositories
+	@echo "soak: seeds from FIRST=$(FIRST)"
+	@$(MAKE) FIRST=$(FIRST) fuzz former simulate edges
+
+# Each round is 100 random programs of the pipeline engine: definitions, actions that end or fail, retries, edits, crashes. What it
+# decides and explains is compared after every row with the rules computed word by word. A program that fails prints its seed.
+ROUNDS ?= 1000
+fuzz:
+	$(GO) test ./internal/pipeline -run 'Follows?TheDefinitions' -rounds $(ROUNDS) -failfast -timeout 0
 
 # The engine of an earlier commit is taken from the history and built beside today's. Random programs play both and compare what they
 # decide, explain and refuse, after every row. A program that finds a difference prints how to run it alone.
 PROGRAMS ?= 10000
-former: ## 10,000 random programs compared with an earlier engine; PROGRAMS=500 FIRST=1 for others
+former:
 	$(GO) run ./test/former -first $(FIRST) -programs $(PROGRAMS)
 
 # Each seed is four control planes in virtual time, with faults that the seed decides, and a clock of the database that jumps: a pipeline
 # that nobody edits; one that is edited, retried and held meanwhile; one in which a revision is rolled back; and one with rollbacks,
 # catch-ups, approvals and freezes at random moments. A seed that fails prints how to run it alone.
 SEEDS ?= 500
-FIRST ?= 1000
-simulate: ## 500 seeds of the simulation of the control plane; SEEDS=50 FIRST=1 for others
+simulate:
 	$(GO) test ./test/simulation -first $(FIRST) -seeds $(SEEDS) -timeout 0
+
+# Names in archives, known hosts, keys and certificates, files of every format, each for FUZZTIME, and layouts of Git repositories.
+FUZZTIME ?= 1m
+edges:
+	@FUZZTIME=$(FUZZTIME) scripts/edges
 
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
 	@scripts/e2e
