@@ -19,8 +19,6 @@ demo: bin/waybill ## build Waybill and ship examples/hello to four local hosts
 # The tests here need neither root nor a service; those that do have the build tag services, and make test runs them too. Tests
 # of processes mostly wait, so more of them run at a time than there are processors.
 check: lint ## vet, lint, and every test that needs no service but the stories; about two minutes
-	$(GO) vet ./...
-	$(GO) vet -tags services ./...
 	$(GO) test -timeout 40m -parallel 8 -skip '^TestStories$$' ./...
 
 setup: ## install what the tests need (Debian, root), or say what is missing
@@ -68,7 +66,9 @@ edges:
 e2e: setup ## stories against a real Kubernetes API server, Argo and S3, built once and cached
 	@scripts/e2e
 
-lint: ## golangci-lint, pinned in tools/go.mod
+lint: ## vet, and golangci-lint, pinned in tools/go.mod
+	$(GO) vet ./...
+	$(GO) vet -tags services ./...
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
 generate: ## the Go code of api/**/*.proto, with buf and its plugins pinned in tools/generate.mod
