@@ -14,7 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Limits of one browser. A test that opens ninety pages took two and a half minutes on a machine with a load of twenty.
+// Limits of a browser and of a test that uses it. A test that opens ninety pages took two and a half minutes on a machine with
+// a load of twenty.
 const (
 	installTimeout = 5 * time.Minute
 	beginTimeout   = 5 * time.Minute // until it listens
@@ -24,49 +25,84 @@ const (
 // installing is held by the test that looks for the browser, since installing it twice at once fails.
 var installing sync.Mutex //nolint:gochecknoglobals // a lock of this process' tests
 
-// Start opens a browser with its own profile until the test ends. The context is for chromedp.Run. chromedp.NewContext of it
-// opens another tab.
+// shared is the browser of this process: started for the first test that needs it, ended with the last one.
+var shared struct { //nolint:gochecknoglobals // of this process' tests
+	sync.Mutex
+	browser context.Context
+	end     func()
+	users   int
+}
+
+// Start opens a window, with cookies and storage of its own, until the test ends. The context is for chromedp.Run. Tests share
+// one browser.
 func Start(t testing.TB) context.Context {
 	t.Helper()
+	ctx, cancelTime := context.WithTimeout(acquire(t), browserTimeout)
+	window, cancelWindow := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
+	t.Cleanup(func() {
+		cancelWindow() // closes the window and waits
+		cancelTime()
+	})
+	if err := chromedp.Run(window); err != nil {
+		t.Fatalf("open a window of chromium: %v", err)
+	}
+	return window
+}
+
+// acquire gives the test a share of the process' browser.
+func acquire(t testing.TB) context.Context {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users == 0 {
+		shared.browser, shared.end = launch(t)
+	}
+	shared.users++
+	t.Cleanup(release)
+	return shared.browser
+}
+
+func release() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users--; shared.users == 0 {
+		shared.end()
+	}
+}
+
+// launch starts a browser with a profile of its own; end ends it.
+func launch(t testing.TB) (browser context.Context, end func()) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "waybill-browser-") //nolint:usetesting // it outlives the test
+	if err != nil {
+		t.Fatal(err)
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile(t)),
+		chromedp.ExecPath(find(t)), chromedp.UserDataDir(dir),
 		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.WSURLReadTimeout(beginTimeout),
 	)
-	ctx, cancelTime := context.WithTimeout(context.WithoutCancel(t.Context()), browserTimeout)
-	allocator, cancelAllocator := chromedp.NewExecAllocator(ctx, options...)
+	allocator, cancelAllocator := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	browser, cancelBrowser := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(browser) // closes the browser and waits; an error means that it has gone already
+	end = func() {
+		closing, cancel := context.WithTimeout(browser, browserTimeout)
+		defer cancel()
+		_ = chromedp.Cancel(closing) // closes the browser and waits; an error means that it has gone already
 		cancelBrowser()
 		cancelAllocator()
-		cancelTime()
-	})
-	if err := chromedp.Run(browser); err != nil {
-		t.Fatalf("start chromium: %v", err)
-	}
-	return browser
-}
-
-// profile returns a folder for a browser's profile. A process of the browser may write into it after the browser has ended, so the folder of
-// package testing, which fails the test of a folder that fills while it is removed, does not do.
-func profile(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "waybill-browser-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for range 10 {
-			if err = os.RemoveAll(dir); err == nil {
-				return
+		for range 10 { // a process of the browser may write into the folder after the browser has ended
+			if os.RemoveAll(dir) == nil {
+				break
 			}
 		}
-		t.Logf("the profile of a browser is left: %v", err)
-	})
-	return dir
+	}
+	if err := chromedp.Run(browser); err != nil {
+		end()
+		t.Fatalf("start chromium: %v", err)
+	}
+	return browser, end
 }
 
 // find returns the path of the browser, and installs it if it is missing.
@@ -105,15 +141,20 @@ func lookUp() string {
 	return ""
 }
 
-// Save writes a screenshot to the folder in WAYBILL_SCREENSHOTS, which outlives the test, or else to a temporary one.
-func Save(t testing.TB, name string, png []byte) {
+// Save writes a screenshot of the browser's current page to the folder in WAYBILL_SCREENSHOTS; without that it does nothing.
+func Save(browser context.Context, t testing.TB, name string) {
 	t.Helper()
 	dir := os.Getenv("WAYBILL_SCREENSHOTS")
 	if dir == "" {
-		dir = t.TempDir()
+		return
 	}
+	var png []byte
 	path := filepath.Join(dir, name+".png")
-	if err := os.WriteFile(path, png, 0o600); err != nil {
+	err := chromedp.Run(browser, chromedp.FullScreenshot(&png, 100))
+	if err == nil {
+		err = os.WriteFile(path, png, 0o600)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("screenshot %s", path)

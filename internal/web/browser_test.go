@@ -57,7 +57,6 @@ func story(t *testing.T, s *site) (failed, running server.Ref) {
 // a screenshot.
 func look(browser context.Context, t *testing.T, address, selector, name string, on screen) {
 	t.Helper()
-	var png []byte
 	var wide int64
 	err := chromedp.Run(browser,
 		chromedp.EmulateViewport(on.width, 900),
@@ -65,12 +64,11 @@ func look(browser context.Context, t *testing.T, address, selector, name string,
 		chromedp.Navigate(address),
 		chromedp.WaitVisible(selector, chromedp.ByQuery),
 		chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide),
-		chromedp.FullScreenshot(&png, 100),
 	)
 	if err != nil {
 		t.Fatalf("%s: open %s: %v", name, address, err)
 	}
-	browsertest.Save(t, name+"-"+on.name, png)
+	browsertest.Save(browser, t, name+"-"+on.name)
 	if wide > on.width {
 		t.Errorf("%s on a %s: the page is %d pixels wide, the window %d", name, on.name, wide, on.width)
 	}

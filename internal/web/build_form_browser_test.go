@@ -43,11 +43,7 @@ func TestFormsOfBuildsFitDeskAndPhone(t *testing.T) {
 				t.Fatal(err)
 			}
 			wait(browser, t, "the form is open", `document.querySelector("#`+page.form+` button").checkVisibility() && document.documentElement.scrollWidth <= innerWidth`)
-			var png []byte
-			if err := chromedp.Run(browser, chromedp.FullScreenshot(&png, 100)); err != nil {
-				t.Fatal(err)
-			}
-			browsertest.Save(t, page.name+"-open-"+on.name, png)
+			browsertest.Save(browser, t, page.name+"-open-"+on.name)
 			browsertest.Accessible(browser, t, page.name+" with its form on a "+on.name)
 		}
 	}
