@@ -17,6 +17,9 @@ import (
 // `go run ./test/postgres -- COMMAND` sets.
 const Variable = "WAYBILL_TEST_POSTGRES"
 
+// unsynced is the setting of servers for tests: what is committed must outlive processes, not the machine.
+const unsynced = "fsync=off"
+
 // shared is the server of this test binary, where none was given: started by
 // the first test that asks and stopped after the last one.
 var shared struct {
@@ -49,7 +52,7 @@ func URL(t testing.TB) string {
 // Own returns a server that only the test uses, so that it may stop or kill it.
 func Own(t testing.TB) *Server {
 	t.Helper()
-	server, err := Start(t.Context())
+	server, err := Start(t.Context(), unsynced)
 	return owned(t, server, err)
 }
 
@@ -81,7 +84,7 @@ func acquire(t testing.TB) string {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.users == 0 {
-		server, err := Start(context.WithoutCancel(t.Context()))
+		server, err := Start(context.WithoutCancel(t.Context()), unsynced)
 		if err != nil {
 			t.Fatal(err)
 		}

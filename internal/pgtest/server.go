@@ -27,15 +27,16 @@ type Server struct {
 	binaries string
 	port     int
 	output   *bytes.Buffer
+	settings []string // NAME=VALUE
 	process  *os.Process
 	ended    chan error
 	extra    []string // of the server's environment
 }
 
 // Start makes a database cluster in a temporary folder and starts a server on
-// a free loopback port, durable as by default. It ends with this process even
+// a free loopback port, with settings NAME=VALUE besides its defaults. It ends with this process even
 // when that is killed. As root it runs as user postgres, since PostgreSQL refuses root.
-func Start(ctx context.Context) (*Server, error) {
+func Start(ctx context.Context, settings ...string) (*Server, error) {
 	binaries, err := find()
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{folder: folder, binaries: binaries}
+	s := &Server{folder: folder, binaries: binaries, settings: settings}
 	if err := s.create(ctx); err != nil {
 		return nil, err
 	}
@@ -146,6 +147,9 @@ func (s *Server) Run(ctx context.Context) error {
 	command := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.data(), "-k", s.folder, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
 		"-c", "max_connections=300", "-c", "shared_buffers=256MB", "-c", "log_min_messages=fatal",
 		"-c", "shared_preload_libraries=pg_stat_statements") // for tests that count statements
+	for _, setting := range s.settings {
+		command.Args = append(command.Args, "-c", setting)
+	}
 	command.Stdout, command.Stderr = s.output, s.output
 	command.Env = append(command.Env, s.extra...)
 	endWithParent(command.SysProcAttr)
@@ -191,7 +195,7 @@ func (s *Server) standby(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied := &Server{folder: folder, binaries: s.binaries}
+	copied := &Server{folder: folder, binaries: s.binaries, settings: s.settings}
 	if as := runAs(); as != nil {
 		if err := os.Chown(folder, int(as.Uid), int(as.Gid)); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 // Command postgres runs a command beside a PostgreSQL that is started for it
 // and stopped after it: `go run ./test/postgres -- go test ./...`. The command
-// finds the server's address in WAYBILL_TEST_POSTGRES.
+// finds the server's address in WAYBILL_TEST_POSTGRES. Arguments before -- are
+// settings of the server, such as fsync=off.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/pgtest"
@@ -17,21 +19,19 @@ import (
 
 func main() {
 	args := os.Args[1:]
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./test/postgres -- COMMAND [ARG ...]")
+	split := slices.Index(args, "--")
+	if split < 0 || split+1 == len(args) {
+		fmt.Fprintln(os.Stderr, "usage: go run ./test/postgres [NAME=VALUE ...] -- COMMAND [ARG ...]")
 		os.Exit(2)
 	}
-	os.Exit(run(args))
+	os.Exit(run(args[:split], args[split+1:]))
 }
 
 // run returns the command's exit status, or 3 if it cannot start a server.
-func run(args []string) int {
+func run(settings, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	server, err := pgtest.Start(ctx)
+	server, err := pgtest.Start(ctx, settings...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start PostgreSQL:", err)
 		return 3
