@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,8 +39,26 @@ func URL(t testing.TB) string {
 	if server == "" {
 		server = acquire(t)
 	}
+	return create(t, server, "")
+}
+
+// Copy returns the address of a copy of a database to which nothing is connected. The copy is dropped at the test's end.
+func Copy(t testing.TB, database string) string {
+	t.Helper()
+	server, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(server.Path, "/")
+	server.Path = "/postgres"
+	return create(t, server.String(), " TEMPLATE "+name)
+}
+
+// create makes a database on a server until the test ends, and returns its address.
+func create(t testing.TB, server, from string) string {
+	t.Helper()
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
-	administer(t, server, "CREATE DATABASE "+name)
+	administer(t, server, "CREATE DATABASE "+name+from)
 	t.Cleanup(func() { administer(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	address, err := url.Parse(server)
 	if err != nil {

@@ -18,8 +18,16 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	migrated := pgtest.URL(t)
+	d, err := postgres.Open(t.Context(), migrated, postgres.Options{})
+	if err == nil {
+		err = d.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	database := func(t *testing.T) storetest.Database {
-		url := pgtest.URL(t)
+		url := pgtest.Copy(t, migrated)
 		return storetest.Database{
 			Open: func(t *testing.T) store.Driver {
 				d, err := postgres.Open(t.Context(), url, postgres.Options{})
