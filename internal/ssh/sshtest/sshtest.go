@@ -4,6 +4,9 @@ package sshtest
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Server is an OpenSSH server on a port of the loopback, for the user that runs the test. Every
@@ -205,10 +210,25 @@ func (s *Server) KnownHosts() string {
 	return file
 }
 
-// Keygen makes a key pair without a passphrase.
+// Keygen makes an Ed25519 key pair without a passphrase, as ssh-keygen does in a process.
 func Keygen(t testing.TB, file string) {
 	t.Helper()
-	KeygenOf(t, "ed25519", file)
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.WriteFile(file, pem.EncodeToMemory(block), 0o600), os.WriteFile(file+".pub", ssh.MarshalAuthorizedKey(line), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // KeygenOf makes a key pair of a kind, such as rsa, without a passphrase.
