@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 
@@ -78,7 +79,7 @@ func makeProgram(ctx context.Context) (folder, binary string, err error) {
 	if folder, err = os.MkdirTemp("", "waybill-bench-"); err != nil {
 		return "", "", err
 	}
-	if binary, err = chaos.Build(ctx, "..", folder); err != nil {
+	if binary, err = childtest.Program(ctx, "..", folder); err != nil {
 		return "", "", errors.Join(err, os.RemoveAll(folder))
 	}
 	return folder, binary, nil

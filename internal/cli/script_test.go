@@ -15,15 +15,35 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/waybill-dev/waybill/internal/childtest"
-	"github.com/waybill-dev/waybill/internal/cli"
 	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
-// TestMain makes this binary the waybill command of the stories: they run it as a process of its own.
+// TestMain puts the waybill command into PATH, and makes it a command of the stories.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"waybill": func() { os.Exit(cli.Main(os.Args[1:])) },
-	})
+	testscript.Main(withProgram{m}, map[string]func(){"waybill": func() {}})
+}
+
+// withProgram runs tests with the program itself where testscript has put this binary under its name.
+type withProgram struct{ *testing.M }
+
+func (m withProgram) Run() int {
+	place, err := exec.LookPath("waybill")
+	if err == nil {
+		err = os.Remove(place)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	path, err := childtest.Program(context.Background(), "../..", filepath.Dir(place))
+	if err == nil && path != place {
+		err = os.Symlink(path, place)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.M.Run()
 }
 
 // storyLimit bounds one story, with the time for which it waits until others leave it room: all of one test begin to wait at the same time.

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,29 +23,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/callback"
+	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/store/postgres"
 	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
-// Build makes the program of the module at root and returns its path in folder.
-func Build(ctx context.Context, root, folder string) (string, error) {
-	binary := filepath.Join(folder, "waybill")
-	command := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/waybill")
-	command.Dir = root
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build waybill: %w\n%s", err, out)
-	}
-	return binary, nil
-}
-
-// RunTests makes the program of the module at root, has the tests of m run with its path in binary, removes it and returns their exit status.
+// RunTests runs the tests of m with the path of the program of the module at root in binary, and returns their exit status.
 func RunTests(m interface{ Run() int }, root string, binary *string) int {
 	folder, err := os.MkdirTemp("", "waybill-program-")
 	if err == nil {
 		defer os.RemoveAll(folder)
-		*binary, err = Build(context.Background(), root, folder)
+		*binary, err = childtest.Program(context.Background(), root, folder)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
