@@ -288,12 +288,13 @@ func (w *world) state() State {
 	return s
 }
 
-// until polls a condition for a minute.
+// until polls a condition for a minute. Many conditions run the host program, which keeps a processor busy for longer than a
+// shorter interval.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
+	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	for range 3000 {
+	for range 600 {
 		if condition() {
 			return
 		}
