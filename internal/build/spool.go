@@ -34,6 +34,7 @@ type SpoolTrailer struct {
 	Code   int    `json:"code"`             // exit status
 	Fault  string `json:"fault,omitempty"`  // why the program could not run
 	OfStep bool   `json:"ofStep,omitempty"` // the fault is the step's own: a StepError
+	Ended  bool   `json:"ended,omitempty"`  // the container was ended, and the program with it: its exit status may say nothing
 	Stdout int64  `json:"stdout,omitempty"` // bytes in all
 	Stderr int64  `json:"stderr,omitempty"`
 }

@@ -46,7 +46,7 @@ func Exec(ctx context.Context, c Config, argv, environ []string) (code int, err 
 		}
 	}
 	exit, err := e.run(ctx, argv)
-	trailer := build.SpoolTrailer{Code: exit.Code, Stdout: s.counts[build.SpoolStdout], Stderr: s.counts[build.SpoolStderr]}
+	trailer := build.SpoolTrailer{Code: exit.Code, Ended: ctx.Err() != nil, Stdout: s.counts[build.SpoolStdout], Stderr: s.counts[build.SpoolStderr]}
 	if err != nil {
 		trailer.Fault = err.Error()
 		_, trailer.OfStep = errors.AsType[*build.StepError](err)

@@ -439,6 +439,50 @@ func TestTheWorkerEndsAStep(t *testing.T) {
 	}
 }
 
+// TestAnEndedContainerIsNamed: what ends a container ends its program too, which may make 0 of that.
+func TestAnEndedContainerIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, ended := range map[string]bool{"the program ends": false, "the container is ended": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPod(t)
+			if err := os.WriteFile(filepath.Join(p.Folder, "alive"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.serve(t)
+			s := &sink{seen: map[string]chan struct{}{"begun": make(chan struct{})}}
+			log := runner.NewLog(s, nil)
+			defer log.Close()
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				follow(t, p.client(), log)
+			}()
+			ctx, end := context.WithCancel(childtest.Context(t))
+			defer end()
+			script := "echo begun"
+			if ended {
+				script = `trap "exit 0" TERM; echo begun; while :; do sleep 0.05; done`
+				go func() {
+					select {
+					case <-s.seen["begun"]:
+					case <-t.Context().Done():
+					}
+					end()
+				}()
+			}
+			code, err := shim.Exec(ctx, p.Config, []string{"/bin/sh", "-c", script}, []string{"PATH=" + os.Getenv("PATH")})
+			if code != 0 || err != nil {
+				t.Errorf("exit status %d, %v", code, err)
+			}
+			<-read
+			if got := log.Trailer(); got == nil || got.Ended != ended {
+				t.Errorf("it ended with %+v", got)
+			}
+		})
+	}
+}
+
 // TestASilentWorkerEndsAStep: nothing runs for a computer that was closed.
 func TestASilentWorkerEndsAStep(t *testing.T) {
 	t.Parallel()

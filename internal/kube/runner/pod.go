@@ -28,7 +28,7 @@ const (
 	unseenPause  = 30 * time.Second // for a pod that was made and is not seen
 	deleteLimit  = 3 * time.Minute
 	forceAfter   = 90 * time.Second // a pod whose node does not answer is removed without it
-	memoryWait   = 20 * time.Second // for the reason of a program that was killed
+	reasonWait   = 20 * time.Second // for the reason of a program that was killed, or of a pod that was ended
 )
 
 // lossError says that a pod was lost.

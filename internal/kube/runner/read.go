@@ -20,7 +20,8 @@ func (a *podAttempt) read(ctx context.Context, client *Client) (end *build.Spool
 		answered, err := a.readOnce(ctx, client, log, !rest)
 		switch {
 		case log.Trailer() != nil:
-			return log.Trailer(), a.explain(ctx, log.Trailer()), nil
+			reason, err := a.explain(ctx, log.Trailer())
+			return log.Trailer(), reason, err
 		case ctx.Err() != nil:
 			return nil, "", context.Cause(ctx)
 		case err != nil && final(err):
@@ -75,16 +76,23 @@ func (a *podAttempt) readOnce(ctx context.Context, client *Client, log *Log, fol
 	return answered, err
 }
 
-// explain returns why a program was killed; "" if nothing is known.
-func (a *podAttempt) explain(ctx context.Context, trailer *build.SpoolTrailer) string {
+// explain returns why a program was killed; "" if nothing is known. It fails if its pod was ended: observe ends ctx then.
+func (a *podAttempt) explain(ctx context.Context, trailer *build.SpoolTrailer) (string, error) {
 	const killed = 128 + 9
-	if trailer.Code != killed {
-		return ""
+	if !trailer.Ended && trailer.Code != killed {
+		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, memoryWait)
+	within, cancel := context.WithTimeout(ctx, reasonWait)
 	defer cancel()
-	_, _ = a.runner.seen.await(ctx, a.uid, func(p *pod) bool { return p.container(containerStep).Terminated != nil }) // else nothing is known
-	return a.memory()
+	ended := func(p *pod) bool { return p.container(containerStep).Terminated != nil }
+	if trailer.Ended { // kubelet reports why it ends a pod, as by an eviction, only after the last of its containers has ended
+		ended = func(*pod) bool { return false }
+	}
+	_, _ = a.runner.seen.await(within, a.uid, ended) // else nothing is known
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return a.memory(), nil
 }
 
 func (a *podAttempt) memory() string {
@@ -100,7 +108,7 @@ func (a *podAttempt) withoutTrailer(ctx context.Context) (*build.SpoolTrailer, s
 		return &build.SpoolTrailer{Code: 128 + 9}, text, nil
 	}
 	// Kubelet may report only now that the whole pod was taken away.
-	ctx, cancel := context.WithTimeoutCause(ctx, memoryWait, errors.New("Unknown: the step has ended, and its exit status cannot be read")) //nolint:staticcheck // a reason, as Kubernetes writes them
+	ctx, cancel := context.WithTimeoutCause(ctx, reasonWait, errors.New("Unknown: the step has ended, and its exit status cannot be read")) //nolint:staticcheck // a reason, as Kubernetes writes them
 	defer cancel()
 	<-ctx.Done()
 	return nil, "", context.Cause(ctx)

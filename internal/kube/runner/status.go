@@ -94,6 +94,12 @@ func (p *pod) began() bool {
 	return state.Running != nil || state.Terminated != nil
 }
 
+// ending reports whether all containers have ended, and kubelet has yet to report that the pod has, and why.
+func (p *pod) ending() bool {
+	runs := func(c containerStatus) bool { return c.State.Terminated == nil }
+	return p.Status.Phase == "Running" && !slices.ContainsFunc(p.Status.ContainerStatuses, runs)
+}
+
 // outcome is what is done about what a pod reports.
 type outcome int
 
@@ -123,6 +129,9 @@ const (
 func judge(p *pod, pull time.Duration) verdict {
 	if v := judgeLoss(p); v.Outcome != fine {
 		return v
+	}
+	if p.ending() {
+		return verdict{} // the reason follows
 	}
 	for _, c := range p.containers() {
 		if v := judgeContainer(c, pull); v.Outcome != fine {

@@ -54,6 +54,9 @@ func TestWhatPodsReport(t *testing.T) {
 			verdict{Outcome: failed, Text: "Unknown: the container init-repo ended: exit status 3"}},
 		"results ended": {`{"containerStatuses": [{"name": "results", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}`,
 			verdict{Outcome: failed, Text: "Unknown: the container results ended: OOMKilled, exit status 137"}},
+		"ended, and kubelet has yet to report why": {`{"phase": "Running", "containerStatuses": [{"name": "step", "state": {"terminated": {"exitCode": 143}}}, {"name": "results", "state": {"terminated": {"exitCode": 3}}}]}`, verdict{}},
+		"results ended beside the step": {`{"phase": "Running", "containerStatuses": [{"name": "step", "state": {"running": {}}}, {"name": "results", "state": {"terminated": {"exitCode": 3}}}]}`,
+			verdict{Outcome: failed, Text: "Unknown: the container results ended: exit status 3"}},
 		"service ended": {`{"containerStatuses": [{"name": "service-0-db", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}`,
 			verdict{Outcome: wait, Text: "the service 0-db ended: exit status 1"}},
 	} {

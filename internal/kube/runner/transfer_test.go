@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
@@ -75,7 +77,8 @@ type fakeShim struct {
 	repo    string
 	stopped chan struct{}
 	once    sync.Once
-	cuts    int // connections to the output that are cut, each after a quarter of an hour
+	cuts    int  // connections to the output that are cut, each after a quarter of an hour
+	ended   bool // the pod was ended, and the step with it
 }
 
 func (f *fakeShim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +93,7 @@ func (f *fakeShim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // the way to cut the connection
 		}
 		<-f.stopped
-		end, _ := json.Marshal(build.SpoolTrailer{Code: 143}) // never fails
+		end, _ := json.Marshal(build.SpoolTrailer{Code: 143, Ended: f.ended}) // never fails
 		_, _ = w.Write(build.AppendSpool(nil, build.SpoolRecord{Kind: build.SpoolEnd, At: time.Now(), Data: end}))
 	case shimv1.PathFiles:
 		select {
@@ -128,6 +131,56 @@ func TestAStepMayPrintNothingForLong(t *testing.T) {
 			t.Errorf("%+v, %v", end, err)
 		}
 	})
+}
+
+// TestTheReasonOfAPodComesAfterItsEnd: kubelet ends the containers of a pod that it evicts, and reports why only then.
+func TestTheReasonOfAPodComesAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ended bool
+		late  time.Duration // until the reason comes; 0: it does not
+		want  string        // the error; "": the step has its exit status
+	}{
+		"evicted":                     {true, 5 * time.Second, "Evicted: low on disk"},
+		"ended without a reason":      {true, 0, ""},
+		"ended by itself in that way": {false, 5 * time.Second, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbletest.Test(t, func(t *testing.T) {
+				shim := &fakeShim{stopped: make(chan struct{}), ended: c.ended}
+				close(shim.stopped)
+				a := &podAttempt{runner: &Runner{Config: Config{Away: time.Hour}, seen: newPods(nil, nil, "")}, uid: "uid", sink: &recorder{}, watched: map[string]bool{}}
+				const containers = `"containerStatuses": [{"name": "step", "state": {"terminated": {"exitCode": 143}}}, {"name": "results", "state": {"terminated": {"exitCode": 3}}}]`
+				see := func(status string) {
+					a.runner.seen.seen(&unstructured.Unstructured{Object: object{"metadata": object{"uid": "uid"}, "status": podStatusOf(t, status)}})
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				go a.observe(ctx, cancel)
+				see(`{"phase": "Running", ` + containers + `}`)
+				if c.late > 0 {
+					time.AfterFunc(c.late, func() { see(`{"phase": "Failed", "reason": "Evicted", "message": "low on disk", ` + containers + `}`) })
+				}
+				end, reason, err := a.read(ctx, shim.serve(t))
+				switch {
+				case c.want != "" && (err == nil || err.Error() != c.want):
+					t.Errorf("got %+v, %v, want %s", end, err, c.want)
+				case c.want == "" && (err != nil || reason != "" || end.Code != 143):
+					t.Errorf("got %+v, %q, %v", end, reason, err)
+				}
+			})
+		})
+	}
+}
+
+func podStatusOf(t *testing.T, text string) object {
+	t.Helper()
+	var status object
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		t.Fatal(err)
+	}
+	return status
 }
 
 // TestFilesOfACanceledStepAreKept however long it takes to copy them.
