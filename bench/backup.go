@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 func backupFlags(f *flag.FlagSet, o *Options) {

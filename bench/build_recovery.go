@@ -16,9 +16,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/builder/aggregator"
 	"github.com/waybill-dev/waybill/internal/builds"
+	"github.com/waybill-dev/waybill/internal/postgres"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // aggregateName is the word by which this program becomes an aggregator of one build that can be killed:

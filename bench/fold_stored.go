@@ -7,8 +7,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/deployer"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/postgres"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // foldStored measures what a process does first: it opens the log, reads it through the journal and folds it. The log is

@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/conductor"
 	"github.com/waybill-dev/waybill/internal/ledger"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // starts notes when actions start, by name.

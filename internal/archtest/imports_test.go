@@ -111,7 +111,7 @@ func TestPurePackagesDoNoInputOrOutput(t *testing.T) {
 
 func TestOnlyAssemblyImportsDrivers(t *testing.T) {
 	forEachImport(t, func(f archtest.File, path string) string {
-		driver := path == internal+"store/sqlite" || path == internal+"store/postgres"
+		driver := path == internal+"sqlite" || path == internal+"postgres"
 		if driver && f.Package != internal+"assembly" {
 			return "only assembly decides which database is used"
 		}
@@ -187,9 +187,8 @@ func TestPartsOfTheLogMeetInOnePlace(t *testing.T) {
 		"deployer":  {"token", "ledger"},
 	}
 	forEachImport(t, func(f archtest.File, path string) string {
-		driver := strings.HasPrefix(f.Package, internal+"store/")
 		for _, other := range never[archtest.Top(f.Package)] {
-			if !driver && path == internal+other {
+			if path == internal+other {
 				return "doers do not see deployments, and the parts of the log meet in package ledger"
 			}
 		}

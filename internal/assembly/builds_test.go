@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // TestANewWorkerWakesTheAggregator at once.

@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // BackedUp is `waybill backup -o json`.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // TestFaultsMakeNoCallbackTwice: seven archives and seven deletions of each workflow fail. Ends are

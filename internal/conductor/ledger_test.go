@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // onBoth runs a test on an empty ledger of each kind.

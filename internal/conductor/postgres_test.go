@@ -7,7 +7,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/postgres"
 )
 
 // sharedDrivers open a ledger on a database that needs a server.

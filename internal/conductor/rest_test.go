@@ -13,9 +13,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/noop"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // TestAConductorAtRestAsksOnceAHeartbeat counts statements (T9); `bench idle` counts them for

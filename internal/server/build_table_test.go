@@ -19,8 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 

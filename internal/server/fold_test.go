@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // definedMeanwhile returns what a decider gets if a definition was applied between the last look at the log and the lock.

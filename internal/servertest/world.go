@@ -20,11 +20,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // Definition is a pipeline with a build and two stages of hosts.

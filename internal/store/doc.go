@@ -4,10 +4,10 @@
 //
 // # Parts
 //
-// A Driver holds the connections and the SQL of one database. Packages store/sqlite and
-// store/postgres are the drivers; package storetest is what their suites share. A DB runs
-// transactions on a driver. A Tx is one transaction. Signals counts what was committed, and a
-// Waiter is one reader's place in that count.
+// A Driver holds the connections and the SQL of one database. Packages sqlite and postgres are
+// the drivers; package storetest is what their suites share. A DB runs transactions on a driver. A
+// Tx is one transaction. Signals counts what was committed, and a Waiter is one reader's place in
+// that count.
 //
 // # Transactions and signals
 //

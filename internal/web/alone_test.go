@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/servertest"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // alone returns a world without a conductor or a deployer.

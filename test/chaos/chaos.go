@@ -26,8 +26,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/postgres"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // RunTests runs the tests of m with the path of the program of the module at root in binary, and returns their exit status.

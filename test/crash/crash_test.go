@@ -19,7 +19,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/test/chaos"
 )
 

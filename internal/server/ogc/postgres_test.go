@@ -9,7 +9,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
 

@@ -25,8 +25,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/internal/web"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )

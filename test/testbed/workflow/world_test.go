@@ -29,8 +29,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/test/testbed"
 )
 

@@ -21,8 +21,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 )
 
 // yard is a provisioner whose workers do nothing.

@@ -20,9 +20,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // site is one PostgreSQL, a handler of server.yaml, and a target that answers as the test says.

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/goldentest"
 	"github.com/waybill-dev/waybill/internal/pgtest"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
+	"github.com/waybill-dev/waybill/internal/postgres"
 )
 
 // logged makes a database with a log, and a connection that is not the driver's.

@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 

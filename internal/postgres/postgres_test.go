@@ -12,8 +12,8 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 func TestOpenNamesWhatIsMissing(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 func TestPartitionsStandAhead(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/ledger"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // TestALogThatCannotBeWrittenIsRead has a log of two actions on a disk that takes no writes.

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // logged makes a ledger in a file and stores some actions.

@@ -19,8 +19,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger"
 	"github.com/waybill-dev/waybill/internal/pgtest"
+	"github.com/waybill-dev/waybill/internal/postgres"
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/store/postgres"
 )
 
 // TestReleasedMigrationsStay: a database that ran a migration never runs it again, so its text is final.

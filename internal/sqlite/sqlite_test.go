@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/journal/journaltest"
 	"github.com/waybill-dev/waybill/internal/ledger/ledgertest"
 	"github.com/waybill-dev/waybill/internal/queue/queuetest"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 	"github.com/waybill-dev/waybill/internal/store"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
 	"github.com/waybill-dev/waybill/internal/store/storetest"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waybill-dev/waybill/internal/childtest"
-	"github.com/waybill-dev/waybill/internal/store/sqlite"
+	"github.com/waybill-dev/waybill/internal/sqlite"
 )
 
 // TestBackupsNeedNoHardLinks backs up and restores in a process whose kernel refuses links, as exFAT and some network
