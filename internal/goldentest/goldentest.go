@@ -3,6 +3,8 @@
 package goldentest
 
 import (
+	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -77,4 +79,19 @@ func Blocks(text string, run func(command []string) string) string {
 		result.WriteString("----\n" + run(command))
 	}
 	return result.String()
+}
+
+// CompareJSON compares a JSON document without white space, as servers send it, with a file that has it with indentation, so
+// that a difference is readable. Everything else is compared byte for byte; with -rewrite it writes the file.
+func CompareJSON(t testing.TB, file string, served []byte) {
+	t.Helper()
+	var lines, again bytes.Buffer
+	if err := json.Indent(&lines, served, "", " "); err != nil {
+		t.Fatalf("the document is not valid JSON: %v", err)
+	}
+	lines.WriteByte('\n')
+	if err := json.Compact(&again, lines.Bytes()); err != nil || !bytes.Equal(bytes.TrimSpace(served), again.Bytes()) {
+		t.Errorf("the document is served with white space that %s cannot keep", file)
+	}
+	Compare(t, file, lines.String())
 }

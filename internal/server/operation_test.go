@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/goldentest"
 )
 
 // described is what the tests read of the API's description.
@@ -37,6 +39,17 @@ func description(t *testing.T, s *testServer) (d described) {
 		t.Fatalf("%v: %.200s", err, body)
 	}
 	return d
+}
+
+// TestDescriptionIsGolden: the types of generated clients come from the description, so no byte of it changes by accident.
+func TestDescriptionIsGolden(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	status, body, _ := s.ask(t, "GET", "/api/v1/openapi.json", "")
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	goldentest.CompareJSON(t, "testdata/openapi.json", []byte(body))
 }
 
 // TestEveryRouteOfTheAPIIsDescribed: operations get on the mux with their description, and in no other way.

@@ -11,6 +11,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/goldentest"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 	"github.com/waybill-dev/waybill/internal/webhook"
 )
@@ -59,6 +60,7 @@ func TestTheDefinitionIsOpenAPI(t *testing.T) {
 	if kind := a.Header.Get("Content-Type"); kind != "application/vnd.oai.openapi+json;version=3.0" {
 		t.Errorf("it is %s", kind)
 	}
+	goldentest.CompareJSON(t, "testdata/openapi.json", a.body)
 	document, err := openapi3.NewLoader().LoadFromData(a.body)
 	if err != nil {
 		t.Fatal(err)
