@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"path"
-	"reflect"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -35,7 +32,7 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
 	config.OpenAPIPath = prefix + "/openapi"
 	config.DocsPath, config.SchemasPath = "", ""
 	config.Transformers = append(config.Transformers, transformErrors)
-	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", namer())
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		tokenScheme: {Type: "http", Scheme: "bearer", Description: "the home's token; on loopback only changes need it"},
 	}
@@ -71,28 +68,4 @@ func safeJSON() huma.Format {
 		return err
 	}
 	return format
-}
-
-// schemaName returns the name of a type's schema. A type of another package has the package in front, since several
-// packages have an Artifact.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	owner := path.Base(t.PkgPath())
-	if t.Name() == "" || t.PkgPath() == "" || owner == "server" || strings.Contains(t.Name(), "[") {
-		return name
-	}
-	switch owner {
-	case "queue", "journal", "store":
-		owner = "ledger" // as clients know the parts of the log
-	}
-	switch t.Name() {
-	case "RegisteredRevision":
-		return "LedgerRevision"
-	case "RevisionArtifact":
-		return "LedgerArtifact"
-	}
-	return strings.ToUpper(owner[:1]) + owner[1:] + name
 }

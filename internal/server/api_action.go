@@ -16,16 +16,19 @@ import (
 // addInput is a request for an action.
 type addInput struct {
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same action"`
-	Body           struct {
-		Handler    string         `json:"handler"`
-		Parameters map[string]any `json:"parameters,omitempty" doc:"checked by the handler's schemas"`
-		At         time.Time      `json:"at,omitempty" doc:"earliest start; at most a year ahead"`
-		Priority   *int           `json:"priority,omitempty" minimum:"0" maximum:"1000" doc:"lower goes first; default 100"`
-		UniqueKey  string         `json:"uniqueKey,omitempty" doc:"unique among live actions"`
-		OnConflict string         `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"if a live action has the key: return that action, refuse, or cancel it unless it is claimed; to cancel another user's action needs the scope operate"`
-		Deadline   string         `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
-	}
-	RawBody []byte
+	Body           addBody
+	RawBody        []byte
+}
+
+// addBody is the body of an addInput.
+type addBody struct {
+	Handler    string         `json:"handler"`
+	Parameters map[string]any `json:"parameters,omitempty" doc:"checked by the handler's schemas"`
+	At         time.Time      `json:"at,omitempty" doc:"earliest start; at most a year ahead"`
+	Priority   *int           `json:"priority,omitempty" minimum:"0" maximum:"1000" doc:"lower goes first; default 100"`
+	UniqueKey  string         `json:"uniqueKey,omitempty" doc:"unique among live actions"`
+	OnConflict string         `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"if a live action has the key: return that action, refuse, or cancel it unless it is claimed; to cancel another user's action needs the scope operate"`
+	Deadline   string         `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
 }
 
 // newAction returns the request. It parses the parameters again, so that their numbers stay as they were written.
@@ -62,9 +65,12 @@ func added(a AddedAction, status int, err error) (*addedOut, error) {
 // snoozeInput is the time until which an action waits.
 type snoozeInput struct {
 	ActionPath
-	Body struct {
-		Until time.Time `json:"until" doc:"at most a year ahead; a time in the past means now"`
-	}
+	Body snoozeBody
+}
+
+// snoozeBody is the body of a snoozeInput.
+type snoozeBody struct {
+	Until time.Time `json:"until" doc:"at most a year ahead; a time in the past means now"`
 }
 
 // registerActionCommands registers the operations that add, retry, snooze and cancel actions.

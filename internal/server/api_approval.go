@@ -11,27 +11,36 @@ import (
 type approvalInput struct {
 	PipelinePath
 	Stage string `path:"stage"`
-	Body  struct {
-		Revision   string `json:"revision,omitempty" doc:"label; left out: of the one deployment that waits"`
-		Deployment int64  `json:"deployment,omitempty" minimum:"1" doc:"number; left out: the one of the revision that waits"`
-		Decision   string `json:"decision" enum:"approve,reject"`
-		Reason     string `json:"reason,omitempty" maxLength:"1000"`
-	}
+	Body  approvalBody
+}
+
+// approvalBody is the body of an approvalInput.
+type approvalBody struct {
+	Revision   string `json:"revision,omitempty" doc:"label; left out: of the one deployment that waits"`
+	Deployment int64  `json:"deployment,omitempty" minimum:"1" doc:"number; left out: the one of the revision that waits"`
+	Decision   string `json:"decision" enum:"approve,reject"`
+	Reason     string `json:"reason,omitempty" maxLength:"1000"`
 }
 
 type freezeInput struct {
 	PipelinePath
-	Body *struct { // optional
-		Until  time.Time `json:"until,omitempty" doc:"when it ends by itself; left out: when the pipeline is thawed"`
-		Reason string    `json:"reason,omitempty" maxLength:"1000"`
-	}
+	Body *freezeBody // optional
+}
+
+// freezeBody is the body of a freezeInput.
+type freezeBody struct {
+	Until  time.Time `json:"until,omitempty" doc:"when it ends by itself; left out: when the pipeline is thawed"`
+	Reason string    `json:"reason,omitempty" maxLength:"1000"`
 }
 
 type thawInput struct {
 	PipelinePath
-	Body *struct { // optional
-		Reason string `json:"reason,omitempty" maxLength:"1000"`
-	}
+	Body *thawBody // optional
+}
+
+// thawBody is the body of a thawInput.
+type thawBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
 func (a *api) registerApprovals() {

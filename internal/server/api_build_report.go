@@ -27,18 +27,21 @@ func buildReport(id, method, at, summary string) huma.Operation {
 // statusReport is a change of status from another build engine.
 type statusReport struct {
 	BuildPath
-	Body struct {
-		Status   build.Status `json:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, …"`
-		Reason   string       `json:"reason,omitempty" maxLength:"200" doc:"a word"`
-		Message  string       `json:"message,omitempty" maxLength:"8000" doc:"for people"`
-		StepID   int          `json:"stepId,omitempty" minimum:"0" doc:"of a step, counting from 1; 0: of the build"`
-		Stage    string       `json:"stage,omitempty" maxLength:"1000" doc:"of the step"`
-		Step     string       `json:"step,omitempty" maxLength:"1000" doc:"the step's name"`
-		Attempt  int          `json:"attempt,omitempty" minimum:"0" maximum:"2147483647"`
-		ExitCode *int         `json:"exitCode,omitempty" minimum:"-2147483648" maximum:"2147483647"`
-		At       time.Time    `json:"timestamp,omitempty" doc:"default: now"`
-		EventID  string       `json:"eventId,omitempty" maxLength:"200" doc:"unique in the build: the same report again does nothing; default: step, status and attempt"`
-	}
+	Body statusBody
+}
+
+// statusBody is the body of a statusReport.
+type statusBody struct {
+	Status   build.Status `json:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, …"`
+	Reason   string       `json:"reason,omitempty" maxLength:"200" doc:"a word"`
+	Message  string       `json:"message,omitempty" maxLength:"8000" doc:"for people"`
+	StepID   int          `json:"stepId,omitempty" minimum:"0" doc:"of a step, counting from 1; 0: of the build"`
+	Stage    string       `json:"stage,omitempty" maxLength:"1000" doc:"of the step"`
+	Step     string       `json:"step,omitempty" maxLength:"1000" doc:"the step's name"`
+	Attempt  int          `json:"attempt,omitempty" minimum:"0" maximum:"2147483647"`
+	ExitCode *int         `json:"exitCode,omitempty" minimum:"-2147483648" maximum:"2147483647"`
+	At       time.Time    `json:"timestamp,omitempty" doc:"default: now"`
+	EventID  string       `json:"eventId,omitempty" maxLength:"200" doc:"unique in the build: the same report again does nothing; default: step, status and attempt"`
 }
 
 // logReport is one entry from another build engine, or a list.

@@ -50,45 +50,57 @@ type Preview struct {
 type commandInput struct {
 	DeploymentPath
 	DryRunQuery
-	Body *struct { // optional
-		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
-		Event  string `json:"event,omitempty" doc:"only this step of the target"`
-		Reason string `json:"reason,omitempty"`
-		Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
-	}
+	Body *commandBody // optional
+}
+
+// commandBody is the body of a commandInput.
+type commandBody struct {
+	Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
+	Event  string `json:"event,omitempty" doc:"only this step of the target"`
+	Reason string `json:"reason,omitempty"`
+	Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
 }
 
 type deployInput struct {
 	PipelinePath
 	DryRunQuery
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same deployment"`
-	Body           struct {
-		Revision string `json:"revision" doc:"label of a registered revision"`
-		Target   string `json:"target,omitempty" doc:"a stage, group or host, to deploy to it alone; left out: the pipeline"`
-		Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
-	}
+	Body           deployBody
+}
+
+// deployBody is the body of a deployInput.
+type deployBody struct {
+	Revision string `json:"revision" doc:"label of a registered revision"`
+	Target   string `json:"target,omitempty" doc:"a stage, group or host, to deploy to it alone; left out: the pipeline"`
+	Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
 }
 
 // rollbackInput is the input of a rollback.
 type rollbackInput struct {
 	PipelinePath
 	DryRunQuery
-	Body *struct { // optional
-		Target   string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
-		Reason   string `json:"reason,omitempty" maxLength:"1000"`
-		Undoes   int64  `json:"undoes,omitempty" minimum:"0" doc:"refuse to undo another deployment than this number, as a preview showed it"`
-		Revision string `json:"revision,omitempty" doc:"refuse to bring back another revision than this label"`
-	}
+	Body *rollbackBody // optional
+}
+
+// rollbackBody is the body of a rollbackInput.
+type rollbackBody struct {
+	Target   string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
+	Reason   string `json:"reason,omitempty" maxLength:"1000"`
+	Undoes   int64  `json:"undoes,omitempty" minimum:"0" doc:"refuse to undo another deployment than this number, as a preview showed it"`
+	Revision string `json:"revision,omitempty" doc:"refuse to bring back another revision than this label"`
 }
 
 // catchUpInput is the input of a catch-up.
 type catchUpInput struct {
 	PipelinePath
 	DryRunQuery
-	Body *struct { // optional
-		Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
-		Reason string `json:"reason,omitempty" maxLength:"1000"`
-	}
+	Body *catchUpBody // optional
+}
+
+// catchUpBody is the body of a catchUpInput.
+type catchUpBody struct {
+	Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
 func (a *api) registerDeployments() {

@@ -44,9 +44,12 @@ type Stored struct {
 
 type judgmentInput struct {
 	LabelPath
-	Body *struct { // optional
-		Reason string `json:"reason,omitempty" maxLength:"1000"`
-	}
+	Body *judgmentBody // optional
+}
+
+// judgmentBody is the body of a judgmentInput.
+type judgmentBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
 // judgment names Service.RejectRevision or Service.AcceptRevision.
@@ -66,16 +69,19 @@ func (a *api) judge(do judgment) func(context.Context, *judgmentInput) (pipeline
 // revisionInput registers a revision.
 type revisionInput struct {
 	PipelinePath
-	Body struct {
-		Label       string    `json:"label" minLength:"1" maxLength:"200"`
-		Commit      string    `json:"commit,omitempty" doc:"hash of its commit"`
-		Subject     string    `json:"subject,omitempty"`
-		CommittedAt time.Time `json:"committedAt,omitempty"`
-		Branch      string    `json:"branch,omitempty" maxLength:"250" doc:"that was checked out"`
-		Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
-		Deploy      *bool     `json:"deploy,omitempty" doc:"create its forward deployment; default true"`
-		Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
-	}
+	Body revisionBody
+}
+
+// revisionBody is the body of a revisionInput.
+type revisionBody struct {
+	Label       string    `json:"label" minLength:"1" maxLength:"200"`
+	Commit      string    `json:"commit,omitempty" doc:"hash of its commit"`
+	Subject     string    `json:"subject,omitempty"`
+	CommittedAt time.Time `json:"committedAt,omitempty"`
+	Branch      string    `json:"branch,omitempty" maxLength:"250" doc:"that was checked out"`
+	Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
+	Deploy      *bool     `json:"deploy,omitempty" doc:"create its forward deployment; default true"`
+	Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
 }
 
 type limitInput struct {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -22,3 +23,6 @@ func (s *Service) ObserveOnce(ctx context.Context) (drifted int, services map[st
 
 // ForgetLooks makes the next request ask hosts again.
 func (s *Service) ForgetLooks() { s.looks.all = map[string]*look{} }
+
+// SchemaNames returns the names of schemas by type.
+func SchemaNames() map[reflect.Type]string { return schemaNames() }

@@ -103,11 +103,14 @@ func (c *Client) RestartService(ctx context.Context, r ServiceRestart) (added Ad
 
 type serviceRestartInput struct {
 	PipelinePath
-	Body struct {
-		Target string `json:"target" doc:"a host, such as greeter/beta/all/oak"`
-		Reason string `json:"reason,omitempty" maxLength:"1000"`
-		Verify bool   `json:"verify,omitempty" doc:"compares the files of the release with those of its artifact first: a release that differs is built beside in another folder, and the host switches to that"`
-	}
+	Body restartBody
+}
+
+// restartBody is the body of a serviceRestartInput.
+type restartBody struct {
+	Target string `json:"target" doc:"a host, such as greeter/beta/all/oak"`
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
+	Verify bool   `json:"verify,omitempty" doc:"compares the files of the release with those of its artifact first: a release that differs is built beside in another folder, and the host switches to that"`
 }
 
 func (a *api) registerServiceRestart() {
