@@ -17,11 +17,16 @@ const prefix = "/api/v1"
 // tokenScheme is the name of the only security scheme in the API's description.
 const tokenScheme = "token"
 
-// api is the HTTP API over a Service.
+// api performs operations with a Service, over HTTP and within this process.
 type api struct {
 	service     *Service
-	huma        huma.API
+	calls       Calls
+	huma        huma.API             // nil: within this process only
 	definitions *semaphore.Semaphore // bounds how many definitions are read at a time
+}
+
+func newAPI(s *Service) *api {
+	return &api{service: s, calls: Calls{}, definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read")}
 }
 
 // registerAPI adds the API to a mux. Its description is at /api/v1/openapi.json and .yaml (OpenAPI 3.1).
@@ -36,8 +41,15 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		tokenScheme: {Type: "http", Scheme: "bearer", Description: "the home's token; on loopback only changes need it"},
 	}
-	a := &api{service: s, huma: humago.New(mux, config), definitions: semaphore.New(mostDefinitions, definitionPatience, "too many definitions are being read")}
+	a := newAPI(s)
+	a.huma = humago.New(mux, config)
 	a.huma.UseMiddleware(a.admit)
+	a.register()
+	return a.huma
+}
+
+// register adds every operation.
+func (a *api) register() {
 	a.registerPipelines()
 	a.registerRevisions()
 	a.registerDeployments()
@@ -47,13 +59,13 @@ func registerAPI(mux *http.ServeMux, s *Service, version string) huma.API {
 	a.registerTargets()
 	a.registerLog()
 	a.registerActions()
+	a.registerEvents()
 	a.registerActionCommands()
 	a.registerLimits()
 	a.registerStatus()
 	a.registerReplay()
 	a.registerSchedules()
 	a.registerBuilds()
-	return a.huma
 }
 
 // safeJSON returns the format of JSON whose texts a terminal does not obey.

@@ -7,21 +7,19 @@ import (
 	"path"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// addInput is a request for an action.
-type addInput struct {
+// AddActionInput is a request for an action.
+type AddActionInput struct {
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same action"`
-	Body           addBody
+	Body           AddActionBody
 	RawBody        []byte
 }
 
-// addBody is the body of an addInput.
-type addBody struct {
+// AddActionBody is the body of an AddActionInput.
+type AddActionBody struct {
 	Handler    string         `json:"handler"`
 	Parameters map[string]any `json:"parameters,omitempty" doc:"checked by the handler's schemas"`
 	At         time.Time      `json:"at,omitempty" doc:"earliest start; at most a year ahead"`
@@ -32,7 +30,7 @@ type addBody struct {
 }
 
 // newAction returns the request. It parses the parameters again, so that their numbers stay as they were written.
-func (in *addInput) newAction(by string) (NewAction, error) {
+func (in *AddActionInput) newAction(by string) (NewAction, error) {
 	var exact struct {
 		Parameters json.RawMessage `json:"parameters"`
 	}
@@ -44,70 +42,72 @@ func (in *addInput) newAction(by string) (NewAction, error) {
 		Deadline: b.Deadline, By: by, IdempotencyKey: in.IdempotencyKey}, nil
 }
 
-// addedOut is an added action. The status is 200 if the action existed.
-type addedOut struct {
+// addedAnswer is the HTTP answer with an added action. The status is 200 if the action existed.
+type addedAnswer struct {
 	Status   int
 	Location string `header:"Location"`
 	Body     AddedAction
 }
 
-// added returns the answer to a request for an action, with a status for a new one.
-func added(a AddedAction, status int, err error) (*addedOut, error) {
-	if err != nil {
-		return nil, problemOf(err)
+// answerAdded returns the function that makes the HTTP answer with an added action, with a status for a new one.
+func answerAdded(status int) func(AddedAction) *addedAnswer {
+	return func(a AddedAction) *addedAnswer {
+		made := &addedAnswer{Status: http.StatusOK, Location: path.Join(prefix, "actions", a.ID.String()), Body: a}
+		if a.Created {
+			made.Status = status
+		}
+		return made
 	}
-	if !a.Created {
-		status = http.StatusOK
-	}
-	return &addedOut{Status: status, Location: path.Join(prefix, "actions", a.ID.String()), Body: a}, nil
 }
 
-// snoozeInput is the time until which an action waits.
-type snoozeInput struct {
+// SnoozeInput is the time until which an action waits.
+type SnoozeInput struct {
 	ActionPath
-	Body snoozeBody
+	Body SnoozeBody
 }
 
-// snoozeBody is the body of a snoozeInput.
-type snoozeBody struct {
+// SnoozeBody is the body of a SnoozeInput.
+type SnoozeBody struct {
 	Until time.Time `json:"until" doc:"at most a year ahead; a time in the past means now"`
 }
 
+// Commands on actions.
+var (
+	AddAction = Operation[AddActionInput, AddedAction]{ID: "add-action", Method: http.MethodPost, Path: "/api/v1/actions", Scope: ScopeExecute,
+		Status: http.StatusCreated, Summary: "Add an action for a handler"}
+	RetryAction = Operation[ActionPath, AddedAction]{ID: "retry-action", Method: http.MethodPost, Path: "/api/v1/actions/{id}/retry", Scope: ScopeOperate,
+		Status: http.StatusAccepted, Summary: "Create a new action with the parameters of an ended one"}
+	SnoozeAction = Operation[SnoozeInput, queue.ActionState]{ID: "snooze-action", Method: http.MethodPost, Path: "/api/v1/actions/{id}/snooze", Scope: ScopeOperate,
+		Status: http.StatusAccepted, Summary: "Make a waiting action wait until another time"}
+	CancelAction = Operation[ActionPath, queue.ActionState]{ID: "cancel-action", Method: http.MethodPost, Path: "/api/v1/actions/{id}/cancel", Scope: ScopeOperate,
+		Status: http.StatusAccepted, Summary: "Cancel an action"}
+)
+
 // registerActionCommands registers the operations that add, retry, snooze and cancel actions.
 func (a *api) registerActionCommands() {
-	add := writeOperation("add-action", http.MethodPost, "/actions", ScopeExecute, "Add an action for a handler")
-	add.DefaultStatus = http.StatusCreated
-	huma.Register(a.huma, add, func(ctx context.Context, in *addInput) (*addedOut, error) {
+	handleAs(a, AddAction, func(ctx context.Context, in *AddActionInput) (AddedAction, error) {
 		want, err := in.newAction(IdentityOf(ctx).Name)
 		if err != nil {
-			return nil, problemOf(err)
+			return AddedAction{}, err
 		}
 		want.OwnOnly = !IdentityOf(ctx).Has(ScopeOperate) // to replace another user's action is to cancel it
-		made, err := a.service.AddAction(ctx, want)
-		return added(made, http.StatusCreated, err)
-	})
-	retry := writeOperation("retry-action", http.MethodPost, "/actions/{id}/retry", ScopeOperate, "Create a new action with the parameters of an ended one")
-	retry.DefaultStatus = http.StatusAccepted
-	huma.Register(a.huma, retry, func(ctx context.Context, in *ActionPath) (*addedOut, error) {
+		return a.service.AddAction(ctx, want)
+	}, answerAdded(http.StatusCreated))
+	handleAs(a, RetryAction, func(ctx context.Context, in *ActionPath) (AddedAction, error) {
 		id, err := in.id()
 		if err != nil {
-			return nil, problemOf(err)
+			return AddedAction{}, err
 		}
-		made, err := a.service.RetryAction(ctx, id, IdentityOf(ctx).Name)
-		return added(made, http.StatusAccepted, err)
-	})
-	snooze := writeOperation("snooze-action", http.MethodPost, "/actions/{id}/snooze", ScopeOperate, "Make a waiting action wait until another time")
-	snooze.DefaultStatus = http.StatusAccepted
-	handle(a, snooze, func(ctx context.Context, in *snoozeInput) (queue.ActionState, error) {
+		return a.service.RetryAction(ctx, id, IdentityOf(ctx).Name)
+	}, answerAdded(http.StatusAccepted))
+	handle(a, SnoozeAction, func(ctx context.Context, in *SnoozeInput) (queue.ActionState, error) {
 		id, err := in.id()
 		if err != nil {
 			return queue.ActionState{}, err
 		}
 		return a.service.SnoozeAction(ctx, id, in.Body.Until, IdentityOf(ctx).Name)
 	})
-	cancel := writeOperation("cancel-action", http.MethodPost, "/actions/{id}/cancel", ScopeOperate, "Cancel an action")
-	cancel.DefaultStatus = http.StatusAccepted
-	handle(a, cancel, func(ctx context.Context, in *ActionPath) (queue.ActionState, error) {
+	handle(a, CancelAction, func(ctx context.Context, in *ActionPath) (queue.ActionState, error) {
 		id, err := in.id()
 		if err != nil {
 			return queue.ActionState{}, err

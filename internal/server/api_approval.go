@@ -8,58 +8,66 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-type approvalInput struct {
+type ApprovalInput struct {
 	PipelinePath
 	Stage string `path:"stage"`
-	Body  approvalBody
+	Body  ApprovalBody
 }
 
-// approvalBody is the body of an approvalInput.
-type approvalBody struct {
+// ApprovalBody is the body of an ApprovalInput.
+type ApprovalBody struct {
 	Revision   string `json:"revision,omitempty" doc:"label; left out: of the one deployment that waits"`
 	Deployment int64  `json:"deployment,omitempty" minimum:"1" doc:"number; left out: the one of the revision that waits"`
 	Decision   string `json:"decision" enum:"approve,reject"`
 	Reason     string `json:"reason,omitempty" maxLength:"1000"`
 }
 
-type freezeInput struct {
+type FreezeInput struct {
 	PipelinePath
-	Body *freezeBody // optional
+	Body *FreezeBody // optional
 }
 
-// freezeBody is the body of a freezeInput.
-type freezeBody struct {
+// FreezeBody is the body of a FreezeInput.
+type FreezeBody struct {
 	Until  time.Time `json:"until,omitempty" doc:"when it ends by itself; left out: when the pipeline is thawed"`
 	Reason string    `json:"reason,omitempty" maxLength:"1000"`
 }
 
-type thawInput struct {
+type ThawInput struct {
 	PipelinePath
-	Body *thawBody // optional
+	Body *ThawBody // optional
 }
 
-// thawBody is the body of a thawInput.
-type thawBody struct {
+// ThawBody is the body of a ThawInput.
+type ThawBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
+var (
+	ApproveStage = Operation[ApprovalInput, ApprovalView]{ID: "approve-stage", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/stages/{stage}/approvals", Scope: ScopeApprove,
+		Summary: "Approve or reject a stage of a deployment that waits for that"}
+	FreezePipeline = Operation[FreezeInput, FreezeView]{ID: "freeze-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/freeze", Scope: ScopeOperate,
+		Summary: "Keep back every start in a pipeline"}
+	ThawPipeline = Operation[ThawInput, FreezeView]{ID: "thaw-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/thaw", Scope: ScopeOperate,
+		Summary: "End a freeze"}
+)
+
 func (a *api) registerApprovals() {
-	handle(a, writeOperation("approve-stage", http.MethodPost, "/pipelines/{pipeline}/stages/{stage}/approvals", ScopeApprove,
-		"Approve or reject a stage of a deployment that waits for that"),
-		func(ctx context.Context, in *approvalInput) (ApprovalView, error) {
+	handle(a, ApproveStage,
+		func(ctx context.Context, in *ApprovalInput) (ApprovalView, error) {
 			return a.service.Approve(ctx, Approval{Pipeline: in.Pipeline, Stage: in.Stage, Revision: in.Body.Revision, Deployment: in.Body.Deployment,
 				Reject: in.Body.Decision == "reject", Reason: in.Body.Reason, By: IdentityOf(ctx).Name})
 		})
-	handle(a, writeOperation("freeze-pipeline", http.MethodPost, "/pipelines/{pipeline}/freeze", ScopeOperate, "Keep back every start in a pipeline"),
-		func(ctx context.Context, in *freezeInput) (FreezeView, error) {
+	handle(a, FreezePipeline,
+		func(ctx context.Context, in *FreezeInput) (FreezeView, error) {
 			freeze := pipeline.Freeze{By: IdentityOf(ctx).Name}
 			if b := in.Body; b != nil {
 				freeze.Until, freeze.Reason = b.Until, b.Reason
 			}
 			return a.service.Freeze(ctx, in.Pipeline, freeze)
 		})
-	handle(a, writeOperation("thaw-pipeline", http.MethodPost, "/pipelines/{pipeline}/thaw", ScopeOperate, "End a freeze"),
-		func(ctx context.Context, in *thawInput) (FreezeView, error) {
+	handle(a, ThawPipeline,
+		func(ctx context.Context, in *ThawInput) (FreezeView, error) {
 			reason := ""
 			if in.Body != nil {
 				reason = in.Body.Reason

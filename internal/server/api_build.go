@@ -6,15 +6,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
 
-// buildListInput selects builds.
-type buildListInput struct {
+// BuildsInput selects builds.
+type BuildsInput struct {
 	Status      string    `query:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, Lost, …"`
 	Project     string    `query:"project" maxLength:"200" doc:"the name of a pipeline, or of what else is built"`
 	Pipeline    string    `query:"pipeline" maxLength:"200" doc:"the same as project"`
@@ -34,7 +32,7 @@ type buildListInput struct {
 	Limit       int       `query:"limit" minimum:"0" maximum:"500" doc:"default 50"`
 }
 
-func (in *buildListInput) query() BuildQuery {
+func (in *BuildsInput) query() BuildQuery {
 	return BuildQuery{Status: build.Status(in.Status), Pipeline: cmp.Or(in.Project, in.Pipeline), Deployment: in.Deployment, Action: in.Action,
 		Branch: in.Branch, Commit: in.Commit, Environment: in.Environment, Stage: in.Stage, Since: in.Since, Until: in.Until, Input: in.Value,
 		Artifact: in.Artifact, Test: in.Test, Text: in.Search, After: in.After, Limit: in.Limit}
@@ -45,7 +43,7 @@ type BuildPath struct {
 	ID string `path:"build" maxLength:"100" doc:"the build's id"`
 }
 
-type buildStepInput struct {
+type BuildStepInput struct {
 	BuildPath
 	Step string `query:"step" maxLength:"2010" doc:"STAGE/STEP or the step's id; default: all"`
 }
@@ -67,29 +65,45 @@ type BuildTests struct {
 	Problem string `json:"problem,omitempty"` // why the file cannot be read
 }
 
-func buildOperation(id, at, summary string) huma.Operation {
-	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: "/api/build" + at, Summary: summary}
-}
+// Operations that read builds. Their paths are those of wharf-api, without a version.
+var (
+	ListBuilds = Operation[BuildsInput, BuildList]{ID: "list-builds", Method: http.MethodGet, Path: "/api/build",
+		Summary: "Builds, newest first"}
+	GetBuild = Operation[BuildPath, BuildView]{ID: "get-build", Method: http.MethodGet, Path: "/api/build/{build}",
+		Summary: "One build with its plan and steps"}
+	ListBuildSteps = Operation[BuildPath, []BuildStepView]{ID: "list-build-steps", Method: http.MethodGet, Path: "/api/build/{build}/step",
+		Summary: "The steps of a build, with what each waits for"}
+	ListBuildArtifacts = Operation[BuildStepInput, []BuildArtifact]{ID: "list-build-artifacts", Method: http.MethodGet, Path: "/api/build/{build}/artifact",
+		Summary: "The artifacts of a build"}
+	ListBuildTests = Operation[BuildPath, []TestFileView]{ID: "list-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result",
+		Summary: "Every file of test results of a build, with its tests"}
+	SumBuildTests = Operation[BuildPath, testresult.Counts]{ID: "sum-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result/list-summary",
+		Summary: "The counts of all tests of a build"}
+	SummarizeBuildTests = Operation[BuildPath, []BuildTests]{ID: "summarize-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result/summary",
+		Summary: "The counts of each file of test results"}
+	DetailBuildTests = Operation[BuildTestInput, []BuildTest]{ID: "detail-build-tests", Method: http.MethodGet, Path: "/api/build/{build}/test-result/detail",
+		Summary: "The results of a build's tests, those that failed or were flaky first"}
+)
 
 func (a *api) registerBuilds() {
-	handle(a, buildOperation("list-builds", "", "Builds, newest first"), func(ctx context.Context, in *buildListInput) (BuildList, error) {
+	handle(a, ListBuilds, func(ctx context.Context, in *BuildsInput) (BuildList, error) {
 		return a.service.Builds(ctx, in.query())
 	})
-	handle(a, buildOperation("get-build", "/{build}", "One build with its plan and steps"), func(ctx context.Context, in *BuildPath) (BuildView, error) {
+	handle(a, GetBuild, func(ctx context.Context, in *BuildPath) (BuildView, error) {
 		_, state, err := a.service.BuildState(ctx, in.ID)
 		if err != nil {
 			return BuildView{}, err
 		}
 		return BuildView{state.BuildSummary, state.Plan, state.StepViews(), state.Updates}, nil
 	})
-	handle(a, buildOperation("list-build-steps", "/{build}/step", "The steps of a build, with what each waits for"), func(ctx context.Context, in *BuildPath) ([]BuildStepView, error) {
+	handle(a, ListBuildSteps, func(ctx context.Context, in *BuildPath) ([]BuildStepView, error) {
 		_, state, err := a.service.BuildState(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
 		return state.StepViews(), nil
 	})
-	handle(a, buildOperation("list-build-artifacts", "/{build}/artifact", "The artifacts of a build"), func(ctx context.Context, in *buildStepInput) ([]BuildArtifact, error) {
+	handle(a, ListBuildArtifacts, func(ctx context.Context, in *BuildStepInput) ([]BuildArtifact, error) {
 		_, state, err := a.service.BuildState(ctx, in.ID)
 		if err != nil {
 			return nil, err
@@ -102,7 +116,7 @@ func (a *api) registerBuilds() {
 }
 
 func (a *api) registerBuildTests() {
-	handle(a, buildOperation("list-build-tests", "/{build}/test-result", "Every file of test results of a build, with its tests"), func(ctx context.Context, in *BuildPath) ([]TestFileView, error) {
+	handle(a, ListBuildTests, func(ctx context.Context, in *BuildPath) ([]TestFileView, error) {
 		r, err := a.service.Build(ctx, in.ID)
 		if err != nil {
 			return nil, err
@@ -110,7 +124,7 @@ func (a *api) registerBuildTests() {
 		files, err := r.Tests(ctx)
 		return testFileViews(files), err
 	})
-	handle(a, buildOperation("sum-build-tests", "/{build}/test-result/list-summary", "The counts of all tests of a build"), func(ctx context.Context, in *BuildPath) (testresult.Counts, error) {
+	handle(a, SumBuildTests, func(ctx context.Context, in *BuildPath) (testresult.Counts, error) {
 		r, err := a.service.Build(ctx, in.ID)
 		if err != nil {
 			return testresult.Counts{}, err
@@ -118,7 +132,7 @@ func (a *api) registerBuildTests() {
 		files, err := r.Tests(ctx)
 		return countTests(files), err
 	})
-	handle(a, buildOperation("summarize-build-tests", "/{build}/test-result/summary", "The counts of each file of test results"), func(ctx context.Context, in *BuildPath) ([]BuildTests, error) {
+	handle(a, SummarizeBuildTests, func(ctx context.Context, in *BuildPath) ([]BuildTests, error) {
 		r, err := a.service.Build(ctx, in.ID)
 		if err != nil {
 			return nil, err
@@ -126,7 +140,7 @@ func (a *api) registerBuildTests() {
 		files, err := r.Tests(ctx)
 		return summarizeTests(files), err
 	})
-	handle(a, buildOperation("detail-build-tests", "/{build}/test-result/detail", "The results of a build's tests, those that failed or were flaky first"), func(ctx context.Context, in *buildTestInput) ([]BuildTest, error) {
+	handle(a, DetailBuildTests, func(ctx context.Context, in *BuildTestInput) ([]BuildTest, error) {
 		r, err := a.service.Build(ctx, in.ID)
 		if err != nil {
 			return nil, err

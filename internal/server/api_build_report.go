@@ -17,21 +17,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// buildReport returns an operation by which another build engine reports about a build.
-func buildReport(id, method, at, summary string) huma.Operation {
-	op := writeOperation(id, method, "", ScopeReport, summary)
-	op.Path = "/api/build/{build}" + at
-	return op
-}
-
-// statusReport is a change of status from another build engine.
-type statusReport struct {
+// StatusReport is a change of status from another build engine.
+type StatusReport struct {
 	BuildPath
-	Body statusBody
+	Body StatusReportBody
 }
 
-// statusBody is the body of a statusReport.
-type statusBody struct {
+// StatusReportBody is the body of a StatusReport.
+type StatusReportBody struct {
 	Status   build.Status `json:"status" maxLength:"20" doc:"Running, Completed, Failed, Canceled, TimedOut, …"`
 	Reason   string       `json:"reason,omitempty" maxLength:"200" doc:"a word"`
 	Message  string       `json:"message,omitempty" maxLength:"8000" doc:"for people"`
@@ -44,14 +37,14 @@ type statusBody struct {
 	EventID  string       `json:"eventId,omitempty" maxLength:"200" doc:"unique in the build: the same report again does nothing; default: step, status and attempt"`
 }
 
-// logReport is one entry from another build engine, or a list.
-type logReport struct {
+// LogReportInput is one entry from another build engine, or a list.
+type LogReportInput struct {
 	BuildPath
 	body io.Reader
 }
 
 // Resolve keeps the body. huma calls it before the handler.
-func (l *logReport) Resolve(ctx huma.Context) []error {
+func (l *LogReportInput) Resolve(ctx huma.Context) []error {
 	l.body = io.LimitReader(ctx.BodyReader(), largestLogReport+1)
 	return nil
 }
@@ -71,8 +64,8 @@ type LogReported struct {
 	Added int `json:"added"`
 }
 
-// fileReport is an artifact, or a file of test results.
-type fileReport struct {
+// FileReport is an artifact, or a file of test results.
+type FileReport struct {
 	BuildPath
 	StepID int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
 	Name   string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
@@ -80,13 +73,13 @@ type fileReport struct {
 }
 
 // Resolve keeps the body. huma calls it before the handler.
-func (f *fileReport) Resolve(ctx huma.Context) []error {
+func (f *FileReport) Resolve(ctx huma.Context) []error {
 	f.body = ctx.BodyReader()
 	return nil
 }
 
-// testReport is a file of test results.
-type testReport struct {
+// TestReport is a file of test results.
+type TestReport struct {
 	BuildPath
 	StepID int    `query:"step" minimum:"1" required:"true" doc:"the step's id"`
 	Name   string `query:"name" minLength:"1" maxLength:"255" required:"true" doc:"of the file"`
@@ -95,7 +88,7 @@ type testReport struct {
 }
 
 // Resolve keeps the body. huma calls it before the handler.
-func (t *testReport) Resolve(ctx huma.Context) []error {
+func (t *TestReport) Resolve(ctx huma.Context) []error {
 	t.body = ctx.BodyReader()
 	return nil
 }
@@ -106,15 +99,25 @@ const (
 	mostLogReport    = 100_000 // entries
 )
 
+// Operations by which another build engine reports about a build.
+var (
+	ReportBuildStatus = Operation[StatusReport, builds.Event]{ID: "report-build-status", Method: http.MethodPut, Path: "/api/build/{build}/status", Scope: ScopeReport,
+		Summary: "Report a status of a build of another build engine, or of its step"}
+	ReportBuildLog = Operation[LogReportInput, LogReported]{ID: "report-build-log", Method: http.MethodPut, Path: "/api/build/{build}/log", Scope: ScopeReport,
+		Summary: "Append entries of a build of another build engine: one or a list of {workerStepId, workerLogId, timestamp, message, lineEnding, stream}"}
+	ReportBuildArtifact = Operation[FileReport, BuildArtifact]{ID: "report-build-artifact", Method: http.MethodPost, Path: "/api/build/{build}/artifact", Scope: ScopeReport,
+		Summary: "Store an artifact of a build of another build engine; the same content again is fine"}
+	ReportBuildTests = Operation[TestReport, BuildArtifact]{ID: "report-build-tests", Method: http.MethodPost, Path: "/api/build/{build}/test-result", Scope: ScopeReport,
+		Summary: "Store a JUnit or TRX file of a build of another build engine"}
+)
+
 func (a *api) registerBuildReports() {
-	handle(a, buildReport("report-build-status", http.MethodPut, "/status", "Report a status of a build of another build engine, or of its step"),
-		func(ctx context.Context, in *statusReport) (builds.Event, error) {
-			b := in.Body
-			return a.service.ReportBuildStatus(ctx, in.ID, builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
-				builds.Event{EventID: b.EventID, Status: b.Status, Attempt: b.Attempt, Reason: b.Reason, Message: b.Message, ExitCode: b.ExitCode, At: b.At})
-		})
-	log := buildReport("report-build-log", http.MethodPut, "/log", "Append entries of a build of another build engine: one or a list of {workerStepId, workerLogId, timestamp, message, lineEnding, stream}")
-	handle(a, log, func(ctx context.Context, in *logReport) (LogReported, error) {
+	handle(a, ReportBuildStatus, func(ctx context.Context, in *StatusReport) (builds.Event, error) {
+		b := in.Body
+		return a.service.ReportBuildStatus(ctx, in.ID, builds.ReportedStep{ID: b.StepID, Stage: b.Stage, Name: b.Step},
+			builds.Event{EventID: b.EventID, Status: b.Status, Attempt: b.Attempt, Reason: b.Reason, Message: b.Message, ExitCode: b.ExitCode, At: b.At})
+	})
+	handle(a, ReportBuildLog, func(ctx context.Context, in *LogReportInput) (LogReported, error) {
 		body, err := io.ReadAll(in.body)
 		if err != nil {
 			return LogReported{}, fault.New(fault.Invalid, "read the log: %w", err)
@@ -129,14 +132,12 @@ func (a *api) registerBuildReports() {
 		added, err := a.service.ReportBuildLog(ctx, in.ID, entries)
 		return LogReported{added}, err
 	})
-	handle(a, buildReport("report-build-artifact", http.MethodPost, "/artifact", "Store an artifact of a build of another build engine; the same content again is fine"),
-		func(ctx context.Context, in *fileReport) (BuildArtifact, error) {
-			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: results.KindFile}, in.body)
-		})
-	handle(a, buildReport("report-build-tests", http.MethodPost, "/test-result", "Store a JUnit or TRX file of a build of another build engine"),
-		func(ctx context.Context, in *testReport) (BuildArtifact, error) {
-			return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
-		})
+	handle(a, ReportBuildArtifact, func(ctx context.Context, in *FileReport) (BuildArtifact, error) {
+		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: results.KindFile}, in.body)
+	})
+	handle(a, ReportBuildTests, func(ctx context.Context, in *TestReport) (BuildArtifact, error) {
+		return a.service.ReportBuildArtifact(ctx, in.ID, builds.Artifact{Step: in.StepID, Name: in.Name, Kind: in.Format}, in.body)
+	})
 }
 
 // readLogReport reads one entry or a list.

@@ -14,7 +14,7 @@ type DeploymentPath struct {
 	ID string `path:"id" doc:"greeter#7 (the # as %23), or the deployment's id"`
 }
 
-type deploymentQuery struct {
+type DeploymentsInput struct {
 	Pipeline string `query:"pipeline"`
 	Revision int64  `query:"revision" doc:"rev_seq"`
 	Status   string `query:"status" enum:"active,finished,failed,superseded,canceled"`
@@ -22,7 +22,7 @@ type deploymentQuery struct {
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
-type whyInput struct {
+type WhyInput struct {
 	DeploymentPath
 	Target string `query:"target" doc:"only this target and those below it"`
 }
@@ -32,8 +32,8 @@ type DryRunQuery struct {
 	DryRun bool `query:"dry-run" doc:"change nothing; the answer's preview says what would be done"`
 }
 
-// commandAnswer answers a command on deployments.
-type commandAnswer struct {
+// CommandAnswer answers a command on deployments.
+type CommandAnswer struct {
 	journal.Deployment          // the one that was made or commanded; of a dry run that would make one, without id and number
 	Preview            *Preview `json:"preview,omitempty" doc:"with dry-run: what would be done"`
 }
@@ -46,72 +46,92 @@ type Preview struct {
 	Deploy   *DeployPreview   `json:"deploy,omitempty"`
 }
 
-// commandInput is a command of a person on a deployment.
-type commandInput struct {
+// CommandInput is a command of a person on a deployment.
+type CommandInput struct {
 	DeploymentPath
 	DryRunQuery
-	Body *commandBody // optional
+	Body *CommandBody // optional
 }
 
-// commandBody is the body of a commandInput.
-type commandBody struct {
+// CommandBody is the body of a CommandInput.
+type CommandBody struct {
 	Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the whole deployment. until: the last stage; left out: all stages"`
 	Event  string `json:"event,omitempty" doc:"only this step of the target"`
 	Reason string `json:"reason,omitempty"`
 	Now    bool   `json:"now,omitempty" doc:"cancel: also interrupt builds and replication"`
 }
 
-type deployInput struct {
+type DeployInput struct {
 	PipelinePath
 	DryRunQuery
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same deployment"`
-	Body           deployBody
+	Body           DeployBody
 }
 
-// deployBody is the body of a deployInput.
-type deployBody struct {
+// DeployBody is the body of a DeployInput.
+type DeployBody struct {
 	Revision string `json:"revision" doc:"label of a registered revision"`
 	Target   string `json:"target,omitempty" doc:"a stage, group or host, to deploy to it alone; left out: the pipeline"`
 	Until    string `json:"until,omitempty" doc:"the last stage; left out: all stages"`
 }
 
-// rollbackInput is the input of a rollback.
-type rollbackInput struct {
+// RollbackInput is the input of a rollback.
+type RollbackInput struct {
 	PipelinePath
 	DryRunQuery
-	Body *rollbackBody // optional
+	Body *RollbackBody // optional
 }
 
-// rollbackBody is the body of a rollbackInput.
-type rollbackBody struct {
+// RollbackBody is the body of a RollbackInput.
+type RollbackBody struct {
 	Target   string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
 	Reason   string `json:"reason,omitempty" maxLength:"1000"`
 	Undoes   int64  `json:"undoes,omitempty" minimum:"0" doc:"refuse to undo another deployment than this number, as a preview showed it"`
 	Revision string `json:"revision,omitempty" doc:"refuse to bring back another revision than this label"`
 }
 
-// catchUpInput is the input of a catch-up.
-type catchUpInput struct {
+// CatchUpInput is the input of a catch-up.
+type CatchUpInput struct {
 	PipelinePath
 	DryRunQuery
-	Body *catchUpBody // optional
+	Body *CatchUpBody // optional
 }
 
-// catchUpBody is the body of a catchUpInput.
-type catchUpBody struct {
+// CatchUpBody is the body of a CatchUpInput.
+type CatchUpBody struct {
 	Target string `json:"target,omitempty" doc:"a stage, group or host; left out: the pipeline"`
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
+// CommandDeployment records a command of a kind on a deployment.
+func CommandDeployment(kind string) Operation[CommandInput, CommandAnswer] {
+	return Operation[CommandInput, CommandAnswer]{ID: kind + "-deployment", Method: http.MethodPost, Path: "/api/v1/deployments/{id}/" + commandPath(kind),
+		Scope: ScopeOperate, Summary: "Record the command " + kind}
+}
+
+var (
+	RollbackPipeline = Operation[RollbackInput, CommandAnswer]{ID: "rollback-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/rollback", Scope: ScopeOperate,
+		Summary: "Bring back the newest older revision that finished the stages of a target"}
+	CatchUpPipeline = Operation[CatchUpInput, CommandAnswer]{ID: "catch-up-pipeline", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/catch-up", Scope: ScopeExecute,
+		Summary: "Bring the current revision of a group to the hosts that joined late, whose failure was tolerated, or that have lost it"}
+	ListDeployments = Operation[DeploymentsInput, []journal.Deployment]{ID: "list-deployments", Method: http.MethodGet, Path: "/api/v1/deployments",
+		Summary: "Deployments, newest first"}
+	CreateDeployment = Operation[DeployInput, CommandAnswer]{ID: "create-deployment", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/deployments", Scope: ScopeExecute,
+		Summary: "Deploy a registered revision once more"}
+	GetDeployment = Operation[DeploymentPath, DeploymentView]{ID: "get-deployment", Method: http.MethodGet, Path: "/api/v1/deployments/{id}",
+		Summary: "One deployment with its stages, groups, hosts and steps"}
+	ListSteps = Operation[DeploymentPath, []pipeline.StepState]{ID: "list-steps", Method: http.MethodGet, Path: "/api/v1/deployments/{id}/steps",
+		Summary: "Every step of a deployment, in order"}
+	ExplainDeployment = Operation[WhyInput, []pipeline.StepState]{ID: "why", Method: http.MethodGet, Path: "/api/v1/deployments/{id}/why",
+		Summary: "What each open step waits for"}
+)
+
 func (a *api) registerDeployments() {
-	handle(a, writeOperation("rollback-pipeline", http.MethodPost, "/pipelines/{pipeline}/rollback", ScopeOperate,
-		"Bring back the newest older revision that finished the stages of a target"), a.rollBack)
-	handle(a, writeOperation("catch-up-pipeline", http.MethodPost, "/pipelines/{pipeline}/catch-up", ScopeExecute,
-		"Bring the current revision of a group to the hosts that joined late, whose failure was tolerated, or that have lost it"), a.catchUp)
-	handle(a, readOperation("list-deployments", "/deployments", "Deployments, newest first"), a.listDeployments)
-	handle(a, writeOperation("create-deployment", http.MethodPost, "/pipelines/{pipeline}/deployments", ScopeExecute,
-		"Deploy a registered revision once more"), a.deploy)
-	handle(a, readOperation("get-deployment", "/deployments/{id}", "One deployment with its stages, groups, hosts and steps"),
+	handle(a, RollbackPipeline, a.rollBack)
+	handle(a, CatchUpPipeline, a.catchUp)
+	handle(a, ListDeployments, a.listDeployments)
+	handle(a, CreateDeployment, a.deploy)
+	handle(a, GetDeployment,
 		func(ctx context.Context, in *DeploymentPath) (DeploymentView, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -119,7 +139,7 @@ func (a *api) registerDeployments() {
 			}
 			return a.service.Deployment(ctx, ref)
 		})
-	handle(a, readOperation("list-steps", "/deployments/{id}/steps", "Every step of a deployment, in order"),
+	handle(a, ListSteps,
 		func(ctx context.Context, in *DeploymentPath) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
@@ -127,8 +147,8 @@ func (a *api) registerDeployments() {
 			}
 			return a.service.Steps(ctx, ref)
 		})
-	handle(a, readOperation("why", "/deployments/{id}/why", "What each open step waits for"),
-		func(ctx context.Context, in *whyInput) ([]pipeline.StepState, error) {
+	handle(a, ExplainDeployment,
+		func(ctx context.Context, in *WhyInput) ([]pipeline.StepState, error) {
 			ref, err := a.service.Resolve(ctx, in.ID)
 			if err != nil {
 				return nil, err
@@ -136,12 +156,11 @@ func (a *api) registerDeployments() {
 			return a.service.Why(ctx, ref, in.Target)
 		})
 	for _, kind := range []string{"retry", "skip", "hold", "resume", "until", "alarm", "cancel"} {
-		handle(a, writeOperation(kind+"-deployment", http.MethodPost, "/deployments/{id}/"+commandPath(kind), ScopeOperate,
-			"Record the command "+kind), a.command(kind))
+		handle(a, CommandDeployment(kind), a.command(kind))
 	}
 }
 
-func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]journal.Deployment, error) {
+func (a *api) listDeployments(ctx context.Context, in *DeploymentsInput) ([]journal.Deployment, error) {
 	if in.Before > 0 && in.Pipeline == "" {
 		return nil, fault.New(fault.Invalid, "before needs pipeline")
 	}
@@ -155,11 +174,11 @@ func (a *api) listDeployments(ctx context.Context, in *deploymentQuery) ([]journ
 }
 
 // would answers a dry run of a command that would make a deployment.
-func would(d journal.Deployment, preview Preview, err error) (commandAnswer, error) {
-	return commandAnswer{Deployment: d, Preview: &preview}, err
+func would(d journal.Deployment, preview Preview, err error) (CommandAnswer, error) {
+	return CommandAnswer{Deployment: d, Preview: &preview}, err
 }
 
-func (a *api) rollBack(ctx context.Context, in *rollbackInput) (answer commandAnswer, err error) {
+func (a *api) rollBack(ctx context.Context, in *RollbackInput) (answer CommandAnswer, err error) {
 	want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
 	if b := in.Body; b != nil {
 		want.Target, want.Reason, want.Undoes, want.Revision = b.Target, b.Reason, b.Undoes, b.Revision
@@ -172,7 +191,7 @@ func (a *api) rollBack(ctx context.Context, in *rollbackInput) (answer commandAn
 	return answer, err
 }
 
-func (a *api) catchUp(ctx context.Context, in *catchUpInput) (answer commandAnswer, err error) {
+func (a *api) catchUp(ctx context.Context, in *CatchUpInput) (answer CommandAnswer, err error) {
 	want := TargetRequest{Pipeline: in.Pipeline, By: IdentityOf(ctx).Name}
 	if b := in.Body; b != nil {
 		want.Target, want.Reason = b.Target, b.Reason
@@ -185,7 +204,7 @@ func (a *api) catchUp(ctx context.Context, in *catchUpInput) (answer commandAnsw
 	return answer, err
 }
 
-func (a *api) deploy(ctx context.Context, in *deployInput) (answer commandAnswer, err error) {
+func (a *api) deploy(ctx context.Context, in *DeployInput) (answer CommandAnswer, err error) {
 	want := NewDeployment{Pipeline: in.Pipeline, Revision: in.Body.Revision, Target: in.Body.Target, Until: in.Body.Until,
 		By: IdentityOf(ctx).Name, Key: in.IdempotencyKey}
 	if in.DryRun {
@@ -197,8 +216,8 @@ func (a *api) deploy(ctx context.Context, in *deployInput) (answer commandAnswer
 }
 
 // command returns the handler of a kind of command. It answers with the state of the deployment after the command.
-func (a *api) command(kind string) func(context.Context, *commandInput) (commandAnswer, error) {
-	return func(ctx context.Context, in *commandInput) (answer commandAnswer, err error) {
+func (a *api) command(kind string) func(context.Context, *CommandInput) (CommandAnswer, error) {
+	return func(ctx context.Context, in *CommandInput) (answer CommandAnswer, err error) {
 		ref, err := a.service.Resolve(ctx, in.ID)
 		if err != nil {
 			return answer, err

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +21,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// logInput selects entries of a log, or a live stream of them.
-type logInput struct {
+// LogInput selects entries of a log, or a live stream of them.
+type LogInput struct {
 	PipelinePath
 	After       int64  `query:"after" minimum:"0" doc:"only entries with a greater seq"`
 	Deployment  int64  `query:"deployment" minimum:"0" doc:"the number in greeter#7; 0: all"`
@@ -35,7 +34,7 @@ type logInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
 
-func (in *logInput) query() (journal.EntryQuery, error) {
+func (in *LogInput) query() (journal.EntryQuery, error) {
 	q := journal.EntryQuery{
 		Pipeline: in.Pipeline, After: in.After, Deployment: in.Deployment, Limit: in.Limit, Newest: in.Newest,
 	}
@@ -58,10 +57,25 @@ func (in *logInput) query() (journal.EntryQuery, error) {
 	return q, nil
 }
 
+var (
+	ListActions = Operation[ActionsInput, []queue.ActionState]{ID: "list-actions", Method: http.MethodGet, Path: "/api/v1/actions",
+		Summary: "Actions, newest first"}
+	ReadExchange = Operation[ExchangeInput, json.RawMessage]{ID: "read-exchange", Method: http.MethodGet, Path: "/api/v1/actions/{id}/exchanges/{attempt}",
+		Summary: "What one attempt of an action saw: the request and its answer, or the output"}
+	WatchEvents = Operation[AllEventsInput, Nothing]{ID: "watch-events", Method: http.MethodGet, Path: "/api/v1/events",
+		Summary: "The events of all actions, as a live stream: each event at least once, in the order in which they were recorded"}
+	ReadEvents = Operation[EventsInput, []action.Event]{ID: "read-events", Method: http.MethodGet, Path: "/api/v1/actions/{id}/events",
+		Summary: "An action's history, or a live stream of it"}
+	GetAction = Operation[ActionPath, ActionView]{ID: "get-action", Method: http.MethodGet, Path: "/api/v1/actions/{id}",
+		Summary: "One action with its events, its children and what its attempts saw"}
+)
+
+// ReadLog reads entries of a deployment log.
+var ReadLog = Operation[LogInput, []pipeline.Entry]{ID: "read-log", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/log",
+	Summary: "The deployment log, or a live stream of it"}
+
 func (a *api) registerLog() {
-	op := readOperation("read-log", "/pipelines/{pipeline}/log", "The deployment log, or a live stream of it")
-	a.streams(&op, reflect.TypeFor[[]pipeline.Entry]())
-	huma.Register(a.huma, op, func(ctx context.Context, in *logInput) (*huma.StreamResponse, error) {
+	handleStream(a, ReadLog, a.entries, func(ctx context.Context, in *LogInput) (*huma.StreamResponse, error) {
 		q, err := in.query()
 		if err != nil {
 			return nil, problemOf(err)
@@ -75,6 +89,14 @@ func (a *api) registerLog() {
 		entries, err := a.service.Entries(ctx, q)
 		return jsonResponse(nonNil(entries), err)
 	})
+}
+
+func (a *api) entries(ctx context.Context, in *LogInput) ([]pipeline.Entry, error) {
+	q, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	return a.service.Entries(ctx, q)
 }
 
 // wholeLog answers with all entries that a query selects, of which it has one page in memory at a time.
@@ -116,8 +138,8 @@ func (a *api) followLog(ctx context.Context, q journal.EntryQuery) (*huma.Stream
 	}), nil
 }
 
-// actionQuery selects actions.
-type actionQuery struct {
+// ActionsInput selects actions.
+type ActionsInput struct {
 	Kind       string    `query:"kind" doc:"action, job, callback, step, build, …"`
 	Name       string    `query:"name" doc:"of a job: its process"`
 	Handler    string    `query:"handler"`
@@ -136,7 +158,7 @@ type actionQuery struct {
 }
 
 // ledgerQuery returns the ledger's form of the query.
-func (in *actionQuery) ledgerQuery() (queue.ActionQuery, error) {
+func (in *ActionsInput) ledgerQuery() (queue.ActionQuery, error) {
 	q := queue.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
 		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
 	for _, text := range in.Status {
@@ -172,25 +194,25 @@ func (in *ActionPath) id() (action.ID, error) {
 	return id, nil
 }
 
-type exchangePath struct {
+type ExchangeInput struct {
 	ActionPath
 	Attempt int `path:"attempt" minimum:"1" doc:"counts claims from 1"`
 }
 
-// allEventsInput is the position from which a stream of all events starts.
-type allEventsInput struct {
+// AllEventsInput is the position from which a stream of all events starts.
+type AllEventsInput struct {
 	LastEventID string `header:"Last-Event-ID" doc:"the id of an event: the stream resumes behind it; without it the stream begins now"`
 }
 
-type eventsInput struct {
+type EventsInput struct {
 	ActionPath
 	Accept      string `header:"Accept" doc:"text/event-stream: live, id is the seq, event: end closes"`
 	LastEventID string `header:"Last-Event-ID" doc:"resumes a stream behind this seq"`
 }
 
 func (a *api) registerActions() {
-	handle(a, readOperation("list-actions", "/actions", "Actions, newest first"),
-		func(ctx context.Context, in *actionQuery) ([]queue.ActionState, error) {
+	handle(a, ListActions,
+		func(ctx context.Context, in *ActionsInput) ([]queue.ActionState, error) {
 			q, err := in.ledgerQuery()
 			if err != nil {
 				return nil, err
@@ -198,7 +220,7 @@ func (a *api) registerActions() {
 			actions, err := a.service.Actions(ctx, q)
 			return nonNil(actions), err
 		})
-	handle(a, readOperation("get-action", "/actions/{id}", "One action with its events, its children and what its attempts saw"),
+	handle(a, GetAction,
 		func(ctx context.Context, in *ActionPath) (ActionView, error) {
 			id, err := in.id()
 			if err != nil {
@@ -206,10 +228,18 @@ func (a *api) registerActions() {
 			}
 			return a.service.Action(ctx, id)
 		})
-	all := readOperation("watch-events", "/events", "The events of all actions, as a live stream: each event at least once, in the order in which they were recorded")
-	all.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
-		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
-	huma.Register(a.huma, all, func(ctx context.Context, in *allEventsInput) (*huma.StreamResponse, error) {
+	handle(a, ReadExchange, func(ctx context.Context, in *ExchangeInput) (json.RawMessage, error) {
+		id, err := in.id()
+		if err != nil {
+			return nil, err
+		}
+		return a.service.Exchange(ctx, id, in.Attempt)
+	})
+}
+
+// registerEvents registers the streams of actions.
+func (a *api) registerEvents() {
+	handleStream(a, WatchEvents, nil, func(ctx context.Context, in *AllEventsInput) (*huma.StreamResponse, error) {
 		from, err := a.service.eventsFrom(ctx, in.LastEventID) // before the answer begins, so that an error has a status
 		if err != nil {
 			return nil, problemOf(err)
@@ -221,20 +251,19 @@ func (a *api) registerActions() {
 			})
 		}), nil
 	})
-	exchange := readOperation("read-exchange", "/actions/{id}/exchanges/{attempt}", "What one attempt of an action saw: the request and its answer, or the output")
-	handle(a, exchange, func(ctx context.Context, in *exchangePath) (json.RawMessage, error) {
-		id, err := in.id()
-		if err != nil {
-			return nil, err
-		}
-		return a.service.Exchange(ctx, id, in.Attempt)
-	})
-	op := readOperation("read-events", "/actions/{id}/events", "An action's history, or a live stream of it")
-	a.streams(&op, reflect.TypeFor[[]action.Event]())
-	huma.Register(a.huma, op, a.events)
+	handleStream(a, ReadEvents, a.eventsOf, a.events)
 }
 
-func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+func (a *api) eventsOf(ctx context.Context, in *EventsInput) ([]action.Event, error) {
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	view, err := a.service.Action(ctx, id)
+	return view.Events, err
+}
+
+func (a *api) events(ctx context.Context, in *EventsInput) (*huma.StreamResponse, error) {
 	id, err := in.id()
 	if err != nil {
 		return nil, problemOf(err)
@@ -260,18 +289,6 @@ func (a *api) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 }
 
 func wantsStream(accept string) bool { return strings.Contains(accept, "text/event-stream") }
-
-// streams adds to an operation that it answers with JSON or with a stream.
-func (a *api) streams(op *huma.Operation, body reflect.Type) {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(body, true, op.OperationID)
-	op.Responses = map[string]*huma.Response{"200": {
-		Description: "OK",
-		Content: map[string]*huma.MediaType{
-			"application/json":  {Schema: schema},
-			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
-		},
-	}}
-}
 
 // jsonResponse returns a response that writes value as JSON, or the Problem of err.
 func jsonResponse(value any, err error) (*huma.StreamResponse, error) {

@@ -22,8 +22,8 @@ type PipelinePath struct {
 	Pipeline string `path:"pipeline" doc:"name of the pipeline"`
 }
 
-// definitionInput is a waybill.yaml, as YAML or JSON.
-type definitionInput struct {
+// DefinitionInput is a waybill.yaml, as YAML or JSON.
+type DefinitionInput struct {
 	PipelinePath
 	Yes     bool   `query:"yes" doc:"apply even if active deployments skip or lose work"`
 	File    string `query:"file" doc:"name of the file, for positions in problems"`
@@ -31,8 +31,8 @@ type definitionInput struct {
 	RawBody []byte `contentType:"application/yaml"`
 }
 
-// planInput is an optional waybill.yaml.
-type planInput struct {
+// PlanInput is an optional waybill.yaml.
+type PlanInput struct {
 	PipelinePath
 	File     string   `query:"file" doc:"name of the file, for positions in problems"`
 	Simulate bool     `query:"simulate" default:"true" doc:"false: only the effects of the edit, no steps"`
@@ -43,7 +43,7 @@ type planInput struct {
 }
 
 // Resolve reads the body. huma calls it before the handler.
-func (in *planInput) Resolve(ctx huma.Context) []error {
+func (in *PlanInput) Resolve(ctx huma.Context) []error {
 	source, err := io.ReadAll(io.LimitReader(ctx.BodyReader(), maxDefinition+1))
 	in.source = source
 	if err != nil {
@@ -52,48 +52,57 @@ func (in *planInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-type versionPath struct {
+type VersionPath struct {
 	PipelinePath
 	Version int `path:"version" minimum:"0" doc:"definition version; 0: the one in force"`
 }
 
-// pipelineOut is a pipeline; the ETag is the definition version, for If-Match.
-type pipelineOut struct {
+// pipelineAnswer is the HTTP answer with a pipeline; the ETag is the definition version, for If-Match.
+type pipelineAnswer struct {
 	ETag string `header:"ETag"`
 	Body PipelineView
 }
 
+func answerPipeline(view PipelineView) *pipelineAnswer {
+	return &pipelineAnswer{ETag: strconv.Quote(strconv.Itoa(view.Version)), Body: view}
+}
+
+var (
+	ListPipelines = Operation[Nothing, []PipelineView]{ID: "list-pipelines", Method: http.MethodGet, Path: "/api/v1/pipelines",
+		Summary: "The current state of every pipeline"}
+	GetPipeline = Operation[PipelinePath, PipelineView]{ID: "get-pipeline", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}",
+		Summary: "One pipeline with its hosts, revisions and deployments"}
+	ApplyDefinition = Operation[DefinitionInput, EditView]{ID: "apply-definition", Method: http.MethodPut, Path: "/api/v1/pipelines/{pipeline}", Scope: ScopeDefine,
+		Summary: "Apply a waybill.yaml"}
+	PlanDeployment = Operation[PlanInput, PlanView]{ID: "plan", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/plan", Scope: ScopeRead,
+		Summary: "What a deployment, or an edit, would do; changes nothing"}
+	ListVersions = Operation[PipelinePath, []journal.Version]{ID: "list-versions", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/versions",
+		Summary: "Definition versions, oldest first"}
+	GetVersion = Operation[VersionPath, journal.Version]{ID: "get-version", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/versions/{version}",
+		Summary: "One definition version"}
+)
+
 func (a *api) registerPipelines() {
-	handle(a, readOperation("list-pipelines", "/pipelines", "The current state of every pipeline"),
-		func(ctx context.Context, _ *nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
-	huma.Register(a.huma, readOperation("get-pipeline", "/pipelines/{pipeline}", "One pipeline with its hosts, revisions and deployments"), a.getPipeline)
-	handle(a, readOperation("list-versions", "/pipelines/{pipeline}/versions", "Definition versions, oldest first"),
+	handle(a, ListPipelines,
+		func(ctx context.Context, _ *Nothing) ([]PipelineView, error) { return a.service.Pipelines(ctx) })
+	handleAs(a, GetPipeline, func(ctx context.Context, in *PipelinePath) (PipelineView, error) {
+		return a.service.Pipeline(ctx, in.Pipeline)
+	}, answerPipeline)
+	handle(a, ListVersions,
 		func(ctx context.Context, in *PipelinePath) ([]journal.Version, error) {
 			return a.service.Versions(ctx, in.Pipeline)
 		})
-	handle(a, readOperation("get-version", "/pipelines/{pipeline}/versions/{version}", "One definition version"),
-		func(ctx context.Context, in *versionPath) (journal.Version, error) {
+	handle(a, GetVersion,
+		func(ctx context.Context, in *VersionPath) (journal.Version, error) {
 			return a.service.Version(ctx, in.Pipeline, in.Version)
 		})
-	apply := writeOperation("apply-definition", http.MethodPut, "/pipelines/{pipeline}", ScopeDefine, "Apply a waybill.yaml")
-	apply.MaxBodyBytes = maxDefinition
-	handle(a, apply, a.applyDefinition)
-	plan := readOperation("plan", "/pipelines/{pipeline}/plan", "What a deployment, or an edit, would do; changes nothing")
-	plan.Method = http.MethodPost
-	plan.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
-	plan.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
-	handle(a, plan, a.plan)
+	handleAs(a, ApplyDefinition, a.applyDefinition, inBody[EditView], func(o *huma.Operation) { o.MaxBodyBytes = maxDefinition })
+	handleAs(a, PlanDeployment, a.plan, inBody[PlanView], func(o *huma.Operation) {
+		o.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{yamlType: {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	})
 }
 
-func (a *api) getPipeline(ctx context.Context, in *PipelinePath) (*pipelineOut, error) {
-	view, err := a.service.Pipeline(ctx, in.Pipeline)
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	return &pipelineOut{ETag: strconv.Quote(strconv.Itoa(view.Version)), Body: view}, nil
-}
-
-func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditView, error) {
+func (a *api) applyDefinition(ctx context.Context, in *DefinitionInput) (EditView, error) {
 	release, err := a.definitions.Acquire(ctx)
 	if err != nil {
 		return EditView{}, err
@@ -111,7 +120,7 @@ func (a *api) applyDefinition(ctx context.Context, in *definitionInput) (EditVie
 	return view, inSource(err, in.RawBody)
 }
 
-func (a *api) plan(ctx context.Context, in *planInput) (PlanView, error) {
+func (a *api) plan(ctx context.Context, in *PlanInput) (PlanView, error) {
 	q := PlanQuery{Pipeline: in.Pipeline, Revision: in.Revision, From: in.From, Fail: in.Fail}
 	if len(in.source) == 0 {
 		return a.service.Plan(ctx, q)

@@ -30,7 +30,7 @@ func (u *Upload) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-type artifactUpload struct {
+type ArtifactUpload struct {
 	Upload
 	Artifact string `path:"artifact" doc:"the artifact's label, usually an architecture"`
 	Name     string `query:"name" maxLength:"255" doc:"file name, whose ending decides whether hosts unpack it; default: as in the definition"`
@@ -42,13 +42,13 @@ type Stored struct {
 	Key string `json:"key" doc:"blob key, for the revision's registration"`
 }
 
-type judgmentInput struct {
+type JudgmentInput struct {
 	LabelPath
-	Body *judgmentBody // optional
+	Body *JudgmentBody // optional
 }
 
-// judgmentBody is the body of a judgmentInput.
-type judgmentBody struct {
+// JudgmentBody is the body of a JudgmentInput.
+type JudgmentBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
 
@@ -56,8 +56,8 @@ type judgmentBody struct {
 type judgment func(ctx context.Context, pipeline, label, by, reason string) (pipeline.RegisteredRevision, error)
 
 // judge returns the handler of a judgment, with the identity of the caller.
-func (a *api) judge(do judgment) func(context.Context, *judgmentInput) (pipeline.RegisteredRevision, error) {
-	return func(ctx context.Context, in *judgmentInput) (pipeline.RegisteredRevision, error) {
+func (a *api) judge(do judgment) func(context.Context, *JudgmentInput) (pipeline.RegisteredRevision, error) {
+	return func(ctx context.Context, in *JudgmentInput) (pipeline.RegisteredRevision, error) {
 		reason := ""
 		if in.Body != nil {
 			reason = in.Body.Reason
@@ -66,14 +66,14 @@ func (a *api) judge(do judgment) func(context.Context, *judgmentInput) (pipeline
 	}
 }
 
-// revisionInput registers a revision.
-type revisionInput struct {
+// RevisionInput registers a revision.
+type RevisionInput struct {
 	PipelinePath
-	Body revisionBody
+	Body RevisionBody
 }
 
-// revisionBody is the body of a revisionInput.
-type revisionBody struct {
+// RevisionBody is the body of a RevisionInput.
+type RevisionBody struct {
 	Label       string    `json:"label" minLength:"1" maxLength:"200"`
 	Commit      string    `json:"commit,omitempty" doc:"hash of its commit"`
 	Subject     string    `json:"subject,omitempty"`
@@ -84,45 +84,59 @@ type revisionBody struct {
 	Until       string    `json:"until,omitempty" doc:"last stage of its forward deployment; left out: all stages"`
 }
 
-type limitInput struct {
+type RevisionsInput struct {
 	PipelinePath
 	Limit int `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
+var (
+	ListRevisions = Operation[RevisionsInput, []pipeline.RegisteredRevision]{ID: "list-revisions", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/revisions",
+		Summary: "Registered revisions, newest first"}
+	GetRevision = Operation[LabelPath, pipeline.RegisteredRevision]{ID: "get-revision", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}",
+		Summary: "One revision"}
+	RegisterRevision = Operation[RevisionInput, journal.Registered]{ID: "register-revision", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/revisions", Scope: ScopeExecute,
+		Summary: "Register a revision and create its forward deployment; idempotent"}
+	RejectRevision = Operation[JudgmentInput, pipeline.RegisteredRevision]{ID: "reject-revision", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/reject", Scope: ScopeOperate,
+		Summary: "Deploy a revision only when it is accepted again"}
+	AcceptRevision = Operation[JudgmentInput, pipeline.RegisteredRevision]{ID: "accept-revision", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/accept", Scope: ScopeOperate,
+		Summary: "Accept a rejected revision again"}
+	PutSnapshot = Operation[Upload, Stored]{ID: "put-snapshot", Method: http.MethodPut, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/snapshot", Scope: ScopeExecute,
+		Summary: "Store a revision's files, one archive, before it is registered"}
+	GetSnapshot = Operation[LabelPath, SnapshotView]{ID: "get-snapshot", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/snapshot",
+		Summary: "Whether a revision's files are in the blob store"}
+	PutArtifact = Operation[ArtifactUpload, pipeline.RevisionArtifact]{ID: "put-artifact", Method: http.MethodPut, Path: "/api/v1/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", Scope: ScopeExecute,
+		Summary: "Store an artifact of a stage with build: external; the same content again is fine"}
+)
+
 func (a *api) registerRevisions() {
-	handle(a, readOperation("list-revisions", "/pipelines/{pipeline}/revisions", "Registered revisions, newest first"),
-		func(ctx context.Context, in *limitInput) ([]pipeline.RegisteredRevision, error) {
+	handle(a, ListRevisions,
+		func(ctx context.Context, in *RevisionsInput) ([]pipeline.RegisteredRevision, error) {
 			return a.service.Revisions(ctx, in.Pipeline, in.Limit)
 		})
-	handle(a, readOperation("get-revision", "/pipelines/{pipeline}/revisions/{label}", "One revision"),
+	handle(a, GetRevision,
 		func(ctx context.Context, in *LabelPath) (pipeline.RegisteredRevision, error) {
 			return a.service.Revision(ctx, in.Pipeline, in.Label)
 		})
-	handle(a, writeOperation("register-revision", http.MethodPost, "/pipelines/{pipeline}/revisions", ScopeExecute,
-		"Register a revision and create its forward deployment; idempotent"), a.register)
-	handle(a, writeOperation("reject-revision", http.MethodPost, "/pipelines/{pipeline}/revisions/{label}/reject", ScopeOperate,
-		"Deploy a revision only when it is accepted again"), a.judge(a.service.RejectRevision))
-	handle(a, writeOperation("accept-revision", http.MethodPost, "/pipelines/{pipeline}/revisions/{label}/accept", ScopeOperate,
-		"Accept a rejected revision again"), a.judge(a.service.AcceptRevision))
-	handle(a, writeOperation("put-snapshot", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/snapshot", ScopeExecute,
-		"Store a revision's files, one archive, before it is registered"),
+	handle(a, RegisterRevision, a.registerRevision)
+	handle(a, RejectRevision, a.judge(a.service.RejectRevision))
+	handle(a, AcceptRevision, a.judge(a.service.AcceptRevision))
+	handle(a, PutSnapshot,
 		func(ctx context.Context, in *Upload) (Stored, error) {
 			key, err := a.service.PutSnapshot(ctx, in.Pipeline, in.Label, in.body)
 			return Stored{key}, err
 		})
-	handle(a, readOperation("get-snapshot", "/pipelines/{pipeline}/revisions/{label}/snapshot", "Whether a revision's files are in the blob store"),
+	handle(a, GetSnapshot,
 		func(ctx context.Context, in *LabelPath) (SnapshotView, error) {
 			return a.service.Snapshot(ctx, in.Pipeline, in.Label)
 		})
-	handle(a, writeOperation("put-artifact", http.MethodPut, "/pipelines/{pipeline}/revisions/{label}/artifacts/{artifact}", ScopeExecute,
-		"Store an artifact of a stage with build: external; the same content again is fine"),
-		func(ctx context.Context, in *artifactUpload) (pipeline.RevisionArtifact, error) {
+	handle(a, PutArtifact,
+		func(ctx context.Context, in *ArtifactUpload) (pipeline.RevisionArtifact, error) {
 			wanted := pipeline.RevisionArtifact{Label: in.Artifact, Name: in.Name, Digest: in.Digest, By: IdentityOf(ctx).Name}
 			return a.service.PutArtifact(ctx, in.Pipeline, in.Label, wanted, in.body)
 		})
 }
 
-func (a *api) register(ctx context.Context, in *revisionInput) (journal.Registered, error) {
+func (a *api) registerRevision(ctx context.Context, in *RevisionInput) (journal.Registered, error) {
 	b := in.Body
 	revision := pipeline.RegisteredRevision{
 		Pipeline: in.Pipeline, Label: b.Label, Commit: b.Commit, Subject: b.Subject,

@@ -1,13 +1,23 @@
 package server
 
-import "context"
+import (
+	"context"
+	"net/http"
+)
+
+var (
+	GetStatus = Operation[Nothing, StatusView]{ID: "status", Method: http.MethodGet, Path: "/api/v1/status",
+		Summary: "Whether everything keeps up and, if not, what is slow"}
+	ListInstances = Operation[Nothing, []InstanceView]{ID: "instances", Method: http.MethodGet, Path: "/api/v1/instances",
+		Summary: "The processes that run roles"}
+)
 
 // registerStatus registers the status and the list of processes.
 func (a *api) registerStatus() {
-	handle(a, readOperation("status", "/status", "Whether everything keeps up and, if not, what is slow"), func(ctx context.Context, _ *nothing) (StatusView, error) {
+	handle(a, GetStatus, func(ctx context.Context, _ *Nothing) (StatusView, error) {
 		return a.service.Status(ctx)
 	})
-	handle(a, readOperation("instances", "/instances", "The processes that run roles"), func(ctx context.Context, _ *nothing) ([]InstanceView, error) {
+	handle(a, ListInstances, func(ctx context.Context, _ *Nothing) ([]InstanceView, error) {
 		return a.service.Instances(ctx)
 	})
 }

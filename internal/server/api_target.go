@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -9,30 +10,37 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-type targetsInput struct {
+type TargetsInput struct {
 	PipelinePath
 	Target string `query:"target" doc:"such as prod/east: it and those below it; left out: all"`
 	After  string `query:"after" doc:"only targets behind this one: the target of the last one of the page before"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
 }
 
-// resourceInput selects resources.
-type resourceInput struct {
+// ResourcesInput selects resources.
+type ResourcesInput struct {
 	Pipeline string `query:"pipeline"`
 	Host     string `query:"host" doc:"address of a host"`
 	After    string `query:"after" doc:"only resources behind this one: address and service of the last one of the page before, with a blank between"`
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000" doc:"default 1000"`
 }
 
+var (
+	ListTargets = Operation[TargetsInput, []TargetView]{ID: "list-targets", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/targets",
+		Summary: "What is at each stage, group and host, and what is on its way there"}
+	ListResources = Operation[ResourcesInput, []journal.Resource]{ID: "list-resources", Method: http.MethodGet, Path: "/api/v1/resources",
+		Summary: "What runs where, in the order of addresses and services"}
+)
+
 func (a *api) registerTargets() {
-	handle(a, readOperation("list-targets", "/pipelines/{pipeline}/targets", "What is at each stage, group and host, and what is on its way there"),
-		func(ctx context.Context, in *targetsInput) ([]TargetView, error) {
+	handle(a, ListTargets,
+		func(ctx context.Context, in *TargetsInput) ([]TargetView, error) {
 			return a.service.Targets(ctx, TargetQuery{Pipeline: in.Pipeline, Target: in.Target, After: in.After, Limit: in.Limit})
 		})
-	handle(a, readOperation("list-resources", "/resources", "What runs where, in the order of addresses and services"), a.resources)
+	handle(a, ListResources, a.resources)
 }
 
-func (a *api) resources(ctx context.Context, in *resourceInput) ([]journal.Resource, error) {
+func (a *api) resources(ctx context.Context, in *ResourcesInput) ([]journal.Resource, error) {
 	q := journal.ResourceQuery{Pipeline: in.Pipeline, Address: in.Host, Limit: in.Limit}
 	if in.After != "" {
 		address, service, found := strings.Cut(in.After, " ")

@@ -21,7 +21,7 @@ type TestFileView struct {
 	results.TestFile
 }
 
-type buildTestInput struct {
+type BuildTestInput struct {
 	BuildPath
 	Outcome string `query:"outcome" enum:"passed,failed,skipped,flaky" doc:"default: all"`
 	Limit   int    `query:"limit" minimum:"0" maximum:"50000" doc:"default 1000"`

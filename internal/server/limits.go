@@ -36,5 +36,5 @@ func (c *Client) Limits(ctx context.Context) (limits []queue.Limiter, err error)
 
 // Limit calls Service.Limit on the server. The server takes By from the token.
 func (c *Client) Limit(ctx context.Context, lane string, k queue.LimitCommand) (limit queue.Limiter, err error) {
-	return limit, c.postJSON(ctx, apiPath("limits", lane), limitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
+	return limit, c.postJSON(ctx, apiPath("limits", lane), LimitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -231,20 +230,6 @@ func (b bodyReader) Read(into []byte) (int, error) {
 	b.of.unreadable = true
 	return n, fault.New(fault.Invalid, "read the request's body: %w", err)
 }
-
-// outputOf returns what a handler of huma returns: a body, or a Problem for any error.
-func outputOf[T any](body T, err error) (*Out[T], error) {
-	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			err = fault.Wrap(fault.Interrupted, err)
-		}
-		return nil, problemOf(err)
-	}
-	return &Out[T]{Body: body}, nil
-}
-
-// Out is an answer with a JSON body.
-type Out[T any] struct{ Body T }
 
 // sourced is an error about a file that a client sent.
 type sourced struct {

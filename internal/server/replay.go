@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -42,15 +40,17 @@ func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done queue.R
 	return done, c.postJSON(ctx, "/actions/replay", o, &done)
 }
 
-type replayInput struct{ Body ReplayOrder }
+// ReplayInput is the request for one step of a replay.
+type ReplayInput struct{ Body ReplayOrder }
+
+// ReplayActions creates actions like ended ones. Its input is one step of a replay.
+var ReplayActions = Operation[ReplayInput, queue.Replayed]{ID: "replay-actions", Method: http.MethodPost, Path: "/api/v1/actions/replay", Scope: ScopeOperate,
+	Status: http.StatusAccepted, Summary: "Create new actions with the parameters of ended ones, 500 per request"}
 
 // registerReplay registers the replay of ended actions.
 func (a *api) registerReplay() {
-	op := writeOperation("replay-actions", http.MethodPost, "/actions/replay", ScopeOperate, "Create new actions with the parameters of ended ones, 500 per request")
-	op.DefaultStatus = http.StatusAccepted
-	huma.Register(a.huma, op, func(ctx context.Context, in *replayInput) (*Out[queue.Replayed], error) {
+	handle(a, ReplayActions, func(ctx context.Context, in *ReplayInput) (queue.Replayed, error) {
 		in.Body.By = IdentityOf(ctx).Name
-		done, err := a.service.ReplayActions(ctx, in.Body)
-		return outputOf(done, err)
+		return a.service.ReplayActions(ctx, in.Body)
 	})
 }

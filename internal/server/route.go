@@ -2,31 +2,70 @@ package server
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// readOperation returns an operation that changes nothing.
-func readOperation(id, at, summary string) huma.Operation {
-	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: prefix + at, Summary: summary}
+// handle makes the API perform an operation with a function, over HTTP and for a Local.
+func handle[In, Out any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error)) {
+	handleAs(a, op, perform, inBody[Out])
 }
 
-// writeOperation returns an operation that needs a scope.
-func writeOperation(id, method, at string, scope Scope, summary string) huma.Operation {
-	return huma.Operation{
-		OperationID: id, Method: method, Path: prefix + at, Summary: summary, DefaultStatus: http.StatusOK,
-		Security: []map[string][]string{{tokenScheme: {string(scope)}}},
+// answer is the HTTP answer of most operations: a body in JSON.
+type answer[T any] struct{ Body T }
+
+func inBody[T any](body T) *answer[T] { return &answer[T]{Body: body} }
+
+// handleAs is handle for an operation whose HTTP answer has headers or a status of its own, or whose description needs more.
+func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error), form func(Out) *Answer,
+	describe ...func(*huma.Operation)) {
+	Serve(a.calls, op, perform)
+	if a.huma == nil {
+		return
 	}
+	described := op.describe()
+	for _, add := range describe {
+		add(&described)
+	}
+	huma.Register(a.huma, described, func(ctx context.Context, in *In) (*Answer, error) {
+		out, err := perform(ctx, in)
+		if errors.Is(err, context.Canceled) {
+			err = fault.Wrap(fault.Interrupted, err)
+		}
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return form(out), nil
+	})
 }
 
-// nothing is the input of an operation without parameters.
-type nothing struct{}
+// handleStream makes the API perform an operation that answers over HTTP in two forms, as JSON and as server-sent events, which respond chooses by
+// the request. With perform nil it has the second form alone.
+func handleStream[In, Out any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error),
+	respond func(context.Context, *In) (*huma.StreamResponse, error)) {
+	if perform != nil {
+		Serve(a.calls, op, perform)
+	}
+	if a.huma == nil {
+		return
+	}
+	described, content := op.describe(), map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	if perform != nil {
+		content["application/json"] = &huma.MediaType{Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Out](), true, op.ID)}
+	}
+	described.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: content}}
+	huma.Register(a.huma, described, respond)
+}
 
-// handle registers an operation whose handler returns a plain value.
-func handle[I, O any](a *api, op huma.Operation, ask func(context.Context, *I) (O, error)) {
-	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*Out[O], error) {
-		value, err := ask(ctx, in)
-		return outputOf(value, err)
-	})
+// describe returns the operation in huma's form.
+func (op Operation[In, Out]) describe() huma.Operation {
+	described := huma.Operation{OperationID: op.ID, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status}
+	if op.Scope != "" {
+		described.Security = []map[string][]string{{tokenScheme: {string(op.Scope)}}}
+	}
+	return described
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -74,10 +75,15 @@ func (c *Client) Schedules(ctx context.Context) (views []ScheduleView, err error
 	return views, c.getJSON(ctx, "/schedules", nil, &views)
 }
 
+var (
+	ListSchedules = Operation[Nothing, []ScheduleView]{ID: "list-schedules", Method: http.MethodGet, Path: "/api/v1/schedules",
+		Summary: "The schedules, with their last and next times"}
+)
+
 // registerSchedules registers the list of schedules.
 func (a *api) registerSchedules() {
-	handle(a, readOperation("list-schedules", "/schedules", "The schedules, with their last and next times"),
-		func(ctx context.Context, _ *nothing) ([]ScheduleView, error) {
+	handle(a, ListSchedules,
+		func(ctx context.Context, _ *Nothing) ([]ScheduleView, error) {
 			views, err := a.service.Schedules(ctx)
 			return nonNil(views), err
 		})

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -142,22 +143,29 @@ type ServiceHost struct {
 	Target string `query:"target" required:"true" doc:"a host, such as greeter/beta/all/oak"`
 }
 
-type serviceStatusInput struct {
+type ServiceStatusInput struct {
 	ServiceHost
 	Verify bool `query:"verify" doc:"compares the files of the release on the host with those of its artifact, which may take minutes"`
 }
 
+var (
+	ListServices = Operation[PipelinePath, []ServiceView]{ID: "list-services", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/services",
+		Summary: "The service of each host; at most 100 hosts are looked at"}
+	ReadServiceLog = Operation[ServiceLogInput, ServiceLogView]{ID: "read-service-log", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/service-log",
+		Scope: ScopeRead, Summary: "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine"}
+	GetServiceStatus = Operation[ServiceStatusInput, ServiceStatusView]{ID: "get-service-status", Method: http.MethodGet, Path: "/api/v1/pipelines/{pipeline}/service-status",
+		Summary: "What a host reports of its service"}
+)
+
 func (a *api) registerServices() {
-	handle(a, readOperation("list-services", "/pipelines/{pipeline}/services", "The service of each host; at most 100 hosts are looked at"),
+	handle(a, ListServices,
 		func(ctx context.Context, in *PipelinePath) ([]ServiceView, error) {
 			return a.service.Services(ctx, in.Pipeline)
 		})
-	handle(a, readOperation("get-service-status", "/pipelines/{pipeline}/service-status", "What a host reports of its service"),
-		func(ctx context.Context, in *serviceStatusInput) (ServiceStatusView, error) {
+	handle(a, GetServiceStatus,
+		func(ctx context.Context, in *ServiceStatusInput) (ServiceStatusView, error) {
 			return a.service.ServiceStatus(ctx, in.Pipeline, in.Target, in.Verify)
 		})
-	log := readOperation("read-service-log", "/pipelines/{pipeline}/service-log", "The last output of the service on a host, at most 1 MiB; needs a token also on the server's machine")
-	log.Security = []map[string][]string{{tokenScheme: {string(ScopeRead)}}}
-	handle(a, log, a.serviceLog)
+	handle(a, ReadServiceLog, a.serviceLog)
 	a.registerServiceRestart()
 }

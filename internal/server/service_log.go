@@ -87,14 +87,14 @@ func (c *Client) ServiceLog(ctx context.Context, q ServiceLogQuery) (view Servic
 	return view, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "service-log"), query, &view)
 }
 
-type serviceLogInput struct {
+type ServiceLogInput struct {
 	ServiceHost
 	Follow bool   `query:"follow" doc:"leave out a last line that is not complete yet"`
 	After  string `query:"after" maxLength:"50" doc:"next of an earlier answer: what came after it; left out: the newest output"`
 }
 
 // serviceLog needs a token even on this machine: the output of a service may be confidential, and only its own secrets are redacted.
-func (a *api) serviceLog(ctx context.Context, in *serviceLogInput) (ServiceLogView, error) {
+func (a *api) serviceLog(ctx context.Context, in *ServiceLogInput) (ServiceLogView, error) {
 	if _, err := Require(ctx, ScopeRead); err != nil {
 		return ServiceLogView{}, err
 	}

@@ -101,22 +101,26 @@ func (c *Client) RestartService(ctx context.Context, r ServiceRestart) (added Ad
 	return added, c.postJSON(ctx, apiPath("pipelines", r.Pipeline, "service-restarts"), body, &added)
 }
 
-type serviceRestartInput struct {
+type ServiceRestartInput struct {
 	PipelinePath
-	Body restartBody
+	Body ServiceRestartBody
 }
 
-// restartBody is the body of a serviceRestartInput.
-type restartBody struct {
+// ServiceRestartBody is the body of a ServiceRestartInput.
+type ServiceRestartBody struct {
 	Target string `json:"target" doc:"a host, such as greeter/beta/all/oak"`
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 	Verify bool   `json:"verify,omitempty" doc:"compares the files of the release with those of its artifact first: a release that differs is built beside in another folder, and the host switches to that"`
 }
 
+var (
+	RestartService = Operation[ServiceRestartInput, AddedAction]{ID: "restart-service", Method: http.MethodPost, Path: "/api/v1/pipelines/{pipeline}/service-restarts", Scope: ScopeOperate,
+		Summary: "Restart the service on a host; the answer is the action that does it"}
+)
+
 func (a *api) registerServiceRestart() {
-	handle(a, writeOperation("restart-service", http.MethodPost, "/pipelines/{pipeline}/service-restarts", ScopeOperate,
-		"Restart the service on a host; the answer is the action that does it"),
-		func(ctx context.Context, in *serviceRestartInput) (AddedAction, error) {
+	handle(a, RestartService,
+		func(ctx context.Context, in *ServiceRestartInput) (AddedAction, error) {
 			return a.service.RestartService(ctx, ServiceRestart{Pipeline: in.Pipeline, Target: in.Body.Target,
 				Reason: in.Body.Reason, Verify: in.Body.Verify, By: IdentityOf(ctx).Name})
 		})

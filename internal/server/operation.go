@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"fmt"
+)
+
+// Operation describes one request that people and programs can make of Waybill. Its route registers it, and a Caller performs it: in
+// this process, or on a server.
+//
+// In is a struct. Its fields are the parameters of the HTTP request, by the tags path, query and header; the field Body is sent as
+// JSON, and RawBody as it is. Out is the answer, as JSON.
+type Operation[In, Out any] Description
+
+// Description is an Operation without its types.
+type Description struct {
+	ID      string // of the operation, such as list-limits
+	Method  string // of HTTP
+	Path    string // with names of parameters in braces
+	Scope   Scope  // "": none, so that reading needs no token on this machine
+	Status  int    // of HTTP when it succeeds; 0: 200
+	Summary string // for the description of the API
+}
+
+// Call performs the operation. Errors have the fault codes of a Service; fault.Unavailable if a server cannot be reached.
+func (op Operation[In, Out]) Call(ctx context.Context, to Caller, in In) (out Out, err error) {
+	err = to.Call(ctx, Description(op), &in, &out)
+	return out, err
+}
+
+// Caller performs operations: a Local on the log of this process, a Client on a server.
+type Caller interface {
+	// Call performs an operation. in points to its input; the answer is stored in out, a pointer.
+	Call(ctx context.Context, d Description, in, out any) error
+}
+
+// Nothing is the input of an operation without parameters.
+type Nothing struct{}
+
+// Calls is a Caller with a function for each operation, by its id.
+type Calls map[string]func(ctx context.Context, in, out any) error
+
+// Call performs an operation with its function.
+func (c Calls) Call(ctx context.Context, d Description, in, out any) error {
+	perform, ok := c[d.ID]
+	if !ok {
+		return fmt.Errorf("operation %s is not served in this process", d.ID)
+	}
+	return perform(ctx, in, out)
+}
+
+// Serve adds the function of an operation.
+func Serve[In, Out any](c Calls, op Operation[In, Out], perform func(context.Context, *In) (Out, error)) {
+	c[op.ID] = func(ctx context.Context, in, out any) (err error) {
+		*out.(*Out), err = perform(ctx, in.(*In))
+		return err
+	}
+}
+
+// Local performs operations on the log of this process, for a user who has every scope.
+type Local struct {
+	calls Calls
+	user  Identity
+}
+
+// NewLocal returns the operations of a service, performed by the user by.
+func NewLocal(s *Service, by string) *Local {
+	a := newAPI(s)
+	a.register()
+	return &Local{calls: a.calls, user: Identity{Name: by, Scopes: allScopes()}}
+}
+
+// Call performs an operation with the same function as a Server.
+func (l *Local) Call(ctx context.Context, d Description, in, out any) error {
+	return l.calls.Call(context.WithValue(ctx, identityKey{}, l.user), d, in, out)
+}
