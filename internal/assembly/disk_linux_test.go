@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/childtest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // TestAHomeOnAReadOnlyDiskIsRead: what writes says what is wrong, and with which folder.
@@ -52,7 +53,7 @@ func TestAHomeOnAReadOnlyDiskIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	_, statusErr := s.Status(t.Context())
+	_, statusErr := server.GetStatus.Call(t.Context(), s, server.Nothing{})
 	pipelines, pipelinesErr := s.Pipelines(t.Context())
 	if err := errors.Join(statusErr, pipelinesErr); err != nil || len(pipelines) != 0 || !s.IsIdle(t.Context()) {
 		t.Errorf("pipelines %v, %v", pipelines, err)

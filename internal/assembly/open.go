@@ -181,7 +181,7 @@ func (s *Session) connect(ctx context.Context, m Mode) error {
 	}
 	options.Builds = &server.BuildTables{Rows: reads.Builds, Folders: server.NewBuildFolders(s.Home.Builds(), server.OriginOf(reads)), Blobs: store, Waiter: s.buildWaiter}
 	s.service = server.NewService(reads, store, options)
-	s.Ledger, s.blobs, s.Operations = l, store, s.service
+	s.Ledger, s.blobs, s.Operations = l, store, server.NewLocal(s.service, s.place.User())
 	return nil
 }
 
@@ -291,7 +291,7 @@ func (s *Session) IsIdle(ctx context.Context) bool {
 	if s.Kind == Embedded && !s.Home.held() {
 		return true
 	}
-	processes, err := s.Instances(ctx)
+	processes, err := server.ListInstances.Call(ctx, s, server.Nothing{})
 	if err != nil {
 		return false // the command's own question reports it
 	}

@@ -17,6 +17,7 @@ import (
 // itself, a *server.Client from a server elsewhere; no command knows which. It is as
 // wide as the two, because it is what makes them the same.
 type Operations interface {
+	server.Caller
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
 	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
@@ -66,7 +67,6 @@ type Operations interface {
 	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 	Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error)
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
-	Schedules(ctx context.Context) ([]server.ScheduleView, error)
 	AddAction(ctx context.Context, o server.NewAction) (server.AddedAction, error)
 	SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error)
 	CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error)
@@ -75,13 +75,9 @@ type Operations interface {
 	ListProcesses(ctx context.Context) ([]server.ProcessOffering, error)
 	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
 	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)
-	Status(ctx context.Context) (server.StatusView, error)
-	Instances(ctx context.Context) ([]server.InstanceView, error)
-	Limits(ctx context.Context) ([]queue.Limiter, error)
-	Limit(ctx context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error)
 }
 
 var (
-	_ Operations = (*server.Service)(nil)
+	_ Operations = (*server.Local)(nil)
 	_ Operations = (*server.Client)(nil)
 )

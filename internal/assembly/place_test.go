@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // placeIn returns the place of a command line in a folder, with some variables of the environment.
@@ -270,7 +271,7 @@ func TestAStatusOfAHomeWithoutALockShowsNoProcess(t *testing.T) {
 	if err := s.Ledger.Join(t.Context(), left); err != nil { // the row of a process that was killed
 		t.Fatal(err)
 	}
-	instances, err := s.Instances(t.Context())
+	instances, err := server.ListInstances.Call(t.Context(), s, server.Nothing{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestAStatusOfAHomeWithoutALockShowsNoProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lock.Unlock() }()
-	locked, err := s.Instances(t.Context())
+	locked, err := server.ListInstances.Call(t.Context(), s, server.Nothing{})
 	if err != nil || len(instances) != 0 || len(locked) != 1 {
 		t.Errorf("without a lock %v, with one %v, %v", instances, locked, err)
 	}
@@ -313,7 +314,7 @@ func TestAStatusShowsASilentHolder(t *testing.T) {
 		if err := os.Chtimes(file, time.Time{}, c.heard); err != nil {
 			t.Fatal(err)
 		}
-		v, err := s.Status(t.Context())
+		v, err := server.GetStatus.Call(t.Context(), s, server.Nothing{})
 		if err != nil || len(v.Processes) != 1 || v.Processes[0].State != c.state || v.KeepsUp != (c.state == "alive") {
 			t.Fatalf("heard at %s: %+v, %v", c.heard, v, err)
 		}

@@ -6,9 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func actionLimitsCommand(a *app) *cobra.Command {
@@ -25,7 +27,7 @@ handler.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
-				return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(a.User()), Out: a.printer(), Now: time.Now})
+				return runLimits(ctx, limitsOptions{Lanes: s, Commands: flags.commands(), Out: a.printer(), Now: time.Now})
 			})
 		},
 	}
@@ -44,33 +46,24 @@ type limitsFlags struct {
 	pauseFor                     time.Duration
 }
 
-// laneCommand is a command for one lane.
-type laneCommand struct {
-	Lane    string
-	Command queue.LimitCommand
-}
-
 // commands returns what the flags ask for, in a fixed order.
-func (f limitsFlags) commands(by string) []laneCommand {
-	var wanted []laneCommand
-	add := func(lane string, c queue.LimitCommand) {
-		if c.By = by; lane != "" {
-			wanted = append(wanted, laneCommand{lane, c})
+func (f limitsFlags) commands() []server.LaneInput {
+	var wanted []server.LaneInput
+	add := func(lane string, command server.LimitBody) {
+		if lane != "" {
+			wanted = append(wanted, server.LaneInput{Lane: lane, Body: command})
 		}
 	}
-	add(f.pause, queue.LimitCommand{Kind: "pause", For: f.pauseFor})
-	add(f.resume, queue.LimitCommand{Kind: "resume"})
-	add(f.enable, queue.LimitCommand{Kind: "enable"})
-	add(f.reset, queue.LimitCommand{Kind: "reset"})
+	add(f.pause, server.LimitBody{Command: "pause", For: action.Duration(f.pauseFor)})
+	add(f.resume, server.LimitBody{Command: "resume"})
+	add(f.enable, server.LimitBody{Command: "enable"})
+	add(f.reset, server.LimitBody{Command: "reset"})
 	return wanted
 }
 
 type limitsOptions struct {
-	Lanes interface {
-		limitLister
-		Limit(ctx context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error)
-	}
-	Commands []laneCommand
+	Lanes    server.Caller
+	Commands []server.LaneInput
 	Out      show.Printer
 	Now      func() time.Time
 }
@@ -78,11 +71,11 @@ type limitsOptions struct {
 // runLimits carries out the commands, then prints the lanes that have a limiter.
 func runLimits(ctx context.Context, o limitsOptions) error {
 	for _, c := range o.Commands {
-		if _, err := o.Lanes.Limit(ctx, c.Lane, c.Command); err != nil {
+		if _, err := server.ChangeLimit.Call(ctx, o.Lanes, c); err != nil {
 			return err
 		}
 	}
-	limits, err := o.Lanes.Limits(ctx)
+	limits, err := server.ListLimits.Call(ctx, o.Lanes, server.Nothing{})
 	if err != nil {
 		return err
 	}

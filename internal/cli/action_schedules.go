@@ -27,15 +27,13 @@ in the schedule's time zone. Conductors make their actions.`,
 }
 
 type schedulesOptions struct {
-	Schedules interface {
-		Schedules(context.Context) ([]server.ScheduleView, error)
-	}
-	Out show.Printer
+	Schedules server.Caller
+	Out       show.Printer
 }
 
 // runSchedules prints the schedules of the configuration in force.
 func runSchedules(ctx context.Context, o schedulesOptions) error {
-	views, err := o.Schedules.Schedules(ctx)
+	views, err := server.ListSchedules.Call(ctx, o.Schedules, server.Nothing{})
 	if err != nil {
 		return err
 	}

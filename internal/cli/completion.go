@@ -301,8 +301,8 @@ func completeLimits(a *app) completer {
 	return fromLog(a, func(ctx context.Context, s *assembly.Session, _ []string) ([]string, error) { return laneNames(ctx, s) })
 }
 
-func laneNames(ctx context.Context, log limitLister) ([]string, error) {
-	limits, err := log.Limits(ctx)
+func laneNames(ctx context.Context, log server.Caller) ([]string, error) {
+	limits, err := server.ListLimits.Call(ctx, log, server.Nothing{})
 	var lanes []string
 	for _, l := range limits {
 		lanes = append(lanes, l.Key+"\t"+l.State)

@@ -75,6 +75,16 @@ func (f *fake) call(name string, arguments ...any) error {
 	return f.err
 }
 
+// Call performs an operation with its method.
+func (f *fake) Call(ctx context.Context, d server.Description, in, out any) error {
+	c := server.Calls{}
+	server.Serve(c, server.ListLimits, f.listLimits)
+	server.Serve(c, server.ChangeLimit, f.changeLimit)
+	server.Serve(c, server.ListSchedules, f.listSchedules)
+	server.Serve(c, server.GetStatus, f.getStatus)
+	return c.Call(ctx, d, in, out)
+}
+
 // wantCalls compares the recorded calls.
 func (f *fake) wantCalls(t *testing.T, want ...string) {
 	t.Helper()
@@ -133,13 +143,15 @@ func (f *fake) ReplayActions(_ context.Context, o server.ReplayOrder) (queue.Rep
 	return next, nil
 }
 
-func (f *fake) Limits(context.Context) ([]queue.Limiter, error) { return f.limits, f.call("Limits") }
-
-func (f *fake) Limit(_ context.Context, lane string, c queue.LimitCommand) (queue.Limiter, error) {
-	return queue.Limiter{}, f.call("Limit", lane, c.Kind, c.For, c.By)
+func (f *fake) listLimits(context.Context, *server.Nothing) ([]queue.Limiter, error) {
+	return f.limits, f.call("Limits")
 }
 
-func (f *fake) Schedules(context.Context) ([]server.ScheduleView, error) {
+func (f *fake) changeLimit(_ context.Context, in *server.LaneInput) (queue.Limiter, error) {
+	return queue.Limiter{}, f.call("Limit", in.Lane, in.Body.Command, time.Duration(in.Body.For))
+}
+
+func (f *fake) listSchedules(context.Context, *server.Nothing) ([]server.ScheduleView, error) {
 	return f.schedules, f.call("Schedules")
 }
 
@@ -299,7 +311,9 @@ func (f *fake) RunProcess(_ context.Context, id string, inputs json.RawMessage, 
 	return f.added, f.call("RunProcess", id, string(inputs), by)
 }
 
-func (f *fake) Status(context.Context) (server.StatusView, error) { return f.status, f.call("Status") }
+func (f *fake) getStatus(context.Context, *server.Nothing) (server.StatusView, error) {
+	return f.status, f.call("Status")
+}
 
 func (f *fake) Services(_ context.Context, name string) ([]server.ServiceView, error) {
 	return f.services, f.call("Services", name)

@@ -9,7 +9,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -42,9 +41,6 @@ type (
 	entryReader interface {
 		Entries(context.Context, journal.EntryQuery) ([]pipeline.Entry, error)
 		Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
-	}
-	limitLister interface {
-		Limits(context.Context) ([]queue.Limiter, error)
 	}
 	editor interface {
 		PlanEdit(context.Context, server.Proposal) (server.EditView, error)

@@ -30,15 +30,13 @@ lock says whether it lives, and the time of the lock's file when it was last hea
 }
 
 type statusOptions struct {
-	Log interface {
-		Status(context.Context) (server.StatusView, error)
-	}
+	Log server.Caller
 	Out show.Printer
 }
 
 // runStatus prints whether everything keeps up.
 func runStatus(ctx context.Context, o statusOptions) error {
-	v, err := o.Log.Status(ctx)
+	v, err := server.GetStatus.Call(ctx, o.Log, server.Nothing{})
 	if err != nil {
 		return err
 	}

@@ -21,13 +21,3 @@ func (a *api) registerStatus() {
 		return a.service.Instances(ctx)
 	})
 }
-
-// Status calls Service.Status on the server.
-func (c *Client) Status(ctx context.Context) (v StatusView, err error) {
-	return v, c.getJSON(ctx, "/status", nil, &v)
-}
-
-// Instances calls Service.Instances on the server.
-func (c *Client) Instances(ctx context.Context) (all []InstanceView, err error) {
-	return all, c.getJSON(ctx, "/instances", nil, &all)
-}

@@ -167,7 +167,7 @@ func TestRedirectsStayAtTheServer(t *testing.T) {
 	if _, err := c.Pipelines(t.Context()); err != nil {
 		t.Errorf("a redirect to the same place: %v", err)
 	}
-	if _, err := c.Status(t.Context()); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
+	if _, err := GetStatus.Call(t.Context(), c, Nothing{}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "it redirects to http://127.0.0.1:") {
 		t.Errorf("a redirect to another port: %v", err)
 	}
 	if got := fake.got(); got != "" {

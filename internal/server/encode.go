@@ -17,6 +17,9 @@ func newRequest(d Description, in any) (request, error) {
 	if err := e.addFields(reflect.ValueOf(in).Elem()); err != nil {
 		return request{}, fmt.Errorf("encode the request %s: %w", d.ID, err)
 	}
+	if strings.Contains(e.path, "{") {
+		return request{}, fmt.Errorf("encode the request %s: the input lacks a part of the path %s", d.ID, e.path)
+	}
 	below, found := strings.CutPrefix(e.path, prefix)
 	e.request.path, e.request.root = below, !found
 	return e.request, nil

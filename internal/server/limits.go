@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
@@ -27,14 +26,4 @@ func (s *Service) Limit(ctx context.Context, lane string, c queue.LimitCommand) 
 		return queue.Limiter{}, fault.New(fault.Invalid, "lane %.100q: want one line of at most %d bytes", lane, longestLane)
 	}
 	return s.ledger.Limit(ctx, lane, c)
-}
-
-// Limits calls Service.Limits on the server.
-func (c *Client) Limits(ctx context.Context) (limits []queue.Limiter, err error) {
-	return limits, c.getJSON(ctx, "/limits", nil, &limits)
-}
-
-// Limit calls Service.Limit on the server. The server takes By from the token.
-func (c *Client) Limit(ctx context.Context, lane string, k queue.LimitCommand) (limit queue.Limiter, err error) {
-	return limit, c.postJSON(ctx, apiPath("limits", lane), LimitBody{Command: k.Kind, Reason: k.Reason, For: action.Duration(k.For)}, &limit)
 }

@@ -59,6 +59,7 @@ func Serve[In, Out any](c Calls, op Operation[In, Out], perform func(context.Con
 
 // Local performs operations on the log of this process, for a user who has every scope.
 type Local struct {
+	*Service
 	calls Calls
 	user  Identity
 }
@@ -67,7 +68,7 @@ type Local struct {
 func NewLocal(s *Service, by string) *Local {
 	a := newAPI(s)
 	a.register()
-	return &Local{calls: a.calls, user: Identity{Name: by, Scopes: allScopes()}}
+	return &Local{Service: s, calls: a.calls, user: Identity{Name: by, Scopes: allScopes()}}
 }
 
 // Call performs an operation with the same function as a Server.

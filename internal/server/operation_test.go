@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waybill-dev/waybill/internal/goldentest"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // described is what the tests read of the API's description.
@@ -122,5 +123,24 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 	}
 	if refused < 50 {
 		t.Errorf("only %d parameters were tried", refused)
+	}
+}
+
+// TestALocalActsAsItsUser: a command in the process of the log acts as its user, who may do everything.
+func TestALocalActsAsItsUser(t *testing.T) {
+	t.Parallel()
+	s := serveWork(t)
+	local := server.NewLocal(s.Service, "bob")
+	paused, err := server.ChangeLimit.Call(t.Context(), local, server.LaneInput{Lane: "work/a", Body: server.LimitBody{Command: "pause"}})
+	if err != nil || paused.PausedBy != "bob" {
+		t.Errorf("paused by %q, %v", paused.PausedBy, err)
+	}
+}
+
+// TestAnOperationThatIsNotServed: a caller that lacks an operation refuses it.
+func TestAnOperationThatIsNotServed(t *testing.T) {
+	t.Parallel()
+	if _, err := server.GetStatus.Call(t.Context(), server.Calls{}, server.Nothing{}); err == nil || !strings.Contains(err.Error(), "status is not served") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -41,6 +41,18 @@ type request struct {
 	part         string // Range; a part after the end is empty
 }
 
+// Call performs an operation on the server.
+func (c *Client) Call(ctx context.Context, d Description, in, out any) error {
+	q, err := newRequest(d, in)
+	if err != nil {
+		return err
+	}
+	if d.Status == http.StatusNoContent {
+		out = nil
+	}
+	return c.doJSON(ctx, q, out)
+}
+
 func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
 	return c.doJSON(ctx, request{method: http.MethodGet, path: path, query: query}, into)
 }

@@ -70,11 +70,6 @@ func (s *Service) scheduleView(ctx context.Context, c config.Schedule, now time.
 	return view, nil
 }
 
-// Schedules calls Service.Schedules on the server.
-func (c *Client) Schedules(ctx context.Context) (views []ScheduleView, err error) {
-	return views, c.getJSON(ctx, "/schedules", nil, &views)
-}
-
 var (
 	ListSchedules = Operation[Nothing, []ScheduleView]{ID: "list-schedules", Method: http.MethodGet, Path: "/api/v1/schedules",
 		Summary: "The schedules, with their last and next times"}

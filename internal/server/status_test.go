@@ -36,7 +36,7 @@ func (s *testServer) awaitTroubles(t *testing.T, want []string) (v server.Status
 	deadline := time.Now().Add(5 * time.Minute)
 	for waiter := s.Service.Waiter(); time.Now().Before(deadline); _ = waiter.Wait(t.Context(), 100*time.Millisecond, store.TopicAction) {
 		var err error
-		if v, err = s.client().Status(t.Context()); err != nil {
+		if v, err = server.GetStatus.Call(t.Context(), s.client(), server.Nothing{}); err != nil {
 			t.Fatal(err)
 		}
 		if cmp.Equal(want, kinds(v)) {
@@ -53,8 +53,8 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "127.0.0.1:7070")
 	c, ctx := s.client(), t.Context()
-	v, err := c.Status(ctx)
-	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = c.Status(ctx) { // until the deployer has joined
+	v, err := server.GetStatus.Call(ctx, c, server.Nothing{})
+	for view := s.Ledger.NewWaiter(); err == nil && len(v.Processes) == 0; v, err = server.GetStatus.Call(ctx, c, server.Nothing{}) { // until the deployer has joined
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestStatusSaysWhatIsSlow(t *testing.T) {
 	if _, err := s.Ledger.Enqueue(ctx, action.Action{Kind: "action", Name: "mail", Handler: "mail", Delivery: action.AtLeastOnce}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Limit(ctx, "notify/hooks.example.org", queue.LimitCommand{Kind: "pause", Reason: "maintenance"}); err != nil {
+	if _, err := server.ChangeLimit.Call(ctx, c, server.LaneInput{Lane: "notify/hooks.example.org", Body: server.LimitBody{Command: "pause", Reason: "maintenance"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Ledger.UpdateReport(func(r *queue.Report) {
@@ -187,8 +187,8 @@ func TestInstancesAreReadAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("the deployer has not joined within five minutes"))
 	defer cancel()
 	c := s.client()
-	got, err := c.Instances(ctx)
-	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = c.Instances(ctx) { // until the deployer has joined
+	got, err := server.ListInstances.Call(ctx, c, server.Nothing{})
+	for view := s.Ledger.NewWaiter(); err == nil && len(got) == 0; got, err = server.ListInstances.Call(ctx, c, server.Nothing{}) { // until the deployer has joined
 		if err := view.Wait(ctx, store.TopicAction, time.Now().Add(20*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
