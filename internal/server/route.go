@@ -20,7 +20,7 @@ type answer[T any] struct{ Body T }
 
 func inBody[T any](body T) *answer[T] { return &answer[T]{Body: body} }
 
-// handleAs is handle for an operation whose HTTP answer has headers or a status of its own, or whose description needs more.
+// handleAs does the same for an operation whose HTTP answer has headers or a status of its own, or whose description needs more.
 func handleAs[In, Out, Answer any](a *api, op Operation[In, Out], perform func(context.Context, *In) (Out, error), form func(Out) *Answer,
 	describe ...func(*huma.Operation)) {
 	Serve(a.calls, op, perform)
