@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 )
 
@@ -38,9 +40,19 @@ var shared struct { //nolint:gochecknoglobals // of this process' tests
 func Start(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancelTime := context.WithTimeout(acquire(t), browserTimeout)
-	window, cancelWindow := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
+	browser := cdp.WithExecutor(ctx, chromedp.FromContext(ctx).Browser)
+	visitor, err := target.CreateBrowserContext().Do(browser)
+	if err != nil {
+		t.Fatalf("open a window of chromium: %v", err)
+	}
+	id, err := target.CreateTarget("about:blank").WithBrowserContextID(visitor).WithNewWindow(true).Do(browser)
+	if err != nil {
+		t.Fatalf("open a window of chromium: %v", err)
+	}
+	window, cancelWindow := chromedp.NewContext(ctx, chromedp.WithTargetID(id))
 	t.Cleanup(func() {
 		cancelWindow() // closes the window and waits
+		_ = target.DisposeBrowserContext(visitor).Do(browser)
 		cancelTime()
 	})
 	if err := chromedp.Run(window); err != nil {
