@@ -92,6 +92,14 @@ func isClosed(err error) bool {
 
 // take returns a supervisor that has no step.
 func (p *supervisors) take(argv []string) (*supervisor, error) {
+	if s := p.takeIdle(); s != nil {
+		return s, nil
+	}
+	return startSupervisor(argv)
+}
+
+// takeIdle returns nil if there is none.
+func (p *supervisors) takeIdle() *supervisor {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for last := len(p.idle) - 1; last >= 0; last-- {
@@ -101,10 +109,10 @@ func (p *supervisors) take(argv []string) (*supervisor, error) {
 		case <-s.ended: // killed
 			s.end()
 		default:
-			return s, nil
+			return s
 		}
 	}
-	return startSupervisor(argv)
+	return nil
 }
 
 func (p *supervisors) put(s *supervisor) {

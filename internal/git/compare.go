@@ -109,32 +109,44 @@ func (c *comparison) add(ctx context.Context, at place, tree string) error {
 	return c.addStandIns(ctx, at)
 }
 
+// standIn describes a content that git stores for another.
+type standIn struct{ begin, is, get string }
+
 // standIns lists contents that git stores for others. A filter restores these on checkout where it is set up.
-var standIns = []struct{ filter, begin, is, get string }{ //nolint:gochecknoglobals // a constant table
-	{"lfs", "version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"},
-	{"git-crypt", "\x00GITCRYPT\x00", "encrypted by git-crypt", "git-crypt unlock"},
+var standIns = []standIn{ //nolint:gochecknoglobals // a constant table
+	{"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"},
+	{"\x00GITCRYPT\x00", "encrypted by git-crypt", "git-crypt unlock"},
 }
 
-// addStandIns notes files of a repository that are still what git stores for them. Git takes them for unchanged.
+// addStandIns notes files of a repository that are still what git stores for them. Git takes them for unchanged. Filters have
+// any name, such as git-crypt-ops for a second key, so every file with a filter is looked into.
 func (c *comparison) addStandIns(ctx context.Context, at place) error {
 	outside := at.folder.outside()
-	for _, s := range standIns {
-		out, err := at.folder.git(ctx, "ls-files", "-z", "--cached", "--", ":(top,attr:filter="+s.filter+")") // without top it finds nothing in a subfolder
-		if err != nil {
-			return err
+	// without top it finds nothing in a subfolder
+	out, err := at.folder.git(ctx, "ls-files", "-z", "--cached", "--", ":(top)", ":(top,exclude,attr:!filter)")
+	if err != nil {
+		return err
+	}
+	stored := make([][]string, len(standIns))
+	for _, name := range splitNames(out) {
+		if !filepath.IsLocal(name) || outside(name) {
+			continue
 		}
-		stored := slices.DeleteFunc(splitNames(out), func(name string) bool {
-			return !filepath.IsLocal(name) || outside(name) || !begins(filepath.Join(at.folder.dir, filepath.FromSlash(name)), s.begin)
-		})
-		if len(stored) == 0 {
+		path := filepath.Join(at.folder.dir, filepath.FromSlash(name))
+		if i := slices.IndexFunc(standIns, func(s standIn) bool { return begins(path, s.begin) }); i >= 0 {
+			stored[i] = append(stored[i], name)
+		}
+	}
+	for i, names := range stored {
+		if len(names) == 0 {
 			continue
 		}
 		c.lacks = true
 		more := ""
-		if n := len(stored) - 1; n > 0 {
+		if n := len(names) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		c.absent = append(c.absent, fmt.Sprintf("%s%s is %s and not its content: %s", at.prefix+stored[0], more, s.is, s.get))
+		c.absent = append(c.absent, fmt.Sprintf("%s%s is %s and not its content: %s", at.prefix+names[0], more, standIns[i].is, standIns[i].get))
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func TestWhatStandsForContentIsNotThatOfTheCommit(t *testing.T) {
 	t.Parallel()
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 3\n"
 	f := newFolder(t)
-	f.write("service/.gitattributes", "*.png filter=lfs\n*.key filter=git-crypt\n")
+	f.write("service/.gitattributes", "*.png filter=lfs\n*.key filter=git-crypt-ops\n")
 	f.write("service/doc.txt", pointer)
 	f.write("service/migrated.png", "PNG")
 	f.commit("serve")

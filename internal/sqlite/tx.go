@@ -306,7 +306,7 @@ func digestOf(d *pipeline.Digest) any {
 	return d[:]
 }
 
-// digest scans a digest; NULL is the zero one. One of another size was edited, and so differs.
+// digest scans a digest; NULL is the zero one, and one of another size is cut or padded.
 type digest struct{ to *pipeline.Digest }
 
 // Scan stores a column's value in the digest.

@@ -188,7 +188,7 @@ func (h *Handler) testHost(ctx context.Context, b *baking, target string) error 
 	}
 	defer t.host.Close()
 	if err := t.findFolder(ctx, b.definition); err != nil {
-		return err
+		return t.redact(err)
 	}
 	err := t.redact(t.round(ctx, t.Test))
 	if _, later := fault.RetryAt(err); err == nil || later || isThrottled(err) || context.Cause(ctx) != nil {

@@ -184,7 +184,7 @@ func (h *Handler) load(ctx context.Context, a conductor.Attempt) (*attempt, erro
 		return t, nil // it starts nothing: the host is asked to go back, for which the folder counts for nothing
 	}
 	if err != nil {
-		return nil, errors.Join(err, t.host.Close())
+		return nil, errors.Join(t.redact(err), t.host.Close())
 	}
 	return t, nil
 }
