@@ -168,6 +168,23 @@ func TestServiceThatDiesIsTakenBackBeforeItsAttemptEnds(t *testing.T) {
 	})
 }
 
+// TestABusyHostTakesNoLongerThanReadyAllows: ready.within is time and not a number of naps.
+func TestABusyHostTakesNoLongerThanReadyAllows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, shells["dash"](t)) // a busybox has a sleep of its own
+	slow := t.TempDir()
+	if err := os.WriteFile(filepath.Join(slow, "sleep"), []byte("#!/bin/sh\nexec /bin/sleep 0.5\n"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	w.handler.config.Env = []string{"PATH=" + slow + ":" + strings.TrimPrefix(w.handler.config.Env[0], "PATH=")}
+	w.timeout, w.service.Ready.Within = 20*time.Second, action.Duration(time.Minute)
+	w.revise(1, "echo out of memory; exit 3")
+	w.done(1, pipeline.HostReplicated)
+	ctx, cancel := context.WithTimeout(t.Context(), w.timeout)
+	defer cancel()
+	w.wantOutcome(w.do(ctx, 1, pipeline.HostDeployed), action.Retry, "did not stay up", "out of memory")
+}
+
 func TestChangedServiceThatDiesGetsItsFormerUnitBack(t *testing.T) {
 	underEach(t, func(t *testing.T, w *world) {
 		w.revise(1, `[ "$1" = oak ] || exit 5; `+forever)
