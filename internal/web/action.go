@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"path"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -100,3 +101,9 @@ func (a actionPage) Rows() (rows []eventRow) {
 	}
 	return rows
 }
+
+// attemptOf returns the attempt of an exchange, from the number at the end of its path.
+func attemptOf(exchange string) string { return "attempt " + path.Base(exchange) }
+
+// short returns the random end of an action's id, since actions of the same time begin alike.
+func short(id action.ID) string { return "…" + id.String()[24:] }

@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
 // tones are the CSS classes of states, by their words. Each class has a sign and a colour, which are shown beside the word.
@@ -22,4 +24,16 @@ func toneClass(state any) string {
 		return class
 	}
 	return "t-waiting"
+}
+
+// statusWords returns a status for people.
+func statusWords(s pipeline.Status) string {
+	if s == pipeline.StatusActive {
+		return "in progress"
+	}
+	return string(s)
+}
+
+func lowerWords(s fmt.Stringer) string {
+	return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ")
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -34,4 +35,9 @@ func liveCounts(h server.HandlerView) (counts []statusCount) {
 type statusCount struct {
 	Word  string
 	Count int
+}
+
+// otherTroubles returns the troubles of the status page without those of lanes, which have their own table.
+func otherTroubles(v server.StatusView) []server.Trouble {
+	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
 }

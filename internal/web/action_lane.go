@@ -4,9 +4,9 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // lanes returns the page of all lanes that have a limiter.
@@ -23,15 +23,17 @@ func (p *Pages) troubledLanes(ctx context.Context) ([]queue.Limiter, error) {
 
 // canPause and canReset report which commands make sense for a lane now. The ledger checks again.
 func canPause(l queue.Limiter) bool { return l.PausedBy == "" }
+
 func canReset(l queue.Limiter) bool { return l.Slowed > 0 || l.Bad > 0 || l.Disabled() }
 
-// schedules returns the page of the schedules.
-func (p *Pages) schedules(r *http.Request) (content, error) {
-	views, err := p.service.Schedules(r.Context())
-	return content{Title: "Schedules", Template: "schedules", Nav: "actions", Data: views}, err
-}
-
-// otherTroubles returns the troubles of the status page without those of lanes, which have their own table.
-func otherTroubles(v server.StatusView) []server.Trouble {
-	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
+// commandLane pauses, resumes, enables or resets a lane.
+func (p *Pages) commandLane(r *http.Request, by string) (next string, err error) {
+	command := queue.LimitCommand{Kind: r.PathValue("command"), By: by, Reason: r.PostFormValue("reason")}
+	if r.PostFormValue("for") != "" {
+		if command.For, err = durationOf(r, "for"); err != nil {
+			return "", err
+		}
+	}
+	_, err = p.service.Limit(r.Context(), strings.TrimSpace(r.PostFormValue("lane")), command)
+	return "/lanes", err
 }

@@ -3,11 +3,9 @@ package web
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
-	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -94,38 +92,4 @@ func classOf(name string) pipeline.Class {
 		}
 	}
 	return 0
-}
-
-func queryNumber(r *http.Request, name string) (int64, error) {
-	text := r.FormValue(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, fault.New(fault.Invalid, "%s: want a number, found %q", name, text)
-	}
-	return n, nil
-}
-
-// withQuery returns this page's address with a parameter set to value, or without the parameter if value is "".
-func withQuery(r *http.Request, name, value string) string {
-	query := url.Values{}
-	for key, values := range r.URL.Query() {
-		query[key] = values
-	}
-	query.Set(name, value)
-	if value == "" {
-		query.Del(name)
-	}
-	if len(query) == 0 {
-		return r.URL.Path
-	}
-	return r.URL.Path + "?" + query.Encode()
-}
-
-func newestFirst(entries []pipeline.Entry) []pipeline.Entry {
-	turned := slices.Clone(entries)
-	slices.Reverse(turned)
-	return turned
 }

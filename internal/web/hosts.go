@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // hostsPerPage is the largest number of hosts on a page, so that a pipeline of thousands of hosts
@@ -60,19 +58,3 @@ func (h *hostPage) First() int { return min(int(h.Page-1)*hostsPerPage+1, h.Foun
 
 // Last returns the number of the last host on the page.
 func (h *hostPage) Last() int { return min(int(h.Page)*hostsPerPage, h.Found) }
-
-// cutHosts removes the hosts from a deployment that the page does not show.
-func (h *hostPage) cutHosts(d *server.DeploymentView) {
-	for s := range d.Stages {
-		for g := range d.Stages[s].Groups {
-			group := &d.Stages[s].Groups[g]
-			shown := []server.HostRun{}
-			for _, host := range group.Hosts {
-				if h.Take(belowPipeline(host.Target)) {
-					shown = append(shown, host)
-				}
-			}
-			group.Hosts = shown
-		}
-	}
-}

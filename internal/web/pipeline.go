@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -37,28 +36,6 @@ type pipelinePage struct {
 	MoreLeft  int                  // how many more run or may run
 	Versions  []journal.Version    // newest first, at most versionsShown
 }
-
-// FreezeSays returns what the button that freezes does now.
-func (p pipelinePage) FreezeSays() string {
-	return "No stage, group or host starts until it is thawed; what has started on a host runs to its end. " + p.underWay("waits", "wait") +
-		" Rollbacks wait too."
-}
-
-// ThawSays returns what the button that thaws does now.
-func (p pipelinePage) ThawSays() string {
-	return "What the freeze keeps back starts as soon as its turn comes. " + p.underWay("resumes", "resume")
-}
-
-// underWay returns what becomes of the deployments on the way.
-func (p pipelinePage) underWay(one, many string) string {
-	if len(p.Active) == 0 {
-		return "No deployment is on the way now."
-	}
-	return plural(len(p.Active), "deployment on the way "+one, "deployments on the way "+many) + "."
-}
-
-// pipelinePath returns the address of a pipeline's page.
-func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
 
 // column is a deployment in the table of hosts.
 type column struct {
