@@ -1,6 +1,8 @@
 package web
 
 import (
+	"html/template"
+	"maps"
 	"net/http"
 	"path"
 
@@ -9,6 +11,29 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
+
+// actionPages are the pages of the queue.
+type actionPages struct{ service *server.Service }
+
+// registerActions adds the pages and forms of actions, lanes and schedules to a site, and the status of the processes that
+// serve them.
+func registerActions(site *Site, service *server.Service) {
+	p := &actionPages{service}
+	page := func(own template.FuncMap, names ...string) *template.Template {
+		return site.Template(templateFiles, own, names...)
+	}
+	site.Handle("GET /actions", page(actionFunctions(), "actions", "lanes"), p.actions)
+	site.Handle("GET /actions/{id}", page(actionFunctions(), "action"), p.action)
+	site.Handle("GET /actions/replay", page(nil, "replay"), p.replay)
+	site.Handle("GET /lanes", page(laneFunctions(), "lanes"), p.lanes)
+	site.Handle("GET /schedules", page(template.FuncMap{"lower": LowerWords}, "schedules"), p.schedules)
+	site.Handle("GET /status", page(queueFunctions(), "status", "lanes"), p.status)
+	site.HandleForm("POST /actions/{id}/retry", server.ScopeOperate, p.retry)
+	site.HandleForm("POST /actions/{id}/cancel", server.ScopeOperate, p.cancel)
+	site.HandleForm("POST /actions/{id}/snooze", server.ScopeOperate, p.snooze)
+	site.HandleForm("POST /actions/replay", server.ScopeOperate, p.replayActions)
+	site.HandleForm("POST /lanes/{command}", server.ScopeOperate, p.commandLane)
+}
 
 // actionsLength is the number of actions on a page.
 const actionsLength = 100
@@ -26,7 +51,7 @@ type actionsPage struct {
 }
 
 // actions returns a page of actions.
-func (p *Pages) actions(r *http.Request) (content, error) {
+func (p *actionPages) actions(r *http.Request) (Content, error) {
 	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
 	for s := action.Pending; s <= action.RetriesExhausted; s++ {
 		page.Statuses = append(page.Statuses, s)
@@ -36,34 +61,34 @@ func (p *Pages) actions(r *http.Request) (content, error) {
 	if page.Status != "" {
 		status, err := action.ParseStatus(page.Status)
 		if err != nil {
-			return content{}, fault.Wrap(fault.Invalid, err)
+			return Content{}, fault.Wrap(fault.Invalid, err)
 		}
 		q.Statuses = []action.Status{status}
 	}
 	if after := r.FormValue("after"); after != "" {
 		if q.After, err = action.ParseID(after); err != nil {
-			return content{}, fault.Wrap(fault.Invalid, err)
+			return Content{}, fault.Wrap(fault.Invalid, err)
 		}
 	}
 	if page.Troubled, err = p.troubledLanes(r.Context()); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page.Actions, err = p.service.Actions(r.Context(), q)
 	if len(page.Actions) > actionsLength {
 		page.Actions = page.Actions[:actionsLength]
-		page.Older = withQuery(r, "after", page.Actions[actionsLength-1].ID.String())
+		page.Older = WithQuery(r, "after", page.Actions[actionsLength-1].ID.String())
 	}
-	return content{Title: "Actions", Template: "actions", Nav: "actions", Data: page}, err
+	return Content{Title: "Actions", Nav: "actions", Data: page}, err
 }
 
 // action returns the page of one action.
-func (p *Pages) action(r *http.Request) (content, error) {
+func (p *actionPages) action(r *http.Request) (Content, error) {
 	id, err := actionOf(r)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	view, err := p.service.Action(r.Context(), id)
-	return content{Title: view.Name, Template: "action", Nav: "actions", Data: actionPage{view}}, err
+	return Content{Title: view.Name, Nav: "actions", Data: actionPage{view}}, err
 }
 
 // actionPage is the data of the page of one action.
@@ -107,3 +132,12 @@ func attemptOf(exchange string) string { return "attempt " + path.Base(exchange)
 
 // short returns the random end of an action's id, since actions of the same time begin alike.
 func short(id action.ID) string { return "…" + id.String()[24:] }
+
+// actionFunctions returns the functions of the pages of actions.
+func actionFunctions() template.FuncMap {
+	functions := laneFunctions()
+	maps.Copy(functions, template.FuncMap{
+		"lower": LowerWords, "stepName": server.StepName, "pretty": PrettyJSON, "short": short, "attemptOf": attemptOf,
+	})
+	return functions
+}

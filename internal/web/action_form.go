@@ -9,7 +9,7 @@ import (
 )
 
 // retryAction retries an action and leads to the new one.
-func (p *Pages) retryAction(r *http.Request, by string) (next string, err error) {
+func (p *actionPages) retry(r *http.Request, by string) (next string, err error) {
 	id, err := actionOf(r)
 	if err != nil {
 		return "", err
@@ -18,7 +18,7 @@ func (p *Pages) retryAction(r *http.Request, by string) (next string, err error)
 	return actionPath(made.ID), err
 }
 
-func (p *Pages) cancelAction(r *http.Request, _ string) (next string, err error) {
+func (p *actionPages) cancel(r *http.Request, _ string) (next string, err error) {
 	id, err := actionOf(r)
 	if err != nil {
 		return "", err
@@ -27,12 +27,12 @@ func (p *Pages) cancelAction(r *http.Request, _ string) (next string, err error)
 	return actionPath(id), err
 }
 
-func (p *Pages) snoozeAction(r *http.Request, by string) (next string, err error) {
+func (p *actionPages) snooze(r *http.Request, by string) (next string, err error) {
 	id, err := actionOf(r)
 	if err != nil {
 		return "", err
 	}
-	pause, err := durationOf(r, "for")
+	pause, err := Duration(r, "for")
 	if err != nil {
 		return "", err
 	}

@@ -2,21 +2,24 @@ package web
 
 import (
 	"context"
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // lanes returns the page of all lanes that have a limiter.
-func (p *Pages) lanes(r *http.Request) (content, error) {
+func (p *actionPages) lanes(r *http.Request) (Content, error) {
 	limits, err := p.service.Limits(r.Context())
-	return content{Title: "Lanes", Template: "lanes", Nav: "actions", Data: limits}, err
+	return Content{Title: "Lanes", Nav: "actions", Data: limits}, err
 }
 
 // troubledLanes returns the lanes that are slowed, paused or disabled.
-func (p *Pages) troubledLanes(ctx context.Context) ([]queue.Limiter, error) {
+func (p *actionPages) troubledLanes(ctx context.Context) ([]queue.Limiter, error) {
 	limits, err := p.service.Limits(ctx)
 	return slices.DeleteFunc(limits, func(l queue.Limiter) bool { return !l.Troubled() }), err
 }
@@ -27,13 +30,20 @@ func canPause(l queue.Limiter) bool { return l.PausedBy == "" }
 func canReset(l queue.Limiter) bool { return l.Slowed > 0 || l.Bad > 0 || l.Disabled() }
 
 // commandLane pauses, resumes, enables or resets a lane.
-func (p *Pages) commandLane(r *http.Request, by string) (next string, err error) {
+func (p *actionPages) commandLane(r *http.Request, by string) (next string, err error) {
 	command := queue.LimitCommand{Kind: r.PathValue("command"), By: by, Reason: r.PostFormValue("reason")}
 	if r.PostFormValue("for") != "" {
-		if command.For, err = durationOf(r, "for"); err != nil {
+		if command.For, err = Duration(r, "for"); err != nil {
 			return "", err
 		}
 	}
 	_, err = p.service.Limit(r.Context(), strings.TrimSpace(r.PostFormValue("lane")), command)
 	return "/lanes", err
+}
+
+// laneFunctions returns the functions of a table of lanes.
+func laneFunctions() template.FuncMap {
+	return template.FuncMap{
+		"laneWord": server.LaneWord, "rate": action.PerSecond, "canPause": canPause, "canReset": canReset,
+	}
 }

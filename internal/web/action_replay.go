@@ -38,17 +38,17 @@ type endChoice struct {
 }
 
 // replay returns the page before a replay, between the parts of a long one, and after it.
-func (p *Pages) replay(r *http.Request) (content, error) {
+func (p *actionPages) replay(r *http.Request) (Content, error) {
 	order, err := replayOrder(r.URL.Query(), time.Now())
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	query := r.URL.Query()
 	page := replayPage{Handler: order.Handler, Since: query.Get("since"), Until: query.Get("until"), Asked: len(order.Status) > 0, Order: order}
 	for s := action.Successful; s <= action.RetriesExhausted; s++ {
 		name := strings.ToLower(s.String())
 		chosen := slices.Contains(order.Status, name) || !page.Asked && s != action.Successful && s != action.Canceled
-		page.Ends = append(page.Ends, endChoice{name, lowerWords(s), chosen})
+		page.Ends = append(page.Ends, endChoice{name, LowerWords(s), chosen})
 	}
 	page.Begun = query.Get("replayed") != ""
 	page.Replayed, _ = strconv.Atoi(query.Get("replayed")) // only shown
@@ -56,15 +56,15 @@ func (p *Pages) replay(r *http.Request) (content, error) {
 		order.DryRun = true
 		counted, last, err := p.replayPart(r, order)
 		if err != nil {
-			return content{}, err
+			return Content{}, err
 		}
 		page.Found, page.More, page.Order.ID = counted.Found, !last.After.IsZero(), last.ID
 	}
-	return content{Title: "Replay", Template: "replay", Nav: "actions", Data: page}, nil
+	return Content{Title: "Replay", Nav: "actions", Data: page}, nil
 }
 
 // replayActions executes a part of a replay. It leads to a page from which the reader continues.
-func (p *Pages) replayActions(r *http.Request, by string) (next string, err error) {
+func (p *actionPages) replayActions(r *http.Request, by string) (next string, err error) {
 	order, err := replayOrder(r.PostForm, time.Now())
 	if err != nil {
 		return "", err
@@ -87,7 +87,7 @@ func (p *Pages) replayActions(r *http.Request, by string) (next string, err erro
 }
 
 // replayPart executes at most replaySteps steps. It returns their sum and the request for the next step.
-func (p *Pages) replayPart(r *http.Request, order server.ReplayOrder) (sum struct{ Found, Created int }, next server.ReplayOrder, err error) {
+func (p *actionPages) replayPart(r *http.Request, order server.ReplayOrder) (sum struct{ Found, Created int }, next server.ReplayOrder, err error) {
 	for range replaySteps {
 		step, err := p.service.ReplayActions(r.Context(), order)
 		if err != nil {

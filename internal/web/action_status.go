@@ -1,6 +1,8 @@
 package web
 
 import (
+	"html/template"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -10,9 +12,9 @@ import (
 )
 
 // status returns the page that shows whether everything keeps up.
-func (p *Pages) status(r *http.Request) (content, error) {
+func (p *actionPages) status(r *http.Request) (Content, error) {
 	v, err := p.service.Status(r.Context())
-	return content{Title: "Status", Template: "status", Nav: "status", Data: v}, err
+	return Content{Title: "Status", Nav: "status", Data: v}, err
 }
 
 // waiting returns how long the oldest ready action of a handler has waited; "" if none is ready.
@@ -20,13 +22,13 @@ func waiting(h server.HandlerView, now time.Time) string {
 	if h.Ready == 0 {
 		return ""
 	}
-	return tookText(h.Oldest, now)
+	return Took(h.Oldest, now)
 }
 
 // liveCounts returns how many actions of a handler have each live status.
 func liveCounts(h server.HandlerView) (counts []statusCount) {
 	for status := action.Pending; status.Live(); status++ {
-		counts = append(counts, statusCount{lowerWords(status), h.Counts[status]})
+		counts = append(counts, statusCount{LowerWords(status), h.Counts[status]})
 	}
 	return counts
 }
@@ -40,4 +42,11 @@ type statusCount struct {
 // otherTroubles returns the troubles of the status page without those of lanes, which have their own table.
 func otherTroubles(v server.StatusView) []server.Trouble {
 	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
+}
+
+// queueFunctions returns the functions of the page that shows whether everything keeps up.
+func queueFunctions() template.FuncMap {
+	functions := laneFunctions()
+	maps.Copy(functions, template.FuncMap{"waiting": waiting, "liveCounts": liveCounts, "otherTroubles": otherTroubles})
+	return functions
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// pipelinePath returns the address of a pipeline's page.
-func pipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
+// PipelinePath returns the address of a pipeline's page.
+func PipelinePath(name string) string { return "/pipelines/" + url.PathEscape(name) }
 
-// deploymentPath returns the address of a deployment's page.
-func deploymentPath(ref server.Ref) string {
+// DeploymentPath returns the address of a deployment's page.
+func DeploymentPath(ref server.Ref) string {
 	return "/deployments/" + url.PathEscape(ref.Pipeline) + "/" + strconv.FormatInt(ref.Number, 10)
 }

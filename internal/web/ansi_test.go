@@ -63,7 +63,7 @@ func TestEveryColourCanBeRead(t *testing.T) {
 			t.Errorf("no text is readable on colour %d", n)
 		}
 	}
-	style := ansiStyle()
+	style := Colours()
 	for _, want := range []string{".f1{", ".b255{", ".g7{", "prefers-color-scheme: dark"} {
 		if !strings.Contains(style, want) {
 			t.Errorf("%s is missing", want)

@@ -5,7 +5,9 @@ import (
 	"embed"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,32 +15,40 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// asset serves a file that is embedded in the program.
-func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
-	if r.PathValue("digest") != p.assets {
-		p.writeNotFound(w, r)
-		return
-	}
-	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	if r.PathValue("file") == "colours.css" {
-		http.ServeContent(w, r, "colours.css", time.Time{}, strings.NewReader(p.colours))
-		return
-	}
-	http.ServeFileFS(w, r, assetFiles, "assets/"+r.PathValue("file"))
+// assets are the files that pages refer to.
+type assets struct {
+	made   map[string]string // by name: those that are made by the program
+	digest string            // of all; it is in their addresses, so that browsers may cache them forever
 }
 
-// digest returns the digest of all files and of what is made from the code, so that a new version has new addresses.
-func digest(files fs.FS, made string) string {
+func newAssets(made map[string]string) assets {
 	hash := sha256.New()
-	hash.Write([]byte(made))
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		hash.Write([]byte(made[name]))
+	}
 	// Embedded files can always be read, so walking them does not fail.
-	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+	_ = fs.WalkDir(assetFiles, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := fs.ReadFile(files, path)
+		content, err := fs.ReadFile(assetFiles, path)
 		hash.Write(content)
 		return err
 	})
-	return hex.EncodeToString(hash.Sum(nil)[:6])
+	return assets{made, hex.EncodeToString(hash.Sum(nil)[:6])}
+}
+
+// serveAsset serves an asset under the digest of this version's assets.
+func (s *Site) serveAsset(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("digest") != s.assets.digest {
+		s.writeNotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	name := r.PathValue("file")
+	if text, ok := s.assets.made[name]; ok {
+		http.ServeContent(w, r, name, time.Time{}, strings.NewReader(text))
+		return
+	}
+	http.ServeFileFS(w, r, assetFiles, "assets/"+name)
 }

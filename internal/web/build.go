@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,6 +14,33 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/testresult"
 )
+
+// buildPages are the pages of builds.
+type buildPages struct {
+	service *server.Service
+	rows    *template.Template
+}
+
+// registerBuilds adds the pages and forms of builds to a site.
+func registerBuilds(site *Site, service *server.Service) {
+	functions := statusFunctions()
+	maps.Copy(functions, template.FuncMap{
+		"join": Join, "size": server.Size, "digest": ShortDigest, "visible": visible, "nameOfBuild": nameOfBuild,
+	})
+	p := &buildPages{service, site.Template(templateFiles, nil, "rows")}
+	site.Handle("GET /builds", site.Template(templateFiles, functions, "builds"), p.builds)
+	site.Handle("GET /builds/{build}", site.Template(templateFiles, functions, "build", "rows"), p.build)
+	site.HandleFunc("GET /builds/{build}/rows", p.buildRows)
+	site.HandleForm("POST /builds", server.ScopeExecute, p.run)
+	site.HandleForm("POST /builds/{build}/rerun", server.ScopeExecute, p.rerun)
+	site.HandleForm("POST /builds/{build}/cancel", server.ScopeOperate, p.cancel)
+	site.HandleForm("POST /builds/{build}/delete", server.ScopeOperate, p.delete)
+}
+
+// statusFunctions returns the functions that show statuses and logs.
+func statusFunctions() template.FuncMap {
+	return template.FuncMap{"buildTone": buildTone, "buildWord": buildWord, "countLines": countLines}
+}
 
 // Bounds of the pages of builds.
 const (
@@ -48,23 +77,23 @@ type failedTest struct {
 }
 
 // build returns the page of one build.
-func (p *Pages) build(r *http.Request) (content, error) {
+func (p *buildPages) build(r *http.Request) (Content, error) {
 	reader, state, err := p.service.BuildState(r.Context(), r.PathValue("build"))
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page := buildPage{BuildState: state, Time: r.FormValue("time")}
 	views := state.StepViews()
 	opened, err := openedStep(r, state, views)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	first, err := page.firstStep(r, opened)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	if page.Newest, err = p.newestBuild(r); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page.fillStages(views)
 	page.fillTests()
@@ -72,14 +101,17 @@ func (p *Pages) build(r *http.Request) (content, error) {
 	page.cutSteps(r, views, first, opened)
 	for i := range page.Steps {
 		if err := page.Steps[i].fill(r, reader, state.Logs != nil); err != nil {
-			return content{}, err
+			return Content{}, err
 		}
 	}
-	every := lookAgain
+	every := LookAgain
 	if !state.Ended() && state.Logs == nil { // another process writes the files, and wakes no waiter
 		every = lookAtBuildAgain
 	}
-	return content{Title: "Build " + nameOfBuild(state.BuildSummary), Template: "build", Nav: "builds", Data: page, Every: every, Builds: !state.Ended()}, nil
+	return Content{
+		Title: "Build " + nameOfBuild(state.BuildSummary), Nav: "builds", Data: page, Every: every, Builds: !state.Ended(),
+		Styles: []string{ColourSheet}, Modules: []string{"log.js"},
+	}, nil
 }
 
 // nameOfBuild names a build for people: by its deployment and attempt, else by its id.
@@ -121,7 +153,7 @@ func openedStep(r *http.Request, state server.BuildState, views []server.BuildSt
 
 // firstStep returns the index of the first step on this page.
 func (p *buildPage) firstStep(r *http.Request, opened int) (int, error) {
-	from, err := queryNumber(r, "from")
+	from, err := Number(r, "from")
 	if err != nil {
 		return 0, err
 	}
@@ -181,10 +213,10 @@ func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, firs
 		p.Steps = append(p.Steps, stepLog{BuildStepView: v, Open: v.ID == opened})
 	}
 	if first > 0 {
-		p.Earlier = withQuery(r, "from", strconv.Itoa(max(1, first+1-stepsShown)))
+		p.Earlier = WithQuery(r, "from", strconv.Itoa(max(1, first+1-stepsShown)))
 	}
 	if end < len(views) {
-		p.Later = withQuery(r, "from", strconv.Itoa(end+1))
+		p.Later = WithQuery(r, "from", strconv.Itoa(end+1))
 	}
 }
 

@@ -103,9 +103,12 @@ var (
 
 func (c rgb) String() string { return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]) }
 
-// ansiStyle returns the style sheet of the classes that logLine writes: fN is colour N as text on the page, gN as text on a
+// ColourSheet is the style sheet of pages that show logs.
+const ColourSheet = "colours.css"
+
+// Colours returns ColourSheet: the style sheet of the classes that logLine writes: fN is colour N as text on the page, gN as text on a
 // background, and bN as a background.
-func ansiStyle() string {
+func Colours() string {
 	var day, night strings.Builder
 	for n := range 256 {
 		c := palette(n)

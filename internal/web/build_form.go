@@ -50,8 +50,8 @@ func (p buildPage) Passwords() (names []string) {
 // buildPath returns the address of a build's page.
 func buildPath(id string) string { return "/builds/" + url.PathEscape(id) }
 
-// runBuild starts a build and leads to it.
-func (p *Pages) runBuild(r *http.Request, by string) (next string, err error) {
+// run starts a build and leads to it.
+func (p *buildPages) run(r *http.Request, by string) (next string, err error) {
 	o := server.NewBuild{Project: r.PostFormValue("project"), Branch: strings.TrimSpace(r.PostFormValue("branch")),
 		Environment: strings.TrimSpace(r.PostFormValue("environment")), Stages: strings.Fields(r.PostFormValue("stages")), Engine: r.PostFormValue("engine"), By: by, IdempotencyKey: pressKey(r)}
 	if o.Inputs, err = inputLines(r.PostFormValue("inputs")); err != nil {
@@ -89,7 +89,7 @@ func pressKey(r *http.Request) string {
 }
 
 // newestBuild returns the id of the newest build: a form that has it is another one after each new build.
-func (p *Pages) newestBuild(r *http.Request) (string, error) {
+func (p *buildPages) newestBuild(r *http.Request) (string, error) {
 	list, err := p.service.Builds(r.Context(), server.BuildQuery{Limit: 1})
 	if err != nil || len(list.Builds) == 0 {
 		return "", err
@@ -97,8 +97,8 @@ func (p *Pages) newestBuild(r *http.Request) (string, error) {
 	return list.Builds[0].ID, nil
 }
 
-// rerunBuild runs a build again and leads to the new one.
-func (p *Pages) rerunBuild(r *http.Request, by string) (next string, err error) {
+// rerun runs a build again and leads to the new one.
+func (p *buildPages) rerun(r *http.Request, by string) (next string, err error) {
 	o := server.BuildRerun{ID: r.PathValue("build"), By: by, IdempotencyKey: pressKey(r), Passwords: map[string]string{}, Resume: r.PostFormValue("resume") != ""}
 	for field := range r.PostForm {
 		if name, ok := strings.CutPrefix(field, passwordField); ok {
@@ -109,12 +109,12 @@ func (p *Pages) rerunBuild(r *http.Request, by string) (next string, err error) 
 	return buildPath(made.ID), err
 }
 
-func (p *Pages) cancelBuild(r *http.Request, by string) (next string, err error) {
+func (p *buildPages) cancel(r *http.Request, by string) (next string, err error) {
 	id := r.PathValue("build")
 	_, err = p.service.CancelBuild(r.Context(), id, by)
 	return buildPath(id), err
 }
 
-func (p *Pages) deleteBuild(r *http.Request, _ string) (next string, err error) {
+func (p *buildPages) delete(r *http.Request, _ string) (next string, err error) {
 	return "/builds", p.service.DeleteBuild(r.Context(), r.PathValue("build"))
 }

@@ -25,10 +25,10 @@ type buildsPage struct {
 }
 
 // builds returns the list of builds.
-func (p *Pages) builds(r *http.Request) (content, error) {
+func (p *buildPages) builds(r *http.Request) (Content, error) {
 	q, err := buildQuery(r)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	none := server.BuildQuery{After: q.After}
 	plain := none
@@ -36,19 +36,19 @@ func (p *Pages) builds(r *http.Request) (content, error) {
 	page := buildsPage{Query: q, Filtered: q != none, More: q != plain, Since: r.FormValue("since"), Until: r.FormValue("until"),
 		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost}}
 	if page.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page.Form.Projects, page.Form.Engines = p.service.Projects(), p.service.Engines()
 	if page.Form.Newest, err = p.newestBuild(r); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	if page.Next != "" {
-		page.Older = withQuery(r, "after", page.Next)
+		page.Older = WithQuery(r, "after", page.Next)
 	}
 	if q.After != "" {
-		page.Newest = withQuery(r, "after", "")
+		page.Newest = WithQuery(r, "after", "")
 	}
-	return content{Title: "Builds", Template: "builds", Nav: "builds", Data: page}, nil
+	return Content{Title: "Builds", Nav: "builds", Data: page}, nil
 }
 
 // buildQuery reads the filter of the list of builds.
@@ -56,7 +56,7 @@ func buildQuery(r *http.Request) (q server.BuildQuery, err error) {
 	q = server.BuildQuery{Status: build.Status(r.FormValue("status")), Pipeline: cmp.Or(r.FormValue("project"), r.FormValue("pipeline")),
 		Branch: r.FormValue("branch"), Commit: r.FormValue("commit"), Environment: r.FormValue("environment"), Stage: r.FormValue("stage"),
 		Input: r.FormValue("input"), Artifact: r.FormValue("artifact"), Test: r.FormValue("test"), Text: r.FormValue("q"), After: r.FormValue("after")}
-	if q.Deployment, err = queryNumber(r, "deployment"); err != nil {
+	if q.Deployment, err = Number(r, "deployment"); err != nil {
 		return q, err
 	}
 	for name, into := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {

@@ -50,7 +50,7 @@ func (l *stepLog) fill(r *http.Request, reader server.BuildReader, known bool) e
 	}
 	after := max(0, l.Lines-rowsShown)
 	if r.FormValue("after") != "" && r.FormValue("step") != "" {
-		n, err := queryNumber(r, "after")
+		n, err := Number(r, "after")
 		if err != nil {
 			return err
 		}
@@ -92,4 +92,4 @@ func (l stepLog) TimeOf(style string, row logRow) string {
 	return ""
 }
 
-func countLines(n int64) string { return plural(int(n), "line", "lines") }
+func countLines(n int64) string { return Plural(int(n), "line", "lines") }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"html/template"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
@@ -44,27 +43,27 @@ func readRows(ctx context.Context, reader server.BuildReader, step int, after in
 }
 
 // buildRows answers the script of a build's page with rows of a step's log.
-func (p *Pages) buildRows(w http.ResponseWriter, r *http.Request) {
+func (p *buildPages) buildRows(w http.ResponseWriter, r *http.Request) {
 	rows, err := p.rowsFor(r)
 	if err != nil {
 		server.WriteProblem(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	var page strings.Builder
-	if err := p.templates.ExecuteTemplate(&page, "rows", map[string]any{"rows": rows}); err != nil {
+	part, err := Render(p.rows, map[string]any{"rows": rows})
+	if err != nil {
 		server.WriteProblem(w, r, err)
 		return
 	}
-	_, _ = w.Write([]byte(page.String())) // a browser that has gone needs no page
+	_, _ = w.Write([]byte(part)) // a browser that has gone needs no page
 }
 
-func (p *Pages) rowsFor(r *http.Request) ([]logRow, error) {
-	after, err := queryNumber(r, "after")
+func (p *buildPages) rowsFor(r *http.Request) ([]logRow, error) {
+	after, err := Number(r, "after")
 	if err != nil {
 		return nil, err
 	}
-	limit, err := queryNumber(r, "limit")
+	limit, err := Number(r, "limit")
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"html/template"
 	"math"
 
 	"github.com/waybill-dev/waybill/internal/action"
@@ -27,40 +28,50 @@ type buildTail struct {
 	Earlier []server.BuildSummary // the attempts before, newest first
 }
 
-// Build returns the newest build of an action; nil if its results are not on this machine.
-func (d deploymentPage) Build(id action.ID) *buildTail { return d.builds[id] }
+// BuildTails show the builds of a deployment on its page.
+type BuildTails struct {
+	service  *server.Service
+	template *template.Template
+}
 
-// readBuilds reads the builds of a deployment that this machine has.
-func (p *Pages) readBuilds(ctx context.Context, d server.DeploymentView) (map[action.ID]*buildTail, error) {
-	tails := map[action.ID]*buildTail{}
+// NewBuildTails returns the builds of the deployments of a service.
+func NewBuildTails(site *Site, service *server.Service) BuildTails {
+	return BuildTails{service, site.Template(templateFiles, statusFunctions(), "buildtail")}
+}
+
+// Read returns the newest build of each action of a deployment, with the end of its log, if this machine has it.
+func (b BuildTails) Read(ctx context.Context, d server.DeploymentView) (map[action.ID]template.HTML, error) {
+	tails := map[action.ID]template.HTML{}
 	for _, stage := range d.Stages {
 		for _, step := range stage.Steps {
 			if step.Event != pipeline.BuildCompleted || step.Action.IsZero() || len(tails) == buildTails {
 				continue
 			}
-			list, err := p.service.Builds(ctx, server.BuildQuery{Action: step.Action.String(), Limit: 10})
+			list, err := b.service.Builds(ctx, server.BuildQuery{Action: step.Action.String(), Limit: 10})
 			if err != nil {
 				return nil, err
 			}
 			if len(list.Builds) == 0 {
 				continue
 			}
-			tail, err := p.readBuildTail(ctx, list.Builds[0].ID)
+			tail, err := b.read(ctx, list.Builds[0].ID)
 			if fault.Is(err, fault.NotFound) {
 				continue // removed just now
 			} else if err != nil {
 				return nil, err
 			}
 			tail.Earlier = list.Builds[1:]
-			tails[step.Action] = tail
+			if tails[step.Action], err = Render(b.template, tail); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return tails, nil
 }
 
-// readBuildTail reads the end of the log of the first step that failed, else of the last one that began.
-func (p *Pages) readBuildTail(ctx context.Context, id string) (*buildTail, error) {
-	reader, state, err := p.service.BuildState(ctx, id)
+// read reads the end of the log of the first step that failed, else of the last one that began.
+func (b BuildTails) read(ctx context.Context, id string) (*buildTail, error) {
+	reader, state, err := b.service.BuildState(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -7,20 +7,20 @@ import (
 )
 
 // buildTone returns the class of a status of a build or a step.
-func buildTone(s build.Status) string {
+func buildTone(s build.Status) Tone {
 	switch s {
 	case build.Completed, build.Reused:
-		return "t-finished"
+		return Finished
 	case build.Failed, build.TimedOut, build.Lost:
-		return "t-failed"
+		return Failed
 	case build.Canceled, build.Skipped:
-		return "t-ended"
+		return Ended
 	case build.Backoff:
-		return "t-backoff"
+		return Backoff
 	case build.Running, build.Initializing, build.Scheduling:
-		return "t-running"
+		return Running
 	}
-	return "t-waiting"
+	return Waiting
 }
 
 // buildWord returns a status as people write it.

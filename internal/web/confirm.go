@@ -8,34 +8,43 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// confirmPage is the data of a page that says what a button does before it is used. What it says
-// comes from the server at that moment, and the page is live.
-type confirmPage struct {
+// Confirm is the data of a page that says what a button does before it is used. What it says comes from the server at that
+// moment, and the page is live.
+type Confirm struct {
+	Title    string
 	Heading  string
 	Pipeline string
-	Ref      server.Ref     // of the deployment that the page is about; no number: of none
-	Says     []string       // the consequences, in sentences
-	Columns  []string       // of Rows
-	Rows     [][]string     // what is changed, at most hostsPerPage rows
-	More     int            // rows that are left out
-	Refused  string         // why it cannot be done now; "": it can
-	Hint     string         // what to do instead
-	Choice   string         // address of the form that chooses a target; "": there is nothing to choose
-	Targets  []string       // that may be chosen
-	Target   string         // that is chosen, without the pipeline
-	To       string         // address of the form
-	Fields   []confirmField // that the form repeats
+	Ref      server.Ref // of the deployment that the page is about; no number: of none
+	Says     []string   // the consequences, in sentences
+	Columns  []string   // of Rows
+	Rows     [][]string // what is changed, at most HostsPerPage rows
+	More     int        // rows that are left out
+	Refused  string     // why it cannot be done now; "": it can
+	Hint     string     // what to do instead
+	Choice   string     // address of the form that chooses a target; "": there is nothing to choose
+	Targets  []string   // that may be chosen
+	Target   string     // that is chosen, without the pipeline
+	To       string     // address of the form
+	Fields   []Field    // that the form repeats
 	Button   string
 	Execute  bool // it needs the scope execute and not operate
 	Explain  bool // a reason is required
 }
 
-// confirmField is a field of a form that its reader does not see.
-type confirmField struct{ Name, Value string }
+// Field is a field of a form that its reader does not see.
+type Field struct{ Name, Value string }
 
-// refuse shows why the server would refuse. It returns the errors that are not about what was
+// HandleConfirm serves a page that says what a button does.
+func (s *Site) HandleConfirm(pattern string, load func(r *http.Request) (Confirm, error)) {
+	s.Handle(pattern, s.frame.Lookup("confirm"), func(r *http.Request) (Content, error) {
+		page, err := load(r)
+		return Content{Title: page.Title, Nav: "pipelines", Data: page}, err
+	})
+}
+
+// Refuse shows why the server would refuse. It returns the errors that are not about what was
 // asked.
-func (c *confirmPage) refuse(err error) error {
+func (c *Confirm) Refuse(err error) error {
 	if err != nil && !fault.Is(err, fault.Refused) && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -45,35 +54,30 @@ func (c *confirmPage) refuse(err error) error {
 	return nil
 }
 
-// addRow adds a row, of which only the first ones are shown.
-func (c *confirmPage) addRow(cells ...string) {
-	if len(c.Rows) < hostsPerPage {
+// AddRow adds a row, of which only the first ones are shown.
+func (c *Confirm) AddRow(cells ...string) {
+	if len(c.Rows) < HostsPerPage {
 		c.Rows = append(c.Rows, cells)
 	} else {
 		c.More++
 	}
 }
 
-// confirmed returns the content of a page that says what a button does.
-func confirmed(title string, page confirmPage) content {
-	return content{Title: title, Template: "confirm", Nav: "pipelines", Data: page}
-}
-
-// choose fills in the target that a request names, and the stages and groups of hosts that the form
+// Choose fills in the target that a request names, and the stages and groups of hosts that the form
 // at an address proposes.
-func (p *Pages) choose(r *http.Request, page *confirmPage, address string) error {
-	version, err := p.service.Version(r.Context(), page.Pipeline, 0)
+func (c *Confirm) Choose(r *http.Request, service *server.Service, address string) error {
+	version, err := service.Version(r.Context(), c.Pipeline, 0)
 	if err != nil {
 		return err
 	}
-	page.Choice, page.Target = address, strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")
+	c.Choice, c.Target = address, strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")
 	for _, stage := range version.Definition.Stages {
 		if len(stage.Groups) > 0 {
-			page.Targets = append(page.Targets, stage.Name)
+			c.Targets = append(c.Targets, stage.Name)
 		}
 		for _, group := range stage.Groups {
 			if len(stage.Groups) > 1 {
-				page.Targets = append(page.Targets, stage.Name+"/"+group.Name)
+				c.Targets = append(c.Targets, stage.Name+"/"+group.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"html/template"
 	"net/http"
 	"strconv"
 
@@ -11,49 +12,78 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
+// deploymentPages are the pages of deployments.
+type deploymentPages struct {
+	service *server.Service
+	builds  BuildTails
+}
+
+// registerDeployments adds the pages and forms of deployments to a site.
+func registerDeployments(site *Site, service *server.Service) {
+	p := &deploymentPages{service, NewBuildTails(site, service)}
+	site.Handle("GET /deployments/{pipeline}/{number}", site.Template(templateFiles, deploymentFunctions(), "deployment"), p.deployment)
+	site.HandleConfirm("GET /deployments/{pipeline}/{number}/skip", p.confirmSkip)
+	site.HandleConfirm("GET /deployments/{pipeline}/{number}/again", p.confirmAgain)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/{command}", server.ScopeOperate, p.command)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/accept", server.ScopeOperate, p.acceptRevision)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/again", server.ScopeExecute, p.deployAgain)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", server.ScopeApprove, p.approve(false))
+	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", server.ScopeApprove, p.approve(true))
+}
+
+// deploymentFunctions returns the functions of the page of a deployment.
+func deploymentFunctions() template.FuncMap {
+	return template.FuncMap{
+		"join": Join, "words": StatusWords, "size": server.Size, "digest": ShortDigest, "duration": server.Took, "stepWord": stepWord,
+	}
+}
+
 // tailLength is the number of newest entries on a deployment's page.
 const tailLength = 12
 
 // deploymentPage is the data of the page of one deployment, with the end of its log.
 type deploymentPage struct {
 	server.DeploymentView
-	Tail  []pipeline.Entry // newest first
-	NoLog string           // why the archive, and so Tail, cannot be read; "": it can
-	Hosts *hostPage
+	Tail  Entries
+	NoLog string // why the archive, and so Tail, cannot be read; "": it can
+	Hosts *Hosts
 	tries map[action.ID][]server.Try // the attempts at the first actions with more than one
 
-	builds map[action.ID]*buildTail
+	builds map[action.ID]template.HTML
 }
 
 // Ref returns the name of the deployment, such as greeter#7.
 func (d deploymentPage) Ref() server.Ref { return server.Ref{Pipeline: d.Pipeline, Number: d.Number} }
 
 // Path returns the address of the deployment's page.
-func (d deploymentPage) Path() string { return deploymentPath(d.Ref()) }
+func (d deploymentPage) Path() string { return DeploymentPath(d.Ref()) }
+
+// Build returns the newest build of an action; "" if its results are not on this machine.
+func (d deploymentPage) Build(id action.ID) template.HTML { return d.builds[id] }
 
 // deployment returns the page of one deployment.
-func (p *Pages) deployment(r *http.Request) (content, error) {
+func (p *deploymentPages) deployment(r *http.Request) (Content, error) {
 	ref, err := refOf(r)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
-	hosts, err := hostPageOf(r)
+	hosts, err := HostsOf(r)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	view, err := p.service.Deployment(r.Context(), ref)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
-	hosts.cutHosts(&view)
-	hosts.close(r)
+	cutHosts(&view, hosts)
+	hosts.Close(r)
 	tries, err := p.readTries(r, view)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
-	builds, err := p.readBuilds(r.Context(), view)
+	builds, err := p.builds.Read(r.Context(), view)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	tail, err := p.service.Entries(r.Context(), journal.EntryQuery{
 		Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: tailLength, Newest: true,
@@ -62,9 +92,9 @@ func (p *Pages) deployment(r *http.Request) (content, error) {
 	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) { // the database has the rest of the page
 		noLog, err = err.Error(), nil
 	}
-	return content{
-		Title: ref.String(), Template: "deployment", Nav: "pipelines", Data: deploymentPage{view, newestFirst(tail), noLog, hosts, tries, builds},
-	}, err
+	page := deploymentPage{DeploymentView: view, NoLog: noLog, Hosts: hosts, tries: tries, builds: builds}
+	page.Tail = EntriesOf(tail, true, page.Brief)
+	return Content{Title: ref.String(), Nav: "pipelines", Data: page, Styles: []string{ColourSheet}}, err
 }
 
 func refOf(r *http.Request) (server.Ref, error) {
@@ -76,17 +106,17 @@ func refOf(r *http.Request) (server.Ref, error) {
 }
 
 // cutHosts removes the hosts from a deployment that the page does not show.
-func (h *hostPage) cutHosts(d *server.DeploymentView) {
+func cutHosts(d *server.DeploymentView, shown *Hosts) {
 	for s := range d.Stages {
 		for g := range d.Stages[s].Groups {
 			group := &d.Stages[s].Groups[g]
-			shown := []server.HostRun{}
+			kept := []server.HostRun{}
 			for _, host := range group.Hosts {
-				if h.Take(belowPipeline(host.Target)) {
-					shown = append(shown, host)
+				if shown.Take(BelowPipeline(host.Target)) {
+					kept = append(kept, host)
 				}
 			}
-			group.Hosts = shown
+			group.Hosts = kept
 		}
 	}
 }

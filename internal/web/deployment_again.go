@@ -11,26 +11,25 @@ import (
 )
 
 // confirmAgain returns the page before a revision is deployed once more.
-func (p *Pages) confirmAgain(r *http.Request) (content, error) {
+func (p *deploymentPages) confirmAgain(r *http.Request) (Confirm, error) {
 	ref, label, err := p.deploymentOf(r)
 	if err != nil {
-		return content{}, err
+		return Confirm{}, err
 	}
-	title := "Deploy the revision of " + ref.String() + " again"
-	page := confirmPage{Pipeline: ref.Pipeline, Ref: ref, Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"}}
-	if err := p.choose(r, &page, deploymentPath(ref)+"/again"); err != nil {
-		return content{}, err
+	page := Confirm{Title: "Deploy the revision of " + ref.String() + " again", Pipeline: ref.Pipeline, Ref: ref, Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"}}
+	if err := page.Choose(r, p.service, DeploymentPath(ref)+"/again"); err != nil {
+		return Confirm{}, err
 	}
 	preview, err := p.service.PreviewDeploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: page.Target})
-	if err := page.refuse(err); err != nil || page.Refused != "" {
-		return confirmed(title, page), err
+	if err := page.Refuse(err); err != nil || page.Refused != "" {
+		return page, err
 	}
 	page.To, page.Button = page.Choice, "Deploy "+label+" again"
 	key, err := p.onceKey(r.Context(), ref.Pipeline, label, page.Target)
 	if err != nil {
-		return content{}, err
+		return Confirm{}, err
 	}
-	page.Fields = []confirmField{{"target", page.Target}, {"key", key}}
+	page.Fields = []Field{{"target", page.Target}, {"key", key}}
 	where := fmt.Sprintf("through every stage of definition %d", preview.Version)
 	if page.Target != "" {
 		where = "to " + page.Target + " and nowhere else"
@@ -47,13 +46,13 @@ func (p *Pages) confirmAgain(r *http.Request) (content, error) {
 		if stage.Waits {
 			page.Says = append(page.Says, stage.Stage+" waits for its window or its approval, as in every deployment.")
 		}
-		page.addRow(stage.Stage, has, gets)
+		page.AddRow(stage.Stage, has, gets)
 	}
-	return confirmed(title, page), nil
+	return page, nil
 }
 
 // deploymentOf returns the deployment that a request names, with the label of its revision.
-func (p *Pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err error) {
+func (p *deploymentPages) deploymentOf(r *http.Request) (ref server.Ref, label string, err error) {
 	if ref, err = refOf(r); err != nil {
 		return ref, "", err
 	}
@@ -63,7 +62,7 @@ func (p *Pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err
 
 // onceKey returns the key of a form that deploys once more: a button that is pressed twice makes one deployment. The key is another
 // one after the next deployment of the pipeline, and the same each time that the page is drawn before.
-func (p *Pages) onceKey(ctx context.Context, name, label, target string) (string, error) {
+func (p *deploymentPages) onceKey(ctx context.Context, name, label, target string) (string, error) {
 	newest, err := p.service.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: 1})
 	if err != nil || len(newest) == 0 {
 		return "", err
@@ -72,11 +71,11 @@ func (p *Pages) onceKey(ctx context.Context, name, label, target string) (string
 }
 
 // deployAgain makes a new deployment of the revision of a deployment and leads to it.
-func (p *Pages) deployAgain(r *http.Request, by string) (next string, err error) {
+func (p *deploymentPages) deployAgain(r *http.Request, by string) (next string, err error) {
 	ref, label, err := p.deploymentOf(r)
 	if err != nil {
 		return "", err
 	}
 	made, err := p.service.Deploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: r.PostFormValue("target"), By: by, Key: r.PostFormValue("key")})
-	return deploymentPath(server.Ref{Pipeline: ref.Pipeline, Number: made.Number}), err
+	return DeploymentPath(server.Ref{Pipeline: ref.Pipeline, Number: made.Number}), err
 }

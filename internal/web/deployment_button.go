@@ -58,7 +58,7 @@ func (d deploymentPage) CanSkipStep(step server.StepRun) bool {
 
 // RetrySays returns what the button that retries does now.
 func (d deploymentPage) RetrySays() string {
-	return fmt.Sprintf("%s attempted again, with the same revision. What is done stays done.", plural(len(d.Failures), "failed step is", "failed steps are"))
+	return fmt.Sprintf("%s attempted again, with the same revision. What is done stays done.", Plural(len(d.Failures), "failed step is", "failed steps are"))
 }
 
 // HoldSays returns what the button that holds does now.
@@ -75,7 +75,7 @@ func (d deploymentPage) CancelSays() string {
 // ApproveSays returns what the button that approves a stage does now.
 func (d deploymentPage) ApproveSays(a pipeline.ApprovalState) string {
 	if left := a.Count - len(a.Given) - 1; left > 0 {
-		return fmt.Sprintf("%s must approve %s too before it starts in this deployment.", plural(left, "more person", "more people"), a.Stage)
+		return fmt.Sprintf("%s must approve %s too before it starts in this deployment.", Plural(left, "more person", "more people"), a.Stage)
 	}
 	return a.Stage + " starts in this deployment, unless a window, a freeze or another deployment keeps it back."
 }

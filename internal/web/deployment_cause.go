@@ -37,7 +37,7 @@ func (d deploymentPage) Causes() (causes []*cause) {
 
 // Brief returns an entry's detail without the errors that the page shows above it.
 func (d deploymentPage) Brief(raw json.RawMessage) string {
-	return detailWith(raw, func(text string) string {
+	return DetailWith(raw, func(text string) string {
 		for _, f := range d.Failures {
 			if before, found := strings.CutSuffix(": "+withoutCode(text), ": "+f.Why); found && f.Why != "" {
 				return strings.TrimPrefix(before+": see above", ": ")

@@ -8,30 +8,30 @@ import (
 )
 
 // confirmSkip returns the page before a skip of a stage, group, host or step.
-func (p *Pages) confirmSkip(r *http.Request) (content, error) {
+func (p *deploymentPages) confirmSkip(r *http.Request) (Confirm, error) {
 	ref, err := refOf(r)
 	if err != nil {
-		return content{}, err
+		return Confirm{}, err
 	}
 	target, event := strings.TrimSpace(r.FormValue("target")), strings.TrimSpace(r.FormValue("event"))
-	page := confirmPage{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + belowPipeline(target), Explain: true, Columns: []string{"Target", "Step", "State"}}
+	page := Confirm{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + BelowPipeline(target), Explain: true, Columns: []string{"Target", "Step", "State"}}
 	if event != "" {
 		page.Heading += " " + event
 	}
-	title := page.Heading + " of " + ref.String()
+	page.Title = page.Heading + " of " + ref.String()
 	preview, err := p.service.PreviewCommand(r.Context(), ref, server.Command{Kind: "skip", Target: target, Event: event})
-	if err := page.refuse(err); err != nil || page.Refused != "" {
-		return confirmed(title, page), err
+	if err := page.Refuse(err); err != nil || page.Refused != "" {
+		return page, err
 	}
-	page.To, page.Button = deploymentPath(ref)+"/skip", page.Heading
-	page.Fields = []confirmField{{"target", target}, {"event", event}}
-	says := plural(len(preview.Steps), "step is", "steps are") + " left out of " + ref.String()
+	page.To, page.Button = DeploymentPath(ref)+"/skip", page.Heading
+	page.Fields = []Field{{"target", target}, {"event", event}}
+	says := Plural(len(preview.Steps), "step is", "steps are") + " left out of " + ref.String()
 	if preview.Hosts > 0 {
-		says = plural(len(preview.Steps), "step", "steps") + " of " + plural(preview.Hosts, "host is", "hosts are") + " left out of " + ref.String()
+		says = Plural(len(preview.Steps), "step", "steps") + " of " + Plural(preview.Hosts, "host is", "hosts are") + " left out of " + ref.String()
 	}
 	page.Says = []string{says + " and never run in it. This cannot be taken back.", "What comes after them proceeds as if they were done."}
 	for _, step := range preview.Steps {
-		page.addRow(belowPipeline(step.Target), server.StepName(step.Event), string(step.State))
+		page.AddRow(BelowPipeline(step.Target), server.StepName(step.Event), string(step.State))
 	}
-	return confirmed(title, page), nil
+	return page, nil
 }

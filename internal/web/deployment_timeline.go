@@ -43,7 +43,7 @@ type span struct {
 
 // bar is a time in a row.
 type bar struct {
-	Class string // of its state: of a step as elsewhere, else w-waiting or w-begun
+	Class Tone // of its state: of a step as elsewhere, else w-waiting or w-begun
 	X, W  int
 	Words string
 	Since time.Time // its start, if it has not ended
@@ -58,7 +58,7 @@ func (b bar) Height() int {
 	switch b.Class {
 	case "w-waiting":
 		return 4
-	case "t-failed":
+	case Failed:
 		return 20
 	}
 	return 12
@@ -210,7 +210,7 @@ func stepRunState(step server.StepRun) server.RunState {
 // begun and whose turn has not come has no row.
 func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 	live := d.Status == pipeline.StatusActive
-	tone := toneClass(row.State)
+	tone := ToneOf(row.State)
 	switch {
 	case row.Waited() > 0:
 		t.bar(&row, "w-waiting", row.ReadyAt, row.StartedAt, "waited", d.Now)
@@ -239,14 +239,14 @@ func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
 	tries := d.tries[step.Action]
 	for _, try := range slices.Concat(step.Earlier, tries[:max(0, len(tries)-1)]) {
-		t.bar(row, "t-failed", try.StartedAt, try.EndedAt, step.Name+" "+lowerWords(try.Status), d.Now)
+		t.bar(row, Failed, try.StartedAt, try.EndedAt, step.Name+" "+LowerWords(try.Status), d.Now)
 	}
 	from := step.StartedAt
 	if n := len(tries); n > 0 {
 		from = tries[n-1].StartedAt
 	}
 	if step.Status == action.Backoff && !server.IsBake(step.Event) && len(tries) > 0 { // nothing is at work now
-		t.bar(row, "t-failed", from, tries[len(tries)-1].EndedAt, step.Name+" failed", d.Now)
+		t.bar(row, Failed, from, tries[len(tries)-1].EndedAt, step.Name+" failed", d.Now)
 		return
 	}
 	t.bar(row, stepTone(step), from, step.EndedAt, step.Name+" "+step.Word, d.Now)
@@ -257,7 +257,7 @@ const mostTries = 30
 
 // readTries reads the attempts at the first actions of a deployment that have more than one. The
 // rounds of a bake are not attempts.
-func (p *Pages) readTries(r *http.Request, d server.DeploymentView) (map[action.ID][]server.Try, error) {
+func (p *deploymentPages) readTries(r *http.Request, d server.DeploymentView) (map[action.ID][]server.Try, error) {
 	found := map[action.ID][]server.Try{}
 	for step := range stepsOf(d) {
 		if step.Attempt < 2 || server.IsBake(step.Event) {
@@ -294,11 +294,11 @@ func stepsOf(d server.DeploymentView) iter.Seq[server.StepRun] {
 }
 
 // stepTone returns the class of a step, which differs while it backs off.
-func stepTone(step server.StepRun) string {
+func stepTone(step server.StepRun) Tone {
 	if step.State == pipeline.StateClaimed && step.Status == action.Backoff && !server.IsBake(step.Event) {
-		return "t-backoff"
+		return Backoff
 	}
-	return toneClass(step.State)
+	return ToneOf(step.State)
 }
 
 // troubleOf returns how a step failed and was tried again, without its error.
@@ -327,7 +327,7 @@ func troubleOf(step server.StepRun) (notes []string) {
 }
 
 // bar adds a bar to a row; none without a start. A zero end is the present.
-func (t *timeline) bar(row *span, class string, from, to time.Time, words string, now time.Time) {
+func (t *timeline) bar(row *span, class Tone, from, to time.Time, words string, now time.Time) {
 	if from.IsZero() {
 		return
 	}
@@ -336,7 +336,7 @@ func (t *timeline) bar(row *span, class string, from, to time.Time, words string
 		made.Since, to = from, now
 	}
 	made.W = min(max(narrowest, t.place(to)-made.X), axisWidth-made.X)
-	made.Words = words + ", " + tookText(from, to)
+	made.Words = words + ", " + Took(from, to)
 	if !made.Since.IsZero() {
 		made.Words = words
 	}

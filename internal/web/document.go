@@ -1,65 +1,84 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"html/template"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
-var _ ogc.Pages = (*Pages)(nil)
-
-// titles are the titles of the documents' pages. A job or a process has its own name as the title.
+// titles are the titles of the documents' pages by their names. A job or a process has its own name as the title.
 var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process", "schema": "Schema",
-	"jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result", "cache": "Payload cache", "cache-entry": "Payload",
+	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process",
+	"schema": "Schema", "jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result",
+	"cache": "Payload cache", "cache-entry": "Payload",
 }
 
-// Document writes a document of the job API as a page.
-func (p *Pages) Document(w http.ResponseWriter, r *http.Request, name string, doc any) {
-	setPageHeaders(w)
-	p.writePage(w, r, http.StatusOK, documentPage(r, name, doc))
+// Documents shows the documents of the job API as pages.
+type Documents struct {
+	site      *Site
+	templates map[string]*template.Template
+}
+
+// NewDocuments returns the documents' pages in a site.
+func NewDocuments(site *Site) Documents {
+	functions := template.FuncMap{
+		"compact": compactJSON, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
+	}
+	d := Documents{site, map[string]*template.Template{}}
+	for name := range titles {
+		d.templates[name] = site.Template(templateFiles, functions, name, "links", "values")
+	}
+	return d
+}
+
+// Document writes a document as a page.
+func (d Documents) Document(w http.ResponseWriter, r *http.Request, name string, doc any) {
+	d.site.Write(w, r, d.content(r, name, doc))
 }
 
 // Fail writes an error as a page.
-func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	setPageHeaders(w)
-	p.writeError(w, r, err)
+func (d Documents) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	d.site.WriteError(w, r, err)
 }
 
 // Follow sends a document's page again whenever it has changed.
-func (p *Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
-	p.serveLive(w, r, func(r *http.Request) (content, error) {
+func (d Documents) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
+	d.site.Follow(w, r, func(r *http.Request) (Content, error) {
 		name, doc, err := load(r)
 		if err != nil {
-			return content{}, err
+			return Content{}, err
 		}
-		return documentPage(r, name, doc), nil
+		return d.content(r, name, doc), nil
 	})
 }
 
-// documentPage returns the content of a document's page. Its data also has the filters in the address.
-func documentPage(r *http.Request, name string, doc any) content {
+// content returns the content of a document's page. Its data also has the filters in the address.
+func (d Documents) content(r *http.Request, name string, doc any) Content {
 	nav, title := "jobs", titles[name]
-	switch d := doc.(type) {
+	switch of := doc.(type) {
 	case ogc.Process:
-		nav, title = "processes", d.Title
+		nav, title = "processes", of.Title
 	case ogc.StatusInfo:
-		title = d.ProcessID
+		title = of.ProcessID
 	case ogc.ProcessList:
 		nav = "processes"
 	case []byte:
-		doc = rawPage(name, r.URL.Path, d)
+		doc = rawPage(name, r.URL.Path, of)
 	case ogc.Results:
-		doc = resultsPage(r.URL.Path, d)
+		doc = resultsPage(r.URL.Path, of)
 	case map[string]any:
-		nav, doc = "processes", rawPage(name, r.URL.Path, mustJSON(d))
+		nav, doc = "processes", rawPage(name, r.URL.Path, mustJSON(of))
 	}
 	query := r.URL.Query()
-	return content{Title: title, Template: "ogc-" + name, Nav: nav, Data: shownDocument{Doc: doc, Query: func(key string) string { return query.Get(key) }}}
+	return Content{Title: title, Nav: nav, Template: d.templates[name], Data: shownDocument{Doc: doc, Query: query.Get}}
 }
 
 // shownDocument is the data of a document's template.
@@ -80,7 +99,7 @@ type method struct{ Method, Path, Summary, Scope string }
 
 // rawPage returns the data of the page of a raw document.
 func rawPage(name, path string, content []byte) raw {
-	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: prettyJSON(content)}
+	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: PrettyJSON(content)}
 	if name == "definition" {
 		page.Up, page.Methods = "/", apiOperations(content)
 	}
@@ -95,7 +114,7 @@ func resultsPage(path string, results ogc.Results) any {
 		Outputs []output
 	}{Up: strings.TrimSuffix(path, "/results")}
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		page.Outputs = append(page.Outputs, output{name, path, prettyJSON(results[name])})
+		page.Outputs = append(page.Outputs, output{name, path, PrettyJSON(results[name])})
 	}
 	return page
 }
@@ -126,4 +145,18 @@ func linkOf(links []ogc.Link, rel string) string {
 		}
 	}
 	return ""
+}
+
+// compactJSON returns a value as JSON in one line.
+func compactJSON(value any) string { return strings.TrimSpace(string(mustJSON(value))) }
+
+// mustJSON returns a value as JSON, which must have been decoded from JSON.
+func mustJSON(value any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Append(nil, err)
+	}
+	return b.Bytes()
 }

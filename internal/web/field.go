@@ -11,7 +11,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-func queryNumber(r *http.Request, name string) (int64, error) {
+// Number returns the number in a field or a parameter of the address; 0 without one.
+func Number(r *http.Request, name string) (int64, error) {
 	text := r.FormValue(name)
 	if text == "" {
 		return 0, nil
@@ -23,8 +24,8 @@ func queryNumber(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// withQuery returns this page's address with a parameter set to value, or without the parameter if value is "".
-func withQuery(r *http.Request, name, value string) string {
+// WithQuery returns this page's address with a parameter set to value, or without the parameter if value is "".
+func WithQuery(r *http.Request, name, value string) string {
 	query := url.Values{}
 	for key, values := range r.URL.Query() {
 		query[key] = values
@@ -39,8 +40,8 @@ func withQuery(r *http.Request, name, value string) string {
 	return r.URL.Path + "?" + query.Encode()
 }
 
-// durationOf returns the duration in a field, such as 30m or 7d.
-func durationOf(r *http.Request, field string) (time.Duration, error) {
+// Duration returns the duration in a field of a form, such as 30m or 7d.
+func Duration(r *http.Request, field string) (time.Duration, error) {
 	text := strings.TrimSpace(r.PostFormValue(field))
 	d, err := definition.ParseDuration(text)
 	if err != nil || d <= 0 {

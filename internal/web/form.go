@@ -13,21 +13,23 @@ const (
 	fieldLimit = 1000
 )
 
-// handleForm serves a form that needs a scope. do executes it and returns the page to show next. Forms on pages of other sites
-// never get here: server.Server refuses them.
-func (p *Pages) handleForm(pattern string, scope server.Scope, do func(r *http.Request, by string) (next string, err error)) {
-	p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		next, err := submitForm(w, r, scope, do)
+// Submit executes a form for the reader who sent it, and returns the address of the page to show next.
+type Submit func(r *http.Request, by string) (next string, err error)
+
+// HandleForm serves a form that needs a scope. Forms on pages of other sites never get here: server.Server refuses them.
+func (s *Site) HandleForm(pattern string, scope server.Scope, do Submit) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		next, err := submit(w, r, scope, do)
 		if err != nil {
-			p.writeError(w, r, err)
+			s.WriteError(w, r, err)
 			return
 		}
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	})
 }
 
-// submitForm checks the scope and the size of a form, and executes it.
-func submitForm(w http.ResponseWriter, r *http.Request, scope server.Scope, do func(*http.Request, string) (string, error)) (next string, err error) {
+// submit checks the scope and the size of a form, and executes it.
+func submit(w http.ResponseWriter, r *http.Request, scope server.Scope, do Submit) (next string, err error) {
 	me, err := server.Require(r.Context(), scope)
 	if err != nil {
 		return "", err

@@ -15,23 +15,24 @@ import (
 
 // The pace of live pages.
 const (
-	lookAgain   = 2 * time.Second        // longest time between two looks: some changes, such as the start of an attempt, wake no waiter
+	// LookAgain is the longest time between two looks. Some changes, such as the start of an attempt, wake no waiter.
+	LookAgain   = 2 * time.Second
 	gather      = 120 * time.Millisecond // shortest rest after a look, so that changes at the same time are sent together
-	restPerLook = 4                      // shortest rest, as a multiple of the time of a look: a page uses at most a fifth of a core
+	restPerLook = 4                      // shortest rest, in times of a look: a page uses at most a fifth of a core
 )
 
-// serveLive sends the page's content now and whenever it has changed. The event's id is the digest of the content, so that a
+// Follow sends the page's content now and whenever it has changed. The event's id is the digest of the content, so that a
 // browser that reconnects does not get the same content again.
-func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
+func (s *Site) Follow(w http.ResponseWriter, r *http.Request, load Loader) {
 	if _, err := load(r); err != nil {
 		server.WriteProblem(w, r, err) // not a stream, which a browser would request again and again
 		return
 	}
 	server.ServeEvents(w, r, func(ctx context.Context, stream *server.EventStream) error {
-		waiter, seen := p.service.Waiter(), r.Header.Get("Last-Event-ID")
+		waiter, seen := s.service.Waiter(), r.Header.Get("Last-Event-ID")
 		for {
 			begun := time.Now()
-			body, shown, err := p.renderFragment(r.WithContext(ctx), load)
+			body, shown, err := s.renderLive(r.WithContext(ctx), load)
 			if err != nil {
 				return err
 			}
@@ -47,7 +48,7 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 			if shown.Builds {
 				topics = append(topics, store.TopicBuild)
 			}
-			if err := waiter.Wait(ctx, cmp.Or(shown.Every, lookAgain), topics...); err != nil {
+			if err := waiter.Wait(ctx, cmp.Or(shown.Every, LookAgain), topics...); err != nil {
 				return err
 			}
 			if !loop.Pause(ctx, rest) {
@@ -57,13 +58,13 @@ func (p *Pages) serveLive(w http.ResponseWriter, r *http.Request, load loader) {
 	})
 }
 
-// renderFragment returns the content of a live page.
-func (p *Pages) renderFragment(r *http.Request, load loader) (body string, shown content, err error) {
+// renderLive returns the content of a live page.
+func (s *Site) renderLive(r *http.Request, load Loader) (body string, shown Content, err error) {
 	if shown, err = load(r); err != nil {
 		return "", shown, err
 	}
-	v := p.view(r, shown)
+	v := s.view(r, shown)
 	v.Live = true
-	rendered, err := p.renderContent(v)
+	rendered, err := Render(v.Template, v)
 	return string(rendered), shown, err
 }

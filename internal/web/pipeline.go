@@ -1,6 +1,8 @@
 package web
 
 import (
+	"html/template"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,10 +12,48 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
+// pipelinePages are the pages of pipelines.
+type pipelinePages struct {
+	service  *server.Service
+	verified verified
+}
+
+// registerPipelines adds the pages and forms of pipelines, and of the services on their hosts, to a site.
+func registerPipelines(site *Site, service *server.Service) {
+	p := &pipelinePages{service: service}
+	p.registerPages(site)
+	site.HandleConfirm("GET /pipelines/{pipeline}/rollback", p.confirmRollback)
+	site.HandleConfirm("GET /pipelines/{pipeline}/catch-up", p.confirmCatchUp)
+	site.HandleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/restart", server.ScopeOperate, p.restartService)
+	site.HandleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/verify", server.ScopeOperate, p.verifyService)
+	site.HandleForm("POST /pipelines/{pipeline}/rollback", server.ScopeOperate, p.rollback)
+	site.HandleForm("POST /pipelines/{pipeline}/catch-up", server.ScopeExecute, p.catchUp)
+	site.HandleForm("POST /pipelines/{pipeline}/freeze", server.ScopeOperate, p.freeze)
+	site.HandleForm("POST /pipelines/{pipeline}/thaw", server.ScopeOperate, p.thaw)
+}
+
+func (p *pipelinePages) registerPages(site *Site) {
+	page := func(own template.FuncMap, names ...string) *template.Template {
+		return site.Template(templateFiles, own, names...)
+	}
+	graph := template.FuncMap{"track": trackOf, "conditionTone": conditionTone, "insideTone": insideTone, "words": StatusWords}
+	shown := template.FuncMap{"shownSource": shownSource}
+	maps.Copy(shown, graph)
+	site.Handle("GET /{$}", page(graph, "pipelines", "track", "standing"), p.pipelines)
+	site.Handle("GET /pipelines/{pipeline}", page(shown, "pipeline", "track", "standing"), p.pipeline)
+	site.Handle("GET /pipelines/{pipeline}/log", page(nil, "log"), p.log)
+	site.Handle("GET /pipelines/{pipeline}/services/{stage}/{group}/{host}",
+		page(template.FuncMap{"serviceTone": serviceTone}, "service", "standing"), p.hostService)
+	site.Handle("GET /pipelines/{pipeline}/history", page(template.FuncMap{"outcomeOf": outcomeOf}, "history"), p.history)
+	site.Handle("GET /pipelines/{pipeline}/metrics", page(template.FuncMap{"date": date, "length": length}, "metrics"), p.metrics)
+	site.Handle("GET /pipelines/{pipeline}/plan",
+		page(template.FuncMap{"duration": server.Took, "stepName": server.StepName}, "plan"), p.plan)
+}
+
 // pipelines returns the page of all pipelines.
-func (p *Pages) pipelines(r *http.Request) (content, error) {
+func (p *pipelinePages) pipelines(r *http.Request) (Content, error) {
 	all, err := p.service.Pipelines(r.Context())
-	return content{Title: "Pipelines", Template: "pipelines", Nav: "pipelines", Data: all}, err
+	return Content{Title: "Pipelines", Nav: "pipelines", Data: all}, err
 }
 
 // Bounds of a pipeline's page. The log and the commands show the rest.
@@ -30,7 +70,7 @@ type pipelinePage struct {
 	Columns   []column
 	Waits     map[int64]string // by number: what an active deployment waits for first; "" while it works
 	Rows      []row
-	Shown     *hostPage            // of Rows
+	Shown     *Hosts               // of Rows
 	MoreDrift int                  // hosts that drift and are not in Drift
 	Running   []server.LeftService // of Left, what runs or may run
 	MoreLeft  int                  // how many more run or may run
@@ -59,18 +99,18 @@ type row struct {
 }
 
 // pipeline returns the page of one pipeline.
-func (p *Pages) pipeline(r *http.Request) (content, error) {
+func (p *pipelinePages) pipeline(r *http.Request) (Content, error) {
 	name := r.PathValue("pipeline")
 	view, err := p.service.Pipeline(r.Context(), name)
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page := pipelinePage{PipelineView: view, Waits: map[int64]string{}}
-	if page.Shown, err = hostPageOf(r); err != nil {
-		return content{}, err
+	if page.Shown, err = HostsOf(r); err != nil {
+		return Content{}, err
 	}
 	if err := p.matrix(r, &page); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page.MoreDrift = max(0, len(page.Drift)-driftsShown)
 	page.Drift = page.Drift[:len(page.Drift)-page.MoreDrift]
@@ -80,11 +120,11 @@ func (p *Pages) pipeline(r *http.Request) (content, error) {
 	page.Versions, err = p.service.Versions(r.Context(), name)
 	slices.Reverse(page.Versions)
 	page.Versions = page.Versions[:min(versionsShown, len(page.Versions))]
-	return content{Title: name, Template: "pipeline", Nav: "pipelines", Data: page}, err
+	return Content{Title: name, Nav: "pipelines", Data: page}, err
 }
 
 // matrix fills the table of hosts and newest deployments.
-func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
+func (p *pipelinePages) matrix(r *http.Request, page *pipelinePage) error {
 	byTarget := map[string][]server.HostRun{}
 	shown := page.Deployments[:min(matrixWidth, len(page.Deployments))]
 	for i, d := range shown {
@@ -108,7 +148,7 @@ func (p *Pages) matrix(r *http.Request, page *pipelinePage) error {
 		}
 	}
 	page.Rows = rows(page, byTarget)
-	page.Shown.close(r)
+	page.Shown.Close(r)
 	return nil
 }
 
@@ -129,7 +169,7 @@ func waitsFor(d server.DeploymentView) string {
 		for _, group := range stage.Groups {
 			for _, host := range group.Hosts {
 				if stage.State == server.RunRunning && host.State != server.RunFinished && host.Reason != "" {
-					return belowPipeline(host.Target) + ": " + host.Reason
+					return BelowPipeline(host.Target) + ": " + host.Reason
 				}
 			}
 		}
@@ -148,7 +188,7 @@ func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
 	}
 	var all []row
 	for at := range page.Definition.EachHost() {
-		if !page.Shown.Take(belowPipeline(at.Target)) {
+		if !page.Shown.Take(BelowPipeline(at.Target)) {
 			continue
 		}
 		view := views[at.Target]

@@ -8,24 +8,24 @@ import (
 )
 
 // freeze keeps back every start in a pipeline, for a time if one is given.
-func (p *Pages) freeze(r *http.Request, by string) (next string, err error) {
+func (p *pipelinePages) freeze(r *http.Request, by string) (next string, err error) {
 	name, freeze := r.PathValue("pipeline"), pipeline.Freeze{By: by, Reason: r.PostFormValue("reason")}
 	if r.PostFormValue("for") != "" {
-		pause, err := durationOf(r, "for")
+		pause, err := Duration(r, "for")
 		if err != nil {
 			return "", err
 		}
 		freeze.Until = time.Now().Add(pause)
 	}
 	_, err = p.service.Freeze(r.Context(), name, freeze)
-	return pipelinePath(name), err
+	return PipelinePath(name), err
 }
 
 // thaw ends the freeze of a pipeline.
-func (p *Pages) thaw(r *http.Request, by string) (next string, err error) {
+func (p *pipelinePages) thaw(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
 	_, err = p.service.Thaw(r.Context(), name, by, r.PostFormValue("reason"))
-	return pipelinePath(name), err
+	return PipelinePath(name), err
 }
 
 // FreezeSays returns what the button that freezes does now.
@@ -44,5 +44,5 @@ func (p pipelinePage) underWay(one, many string) string {
 	if len(p.Active) == 0 {
 		return "No deployment is on the way now."
 	}
-	return plural(len(p.Active), "deployment on the way "+one, "deployments on the way "+many) + "."
+	return Plural(len(p.Active), "deployment on the way "+one, "deployments on the way "+many) + "."
 }

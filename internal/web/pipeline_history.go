@@ -20,20 +20,20 @@ type historyPage struct {
 }
 
 // history returns the page of the deployments that started at a target.
-func (p *Pages) history(r *http.Request) (content, error) {
+func (p *pipelinePages) history(r *http.Request) (Content, error) {
 	page := historyPage{Pipeline: r.PathValue("pipeline"), Target: strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")}
-	before, err := queryNumber(r, "before")
+	before, err := Number(r, "before")
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	if before > 0 {
-		page.Newest = withQuery(r, "before", "")
+		page.Newest = WithQuery(r, "before", "")
 	}
 	page.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{Pipeline: page.Pipeline, Target: page.Target, Before: before, Limit: server.RecentLimit})
 	if n := len(page.Passages); n == server.RecentLimit {
-		page.Earlier = withQuery(r, "before", strconv.FormatInt(page.Passages[n-1].Seq, 10))
+		page.Earlier = WithQuery(r, "before", strconv.FormatInt(page.Passages[n-1].Seq, 10))
 	}
-	return content{Title: "History of " + page.Pipeline, Template: "history", Nav: "pipelines", Data: page}, err
+	return Content{Title: "History of " + page.Pipeline, Nav: "pipelines", Data: page}, err
 }
 
 // outcomeOf returns how a passage ended.

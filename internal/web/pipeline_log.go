@@ -19,13 +19,13 @@ type logPage struct {
 	Class      string
 	Deployment int64
 	Target     string
-	Entries    []pipeline.Entry // newest first
-	Earlier    string           // address of the page with earlier entries; "": none
-	Newest     string           // address of the page with the newest entries; "": this page
+	Entries    Entries
+	Earlier    string // address of the page with earlier entries; "": none
+	Newest     string // address of the page with the newest entries; "": this page
 }
 
 // log returns a page of a pipeline's log.
-func (p *Pages) log(r *http.Request) (content, error) {
+func (p *pipelinePages) log(r *http.Request) (Content, error) {
 	page := logPage{Pipeline: r.PathValue("pipeline"), Class: r.FormValue("class"), Target: r.FormValue("target")}
 	q := journal.EntryQuery{Pipeline: page.Pipeline, Limit: logLength, Newest: true}
 	q.Class = classOf(page.Class)
@@ -33,33 +33,33 @@ func (p *Pages) log(r *http.Request) (content, error) {
 		q.Target = pipeline.Path(page.Pipeline, page.Target)
 	}
 	var err error
-	if page.Deployment, err = queryNumber(r, "deployment"); err != nil {
-		return content{}, err
+	if page.Deployment, err = Number(r, "deployment"); err != nil {
+		return Content{}, err
 	}
 	q.Deployment = page.Deployment
-	before, err := queryNumber(r, "before")
+	before, err := Number(r, "before")
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	var entries []pipeline.Entry
 	if before > 0 {
-		page.Newest = withQuery(r, "before", "")
+		page.Newest = WithQuery(r, "before", "")
 		entries, err = p.entriesBefore(r.Context(), &q, before)
 	} else {
 		entries, err = p.service.Entries(r.Context(), q)
 	}
-	page.Entries = newestFirst(entries)
-	if first := earliest(page.Entries, q.After); first > 1 {
-		page.Earlier = withQuery(r, "before", strconv.FormatInt(first, 10))
+	page.Entries = EntriesOf(entries, false, Detail)
+	if first := earliest(entries, q.After); first > 1 {
+		page.Earlier = WithQuery(r, "before", strconv.FormatInt(first, 10))
 	}
-	return content{Title: "Log of " + page.Pipeline, Template: "log", Nav: "pipelines", Data: page}, err
+	return Content{Title: "Log of " + page.Pipeline, Nav: "pipelines", Data: page}, err
 }
 
 // widestLog bounds how many positions of a log are looked at for one page. Those of archived deployments have no entries.
 const widestLog = 100 * logLength
 
 // entriesBefore returns the last entries before a seq, and sets the seq behind which it has looked for them.
-func (p *Pages) entriesBefore(ctx context.Context, q *journal.EntryQuery, before int64) ([]pipeline.Entry, error) {
+func (p *pipelinePages) entriesBefore(ctx context.Context, q *journal.EntryQuery, before int64) ([]pipeline.Entry, error) {
 	q.Newest = false
 	for window := int64(logLength); ; window *= 10 {
 		q.After, q.Limit = max(0, before-window-1), int(window)
@@ -82,7 +82,7 @@ func earliest(entries []pipeline.Entry, after int64) int64 {
 	if len(entries) < logLength {
 		return 0
 	}
-	return entries[len(entries)-1].Seq
+	return entries[0].Seq
 }
 
 func classOf(name string) pipeline.Class {

@@ -3,7 +3,9 @@ package web
 import (
 	"cmp"
 	"net/http"
+	"time"
 
+	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -43,17 +45,17 @@ func (b weekBar) Top() int { return weekHeight - b.Good - b.Bad }
 func (m measuredStage) Width() int { return max(1, len(m.Bars)) * weekWidth }
 
 // metrics returns the page of the metrics of a pipeline.
-func (p *Pages) metrics(r *http.Request) (content, error) {
-	weeks, err := queryNumber(r, "weeks")
+func (p *pipelinePages) metrics(r *http.Request) (Content, error) {
+	weeks, err := Number(r, "weeks")
 	if err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page := metricsPage{Pipeline: r.PathValue("pipeline"), Weeks: cmp.Or(weeks, 12), Choices: []int64{4, 12, 26, 52}}
 	stages, err := p.service.Metrics(r.Context(), server.MetricsQuery{Pipeline: page.Pipeline, Weeks: int(min(page.Weeks, 1000))})
 	for _, stage := range stages {
 		page.Stages = append(page.Stages, measuredStage{stage, weekBars(stage.Weeks)})
 	}
-	return content{Title: "Metrics of " + page.Pipeline, Template: "metrics", Nav: "pipelines", Data: page}, err
+	return Content{Title: "Metrics of " + page.Pipeline, Nav: "pipelines", Data: page}, err
 }
 
 // weekBars returns the drawing of weeks. The week with most changes has the full height.
@@ -68,3 +70,9 @@ func weekBars(weeks []server.Week) (bars []weekBar) {
 	}
 	return bars
 }
+
+// date returns the day.
+func date(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
+
+// length returns a duration for people.
+func length(d action.Duration) string { return server.Took(time.Duration(d)) }

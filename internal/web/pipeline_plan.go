@@ -34,7 +34,7 @@ const (
 
 // plan returns the page of the plan of a pipeline. It says what would fail and when it begins as the
 // command does.
-func (p *Pages) plan(r *http.Request) (content, error) {
+func (p *pipelinePages) plan(r *http.Request) (Content, error) {
 	page := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
 		From: strings.TrimSpace(r.FormValue("from")), Revision: strings.TrimSpace(r.FormValue("revision"))}
 	q := server.PlanQuery{Pipeline: page.Pipeline, From: page.From, Revision: page.Revision}
@@ -43,11 +43,11 @@ func (p *Pages) plan(r *http.Request) (content, error) {
 	}
 	var err error
 	if page.Plan, err = p.service.Plan(r.Context(), q); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	page.Several = len(page.Plan.Ends) > 1
 	page.rows()
-	return content{Title: "Plan of " + page.Pipeline, Template: "plan", Nav: "pipelines", Data: page}, nil
+	return Content{Title: "Plan of " + page.Pipeline, Nav: "pipelines", Data: page}, nil
 }
 
 // rows keeps what is work, what waits, and what follows from failures.
@@ -74,9 +74,9 @@ func (p *planPage) rows() {
 }
 
 // Tone returns the tone of a row's bar.
-func (r planRow) Tone() string {
+func (r planRow) Tone() Tone {
 	if r.Failed {
-		return "t-failed"
+		return Failed
 	}
-	return "t-finished"
+	return Finished
 }

@@ -11,35 +11,35 @@ import (
 )
 
 // confirmRollback returns the page before a rollback of a pipeline, stage, group or host.
-func (p *Pages) confirmRollback(r *http.Request) (content, error) {
+func (p *pipelinePages) confirmRollback(r *http.Request) (Confirm, error) {
 	name := r.PathValue("pipeline")
-	page := confirmPage{Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"}}
-	if err := p.choose(r, &page, pipelinePath(name)+"/rollback"); err != nil {
-		return content{}, err
+	page := Confirm{Title: "Roll back " + name, Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"}}
+	if err := page.Choose(r, p.service, PipelinePath(name)+"/rollback"); err != nil {
+		return Confirm{}, err
 	}
 	preview, err := p.service.PreviewRollback(r.Context(), server.TargetRequest{Pipeline: name, Target: page.Target})
-	if err := page.refuse(err); err != nil || page.Refused != "" {
-		return confirmed("Roll back "+name, page), err
+	if err := page.Refuse(err); err != nil || page.Refused != "" {
+		return page, err
 	}
 	page.To, page.Button = page.Choice, "Roll back "+name
 	if page.Target != "" {
 		page.Button = "Roll back " + page.Target + " of " + name
 	}
-	page.Fields = []confirmField{{"target", page.Target}, {"undoes", strconv.FormatInt(preview.Undoes, 10)}, {"revision", preview.Revision}}
+	page.Fields = []Field{{"target", page.Target}, {"undoes", strconv.FormatInt(preview.Undoes, 10)}, {"revision", preview.Revision}}
 	page.Says = rollbackSays(preview)
 	for _, host := range preview.Hosts {
 		runs := "nothing"
 		if host.Runs != nil {
 			runs = fmt.Sprintf("%s of #%d", host.Runs.Label, host.Runs.Deployment)
 		}
-		page.addRow(belowPipeline(host.Target), runs, preview.Revision)
+		page.AddRow(BelowPipeline(host.Target), runs, preview.Revision)
 	}
-	return confirmed("Roll back "+name, page), nil
+	return page, nil
 }
 
 // rollbackSays returns what a rollback does, in sentences.
 func rollbackSays(preview server.RollbackPreview) []string {
-	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", plural(len(preview.Hosts), "host gets", "hosts get"), preview.Revision)}
+	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", Plural(len(preview.Hosts), "host gets", "hosts get"), preview.Revision)}
 	if preview.Cancels {
 		says = append(says, fmt.Sprintf("#%d is canceled.", preview.Undoes))
 	}
@@ -69,7 +69,7 @@ func numbersHeld(numbers []int64) string {
 }
 
 // rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
-func (p *Pages) rollback(r *http.Request, by string) (next string, err error) {
+func (p *pipelinePages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
 	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by,
 		Revision: r.PostFormValue("revision")}
@@ -79,5 +79,5 @@ func (p *Pages) rollback(r *http.Request, by string) (next string, err error) {
 		}
 	}
 	made, err := p.service.Rollback(r.Context(), want)
-	return deploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
+	return DeploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
 }

@@ -34,17 +34,17 @@ func serviceOf(r *http.Request) (name, host string) {
 
 // servicePath returns the address of a service's page.
 func servicePath(r *http.Request) string {
-	return pipelinePath(r.PathValue("pipeline")) + "/services/" + url.PathEscape(r.PathValue("stage")) + "/" +
+	return PipelinePath(r.PathValue("pipeline")) + "/services/" + url.PathEscape(r.PathValue("stage")) + "/" +
 		url.PathEscape(r.PathValue("group")) + "/" + url.PathEscape(r.PathValue("host"))
 }
 
 // hostService returns the page of the service of a host.
-func (p *Pages) hostService(r *http.Request) (content, error) {
+func (p *pipelinePages) hostService(r *http.Request) (Content, error) {
 	name, host := serviceOf(r)
 	page := servicePage{Pipeline: name, Host: host, Path: servicePath(r)}
 	var err error
 	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false); err != nil {
-		return content{}, err
+		return Content{}, err
 	}
 	if page.Supervised = page.Manager == pipeline.ManagerProcess || page.Manager == pipeline.ManagerSystemd; page.Supervised {
 		p.readOutput(r, &page)
@@ -52,12 +52,12 @@ func (p *Pages) hostService(r *http.Request) (content, error) {
 	if page.ServiceStatusView.Host != nil {
 		page.Files = p.verified.of(page.Path, page.ServiceStatusView.Host.Release)
 	}
-	return content{Title: host + " of " + name, Template: "service", Nav: "pipelines", Data: page}, nil
+	return Content{Title: host + " of " + name, Nav: "pipelines", Data: page}, nil
 }
 
 // readOutput fills in the end of the service's output, or why it cannot be shown. Output may be confidential, so that it needs
 // a token even on the server's machine.
-func (p *Pages) readOutput(r *http.Request, page *servicePage) {
+func (p *pipelinePages) readOutput(r *http.Request, page *servicePage) {
 	if _, err := server.Require(r.Context(), server.ScopeRead); err != nil {
 		page.Unread = "Log in to read the output: it may be confidential."
 		return
@@ -120,7 +120,7 @@ func (v *verified) of(page, release string) *files {
 }
 
 // verifyService has a host compare the files of its release with those of the artifact.
-func (p *Pages) verifyService(r *http.Request, _ string) (next string, err error) {
+func (p *pipelinePages) verifyService(r *http.Request, _ string) (next string, err error) {
 	name, host := serviceOf(r)
 	view, err := p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), true)
 	if err == nil && view.Host != nil {
@@ -130,7 +130,7 @@ func (p *Pages) verifyService(r *http.Request, _ string) (next string, err error
 }
 
 // restartService asks for a restart of the service of a host.
-func (p *Pages) restartService(r *http.Request, by string) (next string, err error) {
+func (p *pipelinePages) restartService(r *http.Request, by string) (next string, err error) {
 	name, host := serviceOf(r)
 	_, err = p.service.RestartService(r.Context(), server.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
 		Reason: r.PostFormValue("reason"), Verify: r.PostFormValue("target") == "files", By: by})
@@ -138,17 +138,17 @@ func (p *Pages) restartService(r *http.Request, by string) (next string, err err
 }
 
 // serviceTone returns the class of the colour of a service's state.
-func serviceTone(s *server.Services) string {
+func serviceTone(s *server.Services) Tone {
 	switch s.State {
 	case server.ServiceUp:
 		if s.Restarts == 0 {
-			return "t-finished"
+			return Finished
 		}
-		return "t-backoff"
+		return Backoff
 	case server.ServiceDown:
-		return "t-failed"
+		return Failed
 	case server.ServiceStopped:
-		return "t-ended"
+		return Ended
 	}
-	return "t-backoff"
+	return Backoff
 }

@@ -31,37 +31,37 @@ type cell struct {
 }
 
 // Tone returns the class of the stage's state, by the newest deployment inside or else the current one.
-func (c cell) Tone() string {
+func (c cell) Tone() Tone {
 	if n := len(c.Stage.Inside); n > 0 {
 		return insideTone(c.Stage.Inside[n-1])
 	}
 	if c.Stage.Current != nil {
-		return "t-finished"
+		return Finished
 	}
-	return "t-waiting"
+	return Waiting
 }
 
 // insideTone returns the class of a deployment inside a stage. A deployment that failed elsewhere is stopped here.
-func insideTone(at server.Standing) string {
+func insideTone(at server.Standing) Tone {
 	if at.Status == pipeline.StatusFailed && !at.FailedHere {
-		return "t-stopped"
+		return Stopped
 	}
-	return toneClass(at.Status)
+	return ToneOf(at.Status)
 }
 
 // conditionTone returns the class of the state of a condition.
-func conditionTone(c server.Condition) string {
+func conditionTone(c server.Condition) Tone {
 	switch c.State {
 	case server.ConditionOpen, server.ConditionPassed:
-		return "t-finished"
+		return Finished
 	case server.ConditionClosed:
-		return "t-held"
+		return Held
 	case server.ConditionWaiting:
 		if c.Kind == server.ApprovalCondition && c.Deployment != 0 {
-			return "t-held" // for a person
+			return Held // for a person
 		}
 	}
-	return toneClass(c.State)
+	return ToneOf(c.State)
 }
 
 // The size of the drawing between two tiers, in its own units. The browser stretches it to the tier's height.

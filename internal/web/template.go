@@ -1,39 +1,33 @@
 package web
 
 import (
-	"bytes"
+	"embed"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/url"
-	"strings"
-	"time"
-
-	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/queue"
-	"github.com/waybill-dev/waybill/internal/server"
-	"github.com/waybill-dev/waybill/internal/server/ogc"
 )
 
-// renderContent returns the part of a page that changes.
-func (p *Pages) renderContent(v view) (template.HTML, error) {
-	var body bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&body, v.Template, v); err != nil {
-		return "", fmt.Errorf("render %s: %w", v.Template, err)
-	}
-	return template.HTML(body.String()), nil // the template has escaped the values
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// sharedTemplates parses the templates that pages share, with the functions that these need.
+func sharedTemplates() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"args": args, "path": url.PathEscape, "plural": Plural, "below": BelowPipeline, "tone": ToneOf,
+		"iso": iso, "clock": clock, "when": when, "moment": moment, "took": Took,
+	}).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/hosts.html", "templates/entries.html",
+		"templates/confirm.html"))
 }
 
-// templateFunctions returns the functions that templates call.
-func templateFunctions() template.FuncMap {
-	return template.FuncMap{
-		"args": args, "path": url.PathEscape, // for nested templates and for addresses
-		"clock": clock, "when": when, "moment": moment, "attemptOf": attemptOf, "iso": iso, "took": tookText, "duration": server.Took, "size": server.Size, "rate": action.PerSecond, "plural": plural, "laneWord": server.LaneWord,
-		"join": func(list []string) string { return strings.Join(list, ", ") }, "pretty": prettyJSON, "compact": compactJSON, "short": short, "digest": shortDigest, "below": belowPipeline, "lower": lowerWords,
-		"tone": toneClass, "insideTone": insideTone, "canPause": canPause, "canReset": canReset, "otherTroubles": otherTroubles, "track": trackOf, "words": statusWords, "detail": detail, "outputOf": outputOf, "stepWord": stepWord, "stepName": server.StepName,
-		"serviceTone": serviceTone, "conditionTone": conditionTone, "shownSource": shownSource, "outcomeOf": outcomeOf, "date": date,
-		"visible": visible, "buildTone": buildTone, "buildWord": buildWord, "nameOfBuild": nameOfBuild, "countLines": countLines,
-		"length": func(d action.Duration) string { return server.Took(time.Duration(d)) }, "waiting": waiting, "liveCounts": liveCounts, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
+// Template parses the files templates/NAME.html and returns the template with the first name. It may use the templates and
+// functions that pages share, and functions of its own.
+func (s *Site) Template(files fs.FS, own template.FuncMap, names ...string) *template.Template {
+	set := template.Must(s.parts.Clone()).Funcs(own)
+	for _, name := range names {
+		template.Must(set.ParseFS(files, "templates/"+name+".html"))
 	}
+	return set.Lookup(names[0])
 }
 
 // args returns pairs of names and values as a map, to pass several values to a nested template.

@@ -148,11 +148,12 @@ func TestAxisOfATimelineIsSteady(t *testing.T) {
 // second.
 func TestLivePageDoesNotChangeWithTheClock(t *testing.T) {
 	t.Parallel()
-	pages, page := New(nil), timed()
-	page.Hosts = &hostPage{Page: 1}
+	site, page := NewSite(nil, nil), timed()
+	page.Hosts = &Hosts{Page: 1}
+	shown := site.Template(templateFiles, deploymentFunctions(), "deployment")
 	render := func(live bool) string {
 		t.Helper()
-		body, err := pages.renderContent(view{content: content{Template: "deployment", Data: page}, Now: page.Now, Live: live})
+		body, err := Render(shown, View{Content: Content{Data: page}, Now: page.Now, Live: live})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,33 +7,51 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// tones are the CSS classes of states, by their words. Each class has a sign and a colour, which are shown beside the word.
-var tones = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"running": "t-running", "active": "t-running", "claimed": "t-running",
-	"finished": "t-finished", "complete": "t-finished", "successful": "t-finished", "alive": "t-finished",
-	"failed": "t-failed", "timed_out": "t-failed", "invalid": "t-failed", "retries_exhausted": "t-failed", "disabled": "t-failed", "dead": "t-failed",
-	"backoff": "t-backoff", "slowed": "t-backoff", "half-open": "t-backoff",
-	"paused": "t-held", "draining": "t-held",
-	"tolerated": "t-tolerated", "skipped": "t-skipped", "elided": "t-skipped", "excluded": "t-skipped", "stopped": "t-stopped", "unreached": "t-skipped",
-	"superseded": "t-ended", "canceled": "t-ended", "dismissed": "t-ended",
+// Tone is the CSS class of a state. Each has a sign and a colour, which are shown beside the state's word.
+type Tone string
+
+// The tones of states.
+const (
+	Waiting   Tone = "t-waiting"
+	Running   Tone = "t-running"
+	Finished  Tone = "t-finished"
+	Failed    Tone = "t-failed"
+	Backoff   Tone = "t-backoff"
+	Held      Tone = "t-held"
+	Tolerated Tone = "t-tolerated"
+	Skipped   Tone = "t-skipped"
+	Stopped   Tone = "t-stopped"
+	Ended     Tone = "t-ended"
+)
+
+// tones are the tones of states by their words. All other states are waiting.
+var tones = map[string]Tone{ //nolint:gochecknoglobals // a constant table
+	"running": Running, "active": Running, "claimed": Running,
+	"finished": Finished, "complete": Finished, "successful": Finished, "alive": Finished,
+	"failed": Failed, "timed_out": Failed, "invalid": Failed, "retries_exhausted": Failed, "disabled": Failed, "dead": Failed,
+	"backoff": Backoff, "slowed": Backoff, "half-open": Backoff,
+	"paused": Held, "draining": Held,
+	"tolerated": Tolerated, "skipped": Skipped, "elided": Skipped, "excluded": Skipped, "unreached": Skipped, "stopped": Stopped,
+	"superseded": Ended, "canceled": Ended, "dismissed": Ended,
 }
 
-// toneClass returns the CSS class of a state of a deployment, step, action, job, lane or process. All other states are waiting.
-func toneClass(state any) string {
-	if class, ok := tones[strings.ToLower(fmt.Sprint(state))]; ok {
-		return class
+// ToneOf returns the tone of a state of a deployment, step, action, job, lane or process.
+func ToneOf(state any) Tone {
+	if tone, ok := tones[strings.ToLower(fmt.Sprint(state))]; ok {
+		return tone
 	}
-	return "t-waiting"
+	return Waiting
 }
 
-// statusWords returns a status for people.
-func statusWords(s pipeline.Status) string {
+// StatusWords returns a status for people.
+func StatusWords(s pipeline.Status) string {
 	if s == pipeline.StatusActive {
 		return "in progress"
 	}
 	return string(s)
 }
 
-func lowerWords(s fmt.Stringer) string {
+// LowerWords returns the name of a status such as TIMED_OUT for people.
+func LowerWords(s fmt.Stringer) string {
 	return strings.ReplaceAll(strings.ToLower(s.String()), "_", " ")
 }
