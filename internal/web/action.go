@@ -19,15 +19,15 @@ type actionPages struct{ service *server.Service }
 // serve them.
 func registerActions(site *Site, service *server.Service) {
 	p := &actionPages{service}
-	page := func(own template.FuncMap, names ...string) *template.Template {
+	parse := func(own template.FuncMap, names ...string) *template.Template {
 		return site.Template(templateFiles, own, names...)
 	}
-	site.Handle("GET /actions", page(actionFunctions(), "actions", "lanes"), p.actions)
-	site.Handle("GET /actions/{id}", page(actionFunctions(), "action"), p.action)
-	site.Handle("GET /actions/replay", page(nil, "replay"), p.replay)
-	site.Handle("GET /lanes", page(laneFunctions(), "lanes"), p.lanes)
-	site.Handle("GET /schedules", page(template.FuncMap{"lower": LowerWords}, "schedules"), p.schedules)
-	site.Handle("GET /status", page(queueFunctions(), "status", "lanes"), p.status)
+	site.Handle("GET /actions", parse(actionFunctions(), "actions", "lanes"), p.actions)
+	site.Handle("GET /actions/{id}", parse(actionFunctions(), "action"), p.action)
+	site.Handle("GET /actions/replay", parse(nil, "replay"), p.replay)
+	site.Handle("GET /lanes", parse(laneFunctions(), "lanes"), p.lanes)
+	site.Handle("GET /schedules", parse(template.FuncMap{"lower": LowerWords}, "schedules"), p.schedules)
+	site.Handle("GET /status", parse(queueFunctions(), "status", "lanes"), p.status)
 	site.HandleForm("POST /actions/{id}/retry", server.ScopeOperate, p.retry)
 	site.HandleForm("POST /actions/{id}/cancel", server.ScopeOperate, p.cancel)
 	site.HandleForm("POST /actions/{id}/snooze", server.ScopeOperate, p.snooze)
@@ -52,14 +52,14 @@ type actionsPage struct {
 
 // actions returns a page of actions.
 func (p *actionPages) actions(r *http.Request) (Content, error) {
-	page := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
+	data := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
 	for s := action.Pending; s <= action.RetriesExhausted; s++ {
-		page.Statuses = append(page.Statuses, s)
+		data.Statuses = append(data.Statuses, s)
 	}
-	q := queue.ActionQuery{Pipeline: page.Pipeline, Handler: page.Handler, LiveOnly: page.Live, Limit: actionsLength + 1}
+	q := queue.ActionQuery{Pipeline: data.Pipeline, Handler: data.Handler, LiveOnly: data.Live, Limit: actionsLength + 1}
 	var err error
-	if page.Status != "" {
-		status, err := action.ParseStatus(page.Status)
+	if data.Status != "" {
+		status, err := action.ParseStatus(data.Status)
 		if err != nil {
 			return Content{}, fault.Wrap(fault.Invalid, err)
 		}
@@ -70,15 +70,15 @@ func (p *actionPages) actions(r *http.Request) (Content, error) {
 			return Content{}, fault.Wrap(fault.Invalid, err)
 		}
 	}
-	if page.Troubled, err = p.troubledLanes(r.Context()); err != nil {
+	if data.Troubled, err = p.troubledLanes(r.Context()); err != nil {
 		return Content{}, err
 	}
-	page.Actions, err = p.service.Actions(r.Context(), q)
-	if len(page.Actions) > actionsLength {
-		page.Actions = page.Actions[:actionsLength]
-		page.Older = WithQuery(r, "after", page.Actions[actionsLength-1].ID.String())
+	data.Actions, err = p.service.Actions(r.Context(), q)
+	if len(data.Actions) > actionsLength {
+		data.Actions = data.Actions[:actionsLength]
+		data.Older = WithQuery(r, "after", data.Actions[actionsLength-1].ID.String())
 	}
-	return Content{Title: "Actions", Nav: "actions", Data: page}, err
+	return Content{Title: "Actions", Nav: "actions", Data: data}, err
 }
 
 // action returns the page of one action.

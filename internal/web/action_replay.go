@@ -44,23 +44,23 @@ func (p *actionPages) replay(r *http.Request) (Content, error) {
 		return Content{}, err
 	}
 	query := r.URL.Query()
-	page := replayPage{Handler: order.Handler, Since: query.Get("since"), Until: query.Get("until"), Asked: len(order.Status) > 0, Order: order}
+	data := replayPage{Handler: order.Handler, Since: query.Get("since"), Until: query.Get("until"), Asked: len(order.Status) > 0, Order: order}
 	for s := action.Successful; s <= action.RetriesExhausted; s++ {
 		name := strings.ToLower(s.String())
-		chosen := slices.Contains(order.Status, name) || !page.Asked && s != action.Successful && s != action.Canceled
-		page.Ends = append(page.Ends, endChoice{name, LowerWords(s), chosen})
+		chosen := slices.Contains(order.Status, name) || !data.Asked && s != action.Successful && s != action.Canceled
+		data.Ends = append(data.Ends, endChoice{name, LowerWords(s), chosen})
 	}
-	page.Begun = query.Get("replayed") != ""
-	page.Replayed, _ = strconv.Atoi(query.Get("replayed")) // only shown
-	if page.Asked && (!page.Begun || !order.After.IsZero()) {
+	data.Begun = query.Get("replayed") != ""
+	data.Replayed, _ = strconv.Atoi(query.Get("replayed")) // only shown
+	if data.Asked && (!data.Begun || !order.After.IsZero()) {
 		order.DryRun = true
 		counted, last, err := p.replayPart(r, order)
 		if err != nil {
 			return Content{}, err
 		}
-		page.Found, page.More, page.Order.ID = counted.Found, !last.After.IsZero(), last.ID
+		data.Found, data.More, data.Order.ID = counted.Found, !last.After.IsZero(), last.ID
 	}
-	return Content{Title: "Replay", Nav: "actions", Data: page}, nil
+	return Content{Title: "Replay", Nav: "actions", Data: data}, nil
 }
 
 // replayActions executes a part of a replay. It leads to a page from which the reader continues.

@@ -82,25 +82,25 @@ func (p *buildPages) build(r *http.Request) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
-	page := buildPage{BuildState: state, Time: r.FormValue("time")}
+	data := buildPage{BuildState: state, Time: r.FormValue("time")}
 	views := state.StepViews()
 	opened, err := openedStep(r, state, views)
 	if err != nil {
 		return Content{}, err
 	}
-	first, err := page.firstStep(r, opened)
+	first, err := data.firstStep(r, opened)
 	if err != nil {
 		return Content{}, err
 	}
-	if page.Newest, err = p.newestBuild(r); err != nil {
+	if data.Newest, err = p.newestBuild(r); err != nil {
 		return Content{}, err
 	}
-	page.fillStages(views)
-	page.fillTests()
-	page.fillFiles()
-	page.cutSteps(r, views, first, opened)
-	for i := range page.Steps {
-		if err := page.Steps[i].fill(r, reader, state.Logs != nil); err != nil {
+	data.fillStages(views)
+	data.fillTests()
+	data.fillFiles()
+	data.cutSteps(r, views, first, opened)
+	for i := range data.Steps {
+		if err := data.Steps[i].fill(r, reader, state.Logs != nil); err != nil {
 			return Content{}, err
 		}
 	}
@@ -109,7 +109,7 @@ func (p *buildPages) build(r *http.Request) (Content, error) {
 		every = lookAtBuildAgain
 	}
 	return Content{
-		Title: "Build " + nameOfBuild(state.BuildSummary), Nav: "builds", Data: page, Every: every, Builds: !state.Ended(),
+		Title: "Build " + nameOfBuild(state.BuildSummary), Nav: "builds", Data: data, Every: every, Builds: !state.Ended(),
 		Styles: []string{ColourSheet}, Modules: []string{"log.js"},
 	}, nil
 }

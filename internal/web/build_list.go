@@ -33,22 +33,22 @@ func (p *buildPages) builds(r *http.Request) (Content, error) {
 	none := server.BuildQuery{After: q.After}
 	plain := none
 	plain.Status, plain.Pipeline, plain.Text, plain.Deployment = q.Status, q.Pipeline, q.Text, q.Deployment
-	page := buildsPage{Query: q, Filtered: q != none, More: q != plain, Since: r.FormValue("since"), Until: r.FormValue("until"),
+	data := buildsPage{Query: q, Filtered: q != none, More: q != plain, Since: r.FormValue("since"), Until: r.FormValue("until"),
 		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost}}
-	if page.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
+	if data.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
 		return Content{}, err
 	}
-	page.Form.Projects, page.Form.Engines = p.service.Projects(), p.service.Engines()
-	if page.Form.Newest, err = p.newestBuild(r); err != nil {
+	data.Form.Projects, data.Form.Engines = p.service.Projects(), p.service.Engines()
+	if data.Form.Newest, err = p.newestBuild(r); err != nil {
 		return Content{}, err
 	}
-	if page.Next != "" {
-		page.Older = WithQuery(r, "after", page.Next)
+	if data.Next != "" {
+		data.Older = WithQuery(r, "after", data.Next)
 	}
 	if q.After != "" {
-		page.Newest = WithQuery(r, "after", "")
+		data.Newest = WithQuery(r, "after", "")
 	}
-	return Content{Title: "Builds", Nav: "builds", Data: page}, nil
+	return Content{Title: "Builds", Nav: "builds", Data: data}, nil
 }
 
 // buildQuery reads the filter of the list of builds.

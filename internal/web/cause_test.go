@@ -11,12 +11,12 @@ import (
 
 func TestHostsThatFailAlikeShareOneCause(t *testing.T) {
 	t.Parallel()
-	page := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{
+	data := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{
 		{Target: "greeter/prod/east/elm", Why: "no such bucket"},
 		{Target: "greeter/prod/east/fir", Why: "exit status 1"},
 		{Target: "greeter/prod/west/yew", Why: "no such bucket"},
 	}}}
-	causes := page.Causes()
+	causes := data.Causes()
 	if len(causes) != 2 || len(causes[0].Where) != 2 || causes[0].Where[1].Target != "greeter/prod/west/yew" || len(causes[1].Where) != 1 {
 		t.Errorf("%+v", causes)
 	}
@@ -24,8 +24,8 @@ func TestHostsThatFailAlikeShareOneCause(t *testing.T) {
 
 func TestAnErrorOfManyHostsNamesFew(t *testing.T) {
 	t.Parallel()
-	page := deploymentPage{DeploymentView: server.DeploymentView{Failures: make([]server.Failure, 1000)}}
-	causes := page.Causes()
+	data := deploymentPage{DeploymentView: server.DeploymentView{Failures: make([]server.Failure, 1000)}}
+	causes := data.Causes()
 	if len(causes) != 1 || len(causes[0].Where) != causeShown || causes[0].More != 1000-causeShown {
 		t.Errorf("%d causes, the first with %d steps and %d more", len(causes), len(causes[0].Where), causes[0].More)
 	}
@@ -56,7 +56,7 @@ func TestALongDefinitionIsCut(t *testing.T) {
 
 func TestOnlyAWholeErrorIsReferredTo(t *testing.T) {
 	t.Parallel()
-	page := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{{Why: "no"}}}}
+	data := deploymentPage{DeploymentView: server.DeploymentView{Failures: []server.Failure{{Why: "no"}}}}
 	for raw, want := range map[string]string{
 		`{"event": "host-deployed", "error": "no"}`:               "host-deployed · see above",
 		`{"reason": "prod/all/oak host-deployed: no"}`:            "prod/all/oak host-deployed: see above",
@@ -64,7 +64,7 @@ func TestOnlyAWholeErrorIsReferredTo(t *testing.T) {
 		`{"reason": "oak: no (or so)"}`:                           "oak: no (or so)",
 		`{"event": "noticed", "reason": "not now", "by": "nora"}`: "noticed · not now · by nora",
 	} {
-		if got := page.Brief([]byte(raw)); got != want {
+		if got := data.Brief([]byte(raw)); got != want {
 			t.Errorf("%s is shown as %q, want %q", raw, got, want)
 		}
 	}

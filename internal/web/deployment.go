@@ -92,9 +92,9 @@ func (p *deploymentPages) deployment(r *http.Request) (Content, error) {
 	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) { // the database has the rest of the page
 		noLog, err = err.Error(), nil
 	}
-	page := deploymentPage{DeploymentView: view, NoLog: noLog, Hosts: hosts, tries: tries, builds: builds}
-	page.Tail = EntriesOf(tail, true, page.Brief)
-	return Content{Title: ref.String(), Nav: "pipelines", Data: page, Styles: []string{ColourSheet}}, err
+	data := deploymentPage{DeploymentView: view, NoLog: noLog, Hosts: hosts, tries: tries, builds: builds}
+	data.Tail = EntriesOf(tail, true, data.Brief)
+	return Content{Title: ref.String(), Nav: "pipelines", Data: data, Styles: []string{ColourSheet}}, err
 }
 
 func refOf(r *http.Request) (server.Ref, error) {

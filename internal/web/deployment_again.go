@@ -16,25 +16,25 @@ func (p *deploymentPages) confirmAgain(r *http.Request) (Confirm, error) {
 	if err != nil {
 		return Confirm{}, err
 	}
-	page := Confirm{Title: "Deploy the revision of " + ref.String() + " again", Pipeline: ref.Pipeline, Ref: ref, Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"}}
-	if err := page.Choose(r, p.service, DeploymentPath(ref)+"/again"); err != nil {
+	confirm := Confirm{Title: "Deploy the revision of " + ref.String() + " again", Pipeline: ref.Pipeline, Ref: ref, Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"}}
+	if err := confirm.Choose(r, p.service, DeploymentPath(ref)+"/again"); err != nil {
 		return Confirm{}, err
 	}
-	preview, err := p.service.PreviewDeploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: page.Target})
-	if err := page.Refuse(err); err != nil || page.Refused != "" {
-		return page, err
+	preview, err := p.service.PreviewDeploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: confirm.Target})
+	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
+		return confirm, err
 	}
-	page.To, page.Button = page.Choice, "Deploy "+label+" again"
-	key, err := p.onceKey(r.Context(), ref.Pipeline, label, page.Target)
+	confirm.To, confirm.Button = confirm.Choice, "Deploy "+label+" again"
+	key, err := p.onceKey(r.Context(), ref.Pipeline, label, confirm.Target)
 	if err != nil {
 		return Confirm{}, err
 	}
-	page.Fields = []Field{{"target", page.Target}, {"key", key}}
+	confirm.Fields = []Field{{"target", confirm.Target}, {"key", key}}
 	where := fmt.Sprintf("through every stage of definition %d", preview.Version)
-	if page.Target != "" {
-		where = "to " + page.Target + " and nowhere else"
+	if confirm.Target != "" {
+		where = "to " + confirm.Target + " and nowhere else"
 	}
-	page.Says = []string{fmt.Sprintf("A new deployment takes %s %s. It takes every step there again, and its turn comes after the deployments before it.", label, where)}
+	confirm.Says = []string{fmt.Sprintf("A new deployment takes %s %s. It takes every step there again, and its turn comes after the deployments before it.", label, where)}
 	for _, stage := range preview.Stages {
 		has, gets := "nothing", label
 		if stage.Current != nil {
@@ -44,11 +44,11 @@ func (p *deploymentPages) confirmAgain(r *http.Request) (Confirm, error) {
 			gets += ", which is older"
 		}
 		if stage.Waits {
-			page.Says = append(page.Says, stage.Stage+" waits for its window or its approval, as in every deployment.")
+			confirm.Says = append(confirm.Says, stage.Stage+" waits for its window or its approval, as in every deployment.")
 		}
-		page.AddRow(stage.Stage, has, gets)
+		confirm.AddRow(stage.Stage, has, gets)
 	}
-	return page, nil
+	return confirm, nil
 }
 
 // deploymentOf returns the deployment that a request names, with the label of its revision.

@@ -14,24 +14,24 @@ func (p *deploymentPages) confirmSkip(r *http.Request) (Confirm, error) {
 		return Confirm{}, err
 	}
 	target, event := strings.TrimSpace(r.FormValue("target")), strings.TrimSpace(r.FormValue("event"))
-	page := Confirm{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + BelowPipeline(target), Explain: true, Columns: []string{"Target", "Step", "State"}}
+	confirm := Confirm{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + BelowPipeline(target), Explain: true, Columns: []string{"Target", "Step", "State"}}
 	if event != "" {
-		page.Heading += " " + event
+		confirm.Heading += " " + event
 	}
-	page.Title = page.Heading + " of " + ref.String()
+	confirm.Title = confirm.Heading + " of " + ref.String()
 	preview, err := p.service.PreviewCommand(r.Context(), ref, server.Command{Kind: "skip", Target: target, Event: event})
-	if err := page.Refuse(err); err != nil || page.Refused != "" {
-		return page, err
+	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
+		return confirm, err
 	}
-	page.To, page.Button = DeploymentPath(ref)+"/skip", page.Heading
-	page.Fields = []Field{{"target", target}, {"event", event}}
+	confirm.To, confirm.Button = DeploymentPath(ref)+"/skip", confirm.Heading
+	confirm.Fields = []Field{{"target", target}, {"event", event}}
 	says := Plural(len(preview.Steps), "step is", "steps are") + " left out of " + ref.String()
 	if preview.Hosts > 0 {
 		says = Plural(len(preview.Steps), "step", "steps") + " of " + Plural(preview.Hosts, "host is", "hosts are") + " left out of " + ref.String()
 	}
-	page.Says = []string{says + " and never run in it. This cannot be taken back.", "What comes after them proceeds as if they were done."}
+	confirm.Says = []string{says + " and never run in it. This cannot be taken back.", "What comes after them proceeds as if they were done."}
 	for _, step := range preview.Steps {
-		page.AddRow(BelowPipeline(step.Target), server.StepName(step.Event), string(step.State))
+		confirm.AddRow(BelowPipeline(step.Target), server.StepName(step.Event), string(step.State))
 	}
-	return page, nil
+	return confirm, nil
 }

@@ -99,24 +99,24 @@ type method struct{ Method, Path, Summary, Scope string }
 
 // rawPage returns the data of the page of a raw document.
 func rawPage(name, path string, content []byte) raw {
-	page := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: PrettyJSON(content)}
+	data := raw{Up: path[:max(strings.LastIndex(path, "/"), 1)], Text: PrettyJSON(content)}
 	if name == "definition" {
-		page.Up, page.Methods = "/", apiOperations(content)
+		data.Up, data.Methods = "/", apiOperations(content)
 	}
-	return page
+	return data
 }
 
 // resultsPage returns the data of the page of a job's results, with a link to each.
 func resultsPage(path string, results ogc.Results) any {
 	type output struct{ Name, Path, Text string }
-	page := struct {
+	data := struct {
 		Up      string
 		Outputs []output
 	}{Up: strings.TrimSuffix(path, "/results")}
 	for _, name := range slices.Sorted(maps.Keys(results)) {
-		page.Outputs = append(page.Outputs, output{name, path, PrettyJSON(results[name])})
+		data.Outputs = append(data.Outputs, output{name, path, PrettyJSON(results[name])})
 	}
-	return page
+	return data
 }
 
 // apiOperations returns the operations in the API's definition.

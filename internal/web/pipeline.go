@@ -33,21 +33,21 @@ func registerPipelines(site *Site, service *server.Service) {
 }
 
 func (p *pipelinePages) registerPages(site *Site) {
-	page := func(own template.FuncMap, names ...string) *template.Template {
+	parse := func(own template.FuncMap, names ...string) *template.Template {
 		return site.Template(templateFiles, own, names...)
 	}
 	graph := template.FuncMap{"track": trackOf, "conditionTone": conditionTone, "insideTone": insideTone, "words": StatusWords}
 	shown := template.FuncMap{"shownSource": shownSource}
 	maps.Copy(shown, graph)
-	site.Handle("GET /{$}", page(graph, "pipelines", "track", "standing"), p.pipelines)
-	site.Handle("GET /pipelines/{pipeline}", page(shown, "pipeline", "track", "standing"), p.pipeline)
-	site.Handle("GET /pipelines/{pipeline}/log", page(nil, "log"), p.log)
+	site.Handle("GET /{$}", parse(graph, "pipelines", "track", "standing"), p.pipelines)
+	site.Handle("GET /pipelines/{pipeline}", parse(shown, "pipeline", "track", "standing"), p.pipeline)
+	site.Handle("GET /pipelines/{pipeline}/log", parse(nil, "log"), p.log)
 	site.Handle("GET /pipelines/{pipeline}/services/{stage}/{group}/{host}",
-		page(template.FuncMap{"serviceTone": serviceTone}, "service", "standing"), p.hostService)
-	site.Handle("GET /pipelines/{pipeline}/history", page(template.FuncMap{"outcomeOf": outcomeOf}, "history"), p.history)
-	site.Handle("GET /pipelines/{pipeline}/metrics", page(template.FuncMap{"date": date, "length": length}, "metrics"), p.metrics)
+		parse(template.FuncMap{"serviceTone": serviceTone}, "service", "standing"), p.hostService)
+	site.Handle("GET /pipelines/{pipeline}/history", parse(template.FuncMap{"outcomeOf": outcomeOf}, "history"), p.history)
+	site.Handle("GET /pipelines/{pipeline}/metrics", parse(template.FuncMap{"date": date, "length": length}, "metrics"), p.metrics)
 	site.Handle("GET /pipelines/{pipeline}/plan",
-		page(template.FuncMap{"duration": server.Took, "stepName": server.StepName}, "plan"), p.plan)
+		parse(template.FuncMap{"duration": server.Took, "stepName": server.StepName}, "plan"), p.plan)
 }
 
 // pipelines returns the page of all pipelines.
@@ -105,40 +105,40 @@ func (p *pipelinePages) pipeline(r *http.Request) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
-	page := pipelinePage{PipelineView: view, Waits: map[int64]string{}}
-	if page.Shown, err = HostsOf(r); err != nil {
+	data := pipelinePage{PipelineView: view, Waits: map[int64]string{}}
+	if data.Shown, err = HostsOf(r); err != nil {
 		return Content{}, err
 	}
-	if err := p.matrix(r, &page); err != nil {
+	if err := p.matrix(r, &data); err != nil {
 		return Content{}, err
 	}
-	page.MoreDrift = max(0, len(page.Drift)-driftsShown)
-	page.Drift = page.Drift[:len(page.Drift)-page.MoreDrift]
-	page.Running = slices.DeleteFunc(slices.Clone(page.Left), server.LeftService.Ended)
-	page.MoreLeft = max(0, len(page.Running)-driftsShown)
-	page.Running = page.Running[:len(page.Running)-page.MoreLeft]
-	page.Versions, err = p.service.Versions(r.Context(), name)
-	slices.Reverse(page.Versions)
-	page.Versions = page.Versions[:min(versionsShown, len(page.Versions))]
-	return Content{Title: name, Nav: "pipelines", Data: page}, err
+	data.MoreDrift = max(0, len(data.Drift)-driftsShown)
+	data.Drift = data.Drift[:len(data.Drift)-data.MoreDrift]
+	data.Running = slices.DeleteFunc(slices.Clone(data.Left), server.LeftService.Ended)
+	data.MoreLeft = max(0, len(data.Running)-driftsShown)
+	data.Running = data.Running[:len(data.Running)-data.MoreLeft]
+	data.Versions, err = p.service.Versions(r.Context(), name)
+	slices.Reverse(data.Versions)
+	data.Versions = data.Versions[:min(versionsShown, len(data.Versions))]
+	return Content{Title: name, Nav: "pipelines", Data: data}, err
 }
 
 // matrix fills the table of hosts and newest deployments.
-func (p *pipelinePages) matrix(r *http.Request, page *pipelinePage) error {
+func (p *pipelinePages) matrix(r *http.Request, data *pipelinePage) error {
 	byTarget := map[string][]server.HostRun{}
-	shown := page.Deployments[:min(matrixWidth, len(page.Deployments))]
+	shown := data.Deployments[:min(matrixWidth, len(data.Deployments))]
 	for i, d := range shown {
-		page.Columns = append(page.Columns, column{d.Number, d.Label, d.Status})
-		run, err := p.service.Outline(r.Context(), server.Ref{Pipeline: page.Name, Number: d.Number})
+		data.Columns = append(data.Columns, column{d.Number, d.Label, d.Status})
+		run, err := p.service.Outline(r.Context(), server.Ref{Pipeline: data.Name, Number: d.Number})
 		if err != nil {
 			return err
 		}
-		page.Columns[i].Status = run.Status
-		page.Waits[d.Number] = waitsFor(run)
+		data.Columns[i].Status = run.Status
+		data.Waits[d.Number] = waitsFor(run)
 		for _, stage := range run.Stages {
 			for _, group := range stage.Groups {
 				for _, host := range group.Hosts {
-					now := page.Definition.NameNow(host.Target)
+					now := data.Definition.NameNow(host.Target)
 					if byTarget[now] == nil {
 						byTarget[now] = make([]server.HostRun, len(shown))
 					}
@@ -147,8 +147,8 @@ func (p *pipelinePages) matrix(r *http.Request, page *pipelinePage) error {
 			}
 		}
 	}
-	page.Rows = rows(page, byTarget)
-	page.Shown.Close(r)
+	data.Rows = rows(data, byTarget)
+	data.Shown.Close(r)
 	return nil
 }
 
@@ -178,17 +178,17 @@ func waitsFor(d server.DeploymentView) string {
 }
 
 // rows returns the hosts of the definition in force that the page shows, with the release on each.
-func rows(page *pipelinePage, cells map[string][]server.HostRun) []row {
-	if page.Definition == nil {
+func rows(data *pipelinePage, cells map[string][]server.HostRun) []row {
+	if data.Definition == nil {
 		return nil
 	}
 	views := map[string]server.HostView{}
-	for _, view := range page.Hosts {
+	for _, view := range data.Hosts {
 		views[view.Target] = view
 	}
 	var all []row
-	for at := range page.Definition.EachHost() {
-		if !page.Shown.Take(BelowPipeline(at.Target)) {
+	for at := range data.Definition.EachHost() {
+		if !data.Shown.Take(BelowPipeline(at.Target)) {
 			continue
 		}
 		view := views[at.Target]

@@ -10,20 +10,20 @@ import (
 // confirmCatchUp returns the page before a catch-up of a pipeline, stage, group or host.
 func (p *pipelinePages) confirmCatchUp(r *http.Request) (Confirm, error) {
 	name := r.PathValue("pipeline")
-	page := Confirm{Title: "Catch up " + name, Pipeline: name, Heading: "Catch up", Execute: true, Columns: []string{"Host", "Runs", "Gets"}}
-	if err := page.Choose(r, p.service, PipelinePath(name)+"/catch-up"); err != nil {
+	confirm := Confirm{Title: "Catch up " + name, Pipeline: name, Heading: "Catch up", Execute: true, Columns: []string{"Host", "Runs", "Gets"}}
+	if err := confirm.Choose(r, p.service, PipelinePath(name)+"/catch-up"); err != nil {
 		return Confirm{}, err
 	}
-	preview, err := p.service.PreviewCatchUp(r.Context(), server.TargetRequest{Pipeline: name, Target: page.Target})
-	if err := page.Refuse(err); err != nil || page.Refused != "" {
-		return page, err
+	preview, err := p.service.PreviewCatchUp(r.Context(), server.TargetRequest{Pipeline: name, Target: confirm.Target})
+	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
+		return confirm, err
 	}
-	page.To, page.Button = page.Choice, "Catch up "+name
-	if page.Target != "" {
-		page.Button = "Catch up " + page.Target + " of " + name
+	confirm.To, confirm.Button = confirm.Choice, "Catch up "+name
+	if confirm.Target != "" {
+		confirm.Button = "Catch up " + confirm.Target + " of " + name
 	}
-	page.Fields = []Field{{"target", page.Target}}
-	page.Says = []string{Plural(len(preview.Hosts), "host gets", "hosts get") + " " + preview.Revision + ", the current revision of the group. Nothing else changes.",
+	confirm.Fields = []Field{{"target", confirm.Target}}
+	confirm.Says = []string{Plural(len(preview.Hosts), "host gets", "hosts get") + " " + preview.Revision + ", the current revision of the group. Nothing else changes.",
 		"It waits for windows and approvals as every deployment does, and runs no gate and no bake."}
 	for _, host := range preview.Hosts {
 		runs := "nothing"
@@ -33,9 +33,9 @@ func (p *pipelinePages) confirmCatchUp(r *http.Request) (Confirm, error) {
 		if host.Lost && host.Runs != nil {
 			runs = "not " + runs + ", as the log says"
 		}
-		page.AddRow(BelowPipeline(host.Target), runs, preview.Revision)
+		confirm.AddRow(BelowPipeline(host.Target), runs, preview.Revision)
 	}
-	return page, nil
+	return confirm, nil
 }
 
 // catchUp makes a catch-up of a pipeline, or of a target of it, and leads to it.

@@ -21,19 +21,19 @@ type historyPage struct {
 
 // history returns the page of the deployments that started at a target.
 func (p *pipelinePages) history(r *http.Request) (Content, error) {
-	page := historyPage{Pipeline: r.PathValue("pipeline"), Target: strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")}
+	data := historyPage{Pipeline: r.PathValue("pipeline"), Target: strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")}
 	before, err := Number(r, "before")
 	if err != nil {
 		return Content{}, err
 	}
 	if before > 0 {
-		page.Newest = WithQuery(r, "before", "")
+		data.Newest = WithQuery(r, "before", "")
 	}
-	page.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{Pipeline: page.Pipeline, Target: page.Target, Before: before, Limit: server.RecentLimit})
-	if n := len(page.Passages); n == server.RecentLimit {
-		page.Earlier = WithQuery(r, "before", strconv.FormatInt(page.Passages[n-1].Seq, 10))
+	data.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{Pipeline: data.Pipeline, Target: data.Target, Before: before, Limit: server.RecentLimit})
+	if n := len(data.Passages); n == server.RecentLimit {
+		data.Earlier = WithQuery(r, "before", strconv.FormatInt(data.Passages[n-1].Seq, 10))
 	}
-	return Content{Title: "History of " + page.Pipeline, Nav: "pipelines", Data: page}, err
+	return Content{Title: "History of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
 // outcomeOf returns how a passage ended.

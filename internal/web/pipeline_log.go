@@ -26,33 +26,33 @@ type logPage struct {
 
 // log returns a page of a pipeline's log.
 func (p *pipelinePages) log(r *http.Request) (Content, error) {
-	page := logPage{Pipeline: r.PathValue("pipeline"), Class: r.FormValue("class"), Target: r.FormValue("target")}
-	q := journal.EntryQuery{Pipeline: page.Pipeline, Limit: logLength, Newest: true}
-	q.Class = classOf(page.Class)
-	if page.Target != "" {
-		q.Target = pipeline.Path(page.Pipeline, page.Target)
+	data := logPage{Pipeline: r.PathValue("pipeline"), Class: r.FormValue("class"), Target: r.FormValue("target")}
+	q := journal.EntryQuery{Pipeline: data.Pipeline, Limit: logLength, Newest: true}
+	q.Class = classOf(data.Class)
+	if data.Target != "" {
+		q.Target = pipeline.Path(data.Pipeline, data.Target)
 	}
 	var err error
-	if page.Deployment, err = Number(r, "deployment"); err != nil {
+	if data.Deployment, err = Number(r, "deployment"); err != nil {
 		return Content{}, err
 	}
-	q.Deployment = page.Deployment
+	q.Deployment = data.Deployment
 	before, err := Number(r, "before")
 	if err != nil {
 		return Content{}, err
 	}
 	var entries []pipeline.Entry
 	if before > 0 {
-		page.Newest = WithQuery(r, "before", "")
+		data.Newest = WithQuery(r, "before", "")
 		entries, err = p.entriesBefore(r.Context(), &q, before)
 	} else {
 		entries, err = p.service.Entries(r.Context(), q)
 	}
-	page.Entries = EntriesOf(entries, false, Detail)
+	data.Entries = EntriesOf(entries, false, Detail)
 	if first := earliest(entries, q.After); first > 1 {
-		page.Earlier = WithQuery(r, "before", strconv.FormatInt(first, 10))
+		data.Earlier = WithQuery(r, "before", strconv.FormatInt(first, 10))
 	}
-	return Content{Title: "Log of " + page.Pipeline, Nav: "pipelines", Data: page}, err
+	return Content{Title: "Log of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
 // widestLog bounds how many positions of a log are looked at for one page. Those of archived deployments have no entries.

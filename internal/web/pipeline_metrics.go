@@ -50,12 +50,12 @@ func (p *pipelinePages) metrics(r *http.Request) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
-	page := metricsPage{Pipeline: r.PathValue("pipeline"), Weeks: cmp.Or(weeks, 12), Choices: []int64{4, 12, 26, 52}}
-	stages, err := p.service.Metrics(r.Context(), server.MetricsQuery{Pipeline: page.Pipeline, Weeks: int(min(page.Weeks, 1000))})
+	data := metricsPage{Pipeline: r.PathValue("pipeline"), Weeks: cmp.Or(weeks, 12), Choices: []int64{4, 12, 26, 52}}
+	stages, err := p.service.Metrics(r.Context(), server.MetricsQuery{Pipeline: data.Pipeline, Weeks: int(min(data.Weeks, 1000))})
 	for _, stage := range stages {
-		page.Stages = append(page.Stages, measuredStage{stage, weekBars(stage.Weeks)})
+		data.Stages = append(data.Stages, measuredStage{stage, weekBars(stage.Weeks)})
 	}
-	return Content{Title: "Metrics of " + page.Pipeline, Nav: "pipelines", Data: page}, err
+	return Content{Title: "Metrics of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
 // weekBars returns the drawing of weeks. The week with most changes has the full height.

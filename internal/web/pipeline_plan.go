@@ -35,19 +35,19 @@ const (
 // plan returns the page of the plan of a pipeline. It says what would fail and when it begins as the
 // command does.
 func (p *pipelinePages) plan(r *http.Request) (Content, error) {
-	page := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
+	data := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
 		From: strings.TrimSpace(r.FormValue("from")), Revision: strings.TrimSpace(r.FormValue("revision"))}
-	q := server.PlanQuery{Pipeline: page.Pipeline, From: page.From, Revision: page.Revision}
-	if page.Fail != "" {
-		q.Fail = strings.Fields(page.Fail)
+	q := server.PlanQuery{Pipeline: data.Pipeline, From: data.From, Revision: data.Revision}
+	if data.Fail != "" {
+		q.Fail = strings.Fields(data.Fail)
 	}
 	var err error
-	if page.Plan, err = p.service.Plan(r.Context(), q); err != nil {
+	if data.Plan, err = p.service.Plan(r.Context(), q); err != nil {
 		return Content{}, err
 	}
-	page.Several = len(page.Plan.Ends) > 1
-	page.rows()
-	return Content{Title: "Plan of " + page.Pipeline, Nav: "pipelines", Data: page}, nil
+	data.Several = len(data.Plan.Ends) > 1
+	data.rows()
+	return Content{Title: "Plan of " + data.Pipeline, Nav: "pipelines", Data: data}, nil
 }
 
 // rows keeps what is work, what waits, and what follows from failures.

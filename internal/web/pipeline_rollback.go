@@ -13,28 +13,28 @@ import (
 // confirmRollback returns the page before a rollback of a pipeline, stage, group or host.
 func (p *pipelinePages) confirmRollback(r *http.Request) (Confirm, error) {
 	name := r.PathValue("pipeline")
-	page := Confirm{Title: "Roll back " + name, Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"}}
-	if err := page.Choose(r, p.service, PipelinePath(name)+"/rollback"); err != nil {
+	confirm := Confirm{Title: "Roll back " + name, Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"}}
+	if err := confirm.Choose(r, p.service, PipelinePath(name)+"/rollback"); err != nil {
 		return Confirm{}, err
 	}
-	preview, err := p.service.PreviewRollback(r.Context(), server.TargetRequest{Pipeline: name, Target: page.Target})
-	if err := page.Refuse(err); err != nil || page.Refused != "" {
-		return page, err
+	preview, err := p.service.PreviewRollback(r.Context(), server.TargetRequest{Pipeline: name, Target: confirm.Target})
+	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
+		return confirm, err
 	}
-	page.To, page.Button = page.Choice, "Roll back "+name
-	if page.Target != "" {
-		page.Button = "Roll back " + page.Target + " of " + name
+	confirm.To, confirm.Button = confirm.Choice, "Roll back "+name
+	if confirm.Target != "" {
+		confirm.Button = "Roll back " + confirm.Target + " of " + name
 	}
-	page.Fields = []Field{{"target", page.Target}, {"undoes", strconv.FormatInt(preview.Undoes, 10)}, {"revision", preview.Revision}}
-	page.Says = rollbackSays(preview)
+	confirm.Fields = []Field{{"target", confirm.Target}, {"undoes", strconv.FormatInt(preview.Undoes, 10)}, {"revision", preview.Revision}}
+	confirm.Says = rollbackSays(preview)
 	for _, host := range preview.Hosts {
 		runs := "nothing"
 		if host.Runs != nil {
 			runs = fmt.Sprintf("%s of #%d", host.Runs.Label, host.Runs.Deployment)
 		}
-		page.AddRow(BelowPipeline(host.Target), runs, preview.Revision)
+		confirm.AddRow(BelowPipeline(host.Target), runs, preview.Revision)
 	}
-	return page, nil
+	return confirm, nil
 }
 
 // rollbackSays returns what a rollback does, in sentences.

@@ -41,37 +41,37 @@ func servicePath(r *http.Request) string {
 // hostService returns the page of the service of a host.
 func (p *pipelinePages) hostService(r *http.Request) (Content, error) {
 	name, host := serviceOf(r)
-	page := servicePage{Pipeline: name, Host: host, Path: servicePath(r)}
+	data := servicePage{Pipeline: name, Host: host, Path: servicePath(r)}
 	var err error
-	if page.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false); err != nil {
+	if data.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false); err != nil {
 		return Content{}, err
 	}
-	if page.Supervised = page.Manager == pipeline.ManagerProcess || page.Manager == pipeline.ManagerSystemd; page.Supervised {
-		p.readOutput(r, &page)
+	if data.Supervised = data.Manager == pipeline.ManagerProcess || data.Manager == pipeline.ManagerSystemd; data.Supervised {
+		p.readOutput(r, &data)
 	}
-	if page.ServiceStatusView.Host != nil {
-		page.Files = p.verified.of(page.Path, page.ServiceStatusView.Host.Release)
+	if data.ServiceStatusView.Host != nil {
+		data.Files = p.verified.of(data.Path, data.ServiceStatusView.Host.Release)
 	}
-	return Content{Title: host + " of " + name, Nav: "pipelines", Data: page}, nil
+	return Content{Title: host + " of " + name, Nav: "pipelines", Data: data}, nil
 }
 
 // readOutput fills in the end of the service's output, or why it cannot be shown. Output may be confidential, so that it needs
 // a token even on the server's machine.
-func (p *pipelinePages) readOutput(r *http.Request, page *servicePage) {
+func (p *pipelinePages) readOutput(r *http.Request, data *servicePage) {
 	if _, err := server.Require(r.Context(), server.ScopeRead); err != nil {
-		page.Unread = "Log in to read the output: it may be confidential."
+		data.Unread = "Log in to read the output: it may be confidential."
 		return
 	}
-	if page.State != nil && page.State.Error != "" {
-		page.Unread = "The host does not answer." // asking again for its output would only take longer
+	if data.State != nil && data.State.Error != "" {
+		data.Unread = "The host does not answer." // asking again for its output would only take longer
 		return
 	}
-	view, err := p.service.ServiceLog(r.Context(), server.ServiceLogQuery{Pipeline: page.Pipeline, Target: page.Target, Most: outputShown})
+	view, err := p.service.ServiceLog(r.Context(), server.ServiceLogQuery{Pipeline: data.Pipeline, Target: data.Target, Most: outputShown})
 	if err != nil {
-		page.Unread = err.Error()
+		data.Unread = err.Error()
 		return
 	}
-	page.Output, page.Cut = withoutControls(view.Text), view.Cut
+	data.Output, data.Cut = withoutControls(view.Text), view.Cut
 }
 
 // withoutControls returns text without the control characters that a browser would show as boxes or not at all.
@@ -100,20 +100,20 @@ type verified struct {
 // mostVerified bounds how many answers are kept.
 const mostVerified = 1000
 
-func (v *verified) keep(page string, f files) {
+func (v *verified) keep(path string, f files) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.pages == nil || len(v.pages) >= mostVerified {
 		v.pages = map[string]files{}
 	}
-	v.pages[page] = f
+	v.pages[path] = f
 }
 
 // of returns the answer of a host about a release, or nil.
-func (v *verified) of(page, release string) *files {
+func (v *verified) of(path, release string) *files {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if f, ok := v.pages[page]; ok && f.Release == release {
+	if f, ok := v.pages[path]; ok && f.Release == release {
 		return &f
 	}
 	return nil

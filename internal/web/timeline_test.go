@@ -47,12 +47,12 @@ func timed() deploymentPage {
 // axis.
 func TestTimelineShowsWaitsStepsAndRetries(t *testing.T) {
 	t.Parallel()
-	page := timed()
-	got := page.Timeline()
+	data := timed()
+	got := data.Timeline()
 	if diff := cmp.Diff([]string{"0s", "30s", "1m", "1m30s"}, got.Ticks); diff != "" {
 		t.Errorf("ticks: %s", diff)
 	}
-	now := page.CreatedAt
+	now := data.CreatedAt
 	per := func(seconds int) int { return seconds * axisWidth / 120 }
 	want := map[string][]bar{
 		"prod": {{"w-waiting", 0, per(20), "waited, 20.0s", time.Time{}}, {"t-running", per(20), per(80) + 1, "running", now.Add(20 * time.Second)}},
@@ -89,15 +89,15 @@ func TestTimelineShowsWaitsStepsAndRetries(t *testing.T) {
 // Each attempt has a bar of its own, and a step between two attempts has none that is at work.
 func TestTimelineHasABarForEachAttempt(t *testing.T) {
 	t.Parallel()
-	page := timed()
-	deploy := &page.Stages[0].Groups[0].Hosts[0].Steps[1]
-	deploy.Action = action.DerivedID(page.CreatedAt, "deploy")
-	at := func(seconds int) time.Time { return page.CreatedAt.Add(time.Duration(seconds) * time.Second) }
-	page.tries = map[action.ID][]server.Try{deploy.Action: {
+	data := timed()
+	deploy := &data.Stages[0].Groups[0].Hosts[0].Steps[1]
+	deploy.Action = action.DerivedID(data.CreatedAt, "deploy")
+	at := func(seconds int) time.Time { return data.CreatedAt.Add(time.Duration(seconds) * time.Second) }
+	data.tries = map[action.ID][]server.Try{deploy.Action: {
 		{Status: action.Backoff, StartedAt: at(72), EndedAt: at(78)}, {Status: action.Running, StartedAt: at(84)},
 	}}
 	classes := func() (list []string) {
-		for _, row := range page.Timeline().Rows {
+		for _, row := range data.Timeline().Rows {
 			for _, bar := range row.Bars {
 				if row.Name == "elm" && bar.X >= 60*axisWidth/120 {
 					list = append(list, fmt.Sprintf("%s at %d", bar.Class, bar.X*120/axisWidth))
@@ -109,7 +109,7 @@ func TestTimelineHasABarForEachAttempt(t *testing.T) {
 	if diff := cmp.Diff([]string{"t-failed at 72", "t-running at 84"}, classes()); diff != "" {
 		t.Errorf("at work: %s", diff)
 	}
-	page.tries[deploy.Action][1].Status, page.tries[deploy.Action][1].EndedAt, deploy.Status = action.Backoff, at(90), action.Backoff
+	data.tries[deploy.Action][1].Status, data.tries[deploy.Action][1].EndedAt, deploy.Status = action.Backoff, at(90), action.Backoff
 	if diff := cmp.Diff([]string{"t-failed at 72", "t-failed at 84"}, classes()); diff != "" {
 		t.Errorf("between two attempts: %s", diff)
 	}
@@ -148,19 +148,19 @@ func TestAxisOfATimelineIsSteady(t *testing.T) {
 // second.
 func TestLivePageDoesNotChangeWithTheClock(t *testing.T) {
 	t.Parallel()
-	site, page := NewSite(nil, nil), timed()
-	page.Hosts = &Hosts{Page: 1}
+	site, data := NewSite(nil, nil), timed()
+	data.Hosts = &Hosts{Page: 1}
 	shown := site.Template(templateFiles, deploymentFunctions(), "deployment")
 	render := func(live bool) string {
 		t.Helper()
-		body, err := Render(shown, View{Content: Content{Data: page}, Now: page.Now, Live: live})
+		body, err := Render(shown, View{Content: Content{Data: data}, Now: data.Now, Live: live})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(body)
 	}
 	live, still := render(true), render(false)
-	page.Now = page.Now.Add(time.Second)
+	data.Now = data.Now.Add(time.Second)
 	if diff := cmp.Diff(live, render(true)); diff != "" {
 		t.Error(diff)
 	}
