@@ -9,6 +9,12 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/server/ogc"
+	"github.com/waybill-dev/waybill/internal/web/action"
+	"github.com/waybill-dev/waybill/internal/web/build"
+	"github.com/waybill-dev/waybill/internal/web/deployment"
+	"github.com/waybill-dev/waybill/internal/web/document"
+	"github.com/waybill-dev/waybill/internal/web/page"
+	"github.com/waybill-dev/waybill/internal/web/pipeline"
 )
 
 var _ ogc.Pages = (*Pages)(nil)
@@ -16,18 +22,18 @@ var _ ogc.Pages = (*Pages)(nil)
 // Pages answers browsers, and shows the documents of the job API to them. A server.Server in front of it enforces the access
 // rules.
 type Pages struct {
-	Documents
-	site *Site
+	document.Pages
+	site *page.Site
 }
 
 // New returns the pages of a service.
 func New(s *server.Service) *Pages {
-	site := NewSite(s, map[string]string{ColourSheet: Colours()})
-	registerPipelines(site, s)
-	registerDeployments(site, s)
-	registerBuilds(site, s)
-	registerActions(site, s)
-	return &Pages{NewDocuments(site), site}
+	site := page.NewSite(s, map[string]string{build.ColourSheet: build.Colours()})
+	pipeline.Register(site, s)
+	deployment.Register(site, s)
+	build.Register(site, s)
+	action.Register(site, s)
+	return &Pages{document.New(site), site}
 }
 
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.site.ServeHTTP(w, r) }

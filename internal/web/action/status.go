@@ -1,0 +1,53 @@
+package action
+
+import (
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+// status returns the page that shows whether everything keeps up.
+func (p *pages) status(r *http.Request) (page.Content, error) {
+	v, err := p.service.Status(r.Context())
+	return page.Content{Title: "Status", Nav: "status", Data: v}, err
+}
+
+// waiting returns how long the oldest ready action of a handler has waited; "" if none is ready.
+func waiting(h server.HandlerView, now time.Time) string {
+	if h.Ready == 0 {
+		return ""
+	}
+	return page.Took(h.Oldest, now)
+}
+
+// liveCounts returns how many actions of a handler have each live status.
+func liveCounts(h server.HandlerView) (counts []statusCount) {
+	for status := action.Pending; status.Live(); status++ {
+		counts = append(counts, statusCount{page.LowerWords(status), h.Counts[status]})
+	}
+	return counts
+}
+
+// statusCount is the number of actions with a status.
+type statusCount struct {
+	Word  string
+	Count int
+}
+
+// otherTroubles returns the troubles of the status page without those of lanes, which have their own table.
+func otherTroubles(v server.StatusView) []server.Trouble {
+	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
+}
+
+// queueFunctions returns the functions of the page that shows whether everything keeps up.
+func queueFunctions() template.FuncMap {
+	functions := laneFunctions()
+	maps.Copy(functions, template.FuncMap{"waiting": waiting, "liveCounts": liveCounts, "otherTroubles": otherTroubles})
+	return functions
+}

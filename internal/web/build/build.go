@@ -1,0 +1,230 @@
+// Package build is the pages of builds.
+package build
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/testresult"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// pages are the pages of builds.
+type pages struct {
+	service *server.Service
+	rows    *template.Template
+}
+
+// Register adds the pages and forms of builds to a site.
+func Register(site *page.Site, service *server.Service) {
+	functions := statusFunctions()
+	maps.Copy(functions, template.FuncMap{
+		"join": page.Join, "size": server.Size, "digest": page.ShortDigest, "visible": visible, "nameOfBuild": nameOfBuild,
+	})
+	p := &pages{service, site.Template(templateFiles, nil, "rows")}
+	site.Handle("GET /builds", site.Template(templateFiles, functions, "builds"), p.builds)
+	site.Handle("GET /builds/{build}", site.Template(templateFiles, functions, "build", "rows"), p.build)
+	site.HandleFunc("GET /builds/{build}/rows", p.buildRows)
+	site.HandleForm("POST /builds", server.ScopeExecute, p.run)
+	site.HandleForm("POST /builds/{build}/rerun", server.ScopeExecute, p.rerun)
+	site.HandleForm("POST /builds/{build}/cancel", server.ScopeOperate, p.cancel)
+	site.HandleForm("POST /builds/{build}/delete", server.ScopeOperate, p.delete)
+}
+
+// statusFunctions returns the functions that show statuses and logs.
+func statusFunctions() template.FuncMap {
+	return template.FuncMap{"buildTone": buildTone, "buildWord": buildWord, "countLines": countLines}
+}
+
+// Bounds of the pages of builds.
+const (
+	stepsShown       = 200                    // steps whose logs are on one page
+	stageStepsShown  = 40                     // steps of a stage in the graph
+	testsShown       = 50                     // failed and flaky tests
+	artifactsShown   = 200                    // artifacts
+	rowsShown        = 500                    // entries of one step on a page
+	mostRows         = 500                    // entries of one answer to the script
+	lookAtBuildAgain = 250 * time.Millisecond // how often a live page of a running build looks for changes
+)
+
+// buildPage is the data of the page of one build.
+type buildPage struct {
+	server.BuildState
+	Steps     []stepLog // those whose logs are on this page, step 0 first
+	Stages    []stageColumn
+	Failing   []failedTest
+	MoreTests int
+	Files     []server.BuildArtifact
+	MoreFiles int
+	Earlier   string // address of the page with the logs of the steps before; "": none
+	Later     string
+	Newest    string // id of the newest build
+	Time      string // how times are shown without script: "", clock, since
+}
+
+// failedTest is a test that failed, or did at first.
+type failedTest struct {
+	testresult.Result
+	StepID  int
+	Step    string
+	Address string
+}
+
+// build returns the page of one build.
+func (p *pages) build(r *http.Request) (page.Content, error) {
+	reader, state, err := p.service.BuildState(r.Context(), r.PathValue("build"))
+	if err != nil {
+		return page.Content{}, err
+	}
+	data := buildPage{BuildState: state, Time: r.FormValue("time")}
+	views := state.StepViews()
+	opened, err := openedStep(r, state, views)
+	if err != nil {
+		return page.Content{}, err
+	}
+	first, err := data.firstStep(r, opened)
+	if err != nil {
+		return page.Content{}, err
+	}
+	if data.Newest, err = p.newestBuild(r); err != nil {
+		return page.Content{}, err
+	}
+	data.fillStages(views)
+	data.fillTests()
+	data.fillFiles()
+	data.cutSteps(r, views, first, opened)
+	for i := range data.Steps {
+		if err := data.Steps[i].fill(r, reader, state.Logs != nil); err != nil {
+			return page.Content{}, err
+		}
+	}
+	every := page.LookAgain
+	if !state.Ended() && state.Logs == nil { // another process writes the files, and wakes no waiter
+		every = lookAtBuildAgain
+	}
+	return page.Content{
+		Title: "Build " + nameOfBuild(state.BuildSummary), Nav: "builds", Data: data, Every: every, Builds: !state.Ended(),
+		Styles: []string{ColourSheet}, Modules: []string{"log.js"},
+	}, nil
+}
+
+// nameOfBuild names a build for people: by its deployment and attempt, else by its id.
+func nameOfBuild(s server.BuildSummary) string {
+	switch {
+	case s.Pipeline == "":
+		return s.ID
+	case s.Deployment == 0:
+		return s.ID + " of " + s.Pipeline
+	}
+	name := fmt.Sprintf("%s#%d", s.Pipeline, s.Deployment)
+	if _, attempt, ok := strings.Cut(s.ID, "."); ok && attempt != "1" {
+		name += " attempt " + attempt
+	}
+	return name
+}
+
+// openedStep returns the step whose log is open: the one that the address names, else the first that failed, else the first at work.
+func openedStep(r *http.Request, state server.BuildState, views []server.BuildStepView) (int, error) {
+	if name := r.FormValue("step"); name != "" {
+		step, err := server.BuildStep(state.Plan, name)
+		if err != nil {
+			return 0, err
+		}
+		return step.ID, nil
+	}
+	for _, wanted := range []func(build.Status) bool{build.Status.Broken, func(s build.Status) bool { return s == build.Running }} {
+		for _, v := range views {
+			if wanted(v.Status) {
+				return v.ID, nil
+			}
+		}
+	}
+	if state.Ended() && state.Status != build.Completed {
+		return 0, nil // a build that failed before a step did says why in its own log
+	}
+	return -1, nil
+}
+
+// firstStep returns the index of the first step on this page.
+func (p *buildPage) firstStep(r *http.Request, opened int) (int, error) {
+	from, err := page.Number(r, "from")
+	if err != nil {
+		return 0, err
+	}
+	if from == 0 && opened > stepsShown {
+		from = int64((opened-1)/stepsShown*stepsShown + 1)
+	}
+	return int(min(max(from-1, 0), int64(max(len(p.Plan.Steps)-1, 0)))), nil
+}
+
+// addressOf returns the address of the log of a step.
+func (p *buildPage) addressOf(step int) string {
+	anchor := "#log-" + strconv.Itoa(step)
+	if len(p.Plan.Steps) <= stepsShown {
+		return anchor
+	}
+	return "/builds/" + url.PathEscape(p.ID) + "?step=" + strconv.Itoa(step) + anchor
+}
+
+// fillTests gathers the tests to show: those that failed before those that were flaky.
+func (p *buildPage) fillTests() {
+	for _, outcome := range []testresult.Outcome{testresult.Failed, testresult.Flaky} {
+		for _, file := range p.Notable {
+			for _, r := range file.Results {
+				if r.Outcome != outcome {
+					continue
+				}
+				if len(p.Failing) == testsShown {
+					p.MoreTests++
+					continue
+				}
+				p.Failing = append(p.Failing, failedTest{r, file.Step, p.Plan.Step(file.Step).Path(), p.addressOf(file.Step)})
+			}
+		}
+	}
+}
+
+func (p *buildPage) fillFiles() {
+	for _, a := range p.Artifacts {
+		if len(p.Files) == artifactsShown {
+			p.MoreFiles++
+			continue
+		}
+		p.Files = append(p.Files, server.BuildArtifact{StepID: a.Step, Artifact: a})
+	}
+}
+
+// cutSteps chooses the steps whose logs are on this page: the build itself, and those from an index on.
+func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, first, opened int) {
+	last := p.Last(0)
+	whole := server.BuildStepView{Status: p.Status, StartedOn: p.StartedOn, FinishedOn: p.FinishedOn}
+	if whole.LogEntries = p.Logs[0].ID; last.Trailer != nil {
+		whole.LogEntries = last.Trailer.Entries
+	}
+	p.Steps = append(p.Steps, stepLog{BuildStepView: whole, Open: opened == 0})
+	end := min(len(views), first+stepsShown)
+	for _, v := range views[first:end] {
+		p.Steps = append(p.Steps, stepLog{BuildStepView: v, Open: v.ID == opened})
+	}
+	if first > 0 {
+		p.Earlier = page.WithQuery(r, "from", strconv.Itoa(max(1, first+1-stepsShown)))
+	}
+	if end < len(views) {
+		p.Later = page.WithQuery(r, "from", strconv.Itoa(end+1))
+	}
+}
+
+// Maker returns the name of the step that made an artifact.
+func (p buildPage) Maker(a server.BuildArtifact) string { return p.Plan.Step(a.StepID).Path() }

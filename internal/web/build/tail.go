@@ -1,0 +1,96 @@
+package build
+
+import (
+	"context"
+	"html/template"
+	"math"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+// Bounds of the builds on a deployment's page.
+const (
+	mostTails = 8  // builds
+	tailRows  = 15 // last rows of a build's log
+)
+
+// tail is the newest attempt at building, with the end of the log of the step that matters most.
+type tail struct {
+	server.BuildSummary
+	StepID  int
+	Step    string // "": no step has begun
+	Lines   int64
+	Rows    []logRow
+	Earlier []server.BuildSummary // the attempts before, newest first
+}
+
+// Tails show the builds of a deployment on its page.
+type Tails struct {
+	service  *server.Service
+	template *template.Template
+}
+
+// NewTails returns the builds of the deployments of a service.
+func NewTails(site *page.Site, service *server.Service) Tails {
+	return Tails{service, site.Template(templateFiles, statusFunctions(), "tail")}
+}
+
+// Read returns the newest build of each action of a deployment, with the end of its log, if this machine has it.
+func (b Tails) Read(ctx context.Context, d server.DeploymentView) (map[action.ID]template.HTML, error) {
+	tails := map[action.ID]template.HTML{}
+	for _, stage := range d.Stages {
+		for _, step := range stage.Steps {
+			if step.Event != pipeline.BuildCompleted || step.Action.IsZero() || len(tails) == mostTails {
+				continue
+			}
+			list, err := b.service.Builds(ctx, server.BuildQuery{Action: step.Action.String(), Limit: 10})
+			if err != nil {
+				return nil, err
+			}
+			if len(list.Builds) == 0 {
+				continue
+			}
+			tail, err := b.read(ctx, list.Builds[0].ID)
+			if fault.Is(err, fault.NotFound) {
+				continue // removed just now
+			} else if err != nil {
+				return nil, err
+			}
+			tail.Earlier = list.Builds[1:]
+			if tails[step.Action], err = page.Render(b.template, tail); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return tails, nil
+}
+
+// read reads the end of the log of the first step that failed, else of the last one that began.
+func (b Tails) read(ctx context.Context, id string) (*tail, error) {
+	reader, state, err := b.service.BuildState(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	tail := &tail{BuildSummary: state.BuildSummary}
+	for _, step := range state.StepViews() {
+		if step.Status == build.Pending || step.Status == build.Skipped {
+			continue
+		}
+		tail.StepID, tail.Step = step.ID, step.Path()
+		if step.Status.Broken() {
+			break
+		}
+	}
+	end, err := reader.Locate(ctx, tail.StepID, server.LogPlace{After: math.MaxInt64})
+	if err != nil {
+		return nil, err
+	}
+	tail.Lines = end.ID
+	tail.Rows, err = readRows(ctx, reader, tail.StepID, max(0, end.ID-tailRows), tailRows)
+	return tail, err
+}

@@ -1,0 +1,62 @@
+package deployment
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+// causeShown is the largest number of steps that are named with an error.
+const causeShown = 20
+
+// cause is an error with the steps that failed by it.
+type cause struct {
+	server.Failure
+	Where []server.Failure // at most causeShown
+	More  int              // steps that are not in Where
+}
+
+// Causes groups the failures by their text, so that the page shows each text once.
+func (d deploymentPage) Causes() (causes []*cause) {
+	by := map[[2]string]*cause{}
+	for _, f := range d.Failures {
+		key := [2]string{f.Why, f.Todo}
+		if by[key] == nil {
+			by[key] = &cause{Failure: f}
+			causes = append(causes, by[key])
+		}
+		if len(by[key].Where) < causeShown {
+			by[key].Where = append(by[key].Where, f)
+		} else {
+			by[key].More++
+		}
+	}
+	return causes
+}
+
+// Brief returns an entry's detail without the errors that the page shows above it.
+func (d deploymentPage) Brief(raw json.RawMessage) string {
+	return page.DetailWith(raw, func(text string) string {
+		for _, f := range d.Failures {
+			if before, found := strings.CutSuffix(": "+withoutCode(text), ": "+f.Why); found && f.Why != "" {
+				return strings.TrimPrefix(before+": see above", ": ")
+			}
+		}
+		return text
+	})
+}
+
+// withoutCode returns an error of the log without the status of its action behind it, such as
+// (RETRIES_EXHAUSTED).
+func withoutCode(text string) string {
+	at := strings.LastIndex(text, " (")
+	if at < 0 {
+		return text
+	}
+	if code, closed := strings.CutSuffix(text[at+2:], ")"); closed && code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" {
+		return text[:at]
+	}
+	return text
+}

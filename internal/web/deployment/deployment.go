@@ -1,0 +1,140 @@
+// Package deployment is the pages of deployments.
+package deployment
+
+import (
+	"embed"
+	"html/template"
+	"net/http"
+	"strconv"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/build"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// pages are the pages of deployments.
+type pages struct {
+	service *server.Service
+	builds  build.Tails
+}
+
+// Register adds the pages and forms of deployments to a site.
+func Register(site *page.Site, service *server.Service) {
+	p := &pages{service, build.NewTails(site, service)}
+	site.Handle("GET /deployments/{pipeline}/{number}", site.Template(templateFiles, functions(), "deployment"), p.deployment)
+	site.HandleConfirm("GET /deployments/{pipeline}/{number}/skip", p.confirmSkip)
+	site.HandleConfirm("GET /deployments/{pipeline}/{number}/again", p.confirmAgain)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/{command}", server.ScopeOperate, p.command)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/accept", server.ScopeOperate, p.acceptRevision)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/again", server.ScopeExecute, p.deployAgain)
+	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/approve", server.ScopeApprove, p.approve(false))
+	site.HandleForm("POST /deployments/{pipeline}/{number}/stages/{stage}/reject", server.ScopeApprove, p.approve(true))
+}
+
+// functions returns the functions of the page of a deployment.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"join": page.Join, "words": page.StatusWords, "size": server.Size, "digest": page.ShortDigest, "duration": server.Took, "stepWord": stepWord,
+	}
+}
+
+// tailLength is the number of newest entries on a deployment's page.
+const tailLength = 12
+
+// deploymentPage is the data of the page of one deployment, with the end of its log.
+type deploymentPage struct {
+	server.DeploymentView
+	Tail  page.Entries
+	NoLog string // why the archive, and so Tail, cannot be read; "": it can
+	Hosts *page.Hosts
+	tries map[action.ID][]server.Try // the attempts at the first actions with more than one
+
+	builds map[action.ID]template.HTML
+}
+
+// Ref returns the name of the deployment, such as greeter#7.
+func (d deploymentPage) Ref() server.Ref { return server.Ref{Pipeline: d.Pipeline, Number: d.Number} }
+
+// Path returns the address of the deployment's page.
+func (d deploymentPage) Path() string { return page.DeploymentPath(d.Ref()) }
+
+// Build returns the newest build of an action; "" if its results are not on this machine.
+func (d deploymentPage) Build(id action.ID) template.HTML { return d.builds[id] }
+
+// deployment returns the page of one deployment.
+func (p *pages) deployment(r *http.Request) (page.Content, error) {
+	ref, err := refOf(r)
+	if err != nil {
+		return page.Content{}, err
+	}
+	hosts, err := page.HostsOf(r)
+	if err != nil {
+		return page.Content{}, err
+	}
+	view, err := p.service.Deployment(r.Context(), ref)
+	if err != nil {
+		return page.Content{}, err
+	}
+	cutHosts(&view, hosts)
+	hosts.Close(r)
+	tries, err := p.readTries(r, view)
+	if err != nil {
+		return page.Content{}, err
+	}
+	builds, err := p.builds.Read(r.Context(), view)
+	if err != nil {
+		return page.Content{}, err
+	}
+	tail, err := p.service.Entries(r.Context(), journal.EntryQuery{
+		Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: tailLength, Newest: true,
+	})
+	noLog := ""
+	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) { // the database has the rest of the page
+		noLog, err = err.Error(), nil
+	}
+	data := deploymentPage{DeploymentView: view, NoLog: noLog, Hosts: hosts, tries: tries, builds: builds}
+	data.Tail = page.EntriesOf(tail, true, data.Brief)
+	return page.Content{Title: ref.String(), Nav: "pipelines", Data: data, Styles: []string{build.ColourSheet}}, err
+}
+
+func refOf(r *http.Request) (server.Ref, error) {
+	number, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
+	if err != nil || number < 1 {
+		return server.Ref{}, fault.New(fault.NotFound, "%q is not the number of a deployment", r.PathValue("number"))
+	}
+	return server.Ref{Pipeline: r.PathValue("pipeline"), Number: number}, nil
+}
+
+// cutHosts removes the hosts from a deployment that the page does not show.
+func cutHosts(d *server.DeploymentView, shown *page.Hosts) {
+	for s := range d.Stages {
+		for g := range d.Stages[s].Groups {
+			group := &d.Stages[s].Groups[g]
+			kept := []server.HostRun{}
+			for _, host := range group.Hosts {
+				if shown.Take(page.BelowPipeline(host.Target)) {
+					kept = append(kept, host)
+				}
+			}
+			group.Hosts = kept
+		}
+	}
+}
+
+// stepWord returns the text of a step: what it does or did, or only its name if it has not begun.
+func stepWord(s server.StepRun) string {
+	switch s.State {
+	case pipeline.StateWaiting, pipeline.StateRunnable:
+		return s.Name
+	case pipeline.StateFailed, pipeline.StateElided, pipeline.StateExcluded:
+		return s.Name + " " + s.Word
+	}
+	return s.Word
+}

@@ -1,0 +1,351 @@
+package deployment
+
+import (
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+// timeline is when each part of a deployment waited, worked and failed, as rows of bars over one
+// axis.
+type timeline struct {
+	From, To time.Time
+	Ticks    []string // the time since From at the start of each equal part of the axis
+	Grid     string   // path of the lines between the parts
+	Rows     []span
+}
+
+// axisWidth is the length of the axis in the units of the drawing. The browser stretches it to the
+// width of the page.
+const axisWidth = 1000
+
+// narrowest is the width of the shortest bar, so that a short step in a long deployment is still
+// seen.
+const narrowest = 5
+
+// span is a row of a timeline.
+type span struct {
+	Level int // 1: stage; 2: group, or a step of the stage; 3: host
+	Name  string
+	server.Run
+	Bars  []bar
+	Notes []string // failures and retries
+
+	meanwhile []string
+}
+
+// bar is a time in a row.
+type bar struct {
+	Class page.Tone // of its state: of a step as elsewhere, else w-waiting or w-begun
+	X, W  int
+	Words string
+	Since time.Time // its start, if it has not ended
+}
+
+// Top returns the y of the bar, and Height its height, in a row that is 20 high. What failed is
+// higher than what did not, and waiting is thin.
+func (b bar) Top() int { return (20 - b.Height()) / 2 }
+
+// Height returns the height of the bar.
+func (b bar) Height() int {
+	switch b.Class {
+	case "w-waiting":
+		return 4
+	case page.Failed:
+		return 20
+	}
+	return 12
+}
+
+// Waiting reports whether it has waited for its turn since ReadyAt and still does.
+func (s span) Waiting() bool {
+	return s.State == server.RunWaiting && !s.ReadyAt.IsZero() && s.Bars != nil
+}
+
+// shortestWait is the shortest time of waiting that is shown. A pass takes less.
+const shortestWait = 100 * time.Millisecond
+
+// Waited returns how long it waited before it started; 0 if it hardly did.
+func (s span) Waited() time.Duration {
+	if s.ReadyAt.IsZero() || s.StartedAt.Sub(s.ReadyAt) < shortestWait {
+		return 0
+	}
+	return s.StartedAt.Sub(s.ReadyAt)
+}
+
+// Runs reports whether it has started and not ended.
+func (s span) Runs() bool { return s.State == server.RunRunning && !s.StartedAt.IsZero() }
+
+// Why returns why it waits or does not proceed, or else what people did while it waited. Errors are
+// elsewhere on the page.
+func (s span) Why() string {
+	if (s.Waiting() || s.Runs()) && s.Reason != "" {
+		return s.Reason
+	}
+	return strings.Join(s.meanwhile, "; ")
+}
+
+// readMeanwhile keeps what people did while the row waited, if it concerned the row.
+func (s *span) readMeanwhile(commands []server.RecordedCommand) {
+	for _, c := range commands {
+		concerns := s.Target == c.Target || strings.HasPrefix(s.Target, c.Target+"/")
+		if concerns && s.Waited() > 0 && !c.At.Before(s.ReadyAt) && !c.At.After(s.StartedAt) {
+			s.meanwhile = append(s.meanwhile, c.Text)
+		}
+	}
+}
+
+// Timeline returns the timeline of the hosts that the page shows.
+func (d deploymentPage) Timeline() timeline {
+	t := newAxis(d.CreatedAt, d.lastMoment())
+	for _, stage := range d.Stages {
+		t.add(d, span{Level: 1, Name: stage.Name, Run: stage.Run}, nil)
+		t.addSteps(d, stage.Steps, true)
+		for _, group := range stage.Groups {
+			if len(stage.Groups) > 1 {
+				t.add(d, span{Level: 2, Name: group.Name, Run: group.Run}, nil)
+			}
+			for _, wave := range group.Waves {
+				t.add(d, span{Level: 2, Name: wave.Name, Run: wave.Run}, wave.Steps)
+			}
+			for _, host := range group.Hosts {
+				t.add(d, span{Level: 3, Name: host.Name, Run: host.Run}, host.Steps)
+			}
+		}
+		t.addSteps(d, stage.Steps, false)
+	}
+	return t
+}
+
+// lastMoment returns the end of the deployment; the present while it is on its way.
+func (d deploymentPage) lastMoment() time.Time {
+	if d.Status == pipeline.StatusActive || d.EndedAt.IsZero() {
+		return d.Now
+	}
+	return d.EndedAt
+}
+
+// newAxis returns a timeline without rows, from a time to the end of the part of the axis with
+// another one. So the axis of a deployment on its way stays the same for some time.
+func newAxis(from, to time.Time) timeline {
+	part := axisPart(to.Sub(from))
+	n := max(1, int((to.Sub(from)+part-1)/part))
+	t := timeline{From: from, To: from.Add(time.Duration(n) * part)}
+	var grid strings.Builder
+	for i := range n {
+		t.Ticks = append(t.Ticks, partText(time.Duration(i)*part))
+		if i > 0 {
+			fmt.Fprintf(&grid, "M%d 0V20", i*axisWidth/n)
+		}
+	}
+	t.Grid = grid.String()
+	return t
+}
+
+// axisPart returns the length of the parts of an axis, of which a span needs at most six.
+func axisPart(whole time.Duration) time.Duration {
+	const day = 24 * time.Hour
+	for _, part := range []time.Duration{time.Second / 5, time.Second / 2, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+		15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 30 * day} {
+		if whole <= 6*part {
+			return part
+		}
+	}
+	return (whole/(6*day) + 1) * day
+}
+
+// partText returns a multiple of an axis's part without its zero units: 0s, 0.4s, 90s, 1h30m, 2d.
+func partText(d time.Duration) string {
+	switch {
+	case d >= 24*time.Hour && d%(24*time.Hour) == 0:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d < time.Second && d > 0:
+		return fmt.Sprintf("%gs", d.Seconds())
+	}
+	return server.ShortDuration(d)
+}
+
+// addSteps adds the steps of a stage that are not steps of its hosts: those of a build, gates and
+// the bake. The gates before the hosts are added first.
+func (t *timeline) addSteps(d deploymentPage, steps []server.StepRun, before bool) {
+	for _, step := range steps {
+		if isFirst := step.Before || server.IsBuilt(step.Event); isFirst != before {
+			continue
+		}
+		row := span{Level: 2, Name: step.Name, Run: server.Run{Target: step.Target + " " + step.Event, State: stepRunState(step), StartedAt: step.StartedAt, EndedAt: step.EndedAt}}
+		if row.State == server.RunWaiting && d.Status != pipeline.StatusActive {
+			row.State = server.RunUnreached
+		}
+		if row.State == server.RunRunning || row.State == server.RunWaiting {
+			row.Reason, row.Who = step.Reason, step.Who
+		}
+		t.add(d, row, []server.StepRun{step})
+	}
+}
+
+// stepRunState returns the state of a step as that of a row.
+func stepRunState(step server.StepRun) server.RunState {
+	switch step.State {
+	case pipeline.StateComplete:
+		return server.RunFinished
+	case pipeline.StateFailed:
+		return server.RunFailed
+	case pipeline.StateElided, pipeline.StateExcluded:
+		return server.RunSkipped
+	case pipeline.StateClaimed:
+		return server.RunRunning
+	}
+	return server.RunWaiting
+}
+
+// add adds a row with bars of its waiting, of itself, and of its steps. Below a stage, what has not
+// begun and whose turn has not come has no row.
+func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
+	live := d.Status == pipeline.StatusActive
+	tone := page.ToneOf(row.State)
+	switch {
+	case row.Waited() > 0:
+		t.bar(&row, "w-waiting", row.ReadyAt, row.StartedAt, "waited", d.Now)
+	case row.State == server.RunWaiting && !row.ReadyAt.IsZero() && live:
+		t.bar(&row, "w-waiting", row.ReadyAt, time.Time{}, "waits", d.Now)
+	}
+	switch {
+	case row.StartedAt.IsZero():
+	case len(steps) == 0:
+		t.bar(&row, tone, row.StartedAt, row.EndedAt, string(row.State), d.Now)
+	case row.EndedAt.After(row.StartedAt) || live:
+		t.bar(&row, "w-begun", row.StartedAt, row.EndedAt, string(row.State), d.Now)
+	}
+	for _, step := range steps {
+		t.addTries(d, &row, step)
+		row.Notes = append(row.Notes, troubleOf(step)...)
+	}
+	row.readMeanwhile(d.Commands)
+	if row.Level == 1 || len(row.Bars) > 0 {
+		t.Rows = append(t.Rows, row)
+	}
+}
+
+// addTries adds a bar for each action of a step that did not complete it, and for each attempt at
+// the last one; a single bar for that one if its attempts were not read.
+func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
+	tries := d.tries[step.Action]
+	for _, try := range slices.Concat(step.Earlier, tries[:max(0, len(tries)-1)]) {
+		t.bar(row, page.Failed, try.StartedAt, try.EndedAt, step.Name+" "+page.LowerWords(try.Status), d.Now)
+	}
+	from := step.StartedAt
+	if n := len(tries); n > 0 {
+		from = tries[n-1].StartedAt
+	}
+	if step.Status == action.Backoff && !server.IsBake(step.Event) && len(tries) > 0 { // nothing is at work now
+		t.bar(row, page.Failed, from, tries[len(tries)-1].EndedAt, step.Name+" failed", d.Now)
+		return
+	}
+	t.bar(row, stepTone(step), from, step.EndedAt, step.Name+" "+step.Word, d.Now)
+}
+
+// mostTries is the largest number of actions whose attempts a page reads.
+const mostTries = 30
+
+// readTries reads the attempts at the first actions of a deployment that have more than one. The
+// rounds of a bake are not attempts.
+func (p *pages) readTries(r *http.Request, d server.DeploymentView) (map[action.ID][]server.Try, error) {
+	found := map[action.ID][]server.Try{}
+	for step := range stepsOf(d) {
+		if step.Attempt < 2 || server.IsBake(step.Event) {
+			continue
+		}
+		tries, err := p.service.Attempts(r.Context(), step.Action)
+		if err != nil {
+			return nil, err
+		}
+		if found[step.Action] = tries; len(found) == mostTries {
+			break
+		}
+	}
+	return found, nil
+}
+
+// stepsOf returns the steps of the stages of a deployment and of their hosts.
+func stepsOf(d server.DeploymentView) iter.Seq[server.StepRun] {
+	return func(yield func(server.StepRun) bool) {
+		for _, stage := range d.Stages {
+			lists := [][]server.StepRun{stage.Steps}
+			for _, group := range stage.Groups {
+				for _, host := range group.Hosts {
+					lists = append(lists, host.Steps)
+				}
+			}
+			for _, step := range slices.Concat(lists...) {
+				if !yield(step) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// stepTone returns the class of a step, which differs while it backs off.
+func stepTone(step server.StepRun) page.Tone {
+	if step.State == pipeline.StateClaimed && step.Status == action.Backoff && !server.IsBake(step.Event) {
+		return page.Backoff
+	}
+	return page.ToneOf(step.State)
+}
+
+// troubleOf returns how a step failed and was tried again, without its error.
+func troubleOf(step server.StepRun) (notes []string) {
+	switch n := len(step.Earlier); n {
+	case 0:
+	case 1:
+		notes = append(notes, step.Name+": retried")
+	default:
+		notes = append(notes, fmt.Sprintf("%s: retried %d times", step.Name, n))
+	}
+	if server.IsBake(step.Event) { // its rounds are not attempts
+		return notes
+	}
+	if step.Attempt > 1 {
+		text := fmt.Sprintf("%s: attempt %d", step.Name, step.Attempt)
+		if step.Spent > 0 {
+			text += fmt.Sprintf(", %d of %d counted", step.Spent, step.Attempts)
+		}
+		notes = append(notes, text)
+	}
+	if step.State == pipeline.StateFailed {
+		notes = append(notes, step.Name+" failed")
+	}
+	return notes
+}
+
+// bar adds a bar to a row; none without a start. A zero end is the present.
+func (t *timeline) bar(row *span, class page.Tone, from, to time.Time, words string, now time.Time) {
+	if from.IsZero() {
+		return
+	}
+	made := bar{Class: class, X: t.place(from)}
+	if to.IsZero() {
+		made.Since, to = from, now
+	}
+	made.W = min(max(narrowest, t.place(to)-made.X), axisWidth-made.X)
+	made.Words = words + ", " + page.Took(from, to)
+	if !made.Since.IsZero() {
+		made.Words = words
+	}
+	row.Bars = append(row.Bars, made)
+}
+
+// place returns where a time is on the axis.
+func (t *timeline) place(at time.Time) int {
+	x := int(axisWidth * float64(at.Sub(t.From)) / float64(t.To.Sub(t.From)))
+	return min(max(0, x), axisWidth-narrowest)
+}

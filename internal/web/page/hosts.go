@@ -1,0 +1,60 @@
+package page
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// HostsPerPage is the largest number of hosts on a page, so that a pipeline of thousands of hosts
+// does not freeze a browser.
+const HostsPerPage = 200
+
+// Hosts selects the hosts that a page shows: a part of those whose target has a text.
+type Hosts struct {
+	Path    string // of the page
+	Find    string // the text; "": all hosts
+	Page    int64  // from 1
+	Found   int
+	Earlier string // address of the page before; "": none
+	Later   string // address of the page after; "": none
+}
+
+// HostsOf returns the selection of a request. No host has been counted yet.
+func HostsOf(r *http.Request) (*Hosts, error) {
+	page, err := Number(r, "page")
+	return &Hosts{Path: r.URL.Path, Find: strings.TrimSpace(r.FormValue("find")), Page: max(1, page)}, err
+}
+
+// Take counts a host, by its target below the pipeline, and reports whether the page shows it.
+func (h *Hosts) Take(target string) bool {
+	if !strings.Contains(target, h.Find) {
+		return false
+	}
+	h.Found++
+	return int64(h.Found-1)/HostsPerPage == h.Page-1
+}
+
+// Close sets the addresses of the pages around, after all hosts were counted.
+func (h *Hosts) Close(r *http.Request) {
+	switch h.Page {
+	case 1:
+	case 2:
+		h.Earlier = WithQuery(r, "page", "")
+	default:
+		h.Earlier = WithQuery(r, "page", strconv.FormatInt(h.Page-1, 10))
+	}
+	if int64(h.Found-1)/HostsPerPage >= h.Page {
+		h.Later = WithQuery(r, "page", strconv.FormatInt(h.Page+1, 10))
+	}
+}
+
+// Partial reports whether the page may show less than all hosts.
+func (h *Hosts) Partial() bool { return h.Find != "" || h.Page > 1 || h.Found > HostsPerPage }
+
+// First returns the number of the first host on the page, and Last that of the last one; both are 0
+// without hosts.
+func (h *Hosts) First() int { return min(int(h.Page-1)*HostsPerPage+1, h.Found) }
+
+// Last returns the number of the last host on the page.
+func (h *Hosts) Last() int { return min(int(h.Page)*HostsPerPage, h.Found) }

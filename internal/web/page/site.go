@@ -1,0 +1,58 @@
+// Package page is what Waybill's pages share: the frame, live streams, forms, tones and times.
+package page
+
+import (
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// Site answers browsers with pages, with live streams of them, and with the assets that they refer to. A server.Server in
+// front of it enforces the access rules.
+type Site struct {
+	service *server.Service
+	mux     *http.ServeMux
+	parts   *template.Template // the templates that pages share; never executed, so that it can be cloned
+	frame   *template.Template // parts, executed
+	assets  assets
+}
+
+// NewSite returns a site without pages. made is assets that the program makes, such as colours.css, by their names.
+func NewSite(service *server.Service, made map[string]string) *Site {
+	s := &Site{service: service, mux: http.NewServeMux(), parts: sharedTemplates(), assets: newAssets(made)}
+	s.frame = template.Must(s.parts.Clone())
+	s.mux.HandleFunc("GET /assets/{digest}/{file}", s.serveAsset)
+	s.mux.HandleFunc("/", s.writeNotFound)
+	return s
+}
+
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w)
+	s.mux.ServeHTTP(w, r)
+}
+
+// Handle serves a page, or a live stream of it to a client that accepts one.
+func (s *Site) Handle(pattern string, t *template.Template, load Loader) {
+	loadWhole := func(r *http.Request) (Content, error) {
+		shown, err := load(r)
+		shown.Template = t
+		return shown, err
+	}
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			s.Follow(w, r, loadWhole)
+			return
+		}
+		shown, err := loadWhole(r)
+		if err != nil {
+			s.WriteError(w, r, err)
+			return
+		}
+		s.Write(w, r, shown)
+	})
+}
+
+// HandleFunc serves what is not a page, such as a part of one that a script requests.
+func (s *Site) HandleFunc(pattern string, serve http.HandlerFunc) { s.mux.HandleFunc(pattern, serve) }

@@ -1,0 +1,41 @@
+package pipeline
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/journal"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+// historyPage is the data of the page of what happened at a target.
+type historyPage struct {
+	Pipeline string
+	Target   string // without the pipeline; "": the pipeline
+	Passages []journal.Passage
+	Earlier  string // address of the page with earlier deployments; "": none
+	Newest   string // address of the page with the newest ones; "": this page
+}
+
+// history returns the page of the deployments that started at a target.
+func (p *pages) history(r *http.Request) (page.Content, error) {
+	data := historyPage{Pipeline: r.PathValue("pipeline"), Target: strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")}
+	before, err := page.Number(r, "before")
+	if err != nil {
+		return page.Content{}, err
+	}
+	if before > 0 {
+		data.Newest = page.WithQuery(r, "before", "")
+	}
+	data.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{Pipeline: data.Pipeline, Target: data.Target, Before: before, Limit: server.RecentLimit})
+	if n := len(data.Passages); n == server.RecentLimit {
+		data.Earlier = page.WithQuery(r, "before", strconv.FormatInt(data.Passages[n-1].Seq, 10))
+	}
+	return page.Content{Title: "History of " + data.Pipeline, Nav: "pipelines", Data: data}, err
+}
+
+// outcomeOf returns how a passage ended.
+func outcomeOf(p journal.Passage) string { return cmp.Or(p.Outcome, string(server.RunRunning)) }

@@ -1,0 +1,86 @@
+package pipeline
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/server"
+	"github.com/waybill-dev/waybill/internal/web/page"
+)
+
+// confirmRollback returns the page before a rollback of a pipeline, stage, group or host.
+func (p *pages) confirmRollback(r *http.Request) (page.Confirm, error) {
+	name := r.PathValue("pipeline")
+	confirm := page.Confirm{Title: "Roll back " + name, Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"}}
+	if err := confirm.Choose(r, p.service, page.PipelinePath(name)+"/rollback"); err != nil {
+		return page.Confirm{}, err
+	}
+	preview, err := p.service.PreviewRollback(r.Context(), server.TargetRequest{Pipeline: name, Target: confirm.Target})
+	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
+		return confirm, err
+	}
+	confirm.To, confirm.Button = confirm.Choice, "Roll back "+name
+	if confirm.Target != "" {
+		confirm.Button = "Roll back " + confirm.Target + " of " + name
+	}
+	confirm.AddField("target", confirm.Target)
+	confirm.AddField("undoes", strconv.FormatInt(preview.Undoes, 10))
+	confirm.AddField("revision", preview.Revision)
+	confirm.Says = rollbackSays(preview)
+	for _, host := range preview.Hosts {
+		runs := "nothing"
+		if host.Runs != nil {
+			runs = fmt.Sprintf("%s of #%d", host.Runs.Label, host.Runs.Deployment)
+		}
+		confirm.AddRow(page.BelowPipeline(host.Target), runs, preview.Revision)
+	}
+	return confirm, nil
+}
+
+// rollbackSays returns what a rollback does, in sentences.
+func rollbackSays(preview server.RollbackPreview) []string {
+	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", page.Plural(len(preview.Hosts), "host gets", "hosts get"), preview.Revision)}
+	if preview.Cancels {
+		says = append(says, fmt.Sprintf("#%d is canceled.", preview.Undoes))
+	}
+	if preview.Rejects {
+		says = append(says, fmt.Sprintf("The revision %s of #%d is rejected: nothing deploys it until somebody accepts it.", preview.Undone, preview.Undoes))
+	}
+	if len(preview.Holds) > 0 {
+		says = append(says, fmt.Sprintf("%s where hosts are rolled back, until somebody resumes them.", numbersHeld(preview.Holds)))
+	}
+	return append(says, "It waits for no window and no approval, only for the end of a freeze.")
+}
+
+// numbersHeld returns that deployments are held, of which it names at most five.
+func numbersHeld(numbers []int64) string {
+	var names []string
+	for _, n := range numbers[:min(5, len(numbers))] {
+		names = append(names, fmt.Sprintf("#%d", n))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(numbers) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if len(numbers) == 1 {
+		return text + " is held"
+	}
+	return text + " are held"
+}
+
+// rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
+func (p *pages) rollback(r *http.Request, by string) (next string, err error) {
+	name := r.PathValue("pipeline")
+	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by,
+		Revision: r.PostFormValue("revision")}
+	if text := r.PostFormValue("undoes"); text != "" { // from the page that said what it would do
+		if want.Undoes, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return "", fault.New(fault.Invalid, "undoes: want the number of a deployment, found %q", text)
+		}
+	}
+	made, err := p.service.Rollback(r.Context(), want)
+	return page.DeploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
+}
