@@ -19,14 +19,19 @@ func sharedTemplates() *template.Template {
 	}).ParseFS(templateFiles, "templates/*.html"))
 }
 
-// Template parses the files templates/NAME.html and returns the template with the first name. It may use the templates and
-// functions that pages share, and functions of its own.
+// Template parses the files templates/NAME.html and returns the template with the first name. It may use
+// the templates and functions that pages share, and functions of its own. It panics if that template
+// does not exist or calls a function that does not.
 func (s *Site) Template(files fs.FS, own template.FuncMap, names ...string) *template.Template {
 	set := template.Must(s.parts.Clone()).Funcs(own)
 	for _, name := range names {
 		template.Must(set.ParseFS(files, "templates/"+name+".html"))
 	}
-	return set.Lookup(names[0])
+	t := set.Lookup(names[0])
+	if t == nil {
+		panic(fmt.Sprintf("template %s not found in templates/%[1]s.html", names[0]))
+	}
+	return t
 }
 
 // args returns pairs of names and values as a map, to pass several values to a nested template.
