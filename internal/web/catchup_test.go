@@ -14,9 +14,7 @@ import (
 // The page of a pipeline leads to the catch-up of a host that lacks its revision, for readers with the scope execute.
 func TestAHostIsCaughtUpFromThePage(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	const path = "/pipelines/greeter/catch-up"
 	has(t, s.page(t, path, "token-of-dan"), `id="refused"`, "no host of greeter lacks the current revision")

@@ -25,6 +25,15 @@ func (s *site) people(t *testing.T) {
 	}
 }
 
+// serveGreeter serves a site with the pipeline greeter, and with people.
+func serveGreeter(t *testing.T) *site {
+	t.Helper()
+	s := serve(t)
+	s.people(t)
+	s.Apply(t, servertest.Definition)
+	return s
+}
+
 // second registers the revision 88d0e17 of a pipeline with an artifact of its own, and returns a
 // deployment of it.
 func (s *site) second(t *testing.T, name string) server.Ref {
@@ -58,9 +67,7 @@ func has(t *testing.T, page string, texts ...string) {
 // operate, and does nothing if something else would be undone by now.
 func TestRollbackPageSaysWhatIsUndoneAndUndoesThat(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	const path = "/pipelines/greeter/rollback"
 	has(t, s.page(t, path, "token-of-cyd"), `id="refused"`, "nothing has been deployed to greeter")
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
@@ -101,9 +108,7 @@ func TestRollbackPageSaysWhatIsUndoneAndUndoesThat(t *testing.T) {
 // The page before a skip lists what is left out, and its button leaves out that and nothing else.
 func TestSkipPageSaysWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	s.Script.End("prod/east/elm host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "no"})
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "fails", servertest.Ended)
@@ -133,9 +138,7 @@ func TestSkipPageSaysWhatIsLeftOut(t *testing.T) {
 // execute.
 func TestDeployAgainSaysWhatItReplaces(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	s.Until(t, s.second(t, "greeter"), "ends", servertest.Ended)
 	const path = "/deployments/greeter/1"

@@ -45,9 +45,7 @@ func TestHistoryAndMetricsPagesShowWhatHappened(t *testing.T) {
 // The buttons freeze and thaw a pipeline, say what waits, and need the scope operate.
 func TestFreezeAndThawNeedOperate(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.Stages[1].State == server.RunRunning })

@@ -15,9 +15,7 @@ import (
 // deployment, and a rejection.
 func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	s.Script.Hold("beta/all/oak host-deployed")
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "reaches oak", func(v server.DeploymentView) bool { return v.State.Live == 1 && v.Stages[1].State == server.RunRunning })
@@ -70,9 +68,7 @@ func TestWhatHoldsADeploymentHasTheButtonThatEndsIt(t *testing.T) {
 // stages in the order of its own definition.
 func TestAnOvertakenDeploymentOffersNothingThatIsRefused(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s := serveGreeter(t)
 	s.Script.End("beta/all/oak host-deployment-tested", action.Outcome{Kind: action.Fatal, Error: "no answer"})
 	ref := s.Ship(t, "greeter", "3f2c9a1")
 	s.Until(t, ref, "fails", servertest.Ended)

@@ -15,9 +15,7 @@ import (
 // The button that rolls back needs the scope operate, and makes the deployment with the reason that was given.
 func TestRollbackButtonNeedsOperateAndRollsBack(t *testing.T) {
 	t.Parallel()
-	s, ctx := serve(t), t.Context()
-	s.people(t)
-	s.Apply(t, servertest.Definition)
+	s, ctx := serveGreeter(t), t.Context()
 	s.Until(t, s.Ship(t, "greeter", "3f2c9a1"), "ends", servertest.Ended)
 	s.Until(t, s.second(t, "greeter"), "ends", servertest.Ended)
 	const path = "/pipelines/greeter/rollback"
