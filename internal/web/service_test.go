@@ -130,7 +130,7 @@ func TestServicePageVerifies(t *testing.T) {
 			t.Errorf("a changed file, asked %d times:\n%s", asked, page)
 		}
 	}
-	if got := s.post(t, path+"/restart", token, "", url.Values{"target": {"files"}}); got != http.StatusSeeOther {
+	if got := s.post(t, path+"/restart", token, "", url.Values{"verify": {"true"}}); got != http.StatusSeeOther {
 		t.Errorf("the button that builds it again: %d", got)
 	}
 	actions, err := s.Service.Actions(t.Context(), queue.ActionQuery{Handler: step.RestartHandler})

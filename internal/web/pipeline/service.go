@@ -134,7 +134,7 @@ func (p *pages) verifyService(r *http.Request, _ string) (next string, err error
 func (p *pages) restartService(r *http.Request, by string) (next string, err error) {
 	name, host := serviceOf(r)
 	_, err = p.service.RestartService(r.Context(), server.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
-		Reason: r.PostFormValue("reason"), Verify: r.PostFormValue("target") == "files", By: by})
+		Reason: r.PostFormValue("reason"), Verify: r.PostFormValue("verify") != "", By: by})
 	return servicePath(r), err
 }
 
