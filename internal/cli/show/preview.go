@@ -43,7 +43,7 @@ func RollbackPreview(name string, p server.RollbackPreview) []string {
 			runs = fmt.Sprintf("runs %s of %s#%d", host.Runs.Label, name, host.Runs.Deployment)
 		}
 		if host.Lost && host.Runs != nil {
-			runs = fmt.Sprintf("does not have %s of %s#%d, as the log says", host.Runs.Label, name, host.Runs.Deployment)
+			runs = fmt.Sprintf("does not have %s of %s#%d, which the log says", host.Runs.Label, name, host.Runs.Deployment)
 		}
 		t.add("  "+below, runs)
 	}

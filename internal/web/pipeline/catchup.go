@@ -32,7 +32,7 @@ func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 			runs = fmt.Sprintf("%s of #%d", host.Runs.Label, host.Runs.Deployment)
 		}
 		if host.Lost && host.Runs != nil {
-			runs = "not " + runs + ", as the log says"
+			runs = "not " + runs + ", which the log says"
 		}
 		confirm.AddRow(page.BelowPipeline(host.Target), runs, preview.Revision)
 	}
