@@ -19,8 +19,8 @@ import (
 
 var _ ogc.Pages = (*Pages)(nil)
 
-// Pages answers browsers, and shows the documents of the job API to them. A server.Server in front of it enforces the access
-// rules.
+// Pages answers browsers, and shows the documents of the job API to them. A server.Server in front
+// of it enforces the access rules.
 type Pages struct {
 	document.Pages
 	site *page.Site

@@ -1,4 +1,5 @@
-// Package action is the pages of the queue: actions, lanes and schedules, and the status of the processes that serve them.
+// Package action is the pages of the queue: actions, lanes and schedules, and the status of the
+// processes that serve them.
 package action
 
 import (
@@ -21,8 +22,8 @@ var templateFiles embed.FS
 // pages are the pages of the queue.
 type pages struct{ service *server.Service }
 
-// Register adds the pages and forms of actions, lanes and schedules to a site, and the status of the processes that
-// serve them.
+// Register adds the pages and forms of actions, lanes and schedules to a site, and the status of
+// the processes that serve them.
 func Register(site *page.Site, service *server.Service) {
 	p := &pages{service}
 	parse := func(own template.FuncMap, names ...string) *template.Template {
@@ -58,7 +59,10 @@ type actionsPage struct {
 
 // actions returns a page of actions.
 func (p *pages) actions(r *http.Request) (page.Content, error) {
-	data := actionsPage{Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"), Live: r.FormValue("live") != ""}
+	data := actionsPage{
+		Status: r.FormValue("status"), Pipeline: r.FormValue("pipeline"), Handler: r.FormValue("handler"),
+		Live: r.FormValue("live") != "",
+	}
 	for s := action.Pending; s <= action.RetriesExhausted; s++ {
 		data.Statuses = append(data.Statuses, s)
 	}
@@ -114,7 +118,9 @@ func (a actionPage) CanSnooze() bool { return a.CanCancel() && a.Thread.Status !
 // eventRow is an event on an action's page.
 type eventRow struct {
 	action.Event
-	SameAs int // the seq of an earlier event with the same error; -1: the action's own, at the top of the page; 0: its error is new
+	// SameAs is the seq of an earlier event with the same error; -1: the action has it, at the top of the
+	// page; 0: the error is new.
+	SameAs int
 }
 
 // Rows returns the events such that the page shows each error once.
@@ -143,7 +149,8 @@ func short(id action.ID) string { return "…" + id.String()[24:] }
 func actionFunctions() template.FuncMap {
 	functions := laneFunctions()
 	maps.Copy(functions, template.FuncMap{
-		"lower": page.LowerWords, "stepName": server.StepName, "pretty": page.PrettyJSON, "short": short, "attemptOf": attemptOf,
+		"lower": page.LowerWords, "stepName": server.StepName, "pretty": page.PrettyJSON, "short": short,
+		"attemptOf": attemptOf,
 	})
 	return functions
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// replaySteps is the largest number of steps of a replay in one request. Each step is at most 500 actions.
+// replaySteps is the largest number of steps of a replay in one request. Each step is at most 500
+// actions.
 const replaySteps = 20
 
 // replayPage is the data of the page of a replay: the range to choose, its size, and the progress.
@@ -45,7 +46,10 @@ func (p *pages) replay(r *http.Request) (page.Content, error) {
 		return page.Content{}, err
 	}
 	query := r.URL.Query()
-	data := replayPage{Handler: order.Handler, Since: query.Get("since"), Until: query.Get("until"), Asked: len(order.Status) > 0, Order: order}
+	data := replayPage{
+		Handler: order.Handler, Since: query.Get("since"), Until: query.Get("until"), Asked: len(order.Status) > 0,
+		Order: order,
+	}
 	for s := action.Successful; s <= action.RetriesExhausted; s++ {
 		name := strings.ToLower(s.String())
 		chosen := slices.Contains(order.Status, name) || !data.Asked && s != action.Successful && s != action.Canceled
@@ -87,8 +91,11 @@ func (p *pages) replayActions(r *http.Request, by string) (next string, err erro
 	return "/actions/replay?" + query.Encode(), nil
 }
 
-// replayPart executes at most replaySteps steps. It returns their sum and the request for the next step.
-func (p *pages) replayPart(r *http.Request, order server.ReplayOrder) (sum struct{ Found, Created int }, next server.ReplayOrder, err error) {
+// replayPart executes at most replaySteps steps. It returns their sum and the request for the next
+// step.
+func (p *pages) replayPart(r *http.Request, order server.ReplayOrder) (
+	sum struct{ Found, Created int }, next server.ReplayOrder, err error,
+) {
 	for range replaySteps {
 		step, err := p.service.ReplayActions(r.Context(), order)
 		if err != nil {

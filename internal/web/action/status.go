@@ -40,7 +40,8 @@ type statusCount struct {
 	Count int
 }
 
-// otherTroubles returns the troubles of the status page without those of lanes, which have their own table.
+// otherTroubles returns the troubles of the status page without those of lanes, which have their
+// own table.
 func otherTroubles(v server.StatusView) []server.Trouble {
 	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
 }

@@ -15,8 +15,10 @@ type rgb [3]uint8
 
 // basePalette are the 16 colours that programs ask for by name.
 var basePalette = [16]rgb{ //nolint:gochecknoglobals // a table
-	{0, 0, 0}, {205, 49, 49}, {13, 188, 121}, {229, 229, 16}, {36, 114, 200}, {188, 63, 188}, {17, 168, 205}, {229, 229, 229},
-	{102, 102, 102}, {241, 76, 76}, {35, 209, 139}, {245, 245, 67}, {59, 142, 234}, {214, 112, 214}, {41, 184, 219}, {255, 255, 255},
+	{0, 0, 0}, {205, 49, 49}, {13, 188, 121}, {229, 229, 16},
+	{36, 114, 200}, {188, 63, 188}, {17, 168, 205}, {229, 229, 229},
+	{102, 102, 102}, {241, 76, 76}, {35, 209, 139}, {245, 245, 67},
+	{59, 142, 234}, {214, 112, 214}, {41, 184, 219}, {255, 255, 255},
 }
 
 // cubeSteps are the intensities of the 216 colours after the 16.
@@ -35,7 +37,8 @@ func palette(n int) rgb {
 	return rgb{grey, grey, grey}
 }
 
-// nearest returns the number of the palette's colour that is most like a colour, among the cube and the greys.
+// nearest returns the number of the palette's colour that is most like a colour, among the cube and
+// the greys.
 func nearest(c rgb) int {
 	best, least := 16, math.MaxInt
 	for n := 16; n < 256; n++ {
@@ -72,14 +75,15 @@ func contrast(a, b rgb) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Contrasts of text: what text on a background of its own must have, and what text on the page must have, whose background is
-// another one where a line is marked.
+// Contrasts of text: what text on a background of its own must have, and what text on the page must
+// have, whose background is another one where a line is marked.
 const (
 	leastContrast = 4.5
 	pageContrast  = 5.6
 )
 
-// readable returns a colour mixed with the colour toward as far as is needed for the contrast on a background.
+// readable returns a colour mixed with the colour toward as far as is needed for the contrast on a
+// background.
 func readable(c, background, toward rgb) rgb {
 	for share := 0; share <= 100; share++ {
 		var mixed rgb
@@ -106,8 +110,8 @@ func (c rgb) String() string { return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c
 // ColourSheet is the style sheet of pages that show logs.
 const ColourSheet = "colours.css"
 
-// Colours returns ColourSheet: the style sheet of the classes that logLine writes: fN is colour N as text on the page, gN as text on a
-// background, and bN as a background.
+// Colours returns ColourSheet: the style sheet of the classes that logLine writes: fN is colour N
+// as text on the page, gN as text on a background, and bN as a background.
 func Colours() string {
 	var day, night strings.Builder
 	for n := range 256 {
@@ -154,7 +158,10 @@ func (p pen) classes() string {
 	for _, mark := range [...]struct {
 		set  bool
 		name string
-	}{{p.bold, "bold"}, {p.dim && text < 0 && back < 0 && !p.inverse, "dim"}, {p.italic, "italic"}, {p.underline, "underline"}, {p.struck, "struck"}} {
+	}{
+		{p.bold, "bold"}, {p.dim && text < 0 && back < 0 && !p.inverse, "dim"}, {p.italic, "italic"},
+		{p.underline, "underline"}, {p.struck, "struck"},
+	} {
 		if mark.set {
 			list = append(list, mark.name)
 		}
@@ -223,7 +230,8 @@ func (p *pen) mark(n int) {
 	}
 }
 
-// splitCodes returns the parameters of a sequence; those that are left out are 0. Those of 38:2::R:G:B lose the empty one.
+// splitCodes returns the parameters of a sequence; those that are left out are 0. Those of
+// 38:2::R:G:B lose the empty one.
 func splitCodes(parameters string) []int {
 	var codes []int
 	for part := range strings.SplitSeq(parameters, ";") {
@@ -242,7 +250,8 @@ func splitCodes(parameters string) []int {
 	return codes
 }
 
-// extendedColour reads 5;N or 2;R;G;B, and returns the number of the colour, or -1, and how many parameters it takes.
+// extendedColour reads 5;N or 2;R;G;B, and returns the number of the colour, or -1, and how many
+// parameters it takes.
 func extendedColour(codes []int) (colour, used int) {
 	switch {
 	case len(codes) >= 2 && codes[0] == 5:
@@ -263,8 +272,8 @@ func extendedColour(codes []int) (colour, used int) {
 // longestShown is how many bytes of one entry a page shows.
 const longestShown = 4000
 
-// logLine returns an entry's text as HTML: what is visible, with spans for its colours. Of a longer text than a page shows, cut
-// is the number of bytes that are left out.
+// logLine returns an entry's text as HTML: what is visible, with spans for its colours. Of a longer
+// text than a page shows, cut is the number of bytes that are left out.
 func logLine(text []byte) (line string, cut int) {
 	visible := build.VisibleColours(text, build.IsColour)
 	if len(visible) > longestShown {

@@ -135,7 +135,8 @@ func nameOfBuild(s server.BuildSummary) string {
 	return name
 }
 
-// openedStep returns the step whose log is open: the one that the address names, else the first that failed, else the first at work.
+// openedStep returns the step whose log is open: the one that the address names, else the first
+// that failed, else the first at work.
 func openedStep(r *http.Request, state server.BuildState, views []server.BuildStepView) (int, error) {
 	if name := r.FormValue("step"); name != "" {
 		step, err := server.BuildStep(state.Plan, name)
@@ -144,7 +145,8 @@ func openedStep(r *http.Request, state server.BuildState, views []server.BuildSt
 		}
 		return step.ID, nil
 	}
-	for _, wanted := range []func(build.Status) bool{build.Status.Broken, func(s build.Status) bool { return s == build.Running }} {
+	running := func(s build.Status) bool { return s == build.Running }
+	for _, wanted := range []func(build.Status) bool{build.Status.Broken, running} {
 		for _, v := range views {
 			if wanted(v.Status) {
 				return v.ID, nil
@@ -206,7 +208,8 @@ func (p *buildPage) fillFiles() {
 	}
 }
 
-// cutSteps chooses the steps whose logs are on this page: the build itself, and those from an index on.
+// cutSteps chooses the steps whose logs are on this page: the build itself, and those from an index
+// on.
 func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, first, opened int) {
 	last := p.Last(0)
 	whole := server.BuildStepView{Status: p.Status, StartedOn: p.StartedOn, FinishedOn: p.FinishedOn}

@@ -32,9 +32,11 @@ func (p buildPage) Stored() bool {
 // CanRerun reports whether the build can be run again as another one.
 func (p buildPage) CanRerun() bool { return p.Stored() && p.Ended() && p.Deployment == 0 }
 
-// CanResume reports whether it can be run again with steps that it has completed. One that completed has nothing left to do.
+// CanResume reports whether it can be run again with steps that it has completed. One that
+// completed has nothing left to do.
 func (p buildPage) CanResume() bool {
-	return p.CanRerun() && p.Engine == "" && p.ExpiredOn.IsZero() && p.Status != build.Completed && p.Status != build.Skipped
+	return p.CanRerun() && p.Engine == "" && p.ExpiredOn.IsZero() &&
+		p.Status != build.Completed && p.Status != build.Skipped
 }
 
 // Passwords lists the inputs that a rerun is given again.
@@ -52,8 +54,11 @@ func buildPath(id string) string { return "/builds/" + url.PathEscape(id) }
 
 // run starts a build and leads to it.
 func (p *pages) run(r *http.Request, by string) (next string, err error) {
-	o := server.NewBuild{Project: r.PostFormValue("project"), Branch: strings.TrimSpace(r.PostFormValue("branch")),
-		Environment: strings.TrimSpace(r.PostFormValue("environment")), Stages: strings.Fields(r.PostFormValue("stages")), Engine: r.PostFormValue("engine"), By: by, IdempotencyKey: pressKey(r)}
+	o := server.NewBuild{
+		Project: r.PostFormValue("project"), Branch: strings.TrimSpace(r.PostFormValue("branch")),
+		Environment: strings.TrimSpace(r.PostFormValue("environment")), Stages: strings.Fields(r.PostFormValue("stages")),
+		Engine: r.PostFormValue("engine"), By: by, IdempotencyKey: pressKey(r),
+	}
 	if o.Inputs, err = inputLines(r.PostFormValue("inputs")); err != nil {
 		return "", err
 	}
@@ -77,7 +82,8 @@ func inputLines(text string) (map[string]string, error) {
 	return values, nil
 }
 
-// pressKey returns a key that is the same when the same form is sent twice: a button that is pressed twice makes one build.
+// pressKey returns a key that is the same when the same form is sent twice: a button that is
+// pressed twice makes one build.
 func pressKey(r *http.Request) string {
 	form := url.Values{}
 	for field, values := range r.PostForm {
@@ -88,7 +94,8 @@ func pressKey(r *http.Request) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(r.URL.Path+"\x00"+form.Encode())))
 }
 
-// newestBuild returns the id of the newest build: a form that has it is another one after each new build.
+// newestBuild returns the id of the newest build: a form that has it is another one after each new
+// build.
 func (p *pages) newestBuild(r *http.Request) (string, error) {
 	list, err := p.service.Builds(r.Context(), server.BuildQuery{Limit: 1})
 	if err != nil || len(list.Builds) == 0 {
@@ -99,7 +106,10 @@ func (p *pages) newestBuild(r *http.Request) (string, error) {
 
 // rerun runs a build again and leads to the new one.
 func (p *pages) rerun(r *http.Request, by string) (next string, err error) {
-	o := server.BuildRerun{ID: r.PathValue("build"), By: by, IdempotencyKey: pressKey(r), Passwords: map[string]string{}, Resume: r.PostFormValue("resume") != ""}
+	o := server.BuildRerun{
+		ID: r.PathValue("build"), Resume: r.PostFormValue("resume") != "", Passwords: map[string]string{},
+		By: by, IdempotencyKey: pressKey(r),
+	}
 	for field := range r.PostForm {
 		if name, ok := strings.CutPrefix(field, passwordField); ok {
 			o.Passwords[name] = r.PostFormValue(field)

@@ -34,8 +34,10 @@ func (p *pages) builds(r *http.Request) (page.Content, error) {
 	none := server.BuildQuery{After: q.After}
 	plain := none
 	plain.Status, plain.Pipeline, plain.Text, plain.Deployment = q.Status, q.Pipeline, q.Text, q.Deployment
-	data := buildsPage{Query: q, Filtered: q != none, More: q != plain, Since: r.FormValue("since"), Until: r.FormValue("until"),
-		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost}}
+	data := buildsPage{
+		Query: q, Filtered: q != none, More: q != plain, Since: r.FormValue("since"), Until: r.FormValue("until"),
+		Statuses: []build.Status{build.Running, build.Completed, build.Failed, build.Canceled, build.TimedOut, build.Lost},
+	}
 	if data.BuildList, err = p.service.Builds(r.Context(), q); err != nil {
 		return page.Content{}, err
 	}
@@ -54,9 +56,12 @@ func (p *pages) builds(r *http.Request) (page.Content, error) {
 
 // buildQuery reads the filter of the list of builds.
 func buildQuery(r *http.Request) (q server.BuildQuery, err error) {
-	q = server.BuildQuery{Status: build.Status(r.FormValue("status")), Pipeline: cmp.Or(r.FormValue("project"), r.FormValue("pipeline")),
-		Branch: r.FormValue("branch"), Commit: r.FormValue("commit"), Environment: r.FormValue("environment"), Stage: r.FormValue("stage"),
-		Input: r.FormValue("input"), Artifact: r.FormValue("artifact"), Test: r.FormValue("test"), Text: r.FormValue("q"), After: r.FormValue("after")}
+	q = server.BuildQuery{
+		Status: build.Status(r.FormValue("status")), Pipeline: cmp.Or(r.FormValue("project"), r.FormValue("pipeline")),
+		Branch: r.FormValue("branch"), Commit: r.FormValue("commit"), Environment: r.FormValue("environment"),
+		Stage: r.FormValue("stage"), Input: r.FormValue("input"), Artifact: r.FormValue("artifact"),
+		Test: r.FormValue("test"), Text: r.FormValue("q"), After: r.FormValue("after"),
+	}
 	if q.Deployment, err = page.Number(r, "deployment"); err != nil {
 		return q, err
 	}

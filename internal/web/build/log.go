@@ -58,7 +58,7 @@ func (l *stepLog) fill(r *http.Request, reader server.BuildReader, known bool) e
 		after = min(n, l.Lines)
 	}
 	var err error
-	if l.Rows, err = readRows(r.Context(), reader, l.ID, after, rowsShown); err != nil {
+	if l.Rows, err = readRows(r.Context(), reader, rowRange{l.ID, after, rowsShown}); err != nil {
 		return err
 	}
 	l.addLinks(r, after)
@@ -82,7 +82,8 @@ func (l *stepLog) addLinks(r *http.Request, after int64) {
 	}
 }
 
-// TimeOf returns the time of a row as a reader without script asks for it: clock, since (the start of the step), or none.
+// TimeOf returns the time of a row as a reader without script asks for it: clock, since (the start
+// of the step), or none.
 func (l stepLog) TimeOf(style string, row logRow) string {
 	switch {
 	case style == "clock":

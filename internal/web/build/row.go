@@ -23,12 +23,19 @@ type logRow struct {
 	Cut     int // bytes that are left out
 }
 
+// rowRange selects entries of a step's log.
+type rowRange struct {
+	Step  int
+	After int64 // id of the entry before the first; 0: from the beginning
+	Limit int
+}
+
 // readRows reads entries of a step as rows.
-func readRows(ctx context.Context, reader server.BuildReader, step int, after int64, limit int) ([]logRow, error) {
+func readRows(ctx context.Context, reader server.BuildReader, from rowRange) ([]logRow, error) {
 	rows := []logRow{}
-	q := server.BuildLogQuery{Steps: []int{step}, From: step, After: after, Limit: limit}
+	q := server.BuildLogQuery{Steps: []int{from.Step}, From: from.Step, After: from.After, Limit: from.Limit}
 	err := server.EachBuildEntry(ctx, reader, q, func(e server.BuildEntry) error {
-		row := logRow{Step: step, ID: e.ID, At: e.At, Partial: e.Partial}
+		row := logRow{Step: from.Step, ID: e.ID, At: e.At, Partial: e.Partial}
 		line, cut := logLine(e.Text)
 		row.Text, row.Cut = template.HTML(line), cut // logLine has escaped the text
 		switch {
@@ -79,7 +86,7 @@ func (p *pages) rowsFor(r *http.Request) ([]logRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readRows(r.Context(), reader, step.ID, after, int(limit))
+	return readRows(r.Context(), reader, rowRange{step.ID, after, int(limit)})
 }
 
 // Clock returns the time of a row within its day.

@@ -40,7 +40,8 @@ func NewTails(site *page.Site, service *server.Service) Tails {
 	return Tails{service, site.Template(templateFiles, statusFunctions(), "tail")}
 }
 
-// Read returns the newest build of each action of a deployment, with the end of its log, if this machine has it.
+// Read returns the newest build of each action of a deployment, with the end of its log, if this
+// machine has it.
 func (b Tails) Read(ctx context.Context, d server.DeploymentView) (map[action.ID]template.HTML, error) {
 	tails := map[action.ID]template.HTML{}
 	for _, stage := range d.Stages {
@@ -91,6 +92,6 @@ func (b Tails) read(ctx context.Context, id string) (*tail, error) {
 		return nil, err
 	}
 	tail.Lines = end.ID
-	tail.Rows, err = readRows(ctx, reader, tail.StepID, max(0, end.ID-tailRows), tailRows)
+	tail.Rows, err = readRows(ctx, reader, rowRange{tail.StepID, max(0, end.ID-tailRows), tailRows})
 	return tail, err
 }

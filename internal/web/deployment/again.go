@@ -17,11 +17,15 @@ func (p *pages) confirmAgain(r *http.Request) (page.Confirm, error) {
 	if err != nil {
 		return page.Confirm{}, err
 	}
-	confirm := page.Confirm{Title: "Deploy the revision of " + ref.String() + " again", Pipeline: ref.Pipeline, Ref: ref, Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"}}
+	confirm := page.Confirm{
+		Title: "Deploy the revision of " + ref.String() + " again", Pipeline: ref.Pipeline, Ref: ref,
+		Heading: "Deploy again", Execute: true, Columns: []string{"Stage", "Has", "Gets"},
+	}
 	if err := confirm.Choose(r, p.service, page.DeploymentPath(ref)+"/again"); err != nil {
 		return page.Confirm{}, err
 	}
-	preview, err := p.service.PreviewDeploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: confirm.Target})
+	want := server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: confirm.Target}
+	preview, err := p.service.PreviewDeploy(r.Context(), want)
 	if err := confirm.Refuse(err); err != nil || confirm.Refused != "" {
 		return confirm, err
 	}
@@ -36,7 +40,8 @@ func (p *pages) confirmAgain(r *http.Request) (page.Confirm, error) {
 	if confirm.Target != "" {
 		where = "to " + confirm.Target + " and nowhere else"
 	}
-	confirm.Says = []string{fmt.Sprintf("A new deployment takes %s %s. It takes every step there again, and its turn comes after the deployments before it.", label, where)}
+	confirm.Says = []string{"A new deployment takes " + label + " " + where +
+		". It takes every step there again, and its turn comes after the deployments before it."}
 	for _, stage := range preview.Stages {
 		has, gets := "nothing", label
 		if stage.Current != nil {
@@ -62,8 +67,9 @@ func (p *pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err
 	return ref, outline.Label, err
 }
 
-// onceKey returns the key of a form that deploys once more: a button that is pressed twice makes one deployment. The key is another
-// one after the next deployment of the pipeline, and the same each time that the page is drawn before.
+// onceKey returns the key of a form that deploys once more: a button that is pressed twice makes
+// one deployment. The key is another one after the next deployment of the pipeline, and the same
+// each time that the page is drawn before.
 func (p *pages) onceKey(ctx context.Context, name, label, target string) (string, error) {
 	newest, err := p.service.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: 1})
 	if err != nil || len(newest) == 0 {
@@ -78,6 +84,8 @@ func (p *pages) deployAgain(r *http.Request, by string) (next string, err error)
 	if err != nil {
 		return "", err
 	}
-	made, err := p.service.Deploy(r.Context(), server.NewDeployment{Pipeline: ref.Pipeline, Revision: label, Target: r.PostFormValue("target"), By: by, Key: r.PostFormValue("key")})
+	made, err := p.service.Deploy(r.Context(), server.NewDeployment{
+		Pipeline: ref.Pipeline, Revision: label, Target: r.PostFormValue("target"), By: by, Key: r.PostFormValue("key"),
+	})
 	return page.DeploymentPath(server.Ref{Pipeline: ref.Pipeline, Number: made.Number}), err
 }

@@ -37,8 +37,8 @@ func (d deploymentPage) ResumeSays() string {
 	return "What waits begins as soon as its turn comes."
 }
 
-// CanRetry reports whether failed steps may be tried again. The server refuses that after a rollback, and
-// when a newer deployment has started what this one has still to do.
+// CanRetry reports whether failed steps may be tried again. The server refuses that after a
+// rollback, and when a newer deployment has started what this one has still to do.
 func (d deploymentPage) CanRetry() bool {
 	return len(d.Failures) > 0 && d.mayContinue() && d.State.RolledBackBy == 0 && d.OvertakenBy == 0
 }
@@ -48,18 +48,26 @@ func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 // CanSkip reports whether a stage or a host has something left to skip, as far as its own state
 // says.
 func (d deploymentPage) CanSkip(run server.Run) bool {
-	return d.mayChange() && (run.State == server.RunWaiting || run.State == server.RunUnreached || run.State == server.RunFailed || run.State == server.RunStopped)
+	switch run.State {
+	case server.RunWaiting, server.RunUnreached, server.RunFailed, server.RunStopped:
+		return d.mayChange()
+	}
+	return false
 }
 
 // CanSkipStep reports whether a gate or a bake may be skipped by itself.
 func (d deploymentPage) CanSkipStep(step server.StepRun) bool {
-	isOpen := step.State == pipeline.StateWaiting || step.State == pipeline.StateRunnable || step.State == pipeline.StateFailed
-	return d.mayChange() && isOpen && !server.IsBuilt(step.Event)
+	switch step.State {
+	case pipeline.StateWaiting, pipeline.StateRunnable, pipeline.StateFailed:
+		return d.mayChange() && !server.IsBuilt(step.Event)
+	}
+	return false
 }
 
 // RetrySays returns what the button that retries does now.
 func (d deploymentPage) RetrySays() string {
-	return fmt.Sprintf("%s attempted again, with the same revision. What is done stays done.", page.Plural(len(d.Failures), "failed step is", "failed steps are"))
+	return page.Plural(len(d.Failures), "failed step is", "failed steps are") +
+		" attempted again, with the same revision. What is done stays done."
 }
 
 // HoldSays returns what the button that holds does now.
@@ -69,14 +77,16 @@ func (d deploymentPage) HoldSays() string {
 
 // CancelSays returns what the button that cancels does now.
 func (d deploymentPage) CancelSays() string {
-	return "Nothing new begins, and it cannot be resumed later. " + d.atWork("ends, or is interrupted if it changes nothing", "end, or are interrupted if they change nothing") +
+	return "Nothing new begins, and it cannot be resumed later. " +
+		d.atWork("ends, or is interrupted if it changes nothing", "end, or are interrupted if they change nothing") +
 		" Hosts keep what they have."
 }
 
 // ApproveSays returns what the button that approves a stage does now.
 func (d deploymentPage) ApproveSays(a pipeline.ApprovalState) string {
 	if left := a.Count - len(a.Given) - 1; left > 0 {
-		return fmt.Sprintf("%s must approve %s too before it starts in this deployment.", page.Plural(left, "more person", "more people"), a.Stage)
+		return page.Plural(left, "more person", "more people") + " must approve " + a.Stage +
+			" too before it starts in this deployment."
 	}
 	return a.Stage + " starts in this deployment, unless a window, a freeze or another deployment keeps it back."
 }
@@ -96,8 +106,8 @@ func (d deploymentPage) mayContinue() bool {
 	return d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed
 }
 
-// mayChange reports whether steps may be skipped and stages resumed. The server refuses that, and all else but canceling, once a
-// newer deployment has started what a failed one has still to do.
+// mayChange reports whether steps may be skipped and stages resumed. The server refuses that, and
+// all else but canceling, once a newer deployment has started what a failed one has still to do.
 func (d deploymentPage) mayChange() bool { return d.mayContinue() && d.OvertakenBy == 0 }
 
 // HeldStages returns the stages that may be resumed by themselves.

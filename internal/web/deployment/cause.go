@@ -55,7 +55,8 @@ func withoutCode(text string) string {
 	if at < 0 {
 		return text
 	}
-	if code, closed := strings.CutSuffix(text[at+2:], ")"); closed && code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" {
+	code, closed := strings.CutSuffix(text[at+2:], ")")
+	if closed && code != "" && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" {
 		return text[:at]
 	}
 	return text

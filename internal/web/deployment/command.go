@@ -36,8 +36,10 @@ func (p *pages) approve(reject bool) func(r *http.Request, by string) (next stri
 		if err != nil {
 			return "", err
 		}
-		_, err = p.service.Approve(r.Context(), server.Approval{Pipeline: ref.Pipeline, Deployment: ref.Number, Stage: r.PathValue("stage"),
-			Reject: reject, Reason: r.PostFormValue("reason"), By: by})
+		_, err = p.service.Approve(r.Context(), server.Approval{
+			Pipeline: ref.Pipeline, Deployment: ref.Number, Stage: r.PathValue("stage"), Reject: reject,
+			Reason: r.PostFormValue("reason"), By: by,
+		})
 		return page.DeploymentPath(ref), err
 	}
 }

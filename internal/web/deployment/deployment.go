@@ -28,7 +28,8 @@ type pages struct {
 // Register adds the pages and forms of deployments to a site.
 func Register(site *page.Site, service *server.Service) {
 	p := &pages{service, build.NewTails(site, service)}
-	site.Handle("GET /deployments/{pipeline}/{number}", site.Template(templateFiles, functions(), "deployment"), p.deployment)
+	shown := site.Template(templateFiles, functions(), "deployment")
+	site.Handle("GET /deployments/{pipeline}/{number}", shown, p.deployment)
 	site.HandleConfirm("GET /deployments/{pipeline}/{number}/skip", p.confirmSkip)
 	site.HandleConfirm("GET /deployments/{pipeline}/{number}/again", p.confirmAgain)
 	site.HandleForm("POST /deployments/{pipeline}/{number}/{command}", server.ScopeOperate, p.command)
@@ -41,7 +42,8 @@ func Register(site *page.Site, service *server.Service) {
 // functions returns the functions of the page of a deployment.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"join": page.Join, "words": page.StatusWords, "size": server.Size, "digest": page.ShortDigest, "duration": server.Took, "stepWord": stepWord,
+		"join": page.Join, "words": page.StatusWords, "size": server.Size, "digest": page.ShortDigest,
+		"duration": server.Took, "stepWord": stepWord,
 	}
 }
 
@@ -96,8 +98,8 @@ func (p *pages) deployment(r *http.Request) (page.Content, error) {
 		Pipeline: ref.Pipeline, Deployment: ref.Number, Limit: tailLength, Newest: true,
 	})
 	noLog := ""
-	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) { // the database has the rest of the page
-		noLog, err = err.Error(), nil
+	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) {
+		noLog, err = err.Error(), nil // the database has the rest of the page
 	}
 	data := deploymentPage{DeploymentView: view, NoLog: noLog, Hosts: hosts, tries: tries, builds: builds}
 	data.Tail = page.EntriesOf(tail, true, data.Brief)

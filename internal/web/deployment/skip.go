@@ -15,7 +15,10 @@ func (p *pages) confirmSkip(r *http.Request) (page.Confirm, error) {
 		return page.Confirm{}, err
 	}
 	target, event := strings.TrimSpace(r.FormValue("target")), strings.TrimSpace(r.FormValue("event"))
-	confirm := page.Confirm{Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + page.BelowPipeline(target), Explain: true, Columns: []string{"Target", "Step", "State"}}
+	confirm := page.Confirm{
+		Pipeline: ref.Pipeline, Ref: ref, Heading: "Skip " + page.BelowPipeline(target), Explain: true,
+		Columns: []string{"Target", "Step", "State"},
+	}
 	if event != "" {
 		confirm.Heading += " " + event
 	}
@@ -27,11 +30,14 @@ func (p *pages) confirmSkip(r *http.Request) (page.Confirm, error) {
 	confirm.To, confirm.Button = page.DeploymentPath(ref)+"/skip", confirm.Heading
 	confirm.AddField("target", target)
 	confirm.AddField("event", event)
-	says := page.Plural(len(preview.Steps), "step is", "steps are") + " left out of " + ref.String()
+	left := page.Plural(len(preview.Steps), "step is", "steps are")
 	if preview.Hosts > 0 {
-		says = page.Plural(len(preview.Steps), "step", "steps") + " of " + page.Plural(preview.Hosts, "host is", "hosts are") + " left out of " + ref.String()
+		left = page.Plural(len(preview.Steps), "step", "steps") + " of " + page.Plural(preview.Hosts, "host is", "hosts are")
 	}
-	confirm.Says = []string{says + " and never run in it. This cannot be taken back.", "What comes after them proceeds as if they were done."}
+	confirm.Says = []string{
+		left + " left out of " + ref.String() + " and never run in it. This cannot be taken back.",
+		"What comes after them proceeds as if they were done.",
+	}
 	for _, step := range preview.Steps {
 		confirm.AddRow(page.BelowPipeline(step.Target), server.StepName(step.Event), string(step.State))
 	}

@@ -21,6 +21,8 @@ type timeline struct {
 	Ticks    []string // the time since From at the start of each equal part of the axis
 	Grid     string   // path of the lines between the parts
 	Rows     []span
+
+	now time.Time // end of bars that have not ended
 }
 
 // axisWidth is the length of the axis in the units of the drawing. The browser stretches it to the
@@ -106,6 +108,7 @@ func (s *span) readMeanwhile(commands []server.RecordedCommand) {
 // Timeline returns the timeline of the hosts that the page shows.
 func (d deploymentPage) Timeline() timeline {
 	t := newAxis(d.CreatedAt, d.lastMoment())
+	t.now = d.Now
 	for _, stage := range d.Stages {
 		t.add(d, span{Level: 1, Name: stage.Name, Run: stage.Run}, nil)
 		t.addSteps(d, stage.Steps, true)
@@ -153,9 +156,12 @@ func newAxis(from, to time.Time) timeline {
 // axisPart returns the length of the parts of an axis, of which a span needs at most six.
 func axisPart(whole time.Duration) time.Duration {
 	const day = 24 * time.Hour
-	for _, part := range []time.Duration{time.Second / 5, time.Second / 2, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
-		15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 30 * day} {
+	const second, minute, hour = time.Second, time.Minute, time.Hour
+	for _, part := range []time.Duration{
+		second / 5, second / 2, second, 2 * second, 5 * second, 10 * second, 15 * second, 30 * second,
+		minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
+		hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 30 * day,
+	} {
 		if whole <= 6*part {
 			return part
 		}
@@ -181,7 +187,10 @@ func (t *timeline) addSteps(d deploymentPage, steps []server.StepRun, before boo
 		if isFirst := step.Before || server.IsBuilt(step.Event); isFirst != before {
 			continue
 		}
-		row := span{Level: 2, Name: step.Name, Run: server.Run{Target: step.Target + " " + step.Event, State: stepRunState(step), StartedAt: step.StartedAt, EndedAt: step.EndedAt}}
+		row := span{Level: 2, Name: step.Name, Run: server.Run{
+			Target: step.Target + " " + step.Event, State: stepRunState(step),
+			StartedAt: step.StartedAt, EndedAt: step.EndedAt,
+		}}
 		if row.State == server.RunWaiting && d.Status != pipeline.StatusActive {
 			row.State = server.RunUnreached
 		}
@@ -214,16 +223,16 @@ func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 	tone := page.ToneOf(row.State)
 	switch {
 	case row.Waited() > 0:
-		t.bar(&row, "w-waiting", row.ReadyAt, row.StartedAt, "waited", d.Now)
+		t.bar(&row, bar{Class: "w-waiting", Words: "waited"}, row.ReadyAt, row.StartedAt)
 	case row.State == server.RunWaiting && !row.ReadyAt.IsZero() && live:
-		t.bar(&row, "w-waiting", row.ReadyAt, time.Time{}, "waits", d.Now)
+		t.bar(&row, bar{Class: "w-waiting", Words: "waits"}, row.ReadyAt, time.Time{})
 	}
 	switch {
 	case row.StartedAt.IsZero():
 	case len(steps) == 0:
-		t.bar(&row, tone, row.StartedAt, row.EndedAt, string(row.State), d.Now)
+		t.bar(&row, bar{Class: tone, Words: string(row.State)}, row.StartedAt, row.EndedAt)
 	case row.EndedAt.After(row.StartedAt) || live:
-		t.bar(&row, "w-begun", row.StartedAt, row.EndedAt, string(row.State), d.Now)
+		t.bar(&row, bar{Class: "w-begun", Words: string(row.State)}, row.StartedAt, row.EndedAt)
 	}
 	for _, step := range steps {
 		t.addTries(d, &row, step)
@@ -240,17 +249,17 @@ func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
 	tries := d.tries[step.Action]
 	for _, try := range slices.Concat(step.Earlier, tries[:max(0, len(tries)-1)]) {
-		t.bar(row, page.Failed, try.StartedAt, try.EndedAt, step.Name+" "+page.LowerWords(try.Status), d.Now)
+		t.bar(row, bar{Class: page.Failed, Words: step.Name + " " + page.LowerWords(try.Status)}, try.StartedAt, try.EndedAt)
 	}
 	from := step.StartedAt
 	if n := len(tries); n > 0 {
 		from = tries[n-1].StartedAt
 	}
 	if step.Status == action.Backoff && !server.IsBake(step.Event) && len(tries) > 0 { // nothing is at work now
-		t.bar(row, page.Failed, from, tries[len(tries)-1].EndedAt, step.Name+" failed", d.Now)
+		t.bar(row, bar{Class: page.Failed, Words: step.Name + " failed"}, from, tries[len(tries)-1].EndedAt)
 		return
 	}
-	t.bar(row, stepTone(step), from, step.EndedAt, step.Name+" "+step.Word, d.Now)
+	t.bar(row, bar{Class: stepTone(step), Words: step.Name + " " + step.Word}, from, step.EndedAt)
 }
 
 // mostTries is the largest number of actions whose attempts a page reads.
@@ -327,21 +336,19 @@ func troubleOf(step server.StepRun) (notes []string) {
 	return notes
 }
 
-// bar adds a bar to a row; none without a start. A zero end is the present.
-func (t *timeline) bar(row *span, class page.Tone, from, to time.Time, words string, now time.Time) {
+// bar adds a bar with a class and words to a row; none without a start. A zero end is the present.
+func (t *timeline) bar(row *span, b bar, from, to time.Time) {
 	if from.IsZero() {
 		return
 	}
-	made := bar{Class: class, X: t.place(from)}
+	b.X = t.place(from)
 	if to.IsZero() {
-		made.Since, to = from, now
+		b.Since, to = from, t.now
+	} else {
+		b.Words += ", " + page.Took(from, to)
 	}
-	made.W = min(max(narrowest, t.place(to)-made.X), axisWidth-made.X)
-	made.Words = words + ", " + page.Took(from, to)
-	if !made.Since.IsZero() {
-		made.Words = words
-	}
-	row.Bars = append(row.Bars, made)
+	b.W = min(max(narrowest, t.place(to)-b.X), axisWidth-b.X)
+	row.Bars = append(row.Bars, b)
 }
 
 // place returns where a time is on the axis.

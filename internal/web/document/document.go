@@ -20,7 +20,8 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// titles are the titles of the documents' pages by their names. A job or a process has its own name as the title.
+// titles are the titles of the documents' pages by their names. A job or a process has its own name
+// as the title.
 var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process",
 	"schema": "Schema", "jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result",
@@ -56,7 +57,9 @@ func (d Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // Follow sends a document's page again whenever it has changed.
-func (d Pages) Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error)) {
+func (d Pages) Follow(
+	w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error),
+) {
 	d.site.Follow(w, r, func(r *http.Request) (page.Content, error) {
 		name, doc, err := load(r)
 		if err != nil {
@@ -84,7 +87,9 @@ func (d Pages) content(r *http.Request, name string, doc any) page.Content {
 		nav, doc = "processes", rawPage(name, r.URL.Path, mustJSON(of))
 	}
 	query := r.URL.Query()
-	return page.Content{Title: title, Nav: nav, Template: d.templates[name], Data: shownDocument{Doc: doc, Query: query.Get}}
+	return page.Content{
+		Title: title, Nav: nav, Template: d.templates[name], Data: shownDocument{Doc: doc, Query: query.Get},
+	}
 }
 
 // shownDocument is the data of a document's template.

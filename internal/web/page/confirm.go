@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Confirm is the data of a page that says what a button does before it is used. What it says comes from the server at that
-// moment, and the page is live.
+// Confirm is the data of a page that says what a button does before it is used. What it says comes
+// from the server at that moment, and the page is live.
 type Confirm struct {
 	Title    string
 	Heading  string

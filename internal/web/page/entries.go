@@ -22,7 +22,8 @@ type Entry struct {
 	Output string // address of what a step has printed; "": nothing was kept
 }
 
-// EntriesOf returns the table of entries in the order of the log. text returns the detail of an entry in one line.
+// EntriesOf returns the table of entries in the order of the log. text returns the detail of an
+// entry in one line.
 func EntriesOf(log []pipeline.Entry, single bool, text func(detail json.RawMessage) string) Entries {
 	table := Entries{Single: single}
 	for _, e := range slices.Backward(log) {

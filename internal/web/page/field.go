@@ -24,7 +24,8 @@ func Number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// WithQuery returns this page's address with a parameter set to value, or without the parameter if value is "".
+// WithQuery returns this page's address with a parameter set to value, or without the parameter if
+// value is "".
 func WithQuery(r *http.Request, name, value string) string {
 	query := url.Values{}
 	for key, values := range r.URL.Query() {

@@ -13,10 +13,12 @@ const (
 	fieldLimit = 1000
 )
 
-// Submit executes a form for the reader who sent it, and returns the address of the page to show next.
+// Submit executes a form for the reader who sent it, and returns the address of the page to show
+// next.
 type Submit func(r *http.Request, by string) (next string, err error)
 
-// HandleForm serves a form that needs a scope. Forms on pages of other sites never get here: server.Server refuses them.
+// HandleForm serves a form that needs a scope. Forms on pages of other sites never get here:
+// server.Server refuses them.
 func (s *Site) HandleForm(pattern string, scope server.Scope, do Submit) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		next, err := submit(w, r, scope, do)

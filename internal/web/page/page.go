@@ -48,7 +48,8 @@ func (v View) CanApprove() bool { return v.Me.Has(server.ScopeApprove) }
 
 func (s *Site) view(r *http.Request, shown Content) View {
 	return View{
-		Content: shown, Me: server.IdentityOf(r.Context()), Assets: s.assets.digest, Path: r.URL.RequestURI(), Now: time.Now(),
+		Content: shown, Me: server.IdentityOf(r.Context()), Assets: s.assets.digest, Path: r.URL.RequestURI(),
+		Now: time.Now(),
 	}
 }
 
@@ -57,7 +58,8 @@ func (s *Site) Write(w http.ResponseWriter, r *http.Request, shown Content) {
 	s.write(w, http.StatusOK, s.view(r, shown))
 }
 
-// WriteError answers a request with a page that shows an error and its hint, with the status that the API has for the error.
+// WriteError answers a request with a page that shows an error and its hint, with the status that
+// the API has for the error.
 func (s *Site) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	problem := server.ProblemOf(w, err)
 	nav := ""
@@ -71,7 +73,8 @@ func (s *Site) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *Site) writeNotFound(w http.ResponseWriter, r *http.Request) {
-	s.WriteError(w, r, fault.New(fault.NotFound, "page %s not found", r.URL.Path).WithHint("start from the list of pipelines"))
+	err := fault.New(fault.NotFound, "page %s not found", r.URL.Path)
+	s.WriteError(w, r, err.WithHint("start from the list of pipelines"))
 }
 
 // write writes the frame with a page in it.

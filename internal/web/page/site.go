@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Site answers browsers with pages, live streams of pages, and assets. A server.Server in front of it
-// enforces the access rules.
+// Site answers browsers with pages, live streams of pages, and assets. A server.Server in front of
+// it enforces the access rules.
 type Site struct {
 	service *server.Service
 	mux     *http.ServeMux
@@ -19,8 +19,8 @@ type Site struct {
 	assets  assets
 }
 
-// NewSite returns a site without pages. made has the text of each asset that the program makes, by its
-// name, such as colours.css.
+// NewSite returns a site without pages. made has the text of each asset that the program makes, by
+// its name, such as colours.css.
 func NewSite(service *server.Service, made map[string]string) *Site {
 	s := &Site{service: service, mux: http.NewServeMux(), parts: sharedTemplates(), assets: newAssets(made)}
 	s.frame = template.Must(s.parts.Clone())

@@ -19,9 +19,9 @@ func sharedTemplates() *template.Template {
 	}).ParseFS(templateFiles, "templates/*.html"))
 }
 
-// Template parses the files templates/NAME.html and returns the template with the first name. It may use
-// the templates and functions that pages share, and functions of its own. It panics if that template
-// does not exist or calls a function that does not.
+// Template parses the files templates/NAME.html and returns the template with the first name. It
+// may use the templates and functions that pages share, and functions of its own. It panics if that
+// template does not exist or calls a function that does not.
 func (s *Site) Template(files fs.FS, own template.FuncMap, names ...string) *template.Template {
 	set := template.Must(s.parts.Clone()).Funcs(own)
 	for _, name := range names {

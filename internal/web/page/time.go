@@ -8,7 +8,8 @@ import (
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// clock returns the time of day in UTC. The script replaces it by that of the reader's time zone, with the zone in its title.
+// clock returns the time of day in UTC. The script replaces it by that of the reader's time zone,
+// with the zone in its title.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // when returns the day and the time.

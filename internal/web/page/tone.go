@@ -7,7 +7,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Tone is the CSS class of a state. Each has a sign and a colour, which are shown beside the state's word.
+// Tone is the CSS class of a state. Each has a sign and a colour, which are shown beside the
+// state's word.
 type Tone string
 
 // The tones of states.
@@ -28,10 +29,12 @@ const (
 var tones = map[string]Tone{ //nolint:gochecknoglobals // a constant table
 	"running": Running, "active": Running, "claimed": Running,
 	"finished": Finished, "complete": Finished, "successful": Finished, "alive": Finished,
-	"failed": Failed, "timed_out": Failed, "invalid": Failed, "retries_exhausted": Failed, "disabled": Failed, "dead": Failed,
+	"failed": Failed, "timed_out": Failed, "invalid": Failed, "retries_exhausted": Failed, "disabled": Failed,
+	"dead":    Failed,
 	"backoff": Backoff, "slowed": Backoff, "half-open": Backoff,
 	"paused": Held, "draining": Held,
-	"tolerated": Tolerated, "skipped": Skipped, "elided": Skipped, "excluded": Skipped, "unreached": Skipped, "stopped": Stopped,
+	"tolerated": Tolerated, "stopped": Stopped,
+	"skipped": Skipped, "elided": Skipped, "excluded": Skipped, "unreached": Skipped,
 	"superseded": Ended, "canceled": Ended, "dismissed": Ended,
 }
 

@@ -11,7 +11,10 @@ import (
 // confirmCatchUp returns the page before a catch-up of a pipeline, stage, group or host.
 func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 	name := r.PathValue("pipeline")
-	confirm := page.Confirm{Title: "Catch up " + name, Pipeline: name, Heading: "Catch up", Execute: true, Columns: []string{"Host", "Runs", "Gets"}}
+	confirm := page.Confirm{
+		Title: "Catch up " + name, Pipeline: name, Heading: "Catch up", Execute: true,
+		Columns: []string{"Host", "Runs", "Gets"},
+	}
 	if err := confirm.Choose(r, p.service, page.PipelinePath(name)+"/catch-up"); err != nil {
 		return page.Confirm{}, err
 	}
@@ -24,8 +27,11 @@ func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 		confirm.Button = "Catch up " + confirm.Target + " of " + name
 	}
 	confirm.AddField("target", confirm.Target)
-	confirm.Says = []string{page.Plural(len(preview.Hosts), "host gets", "hosts get") + " " + preview.Revision + ", the current revision of the group. Nothing else changes.",
-		"It waits for windows and approvals as every deployment does, and runs no gate and no bake."}
+	hosts := page.Plural(len(preview.Hosts), "host gets", "hosts get")
+	confirm.Says = []string{
+		hosts + " " + preview.Revision + ", the current revision of the group. Nothing else changes.",
+		"It waits for windows and approvals as every deployment does, and runs no gate and no bake.",
+	}
 	for _, host := range preview.Hosts {
 		runs := "nothing"
 		if host.Runs != nil {
@@ -42,6 +48,7 @@ func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 // catchUp makes a catch-up of a pipeline, or of a target of it, and leads to it.
 func (p *pages) catchUp(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
-	made, err := p.service.CatchUp(r.Context(), server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), By: by})
+	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), By: by}
+	made, err := p.service.CatchUp(r.Context(), want)
 	return page.DeploymentPath(server.Ref{Pipeline: name, Number: made.Number}), err
 }

@@ -31,8 +31,8 @@ func (p *pages) thaw(r *http.Request, by string) (next string, err error) {
 
 // FreezeSays returns what the button that freezes does now.
 func (p pipelinePage) FreezeSays() string {
-	return "No stage, group or host starts until it is thawed; what has started on a host runs to its end. " + p.underWay("waits", "wait") +
-		" Rollbacks wait too."
+	return "No stage, group or host starts until it is thawed; what has started on a host runs to its end. " +
+		p.underWay("waits", "wait") + " Rollbacks wait too."
 }
 
 // ThawSays returns what the button that thaws does now.

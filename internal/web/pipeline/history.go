@@ -22,7 +22,8 @@ type historyPage struct {
 
 // history returns the page of the deployments that started at a target.
 func (p *pages) history(r *http.Request) (page.Content, error) {
-	data := historyPage{Pipeline: r.PathValue("pipeline"), Target: strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")}
+	target := strings.Trim(strings.TrimSpace(r.FormValue("target")), "/")
+	data := historyPage{Pipeline: r.PathValue("pipeline"), Target: target}
 	before, err := page.Number(r, "before")
 	if err != nil {
 		return page.Content{}, err
@@ -30,7 +31,9 @@ func (p *pages) history(r *http.Request) (page.Content, error) {
 	if before > 0 {
 		data.Newest = page.WithQuery(r, "before", "")
 	}
-	data.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{Pipeline: data.Pipeline, Target: data.Target, Before: before, Limit: server.RecentLimit})
+	data.Passages, err = p.service.History(r.Context(), journal.HistoryQuery{
+		Pipeline: data.Pipeline, Target: target, Before: before, Limit: server.RecentLimit,
+	})
 	if n := len(data.Passages); n == server.RecentLimit {
 		data.Earlier = page.WithQuery(r, "before", strconv.FormatInt(data.Passages[n-1].Seq, 10))
 	}

@@ -56,10 +56,12 @@ func (p *pages) log(r *http.Request) (page.Content, error) {
 	return page.Content{Title: "Log of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
-// widestLog bounds how many positions of a log are looked at for one page. Those of archived deployments have no entries.
+// widestLog bounds how many positions of a log are looked at for one page. Those of archived
+// deployments have no entries.
 const widestLog = 100 * logLength
 
-// entriesBefore returns the last entries before a seq, and sets the seq behind which it has looked for them.
+// entriesBefore returns the last entries before a seq, and sets the seq behind which it has looked
+// for them.
 func (p *pages) entriesBefore(ctx context.Context, q *journal.EntryQuery, before int64) ([]pipeline.Entry, error) {
 	q.Newest = false
 	for window := int64(logLength); ; window *= 10 {

@@ -52,7 +52,8 @@ func (p *pages) metrics(r *http.Request) (page.Content, error) {
 		return page.Content{}, err
 	}
 	data := metricsPage{Pipeline: r.PathValue("pipeline"), Weeks: cmp.Or(weeks, 12), Choices: []int64{4, 12, 26, 52}}
-	stages, err := p.service.Metrics(r.Context(), server.MetricsQuery{Pipeline: data.Pipeline, Weeks: int(min(data.Weeks, 1000))})
+	q := server.MetricsQuery{Pipeline: data.Pipeline, Weeks: int(min(data.Weeks, 1000))}
+	stages, err := p.service.Metrics(r.Context(), q)
 	for _, stage := range stages {
 		data.Stages = append(data.Stages, measuredStage{stage, weekBars(stage.Weeks)})
 	}

@@ -30,8 +30,8 @@ func Register(site *page.Site, service *server.Service) {
 	p.registerPages(site)
 	site.HandleConfirm("GET /pipelines/{pipeline}/rollback", p.confirmRollback)
 	site.HandleConfirm("GET /pipelines/{pipeline}/catch-up", p.confirmCatchUp)
-	site.HandleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/restart", server.ScopeOperate, p.restartService)
-	site.HandleForm("POST /pipelines/{pipeline}/services/{stage}/{group}/{host}/verify", server.ScopeOperate, p.verifyService)
+	site.HandleForm("POST "+serviceAddress+"/restart", server.ScopeOperate, p.restartService)
+	site.HandleForm("POST "+serviceAddress+"/verify", server.ScopeOperate, p.verifyService)
 	site.HandleForm("POST /pipelines/{pipeline}/rollback", server.ScopeOperate, p.rollback)
 	site.HandleForm("POST /pipelines/{pipeline}/catch-up", server.ScopeExecute, p.catchUp)
 	site.HandleForm("POST /pipelines/{pipeline}/freeze", server.ScopeOperate, p.freeze)
@@ -42,16 +42,19 @@ func (p *pages) registerPages(site *page.Site) {
 	parse := func(own template.FuncMap, names ...string) *template.Template {
 		return site.Template(templateFiles, own, names...)
 	}
-	graph := template.FuncMap{"track": trackOf, "conditionTone": conditionTone, "insideTone": insideTone, "words": page.StatusWords}
+	graph := template.FuncMap{
+		"track": trackOf, "conditionTone": conditionTone, "insideTone": insideTone, "words": page.StatusWords,
+	}
 	shown := template.FuncMap{"shownSource": shownSource}
 	maps.Copy(shown, graph)
 	site.Handle("GET /{$}", parse(graph, "pipelines", "track", "standing"), p.pipelines)
 	site.Handle("GET /pipelines/{pipeline}", parse(shown, "pipeline", "track", "standing"), p.pipeline)
 	site.Handle("GET /pipelines/{pipeline}/log", parse(nil, "log"), p.log)
-	site.Handle("GET /pipelines/{pipeline}/services/{stage}/{group}/{host}",
+	site.Handle("GET "+serviceAddress,
 		parse(template.FuncMap{"serviceTone": serviceTone}, "service", "standing"), p.hostService)
 	site.Handle("GET /pipelines/{pipeline}/history", parse(template.FuncMap{"outcomeOf": outcomeOf}, "history"), p.history)
-	site.Handle("GET /pipelines/{pipeline}/metrics", parse(template.FuncMap{"date": date, "length": length}, "metrics"), p.metrics)
+	site.Handle("GET /pipelines/{pipeline}/metrics",
+		parse(template.FuncMap{"date": date, "length": length}, "metrics"), p.metrics)
 	site.Handle("GET /pipelines/{pipeline}/plan",
 		parse(template.FuncMap{"duration": server.Took, "stepName": server.StepName}, "plan"), p.plan)
 }
@@ -96,7 +99,7 @@ type row struct {
 	First                   bool   // first host of its group on the page
 	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
-	Had                     string        // the name of the host when it was deployed, such as beta/all/oak; "": that of today
+	Had                     string        // name of the host when it was deployed, such as beta/all/oak; "": as today
 	Found                   *server.Found // what the host reports, where the log does not say so
 	Doubt                   string        // why the release is not to be trusted
 	Service                 *server.Services

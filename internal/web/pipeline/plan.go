@@ -33,8 +33,8 @@ const (
 	mostPlanRows = 500
 )
 
-// plan returns the page of the plan of a pipeline. It says what would fail and when it begins as the
-// command does.
+// plan returns the page of the plan of a pipeline. It says what would fail and when it begins as
+// the command does.
 func (p *pages) plan(r *http.Request) (page.Content, error) {
 	data := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
 		From: strings.TrimSpace(r.FormValue("from")), Revision: strings.TrimSpace(r.FormValue("revision"))}

@@ -14,7 +14,9 @@ import (
 // confirmRollback returns the page before a rollback of a pipeline, stage, group or host.
 func (p *pages) confirmRollback(r *http.Request) (page.Confirm, error) {
 	name := r.PathValue("pipeline")
-	confirm := page.Confirm{Title: "Roll back " + name, Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"}}
+	confirm := page.Confirm{
+		Title: "Roll back " + name, Pipeline: name, Heading: "Roll back", Columns: []string{"Host", "Runs", "Gets"},
+	}
 	if err := confirm.Choose(r, p.service, page.PipelinePath(name)+"/rollback"); err != nil {
 		return page.Confirm{}, err
 	}
@@ -42,15 +44,17 @@ func (p *pages) confirmRollback(r *http.Request) (page.Confirm, error) {
 
 // rollbackSays returns what a rollback does, in sentences.
 func rollbackSays(preview server.RollbackPreview) []string {
-	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", page.Plural(len(preview.Hosts), "host gets", "hosts get"), preview.Revision)}
+	hosts := page.Plural(len(preview.Hosts), "host gets", "hosts get")
+	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", hosts, preview.Revision)}
 	if preview.Cancels {
 		says = append(says, fmt.Sprintf("#%d is canceled.", preview.Undoes))
 	}
 	if preview.Rejects {
-		says = append(says, fmt.Sprintf("The revision %s of #%d is rejected: nothing deploys it until somebody accepts it.", preview.Undone, preview.Undoes))
+		says = append(says, fmt.Sprintf("The revision %s of #%d is rejected: nothing deploys it until somebody accepts it.",
+			preview.Undone, preview.Undoes))
 	}
 	if len(preview.Holds) > 0 {
-		says = append(says, fmt.Sprintf("%s where hosts are rolled back, until somebody resumes them.", numbersHeld(preview.Holds)))
+		says = append(says, numbersHeld(preview.Holds)+" where hosts are rolled back, until somebody resumes them.")
 	}
 	return append(says, "It waits for no window and no approval, only for the end of a freeze.")
 }
@@ -74,8 +78,10 @@ func numbersHeld(numbers []int64) string {
 // rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
 func (p *pages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
-	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), Reason: r.PostFormValue("reason"), By: by,
-		Revision: r.PostFormValue("revision")}
+	want := server.TargetRequest{
+		Pipeline: name, Target: r.PostFormValue("target"), Revision: r.PostFormValue("revision"),
+		Reason: r.PostFormValue("reason"), By: by,
+	}
 	if text := r.PostFormValue("undoes"); text != "" { // from the page that said what it would do
 		if want.Undoes, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return "", fault.New(fault.Invalid, "undoes: want the number of a deployment, found %q", text)

@@ -12,7 +12,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// outputShown is how many bytes of the end of a service's output its page shows. A live page reads them again and again.
+// serviceAddress is the pattern of the address of a service's page.
+const serviceAddress = "/pipelines/{pipeline}/services/{stage}/{group}/{host}"
+
+// outputShown is how many bytes of the end of a service's output its page shows. A live page reads
+// them again and again.
 const outputShown = 32 << 10
 
 // servicePage is the data of the page of a host's service.
@@ -30,7 +34,8 @@ type servicePage struct {
 
 // serviceOf returns the pipeline and the host that a request is about.
 func serviceOf(r *http.Request) (name, host string) {
-	return r.PathValue("pipeline"), strings.Join([]string{r.PathValue("stage"), r.PathValue("group"), r.PathValue("host")}, "/")
+	parts := []string{r.PathValue("stage"), r.PathValue("group"), r.PathValue("host")}
+	return r.PathValue("pipeline"), strings.Join(parts, "/")
 }
 
 // servicePath returns the address of a service's page.
@@ -44,10 +49,12 @@ func (p *pages) hostService(r *http.Request) (page.Content, error) {
 	name, host := serviceOf(r)
 	data := servicePage{Pipeline: name, Host: host, Path: servicePath(r)}
 	var err error
-	if data.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false); err != nil {
+	data.ServiceStatusView, err = p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), false)
+	if err != nil {
 		return page.Content{}, err
 	}
-	if data.Supervised = data.Manager == pipeline.ManagerProcess || data.Manager == pipeline.ManagerSystemd; data.Supervised {
+	data.Supervised = data.Manager == pipeline.ManagerProcess || data.Manager == pipeline.ManagerSystemd
+	if data.Supervised {
 		p.readOutput(r, &data)
 	}
 	if data.ServiceStatusView.Host != nil {
@@ -56,8 +63,8 @@ func (p *pages) hostService(r *http.Request) (page.Content, error) {
 	return page.Content{Title: host + " of " + name, Nav: "pipelines", Data: data}, nil
 }
 
-// readOutput fills in the end of the service's output, or why it cannot be shown. Output may be confidential, so that it needs
-// a token even on the server's machine.
+// readOutput fills in the end of the service's output, or why it cannot be shown. Output may be
+// confidential, so that it needs a token even on the server's machine.
 func (p *pages) readOutput(r *http.Request, data *servicePage) {
 	if _, err := server.Require(r.Context(), server.ScopeRead); err != nil {
 		data.Unread = "Log in to read the output: it may be confidential."
@@ -67,7 +74,8 @@ func (p *pages) readOutput(r *http.Request, data *servicePage) {
 		data.Unread = "The host does not answer." // asking again for its output would only take longer
 		return
 	}
-	view, err := p.service.ServiceLog(r.Context(), server.ServiceLogQuery{Pipeline: data.Pipeline, Target: data.Target, Most: outputShown})
+	q := server.ServiceLogQuery{Pipeline: data.Pipeline, Target: data.Target, Most: outputShown}
+	view, err := p.service.ServiceLog(r.Context(), q)
 	if err != nil {
 		data.Unread = err.Error()
 		return
@@ -75,7 +83,8 @@ func (p *pages) readOutput(r *http.Request, data *servicePage) {
 	data.Output, data.Cut = withoutControls(view.Text), view.Cut
 }
 
-// withoutControls returns text without the control characters that a browser would show as boxes or not at all.
+// withoutControls returns text without the control characters that a browser would show as boxes or
+// not at all.
 func withoutControls(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
@@ -92,7 +101,8 @@ type files struct {
 	Changed []string // at most 20
 }
 
-// verified keeps the newest answer of each host, since a live page must not ask again. The zero value is ready for use.
+// verified keeps the newest answer of each host, since a live page must not ask again. The zero
+// value is ready for use.
 type verified struct {
 	mu    sync.Mutex
 	pages map[string]files // by the address of the page

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// track is the drawing of a pipeline's stages as a graph. Each stage is in the tier after its last predecessor, and every
-// tier but the first begins with the lines into it.
+// track is the drawing of a pipeline's stages as a graph. Each stage is in the tier after its last
+// predecessor, and every tier but the first begins with the lines into it.
 type track struct {
 	Pipeline string
 	Tiers    []tier
@@ -31,7 +31,8 @@ type cell struct {
 	name  string
 }
 
-// Tone returns the class of the stage's state, by the newest deployment inside or else the current one.
+// Tone returns the class of the stage's state, by the newest deployment inside or else the current
+// one.
 func (c cell) Tone() page.Tone {
 	if n := len(c.Stage.Inside); n > 0 {
 		return insideTone(c.Stage.Inside[n-1])
@@ -42,7 +43,8 @@ func (c cell) Tone() page.Tone {
 	return page.Waiting
 }
 
-// insideTone returns the class of a deployment inside a stage. A deployment that failed elsewhere is stopped here.
+// insideTone returns the class of a deployment inside a stage. A deployment that failed elsewhere
+// is stopped here.
 func insideTone(at server.Standing) page.Tone {
 	if at.Status == pipeline.StatusFailed && !at.FailedHere {
 		return page.Stopped
@@ -65,7 +67,8 @@ func conditionTone(c server.Condition) page.Tone {
 	return page.ToneOf(c.State)
 }
 
-// The size of the drawing between two tiers, in its own units. The browser stretches it to the tier's height.
+// The size of the drawing between two tiers, in its own units. The browser stretches it to the
+// tier's height.
 const (
 	lineWidth  = 28
 	lineHeight = 1000
@@ -94,7 +97,8 @@ func trackOf(name string, stages []server.StageView) track {
 	return t
 }
 
-// depthsOf returns the number of stages on the longest path to each stage. It also ends on a cycle, which no definition has.
+// depthsOf returns the number of stages on the longest path to each stage. It also ends on a cycle,
+// which no definition has.
 func depthsOf(stages []server.StageView) map[string]int {
 	depths := map[string]int{}
 	for range stages {
@@ -120,8 +124,8 @@ func deepest(depths map[string]int) (most int) {
 	return most
 }
 
-// cellsAt returns the stages of a tier in their order, then the lines that pass it: one for each earlier stage with a later
-// successor.
+// cellsAt returns the stages of a tier in their order, then the lines that pass it: one for each
+// earlier stage with a later successor.
 func cellsAt(at int, stages []server.StageView, depths map[string]int) (cells []cell) {
 	passing := map[string]bool{}
 	for _, stage := range stages {
@@ -147,8 +151,8 @@ func cellsAt(at int, stages []server.StageView, depths map[string]int) (cells []
 	return cells
 }
 
-// sourceCell returns the name of the cell in the previous tier from which the line of a stage comes: the stage, or the place
-// where its line passes.
+// sourceCell returns the name of the cell in the previous tier from which the line of a stage
+// comes: the stage, or the place where its line passes.
 func sourceCell(stage string, at int, depths map[string]int) string {
 	if depths[stage] == at-1 {
 		return stage
@@ -156,10 +160,12 @@ func sourceCell(stage string, at int, depths map[string]int) string {
 	return passingCell(stage)
 }
 
-// passingCell returns the name of the cells through which the line of a stage passes. No stage can have such a name.
+// passingCell returns the name of the cells through which the line of a stage passes. No stage can
+// have such a name.
 func passingCell(stage string) string { return "past " + stage }
 
-// middle returns the average position of the sources of a cell. Cells sorted by it have few crossing lines.
+// middle returns the average position of the sources of a cell. Cells sorted by it have few
+// crossing lines.
 func (c cell) middle(before []cell) float64 {
 	sum := 0
 	for _, name := range c.from {
@@ -168,7 +174,8 @@ func (c cell) middle(before []cell) float64 {
 	return float64(sum) / float64(max(1, len(c.from)))
 }
 
-// linesBetween returns the lines from the cells of one tier to those of the next. The cells of a tier have equal heights.
+// linesBetween returns the lines from the cells of one tier to those of the next. The cells of a
+// tier have equal heights.
 func linesBetween(left, right []cell) (lines []string) {
 	height := func(i, n int) int { return (2*i + 1) * lineHeight / (2 * n) }
 	for j, to := range right {
