@@ -1,7 +1,7 @@
-// Package web is Waybill's pages: what runs where, what waits and why, and buttons for readers with
-// the scopes execute, operate and approve. The pages are HTML that the server renders, and they
-// work without script. With a small script they follow the log live: the server renders the page's
-// content again after a change and sends it as an event.
+// Package web serves Waybill's pages: releases on hosts, waiting steps with their reasons, and
+// buttons for readers with the scopes execute, operate and approve. The pages are HTML that the
+// server renders, and they work without script. With a small script they follow the log live: the
+// server renders the page's content again after a change and sends it as an event.
 package web
 
 import (

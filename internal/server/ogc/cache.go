@@ -51,7 +51,7 @@ func cacheEntryOf(r *http.Request, e queue.CacheEntry) CacheEntry {
 	return entry
 }
 
-// cacheKeyOf returns the key in the path. An invalid key is an entry that is not found.
+// cacheKeyOf returns the key in the path. Error: fault.NotFound, also for an invalid key.
 func cacheKeyOf(r *http.Request) (action.ID, error) {
 	key, err := action.ParseID(r.PathValue("key"))
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *API) cacheEntry(r *http.Request) (reply, error) {
 	return reply{name: "cache-entry", doc: cacheEntryOf(r, entry)}, nil
 }
 
-// lookUp answers with the entry for some inputs, which are given as in an execution.
+// lookUp answers with the entry for the inputs in the body, which has the form of an execution's.
 func (a *API) lookUp(r *http.Request) (reply, error) {
 	var asked struct {
 		ProcessID string                     `json:"processID"`
@@ -110,7 +110,7 @@ func (a *API) lookUp(r *http.Request) (reply, error) {
 	return reply{doc: cacheEntryOf(r, entry)}, nil
 }
 
-// invalidate makes an entry stop answering for its payload, from now or from another time on.
+// invalidate ends an entry's answers for its payload now or at a given time.
 func (a *API) invalidate(r *http.Request) (reply, error) {
 	key, err := cacheKeyOf(r)
 	if err != nil {

@@ -96,7 +96,7 @@ type CacheList struct {
 	Links   []Link       `json:"links"`
 }
 
-// CacheEntry is the job that answers for a payload.
+// CacheEntry names the job that answers for a payload.
 type CacheEntry struct {
 	Key          string     `json:"key"`
 	ProcessID    string     `json:"processID"`

@@ -24,11 +24,12 @@ import (
 
 // Bounds of a request.
 const (
-	largestRequest = 4 << 20  // bytes of its body
-	largestFrame   = 64 << 10 // bytes of its body besides the inputs
+	largestRequest = 4 << 20  // bytes of the body
+	largestFrame   = 64 << 10 // bytes of the body besides the inputs
 )
 
-// execute creates a job of a process, or returns the one that the payload cache has for the same payload.
+// execute creates a job of a process, or returns the one that the payload cache has for the same
+// payload.
 func (a *API) execute(r *http.Request) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {
@@ -77,8 +78,8 @@ func (a *API) readExecution(ctx context.Context, body []byte, w config.Process) 
 	return asked, inputs, err
 }
 
-// acquireLarge waits until a large body may be parsed, which takes many times its size in memory. The caller calls release
-// when it is parsed.
+// acquireLarge waits until a large body may be parsed: parsing takes many times its size in memory.
+// The caller calls release after parsing.
 func (a *API) acquireLarge(ctx context.Context, body []byte) (release func(), err error) {
 	if len(body) <= blob.Inline {
 		return func() {}, nil
@@ -86,7 +87,8 @@ func (a *API) acquireLarge(ctx context.Context, body []byte) (release func(), er
 	return a.large.Acquire(ctx)
 }
 
-// jobReply returns the answer with a job that has not ended: 201 for a new one, 303 for an existing one.
+// jobReply returns the answer with a job that has not ended: 201 for a new one, 303 for an existing
+// one.
 func jobReply(r *http.Request, made server.AddedAction, header http.Header) reply {
 	header.Set("Location", absoluteURL(r, pathOf("jobs", made.ID.String()), nil))
 	status := http.StatusCreated
@@ -96,8 +98,8 @@ func jobReply(r *http.Request, made server.AddedAction, header http.Header) repl
 	return reply{status: status, doc: statusInfo(r, made.ActionState), header: header}
 }
 
-// executeSync waits for the job's end and answers with its outputs. A job that takes too long continues, and the answer is the
-// job.
+// executeSync waits for the job's end and answers with its outputs. If the job takes too long, it
+// continues and is the answer.
 func (a *API) executeSync(r *http.Request, w config.Process, asked request, made server.AddedAction, p preference) (reply, error) {
 	patience := w.Sync
 	header := http.Header{}
@@ -123,7 +125,7 @@ func (a *API) executeSync(r *http.Request, w config.Process, asked request, made
 	}
 	header.Add("Link", fmt.Sprintf(`<%s>; rel="monitor"; type="%s"`, absoluteURL(r, pathOf("jobs", made.ID.String()), nil), typeJSON))
 	header["Link"] = append(header["Link"], answer.header["Link"]...)
-	answer.name, answer.header = "", header // an execution has no page
+	answer.name, answer.header = "", header // executions have no page
 	return answer, nil
 }
 
@@ -133,7 +135,7 @@ type request struct {
 	Outputs    map[string]wanted          `json:"outputs"`
 	Response   string                     `json:"response"`
 	Subscriber *action.Subscriber         `json:"subscriber"`
-	values     int                        // number of its JSON values
+	values     int                        // number of JSON values in the body
 }
 
 // wanted is output.yaml.
@@ -155,7 +157,7 @@ func (q request) addresses() map[string]string {
 	return given
 }
 
-// answer returns how the client wants the results.
+// answer returns the form of the results that the client wants.
 func (q request) answer() action.Answer {
 	want := action.Answer{Response: q.Response}
 	for name, w := range q.Outputs {
@@ -167,7 +169,8 @@ func (q request) answer() action.Answer {
 	return want
 }
 
-// readBody returns the body of a request, or an error if it is too large or not JSON by its Content-Type.
+// readBody returns the body of a request, or an error if it is too large or not JSON by its
+// Content-Type.
 func readBody(r *http.Request) ([]byte, error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.Contains(kind, "json") {
 		return nil, fault.New(fault.BadMediaType, "Content-Type %s: want %s", kind, typeJSON)
@@ -186,7 +189,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// parseRequest parses a request. The error has every fault at once but those of the inputs, which are found later.
+// parseRequest parses a request. The error has all faults except the inputs', which are found
+// later.
 func parseRequest(body []byte, w config.Process) (request, error) {
 	var q request
 	var frame map[string]json.RawMessage
@@ -228,8 +232,8 @@ func parseRequest(body []byte, w config.Process) (request, error) {
 	return q, problems.Err()
 }
 
-// unknownOutputs returns a problem for each wanted output that the process does not have, if its outputs are known, and for
-// each unknown transmission mode.
+// unknownOutputs returns a problem for each wanted output that the process does not have, if its
+// outputs are known, and for each unknown transmission mode.
 func (q request) unknownOutputs(known []string) (problems fault.Problems) {
 	for name, out := range q.Outputs {
 		if len(known) > 0 && !slices.Contains(known, name) {

@@ -48,7 +48,8 @@ func formOf(r *http.Request) (form, error) {
 	return jsonForm, nil
 }
 
-// weight returns the quality of a media type in Accept, from 0 to 1. Of several matching ranges the most specific one counts.
+// weight returns the quality of a media type in Accept, from 0 to 1. Of several matching ranges the
+// most specific one counts.
 func weight(r *http.Request, mediaType string) float64 {
 	family, _, _ := strings.Cut(mediaType, "/")
 	found, specific := 0.0, 0
@@ -69,7 +70,7 @@ func weight(r *http.Request, mediaType string) float64 {
 // reply is the answer of an operation.
 type reply struct {
 	status int    // 0: 200
-	name   string // name of the page that shows it; "": it has no page, and is never sent as HTML
+	name   string // name of its page; "": it has no page and is never sent as HTML
 	doc    any
 	raw    []byte // sent instead of doc
 	kind   string // Content-Type; "": JSON
@@ -107,8 +108,9 @@ func (a *API) writeReply(w http.ResponseWriter, r *http.Request, answer reply, a
 	_, _ = w.Write(content) // a client that has gone needs no answer
 }
 
-// setContentHeaders keeps a browser from running an answer. Inputs and outputs of jobs are foreign content on Waybill's own
-// origin, where a script could act for the person who is logged in. The server sets nosniff in every answer.
+// setContentHeaders keeps a browser from running an answer. Inputs and outputs of jobs are foreign
+// content on Waybill's own origin, where a script could act for the person who is logged in. The
+// server sets nosniff in every answer.
 func setContentHeaders(header http.Header, kind string) {
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	if !isInert(kind) {
@@ -116,7 +118,7 @@ func setContentHeaders(header http.Header, kind string) {
 	}
 }
 
-// isInert reports whether browsers only show content of a kind, and never run it.
+// isInert reports whether browsers show content of a kind without running it.
 func isInert(kind string) bool {
 	name, _, err := mime.ParseMediaType(kind)
 	family, _, _ := strings.Cut(name, "/")
@@ -156,10 +158,11 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error, aske
 	server.WriteProblemAs(w, p)
 }
 
-// exceptions begins the standard's own types of errors.
+// exceptions is the prefix of the standard's own types of errors.
 const exceptions = "http://www.opengis.net/def/exceptions/ogcapi-processes-1/1.0/"
 
-// absoluteURL returns the address of a resource under the host that the client used. The path is escaped: see pathOf.
+// absoluteURL returns the address of a resource under the host that the client used. The path is
+// escaped: see pathOf.
 func absoluteURL(r *http.Request, path string, query url.Values) string {
 	root := url.URL{Scheme: "http", Host: r.Host}
 	if server.Encrypted(r) {

@@ -26,17 +26,18 @@ const (
 	largestLinked = 16 << 20 // bytes of all linked content together
 	mostInputs    = 1000
 	mostLinks     = 20
-	mostValues    = 250_000 // JSON values, linked content included: decoded, a value takes up to a hundred bytes
+	mostValues    = 250_000 // JSON values, with linked content: decoded, a value takes up to a hundred bytes
 	fetchTimeout  = 30 * time.Second
-	fetchesAtOnce = 4 // of one request
-	linkedAtOnce  = 8 // requests whose links are followed
+	fetchesAtOnce = 4 // fetches for one request
+	linkedAtOnce  = 8 // requests whose links are being followed
 	linkPatience  = 10 * time.Second
-	largeAtOnce   = 2 // large requests that are read
+	largeAtOnce   = 2 // large requests being read
 	largePatience = 10 * time.Second
 )
 
-// resolveInputs returns the values of a request's inputs as one JSON object, from plain values, qualified values and links. The
-// error has every fault at once. Nothing is fetched if the process does not know some input.
+// resolveInputs returns the values of a request's inputs as one JSON object, from plain values,
+// qualified values and links. The error has all faults. Nothing is fetched if the process does not
+// know some input.
 func (a *API) resolveInputs(ctx context.Context, q request, w config.Process) (json.RawMessage, error) {
 	if n := len(q.Inputs); n > mostInputs {
 		return nil, fault.New(fault.TooLarge, "the request has %d inputs: want at most %d", n, mostInputs)
@@ -63,8 +64,8 @@ func (a *API) resolveInputs(ctx context.Context, q request, w config.Process) (j
 	return a.assembleInputs(ctx, all, w)
 }
 
-// assembleInputs returns one JSON object of the inputs. The error has the faults of all inputs: those that could not be read,
-// and what the process's schema says of the rest.
+// assembleInputs returns one JSON object of the inputs. The error has the faults of all inputs:
+// read errors, and violations of the process's schema.
 func (a *API) assembleInputs(ctx context.Context, all []*input, w config.Process) (json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(all))
 	unread := map[string]bool{}
@@ -96,7 +97,7 @@ func (a *API) assembleInputs(ctx context.Context, all []*input, w config.Process
 	return nil, server.BadParameters(problems.Err())
 }
 
-// input is one input while its value, or list of values, is being read.
+// input holds one input during the reading of its value or list of values.
 type input struct {
 	name   string
 	isList bool
@@ -131,8 +132,8 @@ func readInput(name string, raw json.RawMessage, described config.Value) *input 
 	return in
 }
 
-// listOf returns the elements of a list that may hold links or qualified values. Any other list is a plain value, for which ok
-// is false.
+// listOf returns the elements of a list that may hold links or qualified values. ok is false for
+// any other list, which is a plain value.
 func listOf(raw json.RawMessage) ([]json.RawMessage, bool) {
 	var list []json.RawMessage
 	raw = bytes.TrimSpace(raw)
@@ -184,8 +185,8 @@ type qualified struct {
 	Type      string          `json:"type"`
 }
 
-// readValue sets the value of the piece, from a plain or a qualified value, or keeps a link for later. An object that is
-// neither a link nor a qualified value is a plain value.
+// readValue sets the value of the piece, from a plain or a qualified value, or keeps a link for
+// later. An object that is neither a link nor a qualified value is a plain value.
 func (p *piece) readValue(raw json.RawMessage) {
 	var q qualified
 	var keys map[string]json.RawMessage
@@ -213,8 +214,8 @@ func hasOnly(keys map[string]json.RawMessage, known ...string) bool {
 	return true
 }
 
-// setValue checks a value against the part of the schema that its media type selects, and sets it. A binary value must be
-// base64, and stays a string, since JSON has no binary values.
+// setValue checks a value against the part of the schema that its media type selects, and sets it.
+// A binary value must be base64, and stays a string, since JSON has no binary values.
 func (p *piece) setValue(raw json.RawMessage, mediaType, encoding string) {
 	chosen, err := p.described.Choose(mediaType)
 	if err != nil {
@@ -244,7 +245,8 @@ func (p *piece) setValue(raw json.RawMessage, mediaType, encoding string) {
 	p.value = raw
 }
 
-// fetchAll follows the links of a request. values is the number of JSON values in the request itself.
+// fetchAll follows the links of a request. values is the number of JSON values in the request
+// itself.
 func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
 	release, err := a.linked.Acquire(ctx)
 	if err != nil {
@@ -273,7 +275,7 @@ func (a *API) fetchAll(ctx context.Context, all []*input, values int) error {
 	return nil
 }
 
-// budget is how much more content the links of one request may lead to.
+// budget bounds the further content of one request's links.
 type budget struct{ bytes, values atomic.Int64 }
 
 var errLinked = fmt.Errorf("the links lead to more than %d bytes together", largestLinked)

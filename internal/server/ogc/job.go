@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// statusInfo returns the standard's description of a job.
+// statusInfo returns a job's description in the form of the standard.
 func statusInfo(r *http.Request, state queue.ActionState) StatusInfo {
 	at := pathOf("jobs", state.ID.String())
 	info := StatusInfo{ProcessID: state.Name, Type: "process", JobID: state.ID.String(), Status: string(state.Phase()),
@@ -53,7 +53,7 @@ func jobMessage(state queue.ActionState) string {
 	return state.Error
 }
 
-// jobID returns the id in the path. An invalid id is a job that is not found.
+// jobID returns the id in the path. Error: fault.NotFound, also for an invalid id.
 func jobID(r *http.Request) (action.ID, error) {
 	id, err := action.ParseID(r.PathValue("jobID"))
 	if err != nil {
@@ -110,7 +110,8 @@ func (a *API) inputs(r *http.Request) (reply, error) {
 	return reply{name: "inputs", doc: []byte(inputs), raw: inputs}, nil
 }
 
-// results answers with the outputs of a job, in the form that its execution asked for, unless outputs= or response= is given.
+// results answers with the outputs of a job. The form is that of its execution, unless the request
+// has outputs= or response=.
 func (a *API) results(r *http.Request) (reply, error) {
 	state, err := a.stateOf(r)
 	if err != nil {
@@ -159,7 +160,8 @@ func (a *API) result(r *http.Request) (reply, error) {
 	return answer, nil
 }
 
-// listedValues returns the distinct values of a query parameter that may be repeated and may hold commas.
+// listedValues returns the distinct values of a query parameter that may be repeated and may hold
+// commas.
 func listedValues(r *http.Request, name string) []string {
 	var all []string
 	known := map[string]bool{"": true}

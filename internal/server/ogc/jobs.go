@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
-// jobs lists jobs, newest first, one page at a time. after= is the last job of the previous page, before= the first job of the
-// next one.
+// jobs lists jobs, newest first, one page at a time. after= is the last job of the previous page,
+// before= the first job of the next one.
 func (a *API) jobs(r *http.Request) (reply, error) {
 	q, err := jobQuery(r)
 	if err != nil {
 		return reply{}, err
 	}
 	limit := q.Limit
-	q.Limit++ // one more shows whether there is another page
+	q.Limit++ // one more job means that there is one more page
 	found, err := a.service.Jobs(r.Context(), q)
 	if err != nil {
 		return reply{}, err
@@ -39,7 +39,8 @@ func (a *API) jobs(r *http.Request) (reply, error) {
 	return reply{name: "jobs", doc: list}, nil
 }
 
-// pageLinks returns links to the next and the previous page. The page from which the client came always exists.
+// pageLinks returns links to the next and the previous page. The page from which the client came
+// always exists.
 func pageLinks(r *http.Request, found []queue.ActionState, more bool, q queue.ActionQuery) []Link {
 	if len(found) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func pageLinks(r *http.Request, found []queue.ActionState, more bool, q queue.Ac
 	return links
 }
 
-// jobQuery returns the ledger's query for the filters of a request.
+// jobQuery returns the query of the ledger for a request's filters.
 func jobQuery(r *http.Request) (queue.ActionQuery, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -125,7 +126,7 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 		if err != nil {
 			return wrong
 		}
-		q.Since, q.Until = at, at.Add(time.Millisecond) // the precision of created
+		q.Since, q.Until = at, at.Add(time.Millisecond) // created has milliseconds
 		return nil
 	}
 	var err error
@@ -146,7 +147,8 @@ func readDates(query url.Values, q *queue.ActionQuery) error {
 	return nil
 }
 
-// readDurations reads minDuration and maxDuration in seconds. Without a status they only select running and ended jobs.
+// readDurations reads minDuration and maxDuration in seconds. Without a status they only select
+// running and ended jobs.
 func readDurations(query url.Values, q *queue.ActionQuery) error {
 	for name, into := range map[string]*time.Duration{"minDuration": &q.Shortest, "maxDuration": &q.Longest} {
 		text := query.Get(name)

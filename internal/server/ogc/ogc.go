@@ -1,8 +1,9 @@
-// Package ogc is the job API: OGC API – Processes, part 1, version 1.0 (OGC 18-062r2), with the requirements classes
-// core, ogc-process-description, json, html, oas30, job-list, callback and dismiss, and Waybill's payload cache beside it.
+// Package ogc is the job API: OGC API – Processes, part 1, version 1.0 (OGC 18-062r2), with the
+// requirements classes core, ogc-process-description, json, html, oas30, job-list, callback and
+// dismiss, and Waybill's payload cache beside it.
 //
-// A process is one that the configuration describes, and a job is an action of kind job. The document at /api describes every
-// operation and parameter; all others are refused.
+// Processes are described in the configuration, and a job is an action of kind job. The document at
+// /api describes every operation and parameter; all others are refused.
 package ogc
 
 import (
@@ -18,9 +19,10 @@ import (
 
 // Pages shows documents to people. It is declared here because package web imports this one.
 type Pages interface {
-	// Document writes a document as a page. name is the kind of the document, such as job; doc is what JSON would encode.
+	// Document writes a document as a page. name is the kind of the document, such as job; doc is the
+	// value that JSON would encode.
 	Document(w http.ResponseWriter, r *http.Request, name string, doc any)
-	// Follow sends a document's page again whenever it has changed, as server-sent events.
+	// Follow sends a document's page now and after each change, as server-sent events.
 	Follow(w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error))
 	// Fail writes an error as a page.
 	Fail(w http.ResponseWriter, r *http.Request, err error)
@@ -28,12 +30,12 @@ type Pages interface {
 	http.Handler
 }
 
-// Config is the parts of an API.
+// Config configures an API.
 type Config struct {
 	Service *server.Service
 	Pages   Pages
-	Version string        // of the program
-	Guard   webhook.Guard // of the links that inputs are fetched from
+	Version string        // version of the program
+	Guard   webhook.Guard // guard of the links in inputs
 }
 
 // API answers requests of clients. A server.Server in front of it enforces the access rules.
@@ -43,8 +45,8 @@ type API struct {
 	fetcher *webhook.Client
 	mux     *http.ServeMux
 	openAPI []byte               // the document at /api
-	linked  *semaphore.Semaphore // bounds how many requests have their links followed at a time
-	large   *semaphore.Semaphore // bounds how many large bodies are parsed at a time
+	linked  *semaphore.Semaphore // bounds the requests whose links are followed at a time
+	large   *semaphore.Semaphore // bounds the large bodies that are parsed at a time
 }
 
 // New returns the API.
@@ -65,7 +67,7 @@ func New(c Config) *API {
 	return a
 }
 
-// ServeHTTP answers a request of the API, and passes any other one to the pages.
+// ServeHTTP answers requests of the API, and passes all others to the pages.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
 // endpoint returns the handler of one operation, which answers in the form that the client wants.
@@ -99,7 +101,8 @@ func (a *API) endpoint(o operation) http.Handler {
 	})
 }
 
-// callEndpoint returns the answer of an operation, after checking the request's scope and query parameters.
+// callEndpoint returns the answer of an operation, after checking the request's scope and query
+// parameters.
 func (a *API) callEndpoint(o operation, r *http.Request, query []string) (reply, error) {
 	if o.scope != "" {
 		if _, err := server.Require(r.Context(), o.scope); err != nil {

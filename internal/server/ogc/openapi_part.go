@@ -25,7 +25,8 @@ func answer(description, kind string, schema object) object {
 // found returns the response with a document, which is also a page.
 func found(schema string) object { return foundAs(typeJSON, ref(schema)) }
 
-// foundAs returns the response with content of a media type, which is also a page unless the type may be any.
+// foundAs returns the response with content of a media type, which is also a page unless the type
+// may be any.
 func foundAs(kind string, schema object) object {
 	response := answer("OK", kind, schema)
 	if kind != "*/*" {

@@ -2,8 +2,9 @@ package ogc
 
 import "github.com/waybill-dev/waybill/internal/queue"
 
-// schemas returns the schemas of the documents, by the standard's names if it has them. They are written by hand, since the
-// structs do not have what clients need most: enumerations, formats, and which keys a request may leave out.
+// schemas returns the schemas of the documents, by the standard's names if it has them. They are
+// written by hand, since the structs do not have what clients need most: enumerations, formats, and
+// optional keys of requests.
 func schemas() object {
 	text, flag := object{"type": "string"}, object{"type": "boolean"}
 	moment := object{"type": "string", "format": "date-time"}

@@ -10,17 +10,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// operation is one operation of the API: how it is served, and its entry in the document.
+// operation is one operation of the API: its handler and its entry in the document.
 type operation struct {
 	pattern, id, summary string
 	scope                server.Scope
 	serve                func(*API, *http.Request) (reply, error)
-	query                []object // query parameters besides f, which every operation has
+	query                []object // query parameters besides f of every operation
 	headers              []object
 	body                 string // schema of the request; "": none
 	optional             bool   // the body may be left out
-	answers              object // by status
-	errors               []int  // besides the errors of every operation
+	answers              object // keys are statuses
+	errors               []int  // statuses besides those of every operation
 }
 
 // parameters returns the parameters of an operation in the path, the query and headers.
@@ -46,7 +46,7 @@ func (o operation) queryNames() (names []string) {
 	return names
 }
 
-// path returns the path of an operation as http.ServeMux takes it.
+// path returns the path of an operation in the form of http.ServeMux.
 func (o operation) path() string {
 	_, path, _ := strings.Cut(o.pattern, " ")
 	return path
@@ -135,7 +135,7 @@ func resultsAnswers() object {
 	}
 }
 
-// failures returns the statuses with which the results of a failed job may be answered.
+// failures returns the statuses of answers with the results of a failed job.
 func failures() []int {
 	all := []int{http.StatusNotFound, http.StatusGone}
 	for status := http.StatusBadRequest; status < 600; status++ {

@@ -23,7 +23,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// outputs is the outputs of an ended job.
+// outputs are the outputs of an ended job.
 type outputs struct{ config.Outputs }
 
 // The words of execute.yaml and transmissionMode.yaml.
@@ -34,8 +34,8 @@ const (
 	byReference = "reference"
 )
 
-// readOutputs returns the outputs of a job. The error of a job without results is a problem with the HTTP status of its
-// failure.
+// readOutputs returns the outputs of a job. The error of a job without results is a problem with
+// the HTTP status of its failure.
 func (a *API) readOutputs(ctx context.Context, state queue.ActionState) (outputs, error) {
 	if err := requireResults(state); err != nil {
 		return outputs{}, err
@@ -68,7 +68,8 @@ func requireResults(state queue.ActionState) error {
 
 func (o outputs) names() []string { return slices.Sorted(maps.Keys(o.Values)) }
 
-// selectOutputs returns the outputs with some names, or all without names. An unknown name is an error.
+// selectOutputs returns the outputs with some names, or all without names. An unknown name is an
+// error.
 func (o outputs) selectOutputs(names []string) (outputs, error) {
 	if len(names) == 0 {
 		return o, nil
@@ -92,8 +93,8 @@ func (o outputs) unknownOutput(name string) error {
 	return unknown.WithNearest(name, o.names())
 }
 
-// replyAs returns the answer with a job's outputs in the form that a request wants: the named outputs or all, as a document or
-// raw.
+// replyAs returns the answer with a job's outputs in the form of a request: the named outputs or
+// all, as a document or raw.
 func (o outputs) replyAs(r *http.Request, job action.ID, want action.Answer) (reply, error) {
 	some, err := o.selectOutputs(slices.Sorted(maps.Keys(want.Outputs)))
 	if err != nil {
@@ -109,8 +110,8 @@ func (o outputs) replyAs(r *http.Request, job action.ID, want action.Answer) (re
 	return answer, nil
 }
 
-// rawOutputs returns the answer with raw outputs: one as it is, several as multipart/related. If all are wanted by reference the
-// answer is empty, with links to the outputs as headers.
+// rawOutputs returns the answer with raw outputs: one as it is, several as multipart/related. If
+// all are wanted by reference the answer is empty, with links to the outputs as headers.
 func (o outputs) rawOutputs(r *http.Request, job action.ID, references []string) reply {
 	names := o.names()
 	switch {
@@ -126,7 +127,8 @@ func (o outputs) rawOutputs(r *http.Request, job action.ID, references []string)
 	return o.multipart(r, job, references)
 }
 
-// multipart returns the outputs as multipart/related (RFC 2387), one part each. The part of an output by reference is empty.
+// multipart returns the outputs as multipart/related (RFC 2387), one part each. The part of an
+// output by reference is empty.
 func (o outputs) multipart(r *http.Request, job action.ID, references []string) reply {
 	var body bytes.Buffer
 	parts := multipart.NewWriter(&body)
@@ -148,7 +150,8 @@ func (o outputs) multipart(r *http.Request, job action.ID, references []string) 
 	return reply{raw: body.Bytes(), kind: mime.FormatMediaType("multipart/related", map[string]string{"type": first, "boundary": parts.Boundary()})}
 }
 
-// document returns results.yaml: plain values, qualified values for objects, and links for the outputs in references.
+// document returns results.yaml: plain values, qualified values for objects, and links for the
+// outputs in references.
 func (o outputs) document(r *http.Request, job action.ID, references []string) Results {
 	results := Results{}
 	for name := range o.Values {
@@ -171,7 +174,8 @@ func linkHeader(l Link) string {
 	return "<" + l.Href + ">" + strings.TrimPrefix(parameters, "a/link")
 }
 
-// rawOutput returns the answer with one output: a string with a media type of its own as bytes, everything else as JSON.
+// rawOutput returns the answer with one output: a string with a media type of its own as bytes,
+// everything else as JSON.
 func (o outputs) rawOutput(name string) reply {
 	kind, value := o.MediaType(name), o.Values[name]
 	var content string

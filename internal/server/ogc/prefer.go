@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// preference is how a client prefers to be answered (RFC 7240).
+// preference is a client's preference for the answer (RFC 7240).
 type preference struct {
 	async bool
-	wait  time.Duration // 0 when the client names none
+	wait  time.Duration // 0: none
 }
 
-// preferenceOf parses the Prefer headers of a request: lists of preferences, whose parameters it ignores. Of a repeated
-// preference the first one counts.
+// preferenceOf parses the Prefer headers of a request: lists of preferences, whose parameters it
+// ignores. The first of repeated preferences counts.
 func preferenceOf(r *http.Request) preference {
 	var p preference
 	waits := false

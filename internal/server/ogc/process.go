@@ -28,7 +28,8 @@ func limitOf(r *http.Request) (int, error) {
 	return min(limit, mostListed), nil
 }
 
-// processes lists the processes in the order of their ids. after= is the last process of the previous page.
+// processes lists the processes in the order of their ids. after= is the last process of the
+// previous page.
 func (a *API) processes(r *http.Request) (reply, error) {
 	limit, err := limitOf(r)
 	if err != nil {
@@ -105,7 +106,8 @@ func (a *API) outputsSchema(r *http.Request) (reply, error) {
 	})
 }
 
-// schema answers with a JSON Schema (2020-12) of a process: the one in the configuration, or one made of the known values.
+// schema answers with a JSON Schema (2020-12) of a process: the configured one, or a schema of the
+// known values.
 func (a *API) schema(r *http.Request, of func(config.Process) (map[string]any, []config.Value)) (reply, error) {
 	w, err := a.service.Process(r.Context(), r.PathValue("processID"))
 	if err != nil {

@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// plainKeywords are the keywords with the same meaning in JSON Schema 2020-12 and in the standard's schema.yaml, which is that
-// of OpenAPI 3.0.
+// plainKeywords have the same meaning in JSON Schema 2020-12 and in the standard's schema.yaml,
+// which is OpenAPI 3.0's.
 var plainKeywords = []string{"title", "multipleOf", "maximum", "minimum", "maxLength", "minLength", "pattern", "maxItems", "minItems",
 	"uniqueItems", "maxProperties", "minProperties", "enum", "description", "format", "default", "readOnly", "writeOnly", "deprecated",
 	"contentMediaType", "contentEncoding"}
 
-// simplifySchema returns a JSON Schema (2020-12) in the form of OpenAPI 3.0, and leaves out what that cannot express. root is the
-// document of its references.
+// simplifySchema returns a JSON Schema (2020-12) in the form of OpenAPI 3.0, without keywords that
+// OpenAPI cannot express. root is the document of its references.
 func simplifySchema(schema, root map[string]any) map[string]any {
 	return simplifier{root: root}.schema(schema)
 }
 
-// simplifier replaces each reference by its schema, and a reference inside its own schema by one that allows everything.
+// simplifier replaces each reference by its schema. A reference inside its own schema becomes a
+// schema that allows everything.
 type simplifier struct {
 	root map[string]any
 	open []string // references that are being replaced
@@ -148,8 +149,8 @@ func (s simplifier) nested(in, out map[string]any) {
 	}
 }
 
-// resolve returns the schema that a reference inside the document leads to; nil, which allows everything, for any other
-// reference.
+// resolve returns the schema of a reference inside the document; nil, which allows everything, for
+// any other reference.
 func (s simplifier) resolve(ref string) map[string]any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {

@@ -1,4 +1,4 @@
-// Package action is the pages of the queue: actions, lanes and schedules, and the status of the
+// Package action serves the pages of the queue: actions, lanes and schedules, and the status of the
 // processes that serve them.
 package action
 
@@ -19,7 +19,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pages are the pages of the queue.
+// pages serves the pages of the queue.
 type pages struct{ service *server.Service }
 
 // Register adds the pages and forms of actions, lanes and schedules to a site, and the status of
@@ -51,7 +51,7 @@ type actionsPage struct {
 	Pipeline string
 	Handler  string
 	Live     bool
-	Statuses []action.Status // to choose from
+	Statuses []action.Status // choices of the filter
 	Actions  []queue.ActionState
 	Older    string          // address of the page with older actions; "": none
 	Troubled []queue.Limiter // lanes that are slowed, paused or disabled
@@ -110,7 +110,7 @@ func (a actionPage) Text() string { return server.TextOf(a.Output) }
 // Allowed returns how many attempts the policy allows.
 func (a actionPage) Allowed() int { return a.Policy.Retries + 1 }
 
-// Ended, CanSnooze and CanCancel report which buttons make sense now. The ledger checks again.
+// Ended, CanCancel and CanSnooze report which buttons make sense now. The ledger checks again.
 func (a actionPage) Ended() bool     { return a.Thread.Status.Ended() }
 func (a actionPage) CanCancel() bool { return a.Thread.Status.Live() }
 func (a actionPage) CanSnooze() bool { return a.CanCancel() && a.Thread.Status != action.Running }
@@ -118,12 +118,12 @@ func (a actionPage) CanSnooze() bool { return a.CanCancel() && a.Thread.Status !
 // eventRow is an event on an action's page.
 type eventRow struct {
 	action.Event
-	// SameAs is the seq of an earlier event with the same error; -1: the action has it, at the top of the
-	// page; 0: the error is new.
+	// SameAs is the seq of an earlier event with the same error; -1: the action has it, at the top of
+	// the page; 0: the error is new.
 	SameAs int
 }
 
-// Rows returns the events such that the page shows each error once.
+// Rows returns the events, with each error once.
 func (a actionPage) Rows() (rows []eventRow) {
 	seen := map[string]int{a.Error: -1}
 	for _, e := range a.Events {
@@ -145,7 +145,7 @@ func attemptOf(exchange string) string { return "attempt " + path.Base(exchange)
 // short returns the random end of an action's id, since actions of the same time begin alike.
 func short(id action.ID) string { return "…" + id.String()[24:] }
 
-// actionFunctions returns the functions of the pages of actions.
+// actionFunctions returns the template functions of the pages of actions.
 func actionFunctions() template.FuncMap {
 	functions := laneFunctions()
 	maps.Copy(functions, template.FuncMap{

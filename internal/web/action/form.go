@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// retryAction retries an action and leads to the new one.
+// retry retries an action and leads to the new one.
 func (p *pages) retry(r *http.Request, by string) (next string, err error) {
 	id, err := actionOf(r)
 	if err != nil {

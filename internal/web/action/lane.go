@@ -42,7 +42,7 @@ func (p *pages) commandLane(r *http.Request, by string) (next string, err error)
 	return "/lanes", err
 }
 
-// laneFunctions returns the functions of a table of lanes.
+// laneFunctions returns the template functions of a table of lanes.
 func laneFunctions() template.FuncMap {
 	return template.FuncMap{
 		"laneWord": server.LaneWord, "rate": action.PerSecond, "canPause": canPause, "canReset": canReset,

@@ -14,22 +14,21 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// replaySteps is the largest number of steps of a replay in one request. Each step is at most 500
-// actions.
+// replaySteps bounds the steps of a replay in one request. A step has at most 500 actions.
 const replaySteps = 20
 
 // replayPage is the data of the page of a replay: the range to choose, its size, and the progress.
 type replayPage struct {
 	Handler  string
-	Since    string // as the reader wrote it
+	Since    string // the reader's text
 	Until    string
 	Ends     []endChoice
-	Found    int                // actions of the range that were counted
-	More     bool               // the range has more actions than were counted
-	Asked    bool               // a range was named
+	Found    int                // counted actions of the range
+	More     bool               // the range has more actions
+	Asked    bool               // the address has a range
 	Begun    bool               // the first steps of the replay are done
 	Replayed int                // new actions so far
-	Order    server.ReplayOrder // request of the button
+	Order    server.ReplayOrder // the button's request
 }
 
 // endChoice is a status with which an action may have ended.
@@ -56,7 +55,7 @@ func (p *pages) replay(r *http.Request) (page.Content, error) {
 		data.Ends = append(data.Ends, endChoice{name, page.LowerWords(s), chosen})
 	}
 	data.Begun = query.Get("replayed") != ""
-	data.Replayed, _ = strconv.Atoi(query.Get("replayed")) // only shown
+	data.Replayed, _ = strconv.Atoi(query.Get("replayed")) // for display only
 	if data.Asked && (!data.Begun || !order.After.IsZero()) {
 		order.DryRun = true
 		counted, last, err := p.replayPart(r, order)
@@ -79,7 +78,7 @@ func (p *pages) replayActions(r *http.Request, by string) (next string, err erro
 	if err != nil {
 		return "", err
 	}
-	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // only shown
+	before, _ := strconv.Atoi(r.PostFormValue("replayed")) // for display only
 	query := url.Values{"replayed": {strconv.Itoa(before + done.Created)}}
 	if !last.After.IsZero() {
 		query.Set("id", last.ID.String())

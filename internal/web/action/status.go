@@ -12,13 +12,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// status returns the page that shows whether everything keeps up.
+// status returns the page of the status of handlers and processes.
 func (p *pages) status(r *http.Request) (page.Content, error) {
 	v, err := p.service.Status(r.Context())
 	return page.Content{Title: "Status", Nav: "status", Data: v}, err
 }
 
-// waiting returns how long the oldest ready action of a handler has waited; "" if none is ready.
+// waiting returns the time that a handler's oldest ready action has waited; "" if none is ready.
 func waiting(h server.HandlerView, now time.Time) string {
 	if h.Ready == 0 {
 		return ""
@@ -26,7 +26,7 @@ func waiting(h server.HandlerView, now time.Time) string {
 	return page.Took(h.Oldest, now)
 }
 
-// liveCounts returns how many actions of a handler have each live status.
+// liveCounts returns the number of a handler's actions in each live status.
 func liveCounts(h server.HandlerView) (counts []statusCount) {
 	for status := action.Pending; status.Live(); status++ {
 		counts = append(counts, statusCount{page.LowerWords(status), h.Counts[status]})
@@ -40,13 +40,13 @@ type statusCount struct {
 	Count int
 }
 
-// otherTroubles returns the troubles of the status page without those of lanes, which have their
-// own table.
+// otherTroubles returns the troubles of the status page except those of lanes, which have their own
+// table.
 func otherTroubles(v server.StatusView) []server.Trouble {
 	return slices.DeleteFunc(slices.Clone(v.Troubles), func(t server.Trouble) bool { return t.Kind == server.TroubleLane })
 }
 
-// queueFunctions returns the functions of the page that shows whether everything keeps up.
+// queueFunctions returns the template functions of the status page.
 func queueFunctions() template.FuncMap {
 	functions := laneFunctions()
 	maps.Copy(functions, template.FuncMap{"waiting": waiting, "liveCounts": liveCounts, "otherTroubles": otherTroubles})

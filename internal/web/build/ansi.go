@@ -13,7 +13,7 @@ import (
 // rgb is a colour of the palette.
 type rgb [3]uint8
 
-// basePalette are the 16 colours that programs ask for by name.
+// basePalette has the 16 colours that programs select by name.
 var basePalette = [16]rgb{ //nolint:gochecknoglobals // a table
 	{0, 0, 0}, {205, 49, 49}, {13, 188, 121}, {229, 229, 16},
 	{36, 114, 200}, {188, 63, 188}, {17, 168, 205}, {229, 229, 229},
@@ -21,7 +21,7 @@ var basePalette = [16]rgb{ //nolint:gochecknoglobals // a table
 	{59, 142, 234}, {214, 112, 214}, {41, 184, 219}, {255, 255, 255},
 }
 
-// cubeSteps are the intensities of the 216 colours after the 16.
+// cubeSteps has the intensities of the 216 colours after the first 16.
 var cubeSteps = [6]uint8{0, 95, 135, 175, 215, 255} //nolint:gochecknoglobals // a table
 
 // palette returns one of the 256 colours of terminals: 16 by name, a cube of 216, and 24 greys.
@@ -37,8 +37,7 @@ func palette(n int) rgb {
 	return rgb{grey, grey, grey}
 }
 
-// nearest returns the number of the palette's colour that is most like a colour, among the cube and
-// the greys.
+// nearest returns the number of the palette's colour nearest to c, among the cube and the greys.
 func nearest(c rgb) int {
 	best, least := 16, math.MaxInt
 	for n := 16; n < 256; n++ {
@@ -75,15 +74,14 @@ func contrast(a, b rgb) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Contrasts of text: what text on a background of its own must have, and what text on the page must
-// have, whose background is another one where a line is marked.
+// Least contrasts of text: on a background of its own, and on the page, whose background differs
+// where a line is marked.
 const (
 	leastContrast = 4.5
 	pageContrast  = 5.6
 )
 
-// readable returns a colour mixed with the colour toward as far as is needed for the contrast on a
-// background.
+// readable returns a colour mixed with toward until its contrast on a background suffices.
 func readable(c, background, toward rgb) rgb {
 	for share := 0; share <= 100; share++ {
 		var mixed rgb
@@ -129,15 +127,15 @@ func Colours() string {
 	return day.String() + "@media (prefers-color-scheme: dark) {\n" + night.String() + "}\n"
 }
 
-// pen is how text is drawn.
+// pen holds the colours and marks of text.
 type pen struct {
-	text, back                                    int // number of a colour; -1: that of the page
+	text, back                                    int // number of a colour; -1: the page's
 	bold, dim, italic, underline, struck, inverse bool
 }
 
 var plainPen = pen{text: -1, back: -1} //nolint:gochecknoglobals // a constant
 
-// classes returns the classes of text that is drawn so; "" for plain text.
+// classes returns the CSS classes of text in this pen; "" for plain text.
 func (p pen) classes() string {
 	var list []string
 	text, back := p.text, p.back
@@ -169,7 +167,7 @@ func (p pen) classes() string {
 	return strings.Join(list, " ")
 }
 
-// apply changes the pen as the parameters of a sequence say (ECMA-48, SGR).
+// apply changes the pen by the parameters of a sequence (ECMA-48, SGR).
 func (p *pen) apply(parameters string) {
 	codes := splitCodes(parameters)
 	for i := 0; i < len(codes); i++ {
@@ -188,7 +186,7 @@ func (p *pen) apply(parameters string) {
 	}
 }
 
-// name applies a parameter that names a colour, or one that is not a colour.
+// name applies a parameter that names a colour, or a mark.
 func (p *pen) name(n int) {
 	switch {
 	case n >= 30 && n <= 37:
@@ -230,14 +228,14 @@ func (p *pen) mark(n int) {
 	}
 }
 
-// splitCodes returns the parameters of a sequence; those that are left out are 0. Those of
-// 38:2::R:G:B lose the empty one.
+// splitCodes returns the parameters of a sequence, 0 for omitted ones. 38:2::R:G:B loses its empty
+// parameter.
 func splitCodes(parameters string) []int {
 	var codes []int
 	for part := range strings.SplitSeq(parameters, ";") {
 		subs := strings.Split(part, ":")
 		if len(subs) == 6 && subs[1] == "2" {
-			subs = append(subs[:2], subs[3:]...) // the third one names a colour space
+			subs = append(subs[:2], subs[3:]...) // the third parameter names a colour space
 		}
 		if subs[0] == "4" {
 			subs = subs[:1] // 4:3 is one kind of underline
@@ -250,8 +248,8 @@ func splitCodes(parameters string) []int {
 	return codes
 }
 
-// extendedColour reads 5;N or 2;R;G;B, and returns the number of the colour, or -1, and how many
-// parameters it takes.
+// extendedColour reads 5;N or 2;R;G;B. It returns the number of the colour, or -1, and the number
+// of parameters read.
 func extendedColour(codes []int) (colour, used int) {
 	switch {
 	case len(codes) >= 2 && codes[0] == 5:
@@ -269,11 +267,11 @@ func extendedColour(codes []int) (colour, used int) {
 	return -1, len(codes)
 }
 
-// longestShown is how many bytes of one entry a page shows.
+// longestShown bounds the bytes of one entry on a page.
 const longestShown = 4000
 
-// logLine returns an entry's text as HTML: what is visible, with spans for its colours. Of a longer
-// text than a page shows, cut is the number of bytes that are left out.
+// logLine returns an entry's visible text as HTML, with spans for its colours. cut is the number of
+// bytes that are left out of a long text.
 func logLine(text []byte) (line string, cut int) {
 	visible := build.VisibleColours(text, build.IsColour)
 	if len(visible) > longestShown {

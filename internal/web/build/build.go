@@ -1,4 +1,4 @@
-// Package build is the pages of builds.
+// Package build serves the pages of builds.
 package build
 
 import (
@@ -21,7 +21,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pages are the pages of builds.
+// pages serves the pages of builds.
 type pages struct {
 	service *server.Service
 	rows    *template.Template
@@ -43,7 +43,7 @@ func Register(site *page.Site, service *server.Service) {
 	site.HandleForm("POST /builds/{build}/delete", server.ScopeOperate, p.delete)
 }
 
-// statusFunctions returns the functions that show statuses and logs.
+// statusFunctions returns the template functions that show statuses and logs.
 func statusFunctions() template.FuncMap {
 	return template.FuncMap{"buildTone": buildTone, "buildWord": buildWord, "countLines": countLines}
 }
@@ -56,25 +56,25 @@ const (
 	artifactsShown   = 200                    // artifacts
 	rowsShown        = 500                    // entries of one step on a page
 	mostRows         = 500                    // entries of one answer to the script
-	lookAtBuildAgain = 250 * time.Millisecond // how often a live page of a running build looks for changes
+	lookAtBuildAgain = 250 * time.Millisecond // longest time between two renderings of a running build's page
 )
 
 // buildPage is the data of the page of one build.
 type buildPage struct {
 	server.BuildState
-	Steps     []stepLog // those whose logs are on this page, step 0 first
+	Steps     []stepLog // steps whose logs are on this page, step 0 first
 	Stages    []stageColumn
 	Failing   []failedTest
 	MoreTests int
 	Files     []server.BuildArtifact
 	MoreFiles int
-	Earlier   string // address of the page with the logs of the steps before; "": none
+	Earlier   string // address of the page with the logs of earlier steps; "": none
 	Later     string
 	Newest    string // id of the newest build
-	Time      string // how times are shown without script: "", clock, since
+	Time      string // format of times without script: "", clock, since
 }
 
-// failedTest is a test that failed, or did at first.
+// failedTest is a failed or flaky test.
 type failedTest struct {
 	testresult.Result
 	StepID  int
@@ -135,8 +135,8 @@ func nameOfBuild(s server.BuildSummary) string {
 	return name
 }
 
-// openedStep returns the step whose log is open: the one that the address names, else the first
-// that failed, else the first at work.
+// openedStep returns the step whose log is open: the step in the address, else the first failed
+// one, else the first one at work.
 func openedStep(r *http.Request, state server.BuildState, views []server.BuildStepView) (int, error) {
 	if name := r.FormValue("step"); name != "" {
 		step, err := server.BuildStep(state.Plan, name)
@@ -154,7 +154,7 @@ func openedStep(r *http.Request, state server.BuildState, views []server.BuildSt
 		}
 	}
 	if state.Ended() && state.Status != build.Completed {
-		return 0, nil // a build that failed before a step did says why in its own log
+		return 0, nil // its own log has the reason
 	}
 	return -1, nil
 }
@@ -180,7 +180,7 @@ func (p *buildPage) addressOf(step int) string {
 	return "/builds/" + url.PathEscape(p.ID) + "?step=" + strconv.Itoa(step) + anchor
 }
 
-// fillTests gathers the tests to show: those that failed before those that were flaky.
+// fillTests gathers the tests to show: failed ones before flaky ones.
 func (p *buildPage) fillTests() {
 	for _, outcome := range []testresult.Outcome{testresult.Failed, testresult.Flaky} {
 		for _, file := range p.Notable {
@@ -208,8 +208,8 @@ func (p *buildPage) fillFiles() {
 	}
 }
 
-// cutSteps chooses the steps whose logs are on this page: the build itself, and those from an index
-// on.
+// cutSteps chooses the steps whose logs are on this page: the build itself, and the steps from
+// index first on.
 func (p *buildPage) cutSteps(r *http.Request, views []server.BuildStepView, first, opened int) {
 	last := p.Last(0)
 	whole := server.BuildStepView{Status: p.Status, StartedOn: p.StartedOn, FinishedOn: p.FinishedOn}

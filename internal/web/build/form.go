@@ -16,11 +16,11 @@ import (
 // passwordField begins the names of the fields of passwords.
 const passwordField = "password-"
 
-// form is what starts a build of a project.
+// form is the data of the form that starts a build of a project.
 type form struct {
 	Projects []server.ProjectView
-	Engines  []string // that a build can name; nil: none to choose from
-	Newest   string   // id of the newest build when the page was drawn
+	Engines  []string // engines to choose from; nil: none
+	Newest   string   // id of the newest build at the time of the page
 }
 
 // Stored reports whether the build is in the database, where it can be changed from here.
@@ -29,17 +29,17 @@ func (p buildPage) Stored() bool {
 	return err == nil
 }
 
-// CanRerun reports whether the build can be run again as another one.
+// CanRerun reports whether the build can be run again, as a new build.
 func (p buildPage) CanRerun() bool { return p.Stored() && p.Ended() && p.Deployment == 0 }
 
-// CanResume reports whether it can be run again with steps that it has completed. One that
-// completed has nothing left to do.
+// CanResume reports whether it can be run again with its completed steps. A completed build has no
+// step left.
 func (p buildPage) CanResume() bool {
 	return p.CanRerun() && p.Engine == "" && p.ExpiredOn.IsZero() &&
 		p.Status != build.Completed && p.Status != build.Skipped
 }
 
-// Passwords lists the inputs that a rerun is given again.
+// Passwords lists the inputs that a rerun needs again.
 func (p buildPage) Passwords() (names []string) {
 	for _, param := range p.Params {
 		if param.Hidden {
@@ -87,15 +87,15 @@ func inputLines(text string) (map[string]string, error) {
 func pressKey(r *http.Request) string {
 	form := url.Values{}
 	for field, values := range r.PostForm {
-		if !strings.HasPrefix(field, passwordField) { // nothing of a password is kept
+		if !strings.HasPrefix(field, passwordField) { // the key must not depend on a password
 			form[field] = values
 		}
 	}
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(r.URL.Path+"\x00"+form.Encode())))
 }
 
-// newestBuild returns the id of the newest build: a form that has it is another one after each new
-// build.
+// newestBuild returns the id of the newest build. It is a field of forms, so that they differ after
+// each new build.
 func (p *pages) newestBuild(r *http.Request) (string, error) {
 	list, err := p.service.Builds(r.Context(), server.BuildQuery{Limit: 1})
 	if err != nil || len(list.Builds) == 0 {

@@ -11,17 +11,17 @@ import (
 type stageColumn struct {
 	Name  string
 	Steps []stepCard
-	More  int // steps that are not shown
+	More  int // number of further steps
 }
 
 // stepCard is a step of the graph.
 type stepCard struct {
 	server.BuildStepView
-	Address string   // of its log
-	Needs   []string // names of the steps that it names
+	Address string   // the log's
+	Needs   []string // names of required steps
 }
 
-// fillStages makes the graph. Of a stage with many steps those that failed come first.
+// fillStages makes the graph. In a stage with many steps, failed ones come first.
 func (p *buildPage) fillStages(views []server.BuildStepView) {
 	byID := map[int]server.BuildStepView{}
 	for _, v := range views {

@@ -20,7 +20,7 @@ type buildsPage struct {
 	Newest   string // address of the first page; "": this page
 	Filtered bool
 	Form     form
-	More     bool   // a filter is used that is folded
+	More     bool   // a filter among the folded ones is used
 	Since    string // days, as in the address
 	Until    string
 }
@@ -75,7 +75,7 @@ func buildQuery(r *http.Request) (q server.BuildQuery, err error) {
 		}
 	}
 	if !q.Until.IsZero() {
-		q.Until = q.Until.AddDate(0, 0, 1) // the day counts, too
+		q.Until = q.Until.AddDate(0, 0, 1) // the last day is included
 	}
 	return q, nil
 }

@@ -18,7 +18,7 @@ type stepLog struct {
 	Lines   int64 // entries so far
 	Open    bool
 	Rows    []logRow
-	First   string // addresses of other entries of the step; "": none, or this page
+	First   string // addresses of other pages of the log; "": none, or this page
 	Earlier string
 	Later   string
 	Last    string
@@ -32,10 +32,10 @@ func (l stepLog) Path() string {
 	return l.BuildStepView.Path()
 }
 
-// Over reports whether nothing more will be printed.
+// Over reports whether the log is complete.
 func (l stepLog) Over() bool { return l.Status.Ended() }
 
-// fill reads how long a log is, unless that is known, and the rows of one that is open.
+// fill reads the length of a log, unless it is known, and the rows of an open log.
 func (l *stepLog) fill(r *http.Request, reader server.BuildReader, known bool) error {
 	l.Lines = l.LogEntries
 	begun := l.Status != build.Pending && l.Status != build.Skipped
@@ -65,7 +65,7 @@ func (l *stepLog) fill(r *http.Request, reader server.BuildReader, known bool) e
 	return nil
 }
 
-// addLinks adds the addresses of the entries before and after those that are shown.
+// addLinks adds the addresses of the pages of the log before and after this one.
 func (l *stepLog) addLinks(r *http.Request, after int64) {
 	address := func(after int64) string {
 		query := url.Values{"step": {strconv.Itoa(l.ID)}, "after": {strconv.FormatInt(max(after, 0), 10)}}
@@ -82,8 +82,8 @@ func (l *stepLog) addLinks(r *http.Request, after int64) {
 	}
 }
 
-// TimeOf returns the time of a row as a reader without script asks for it: clock, since (the start
-// of the step), or none.
+// TimeOf returns the time of a row in the format for readers without script: clock, since the start
+// of the step, or none.
 func (l stepLog) TimeOf(style string, row logRow) string {
 	switch {
 	case style == "clock":

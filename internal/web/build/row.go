@@ -20,7 +20,7 @@ type logRow struct {
 	Stream  string // e: standard error, w: Waybill; "": standard output
 	Partial bool
 	Text    template.HTML
-	Cut     int // bytes that are left out
+	Cut     int // number of bytes left out
 }
 
 // rowRange selects entries of a step's log.
@@ -50,7 +50,7 @@ func readRows(ctx context.Context, reader server.BuildReader, from rowRange) ([]
 	return rows, err
 }
 
-// buildRows answers the script of a build's page with rows of a step's log.
+// buildRows serves rows of a step's log to the script of a build's page.
 func (p *pages) buildRows(w http.ResponseWriter, r *http.Request) {
 	rows, err := p.rowsFor(r)
 	if err != nil {
@@ -100,5 +100,5 @@ func (row logRow) Clock() string {
 // Millis returns the time of a row in milliseconds since 1970.
 func (row logRow) Millis() int64 { return row.At.UnixMilli() }
 
-// visible returns foreign text without what a terminal or a page would obey.
+// visible returns foreign text without control sequences.
 func visible(text string) string { return build.Printable(text, nil) }

@@ -19,29 +19,29 @@ const (
 	tailRows  = 15 // last rows of a build's log
 )
 
-// tail is the newest attempt at building, with the end of the log of the step that matters most.
+// tail is the newest attempt at a build, with the end of the log of the step that matters most.
 type tail struct {
 	server.BuildSummary
 	StepID  int
 	Step    string // "": no step has begun
 	Lines   int64
 	Rows    []logRow
-	Earlier []server.BuildSummary // the attempts before, newest first
+	Earlier []server.BuildSummary // earlier attempts, newest first
 }
 
-// Tails show the builds of a deployment on its page.
+// Tails renders the builds of a deployment for its page.
 type Tails struct {
 	service  *server.Service
 	template *template.Template
 }
 
-// NewTails returns the builds of the deployments of a service.
+// NewTails returns the renderer of a service's builds.
 func NewTails(site *page.Site, service *server.Service) Tails {
 	return Tails{service, site.Template(templateFiles, statusFunctions(), "tail")}
 }
 
-// Read returns the newest build of each action of a deployment, with the end of its log, if this
-// machine has it.
+// Read returns the newest build of each action of a deployment, with the end of its log. A build
+// whose results are not on this machine is left out.
 func (b Tails) Read(ctx context.Context, d server.DeploymentView) (map[action.ID]template.HTML, error) {
 	tails := map[action.ID]template.HTML{}
 	for _, stage := range d.Stages {
@@ -71,7 +71,7 @@ func (b Tails) Read(ctx context.Context, d server.DeploymentView) (map[action.ID
 	return tails, nil
 }
 
-// read reads the end of the log of the first step that failed, else of the last one that began.
+// read reads the end of the log of the first failed step, else of the last step that began.
 func (b Tails) read(ctx context.Context, id string) (*tail, error) {
 	reader, state, err := b.service.BuildState(ctx, id)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// buildTone returns the class of a status of a build or a step.
+// buildTone returns the tone of a build or a step.
 func buildTone(s build.Status) page.Tone {
 	switch s {
 	case build.Completed, build.Reused:
@@ -24,7 +24,7 @@ func buildTone(s build.Status) page.Tone {
 	return page.Waiting
 }
 
-// buildWord returns a status as people write it.
+// buildWord returns a status for people.
 func buildWord(s build.Status) string {
 	switch s {
 	case build.TimedOut:

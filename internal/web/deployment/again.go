@@ -58,7 +58,7 @@ func (p *pages) confirmAgain(r *http.Request) (page.Confirm, error) {
 	return confirm, nil
 }
 
-// deploymentOf returns the deployment that a request names, with the label of its revision.
+// deploymentOf returns the deployment in a request's path, with the label of its revision.
 func (p *pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err error) {
 	if ref, err = refOf(r); err != nil {
 		return ref, "", err
@@ -68,8 +68,7 @@ func (p *pages) deploymentOf(r *http.Request) (ref server.Ref, label string, err
 }
 
 // onceKey returns the key of a form that deploys once more: a button that is pressed twice makes
-// one deployment. The key is another one after the next deployment of the pipeline, and the same
-// each time that the page is drawn before.
+// one deployment. The key changes with the next deployment of the pipeline, and not before.
 func (p *pages) onceKey(ctx context.Context, name, label, target string) (string, error) {
 	newest, err := p.service.Deployments(ctx, journal.DeploymentQuery{Pipeline: name, Limit: 1})
 	if err != nil || len(newest) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// CanHold, CanResume, CanRetry and CanCancel report which buttons make sense now. The server checks
-// again.
+// CanHold reports whether the button that holds makes sense now. The server checks again, as it
+// does for the buttons below.
 func (d deploymentPage) CanHold() bool {
 	return d.Status == pipeline.StatusActive && (d.State.Held == "" || len(d.State.HeldStages) > 0)
 }
@@ -20,8 +20,8 @@ func (d deploymentPage) CanResume() bool {
 	return d.Status == pipeline.StatusActive && (whole || d.State.Held == "" && d.State.Until != "")
 }
 
-// StageNames returns the stages that can be held by themselves. It leaves none out that has ended:
-// a choice that moves on the live page would become another one.
+// StageNames returns the stages that can be held. It includes ended ones: on a live page a choice
+// must not move to another stage.
 func (d deploymentPage) StageNames() (names []string) {
 	for _, stage := range d.Stages {
 		names = append(names, stage.Name)
@@ -29,7 +29,7 @@ func (d deploymentPage) StageNames() (names []string) {
 	return names
 }
 
-// ResumeSays returns what the button that resumes does now.
+// ResumeSays returns the effect of the button that resumes.
 func (d deploymentPage) ResumeSays() string {
 	if d.State.Held == "" {
 		return "It goes no further than " + d.State.Until + " now, and continues through every stage then."
@@ -37,16 +37,15 @@ func (d deploymentPage) ResumeSays() string {
 	return "What waits begins as soon as its turn comes."
 }
 
-// CanRetry reports whether failed steps may be tried again. The server refuses that after a
-// rollback, and when a newer deployment has started what this one has still to do.
+// CanRetry reports whether failed steps may be tried again. The server refuses a retry after a
+// rollback, and once a newer deployment has started a step that this one has still to do.
 func (d deploymentPage) CanRetry() bool {
 	return len(d.Failures) > 0 && d.mayContinue() && d.State.RolledBackBy == 0 && d.OvertakenBy == 0
 }
 
 func (d deploymentPage) CanCancel() bool { return d.mayContinue() }
 
-// CanSkip reports whether a stage or a host has something left to skip, as far as its own state
-// says.
+// CanSkip reports whether the state of a stage or a host leaves something to skip.
 func (d deploymentPage) CanSkip(run server.Run) bool {
 	switch run.State {
 	case server.RunWaiting, server.RunUnreached, server.RunFailed, server.RunStopped:
@@ -55,7 +54,7 @@ func (d deploymentPage) CanSkip(run server.Run) bool {
 	return false
 }
 
-// CanSkipStep reports whether a gate or a bake may be skipped by itself.
+// CanSkipStep reports whether a gate or a bake may be skipped without the rest of its stage.
 func (d deploymentPage) CanSkipStep(step server.StepRun) bool {
 	switch step.State {
 	case pipeline.StateWaiting, pipeline.StateRunnable, pipeline.StateFailed:
@@ -64,25 +63,25 @@ func (d deploymentPage) CanSkipStep(step server.StepRun) bool {
 	return false
 }
 
-// RetrySays returns what the button that retries does now.
+// RetrySays returns the effect of the button that retries.
 func (d deploymentPage) RetrySays() string {
 	return page.Plural(len(d.Failures), "failed step is", "failed steps are") +
 		" attempted again, with the same revision. What is done stays done."
 }
 
-// HoldSays returns what the button that holds does now.
+// HoldSays returns the effect of the button that holds.
 func (d deploymentPage) HoldSays() string {
 	return "Nothing new begins until it is resumed. " + d.atWork("ends", "end")
 }
 
-// CancelSays returns what the button that cancels does now.
+// CancelSays returns the effect of the button that cancels.
 func (d deploymentPage) CancelSays() string {
 	return "Nothing new begins, and it cannot be resumed later. " +
 		d.atWork("ends, or is interrupted if it changes nothing", "end, or are interrupted if they change nothing") +
 		" Hosts keep what they have."
 }
 
-// ApproveSays returns what the button that approves a stage does now.
+// ApproveSays returns the effect of the button that approves a stage.
 func (d deploymentPage) ApproveSays(a pipeline.ApprovalState) string {
 	if left := a.Count - len(a.Given) - 1; left > 0 {
 		return page.Plural(left, "more person", "more people") + " must approve " + a.Stage +
@@ -91,7 +90,7 @@ func (d deploymentPage) ApproveSays(a pipeline.ApprovalState) string {
 	return a.Stage + " starts in this deployment, unless a window, a freeze or another deployment keeps it back."
 }
 
-// atWork returns what becomes of the steps that are at work.
+// atWork returns a sentence about the steps at work, with one verb or the other.
 func (d deploymentPage) atWork(one, many string) string {
 	switch d.State.Live {
 	case 0:
@@ -106,11 +105,11 @@ func (d deploymentPage) mayContinue() bool {
 	return d.Status == pipeline.StatusActive || d.Status == pipeline.StatusFailed
 }
 
-// mayChange reports whether steps may be skipped and stages resumed. The server refuses that, and
-// all else but canceling, once a newer deployment has started what a failed one has still to do.
+// mayChange reports whether steps may be skipped and stages resumed. The server refuses everything
+// but canceling once a newer deployment has started a step that a failed one has still to do.
 func (d deploymentPage) mayChange() bool { return d.mayContinue() && d.OvertakenBy == 0 }
 
-// HeldStages returns the stages that may be resumed by themselves.
+// HeldStages returns the held stages that may be resumed.
 func (d deploymentPage) HeldStages() []string {
 	if !d.mayChange() {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// causeShown is the largest number of steps that are named with an error.
+// causeShown bounds the steps that are named with an error.
 const causeShown = 20
 
 // cause is an error with the steps that failed by it.
 type cause struct {
 	server.Failure
 	Where []server.Failure // at most causeShown
-	More  int              // steps that are not in Where
+	More  int              // number of further steps
 }
 
 // Causes groups the failures by their text, so that the page shows each text once.
@@ -48,7 +48,7 @@ func (d deploymentPage) Brief(raw json.RawMessage) string {
 	})
 }
 
-// withoutCode returns an error of the log without the status of its action behind it, such as
+// withoutCode returns an error of the log without the status of its action at the end, such as
 // (RETRIES_EXHAUSTED).
 func withoutCode(text string) string {
 	at := strings.LastIndex(text, " (")

@@ -29,7 +29,7 @@ func (p *pages) acceptRevision(r *http.Request, by string) (next string, err err
 	return page.DeploymentPath(ref), err
 }
 
-// approve returns what executes the button that approves a stage of a deployment, or rejects it.
+// approve returns the function of the button that approves a stage of a deployment, or rejects it.
 func (p *pages) approve(reject bool) func(r *http.Request, by string) (next string, err error) {
 	return func(r *http.Request, by string) (string, error) {
 		ref, err := refOf(r)

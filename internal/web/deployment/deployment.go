@@ -1,4 +1,4 @@
-// Package deployment is the pages of deployments.
+// Package deployment serves the pages of deployments.
 package deployment
 
 import (
@@ -19,7 +19,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pages are the pages of deployments.
+// pages serves the pages of deployments.
 type pages struct {
 	service *server.Service
 	builds  build.Tails
@@ -54,9 +54,9 @@ const tailLength = 12
 type deploymentPage struct {
 	server.DeploymentView
 	Tail  page.Entries
-	NoLog string // why the archive, and so Tail, cannot be read; "": it can
+	NoLog string // error of the archive, which has the entries; "": none
 	Hosts *page.Hosts
-	tries map[action.ID][]server.Try // the attempts at the first actions with more than one
+	tries map[action.ID][]server.Try // attempts at the first actions with more than one
 
 	builds map[action.ID]template.HTML
 }
@@ -99,7 +99,7 @@ func (p *pages) deployment(r *http.Request) (page.Content, error) {
 	})
 	noLog := ""
 	if view.Archive != "" && (fault.Is(err, fault.Corrupt) || fault.Is(err, fault.Unavailable)) {
-		noLog, err = err.Error(), nil // the database has the rest of the page
+		noLog, err = err.Error(), nil // the rest of the page is in the database
 	}
 	data := deploymentPage{DeploymentView: view, NoLog: noLog, Hosts: hosts, tries: tries, builds: builds}
 	data.Tail = page.EntriesOf(tail, true, data.Brief)
@@ -114,7 +114,7 @@ func refOf(r *http.Request) (server.Ref, error) {
 	return server.Ref{Pipeline: r.PathValue("pipeline"), Number: number}, nil
 }
 
-// cutHosts removes the hosts from a deployment that the page does not show.
+// cutHosts keeps the hosts of a deployment that the page shows.
 func cutHosts(d *server.DeploymentView, shown *page.Hosts) {
 	for s := range d.Stages {
 		for g := range d.Stages[s].Groups {
@@ -130,7 +130,7 @@ func cutHosts(d *server.DeploymentView, shown *page.Hosts) {
 	}
 }
 
-// stepWord returns the text of a step: what it does or did, or only its name if it has not begun.
+// stepWord returns the text of a step: its name before it begins, then its progress or its end.
 func stepWord(s server.StepRun) string {
 	switch s.State {
 	case pipeline.StateWaiting, pipeline.StateRunnable:

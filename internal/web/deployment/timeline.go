@@ -14,11 +14,11 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// timeline is when each part of a deployment waited, worked and failed, as rows of bars over one
+// timeline draws when each part of a deployment waited, worked and failed: rows of bars over one
 // axis.
 type timeline struct {
 	From, To time.Time
-	Ticks    []string // the time since From at the start of each equal part of the axis
+	Ticks    []string // time since From at the start of each part of the axis
 	Grid     string   // path of the lines between the parts
 	Rows     []span
 
@@ -46,17 +46,16 @@ type span struct {
 
 // bar is a time in a row.
 type bar struct {
-	Class page.Tone // of its state: of a step as elsewhere, else w-waiting or w-begun
+	Class page.Tone // tone of a step, else w-waiting or w-begun
 	X, W  int
 	Words string
-	Since time.Time // its start, if it has not ended
+	Since time.Time // start of a bar that has not ended
 }
 
-// Top returns the y of the bar, and Height its height, in a row that is 20 high. What failed is
-// higher than what did not, and waiting is thin.
+// Top returns the y of the bar in a row that is 20 high.
 func (b bar) Top() int { return (20 - b.Height()) / 2 }
 
-// Height returns the height of the bar.
+// Height returns the height of the bar: failures are high, waiting is thin.
 func (b bar) Height() int {
 	switch b.Class {
 	case "w-waiting":
@@ -67,15 +66,15 @@ func (b bar) Height() int {
 	return 12
 }
 
-// Waiting reports whether it has waited for its turn since ReadyAt and still does.
+// Waiting reports whether the row has waited for its turn since ReadyAt and still does.
 func (s span) Waiting() bool {
 	return s.State == server.RunWaiting && !s.ReadyAt.IsZero() && s.Bars != nil
 }
 
-// shortestWait is the shortest time of waiting that is shown. A pass takes less.
+// shortestWait is the shortest wait that is shown. A pass takes less.
 const shortestWait = 100 * time.Millisecond
 
-// Waited returns how long it waited before it started; 0 if it hardly did.
+// Waited returns the time that the row waited before it started; 0 below shortestWait.
 func (s span) Waited() time.Duration {
 	if s.ReadyAt.IsZero() || s.StartedAt.Sub(s.ReadyAt) < shortestWait {
 		return 0
@@ -83,11 +82,11 @@ func (s span) Waited() time.Duration {
 	return s.StartedAt.Sub(s.ReadyAt)
 }
 
-// Runs reports whether it has started and not ended.
+// Runs reports whether the row has started and not ended.
 func (s span) Runs() bool { return s.State == server.RunRunning && !s.StartedAt.IsZero() }
 
-// Why returns why it waits or does not proceed, or else what people did while it waited. Errors are
-// elsewhere on the page.
+// Why returns the reason why the row waits or does not proceed, else the commands of people while
+// it waited. Errors are elsewhere on the page.
 func (s span) Why() string {
 	if (s.Waiting() || s.Runs()) && s.Reason != "" {
 		return s.Reason
@@ -95,7 +94,7 @@ func (s span) Why() string {
 	return strings.Join(s.meanwhile, "; ")
 }
 
-// readMeanwhile keeps what people did while the row waited, if it concerned the row.
+// readMeanwhile keeps the commands of people that concerned the row while it waited.
 func (s *span) readMeanwhile(commands []server.RecordedCommand) {
 	for _, c := range commands {
 		concerns := s.Target == c.Target || strings.HasPrefix(s.Target, c.Target+"/")
@@ -136,8 +135,8 @@ func (d deploymentPage) lastMoment() time.Time {
 	return d.EndedAt
 }
 
-// newAxis returns a timeline without rows, from a time to the end of the part of the axis with
-// another one. So the axis of a deployment on its way stays the same for some time.
+// newAxis returns a timeline without rows. It ends with the part of the axis that contains to, so
+// that the axis of an active deployment stays the same for some time.
 func newAxis(from, to time.Time) timeline {
 	part := axisPart(to.Sub(from))
 	n := max(1, int((to.Sub(from)+part-1)/part))
@@ -153,7 +152,7 @@ func newAxis(from, to time.Time) timeline {
 	return t
 }
 
-// axisPart returns the length of the parts of an axis, of which a span needs at most six.
+// axisPart returns the length of the parts of an axis: at most six parts are as long as whole.
 func axisPart(whole time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	const second, minute, hour = time.Second, time.Minute, time.Hour
@@ -180,8 +179,8 @@ func partText(d time.Duration) string {
 	return server.ShortDuration(d)
 }
 
-// addSteps adds the steps of a stage that are not steps of its hosts: those of a build, gates and
-// the bake. The gates before the hosts are added first.
+// addSteps adds the steps of a stage that are not steps of its hosts: build, gates and bake. The
+// build and the gates before the hosts are added first.
 func (t *timeline) addSteps(d deploymentPage, steps []server.StepRun, before bool) {
 	for _, step := range steps {
 		if isFirst := step.Before || server.IsBuilt(step.Event); isFirst != before {
@@ -201,7 +200,7 @@ func (t *timeline) addSteps(d deploymentPage, steps []server.StepRun, before boo
 	}
 }
 
-// stepRunState returns the state of a step as that of a row.
+// stepRunState returns the state of a row for the state of a step.
 func stepRunState(step server.StepRun) server.RunState {
 	switch step.State {
 	case pipeline.StateComplete:
@@ -216,8 +215,8 @@ func stepRunState(step server.StepRun) server.RunState {
 	return server.RunWaiting
 }
 
-// add adds a row with bars of its waiting, of itself, and of its steps. Below a stage, what has not
-// begun and whose turn has not come has no row.
+// add adds a row with bars for its wait, for its run and for its steps. Below a stage, a part that
+// has neither begun nor waited gets no row.
 func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 	live := d.Status == pipeline.StatusActive
 	tone := page.ToneOf(row.State)
@@ -244,8 +243,8 @@ func (t *timeline) add(d deploymentPage, row span, steps []server.StepRun) {
 	}
 }
 
-// addTries adds a bar for each action of a step that did not complete it, and for each attempt at
-// the last one; a single bar for that one if its attempts were not read.
+// addTries adds a bar for each action that did not complete a step, and for each attempt at the
+// step's last action: a single bar if the attempts were not read.
 func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
 	tries := d.tries[step.Action]
 	for _, try := range slices.Concat(step.Earlier, tries[:max(0, len(tries)-1)]) {
@@ -262,7 +261,7 @@ func (t *timeline) addTries(d deploymentPage, row *span, step server.StepRun) {
 	t.bar(row, bar{Class: stepTone(step), Words: step.Name + " " + step.Word}, from, step.EndedAt)
 }
 
-// mostTries is the largest number of actions whose attempts a page reads.
+// mostTries bounds the actions whose attempts a page reads.
 const mostTries = 30
 
 // readTries reads the attempts at the first actions of a deployment that have more than one. The
@@ -303,7 +302,7 @@ func stepsOf(d server.DeploymentView) iter.Seq[server.StepRun] {
 	}
 }
 
-// stepTone returns the class of a step, which differs while it backs off.
+// stepTone returns the tone of a step, which differs during a back-off.
 func stepTone(step server.StepRun) page.Tone {
 	if step.State == pipeline.StateClaimed && step.Status == action.Backoff && !server.IsBake(step.Event) {
 		return page.Backoff
@@ -311,7 +310,7 @@ func stepTone(step server.StepRun) page.Tone {
 	return page.ToneOf(step.State)
 }
 
-// troubleOf returns how a step failed and was tried again, without its error.
+// troubleOf returns the retries, attempts and failure of a step, without its error.
 func troubleOf(step server.StepRun) (notes []string) {
 	switch n := len(step.Earlier); n {
 	case 0:
@@ -351,7 +350,7 @@ func (t *timeline) bar(row *span, b bar, from, to time.Time) {
 	row.Bars = append(row.Bars, b)
 }
 
-// place returns where a time is on the axis.
+// place returns the x of a time on the axis.
 func (t *timeline) place(at time.Time) int {
 	x := int(axisWidth * float64(at.Sub(t.From)) / float64(t.To.Sub(t.From)))
 	return min(max(0, x), axisWidth-narrowest)

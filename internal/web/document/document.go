@@ -1,4 +1,4 @@
-// Package document is the pages of the job API's documents.
+// Package document serves the documents of the job API as pages.
 package document
 
 import (
@@ -20,8 +20,8 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// titles are the titles of the documents' pages by their names. A job or a process has its own name
-// as the title.
+// titles has the title of each document's page by the document's name. Jobs and processes have
+// titles of their own.
 var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"conformance": "Conformance", "definition": "The job API", "processes": "Processes", "process": "Process",
 	"schema": "Schema", "jobs": "Jobs", "job": "Job", "inputs": "Inputs", "results": "Results", "result": "Result",
@@ -34,7 +34,7 @@ type Pages struct {
 	templates map[string]*template.Template
 }
 
-// New returns the documents' pages in a site.
+// New returns the documents' pages with the frame of a site.
 func New(site *page.Site) Pages {
 	functions := template.FuncMap{
 		"compact": compactJSON, "phases": queue.Phases, "linkOf": linkOf, "href": func(l ogc.Link) string { return l.Href },
@@ -56,7 +56,7 @@ func (d Pages) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	d.site.WriteError(w, r, err)
 }
 
-// Follow sends a document's page again whenever it has changed.
+// Follow sends a document's page now and after each change.
 func (d Pages) Follow(
 	w http.ResponseWriter, r *http.Request, load func(*http.Request) (name string, doc any, err error),
 ) {
@@ -100,12 +100,12 @@ type shownDocument struct {
 
 // raw is a document without links.
 type raw struct {
-	Up      string // address of the resource that it belongs to
+	Up      string // address of the resource above
 	Text    string
-	Methods []method // of the API's definition
+	Methods []method // operations, if the document is the API's definition
 }
 
-// method is one operation of the API's definition.
+// method is an operation in the API's definition.
 type method struct{ Method, Path, Summary, Scope string }
 
 // rawPage returns the data of the page of a raw document.
@@ -148,7 +148,7 @@ func apiOperations(openAPI []byte) []method {
 	return all
 }
 
-// linkOf returns the address of a document's link with a relation; "" without one.
+// linkOf returns the address of the first link with a relation; "" without one.
 func linkOf(links []ogc.Link, rel string) string {
 	for _, l := range links {
 		if l.Rel == rel {

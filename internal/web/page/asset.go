@@ -17,8 +17,8 @@ var assetFiles embed.FS
 
 // assets are the files that pages refer to.
 type assets struct {
-	made   map[string]string // by name: those that are made by the program
-	digest string            // of all; it is in their addresses, so that browsers may cache them forever
+	made   map[string]string // assets that the program makes, by name
+	digest string            // digest of all assets, a part of their addresses: browsers may cache them forever
 }
 
 func newAssets(made map[string]string) assets {

@@ -8,33 +8,33 @@ import (
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
-// Confirm is the data of a page that says what a button does before it is used. What it says comes
-// from the server at that moment, and the page is live.
+// Confirm describes what a button does, on a page before the button is used. The description comes
+// from the server, and the page is live.
 type Confirm struct {
 	Title    string
 	Heading  string
 	Pipeline string
-	Ref      server.Ref // of the deployment that the page is about; no number: of none
+	Ref      server.Ref // deployment of the page; no number: none
 	Says     []string   // the consequences, in sentences
-	Columns  []string   // of Rows
-	Rows     [][]string // what is changed, at most HostsPerPage rows
-	More     int        // rows that are left out
-	Refused  string     // why it cannot be done now; "": it can
-	Hint     string     // what to do instead
-	Choice   string     // address of the form that chooses a target; "": there is nothing to choose
-	Targets  []string   // that may be chosen
-	Target   string     // that is chosen, without the pipeline
+	Columns  []string   // headings of Rows
+	Rows     [][]string // changes, at most HostsPerPage
+	More     int        // number of further rows
+	Refused  string     // reason why the server would refuse now; "": it would not
+	Hint     string     // advice after a refusal
+	Choice   string     // address of the form that chooses a target; "": no choice
+	Targets  []string   // stages and groups to choose from
+	Target   string     // chosen target, without the pipeline
 	To       string     // address of the form
-	Fields   []Field    // that the form repeats
+	Fields   []Field    // hidden fields of the form
 	Button   string
-	Execute  bool // it needs the scope execute and not operate
+	Execute  bool // the button needs the scope execute, not operate
 	Explain  bool // a reason is required
 }
 
-// Field is a field of a form that its reader does not see.
+// Field is a hidden field of a form.
 type Field struct{ Name, Value string }
 
-// HandleConfirm serves a page that says what a button does.
+// HandleConfirm serves a page that describes what a button does.
 func (s *Site) HandleConfirm(pattern string, load func(r *http.Request) (Confirm, error)) {
 	s.Handle(pattern, s.frame.Lookup("confirm"), func(r *http.Request) (Content, error) {
 		page, err := load(r)
@@ -42,8 +42,8 @@ func (s *Site) HandleConfirm(pattern string, load func(r *http.Request) (Confirm
 	})
 }
 
-// Refuse shows why the server would refuse. It returns the errors that are not about what was
-// asked.
+// Refuse shows a refusal of the server, or an unknown target, on the page. It returns any other
+// error.
 func (c *Confirm) Refuse(err error) error {
 	if err != nil && !fault.Is(err, fault.Refused) && !fault.Is(err, fault.NotFound) {
 		return err
@@ -54,7 +54,7 @@ func (c *Confirm) Refuse(err error) error {
 	return nil
 }
 
-// AddRow adds a row, of which only the first ones are shown.
+// AddRow adds a row, or counts it if the page is full.
 func (c *Confirm) AddRow(cells ...string) {
 	if len(c.Rows) < HostsPerPage {
 		c.Rows = append(c.Rows, cells)
@@ -63,11 +63,11 @@ func (c *Confirm) AddRow(cells ...string) {
 	}
 }
 
-// AddField adds a field that the form repeats.
+// AddField adds a hidden field to the form.
 func (c *Confirm) AddField(name, value string) { c.Fields = append(c.Fields, Field{name, value}) }
 
-// Choose fills in the target that a request names, and the stages and groups of hosts that the form
-// at an address proposes.
+// Choose fills in the target of a request, and the stages and groups of hosts that the form at an
+// address proposes.
 func (c *Confirm) Choose(r *http.Request, service *server.Service, address string) error {
 	version, err := service.Version(r.Context(), c.Pipeline, 0)
 	if err != nil {

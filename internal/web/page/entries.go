@@ -18,12 +18,12 @@ type Entries struct {
 // Entry is a row of the table.
 type Entry struct {
 	pipeline.Entry
-	Text   string // its detail in one line
-	Output string // address of what a step has printed; "": nothing was kept
+	Text   string // detail in one line
+	Output string // address of a step's kept output; "": none
 }
 
-// EntriesOf returns the table of entries in the order of the log. text returns the detail of an
-// entry in one line.
+// EntriesOf returns the table of entries, which it takes in the order of the log. text returns an
+// entry's detail in one line.
 func EntriesOf(log []pipeline.Entry, single bool, text func(detail json.RawMessage) string) Entries {
 	table := Entries{Single: single}
 	for _, e := range slices.Backward(log) {
@@ -49,7 +49,7 @@ func DetailWith(raw json.RawMessage, why func(string) string) string {
 	var fields struct {
 		Text, Event, Status, Error, Reason, By, Label, Digest string
 		Size                                                  int64
-		Deployments                                           []int64 // that were archived
+		Deployments                                           []int64 // archived deployments
 	}
 	if json.Unmarshal(raw, &fields) != nil {
 		return string(raw)

@@ -13,8 +13,7 @@ const (
 	fieldLimit = 1000
 )
 
-// Submit executes a form for the reader who sent it, and returns the address of the page to show
-// next.
+// Submit executes a form for the reader who sent it, and returns the address of the next page.
 type Submit func(r *http.Request, by string) (next string, err error)
 
 // HandleForm serves a form that needs a scope. Forms on pages of other sites never get here:

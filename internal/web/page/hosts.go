@@ -10,17 +10,17 @@ import (
 // does not freeze a browser.
 const HostsPerPage = 200
 
-// Hosts selects the hosts that a page shows: a part of those whose target has a text.
+// Hosts selects the hosts of one page among the hosts whose target contains a text.
 type Hosts struct {
-	Path    string // of the page
-	Find    string // the text; "": all hosts
-	Page    int64  // from 1
+	Path    string // address of the page
+	Find    string // text to look for; "": all hosts
+	Page    int64  // page number, 1 or more
 	Found   int
-	Earlier string // address of the page before; "": none
-	Later   string // address of the page after; "": none
+	Earlier string // address of the previous page; "": none
+	Later   string // address of the next page; "": none
 }
 
-// HostsOf returns the selection of a request. No host has been counted yet.
+// HostsOf returns the selection of a request, before any host is counted.
 func HostsOf(r *http.Request) (*Hosts, error) {
 	page, err := Number(r, "page")
 	return &Hosts{Path: r.URL.Path, Find: strings.TrimSpace(r.FormValue("find")), Page: max(1, page)}, err
@@ -35,7 +35,7 @@ func (h *Hosts) Take(target string) bool {
 	return int64(h.Found-1)/HostsPerPage == h.Page-1
 }
 
-// Close sets the addresses of the pages around, after all hosts were counted.
+// Close sets the addresses of the previous and the next page, once all hosts are counted.
 func (h *Hosts) Close(r *http.Request) {
 	switch h.Page {
 	case 1:
@@ -49,12 +49,11 @@ func (h *Hosts) Close(r *http.Request) {
 	}
 }
 
-// Partial reports whether the page may show less than all hosts.
+// Partial reports whether the page may lack hosts.
 func (h *Hosts) Partial() bool { return h.Find != "" || h.Page > 1 || h.Found > HostsPerPage }
 
-// First returns the number of the first host on the page, and Last that of the last one; both are 0
-// without hosts.
+// First returns the number of the first host on the page, 0 without hosts.
 func (h *Hosts) First() int { return min(int(h.Page-1)*HostsPerPage+1, h.Found) }
 
-// Last returns the number of the last host on the page.
+// Last returns the number of the last host on the page, 0 without hosts.
 func (h *Hosts) Last() int { return min(int(h.Page)*HostsPerPage, h.Found) }

@@ -15,14 +15,14 @@ import (
 
 // The pace of live pages.
 const (
-	// LookAgain is the longest time between two looks. Some changes, such as the start of an attempt,
-	// wake no waiter.
+	// LookAgain is the longest time between two renderings. Some changes, such as the start of an
+	// attempt, wake no waiter.
 	LookAgain   = 2 * time.Second
-	gather      = 120 * time.Millisecond // shortest rest after a look, so that changes at the same time are sent together
-	restPerLook = 4                      // shortest rest, in times of a look: a page uses at most a fifth of a core
+	gather      = 120 * time.Millisecond // shortest rest after a rendering: changes at the same time are sent together
+	restPerLook = 4                      // rest as a multiple of the last rendering: a page uses at most a fifth of a core
 )
 
-// Follow sends the page's content now and whenever it has changed. The event's id is the digest of
+// Follow sends the page's content now and after each change. The event's id is the digest of
 // the content, so that a browser that reconnects does not get the same content again.
 func (s *Site) Follow(w http.ResponseWriter, r *http.Request, load Loader) {
 	if _, err := load(r); err != nil {

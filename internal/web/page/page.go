@@ -15,13 +15,13 @@ import (
 // Content is a page's template, its data, and the data of the frame around it.
 type Content struct {
 	Title    string
-	Nav      string             // entry of the navigation that is marked as current
-	Template *template.Template // Handle sets it
+	Nav      string             // current entry of the navigation
+	Template *template.Template // set by Handle
 	Data     any
 	Styles   []string      // style sheets beside the common one
 	Modules  []string      // scripts beside the common one
-	Every    time.Duration // longest time between two looks of a live page; 0: LookAgain
-	Builds   bool          // what is stored of builds changes the page
+	Every    time.Duration // longest time between two renderings of a live page; 0: LookAgain
+	Builds   bool          // changes of builds change the page
 }
 
 // Loader reads a page's content for a request.
@@ -31,10 +31,10 @@ type Loader func(r *http.Request) (Content, error)
 type View struct {
 	Content
 	Me     server.Identity
-	Assets string    // digest of the assets, which is in their addresses
-	Path   string    // path of this page, with its query
-	Now    time.Time // of this process
-	Live   bool      // sent over a stream: the script updates what depends on the clock
+	Assets string    // digest of the assets, a part of their addresses
+	Path   string    // path of the page, with its query
+	Now    time.Time // the process's time
+	Live   bool      // the page is sent over a stream, and its script updates texts that depend on the clock
 }
 
 // CanOperate reports whether the reader may use the buttons, except those that approve.
@@ -58,8 +58,8 @@ func (s *Site) Write(w http.ResponseWriter, r *http.Request, shown Content) {
 	s.write(w, http.StatusOK, s.view(r, shown))
 }
 
-// WriteError answers a request with a page that shows an error and its hint, with the status that
-// the API has for the error.
+// WriteError answers a request with a page that shows an error and its hint. The status is the
+// API's for the error.
 func (s *Site) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	problem := server.ProblemOf(w, err)
 	nav := ""
@@ -98,7 +98,7 @@ func (s *Site) write(w http.ResponseWriter, status int, v View) {
 	_, _ = w.Write(page.Bytes()) // a browser that has gone needs no page
 }
 
-// Render returns a template with its data: the part of a page that changes, or a part of that.
+// Render returns a template with its data: a page without its frame, or a part of a page.
 func Render(t *template.Template, data any) (template.HTML, error) {
 	var body bytes.Buffer
 	if err := t.Execute(&body, data); err != nil {

@@ -1,4 +1,5 @@
-// Package page is what Waybill's pages share: the frame, live streams, forms, tones and times.
+// Package page has the parts that Waybill's pages share: the frame, live streams, forms, tones and
+// times.
 package page
 
 import (
@@ -14,8 +15,8 @@ import (
 type Site struct {
 	service *server.Service
 	mux     *http.ServeMux
-	parts   *template.Template // the templates that pages share; never executed, so that it can be cloned
-	frame   *template.Template // parts, executed
+	parts   *template.Template // templates that pages share; never executed, so that it can be cloned
+	frame   *template.Template // a copy of parts that is executed
 	assets  assets
 }
 
@@ -55,5 +56,5 @@ func (s *Site) Handle(pattern string, t *template.Template, load Loader) {
 	})
 }
 
-// HandleFunc serves what is not a page, such as a part of one that a script requests.
+// HandleFunc serves other answers than pages, such as a part of a page that a script requests.
 func (s *Site) HandleFunc(pattern string, serve http.HandlerFunc) { s.mux.HandleFunc(pattern, serve) }

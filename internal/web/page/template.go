@@ -11,7 +11,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// sharedTemplates parses the templates that pages share, with the functions that these need.
+// sharedTemplates parses the templates that pages share, with their functions.
 func sharedTemplates() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"args": args, "path": url.PathEscape, "plural": Plural, "below": BelowPipeline, "tone": ToneOf,

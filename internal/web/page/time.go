@@ -8,7 +8,7 @@ import (
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// clock returns the time of day in UTC. The script replaces it by that of the reader's time zone,
+// clock returns the time of day in UTC. The script replaces it by the time in the reader's zone,
 // with the zone in its title.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 

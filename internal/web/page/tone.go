@@ -7,8 +7,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
-// Tone is the CSS class of a state. Each has a sign and a colour, which are shown beside the
-// state's word.
+// Tone is the CSS class of a state. Each class has a sign and a colour beside the state's word.
 type Tone string
 
 // The tones of states.
@@ -25,7 +24,7 @@ const (
 	Ended     Tone = "t-ended"
 )
 
-// tones are the tones of states by their words. All other states are waiting.
+// tones has the tone of each state by the state's word. All other states are waiting.
 var tones = map[string]Tone{ //nolint:gochecknoglobals // a constant table
 	"running": Running, "active": Running, "claimed": Running,
 	"finished": Finished, "complete": Finished, "successful": Finished, "alive": Finished,

@@ -45,7 +45,7 @@ func (p *pages) confirmCatchUp(r *http.Request) (page.Confirm, error) {
 	return confirm, nil
 }
 
-// catchUp makes a catch-up of a pipeline, or of a target of it, and leads to it.
+// catchUp makes a catch-up of a pipeline or a target and leads to it.
 func (p *pages) catchUp(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
 	want := server.TargetRequest{Pipeline: name, Target: r.PostFormValue("target"), By: by}

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// freeze keeps back every start in a pipeline, for a time if one is given.
+// freeze keeps back every start in a pipeline, for a limited time if the form has one.
 func (p *pages) freeze(r *http.Request, by string) (next string, err error) {
 	name, freeze := r.PathValue("pipeline"), pipeline.Freeze{By: by, Reason: r.PostFormValue("reason")}
 	if r.PostFormValue("for") != "" {
@@ -29,18 +29,18 @@ func (p *pages) thaw(r *http.Request, by string) (next string, err error) {
 	return page.PipelinePath(name), err
 }
 
-// FreezeSays returns what the button that freezes does now.
+// FreezeSays returns the effect of the button that freezes.
 func (p pipelinePage) FreezeSays() string {
 	return "No stage, group or host starts until it is thawed; what has started on a host runs to its end. " +
 		p.underWay("waits", "wait") + " Rollbacks wait too."
 }
 
-// ThawSays returns what the button that thaws does now.
+// ThawSays returns the effect of the button that thaws.
 func (p pipelinePage) ThawSays() string {
 	return "What the freeze keeps back starts as soon as its turn comes. " + p.underWay("resumes", "resume")
 }
 
-// underWay returns what becomes of the deployments on the way.
+// underWay returns a sentence about the deployments on the way, with one verb or the other.
 func (p pipelinePage) underWay(one, many string) string {
 	if len(p.Active) == 0 {
 		return "No deployment is on the way now."

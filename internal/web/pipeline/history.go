@@ -11,13 +11,13 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// historyPage is the data of the page of what happened at a target.
+// historyPage is the data of the page of a target's deployments.
 type historyPage struct {
 	Pipeline string
-	Target   string // without the pipeline; "": the pipeline
+	Target   string // path below the pipeline; "": the pipeline
 	Passages []journal.Passage
 	Earlier  string // address of the page with earlier deployments; "": none
-	Newest   string // address of the page with the newest ones; "": this page
+	Newest   string // address of the page with the newest deployments; "": this page
 }
 
 // history returns the page of the deployments that started at a target.
@@ -40,5 +40,5 @@ func (p *pages) history(r *http.Request) (page.Content, error) {
 	return page.Content{Title: "History of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
-// outcomeOf returns how a passage ended.
+// outcomeOf returns the outcome of a passage.
 func outcomeOf(p journal.Passage) string { return cmp.Or(p.Outcome, string(server.RunRunning)) }

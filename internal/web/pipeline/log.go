@@ -56,12 +56,12 @@ func (p *pages) log(r *http.Request) (page.Content, error) {
 	return page.Content{Title: "Log of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
-// widestLog bounds how many positions of a log are looked at for one page. Those of archived
+// widestLog bounds the positions of a log that are read for one page. Positions of archived
 // deployments have no entries.
 const widestLog = 100 * logLength
 
-// entriesBefore returns the last entries before a seq, and sets the seq behind which it has looked
-// for them.
+// entriesBefore returns the last entries before a seq. It sets q.After to the seq after which it
+// has read.
 func (p *pages) entriesBefore(ctx context.Context, q *journal.EntryQuery, before int64) ([]pipeline.Entry, error) {
 	q.Newest = false
 	for window := int64(logLength); ; window *= 10 {
@@ -77,7 +77,7 @@ func (p *pages) entriesBefore(ctx context.Context, q *journal.EntryQuery, before
 	}
 }
 
-// earliest returns the seq before which the page with earlier entries ends; 0 without one.
+// earliest returns the seq at which the page with earlier entries ends; 0 without such a page.
 func earliest(entries []pipeline.Entry, after int64) int64 {
 	if len(entries) < logLength && after > 0 {
 		return after + 1

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// metricsPage is the data of the page of how often, fast and safely the stages of a pipeline
-// change.
+// metricsPage is the data of the page of a pipeline's metrics: frequency, speed and safety of
+// changes.
 type metricsPage struct {
 	Pipeline string
 	Weeks    int64
@@ -19,15 +19,15 @@ type metricsPage struct {
 	Stages   []measuredStage
 }
 
-// measuredStage is the metrics of a stage with a drawing of its weeks.
+// measuredStage holds the metrics of a stage and a drawing of its weeks.
 type measuredStage struct {
 	server.StageMetrics
 	Bars []weekBar // oldest first
 }
 
-// weekBar is the changes of a week in a drawing whose height is weekHeight.
+// weekBar draws the changes of a week, up to weekHeight.
 type weekBar struct {
-	X, Good, Bad int // the place of the week; the heights of its changes that finished, and of those that failed
+	X, Good, Bad int // place of the week; height of its finished changes; height of its failed changes
 }
 
 // The size of the drawing of a week, in its own units.
@@ -36,10 +36,10 @@ const (
 	weekHeight = 40
 )
 
-// Base returns the y of the part of a bar that finished.
+// Base returns the y of the bar's finished part.
 func (b weekBar) Base() int { return weekHeight - b.Good }
 
-// Top returns the y of the part of a bar that failed, which is above the part that finished.
+// Top returns the y of the bar's failed part, above the finished one.
 func (b weekBar) Top() int { return weekHeight - b.Good - b.Bad }
 
 // Width returns the width of the drawing of the weeks.
@@ -60,7 +60,7 @@ func (p *pages) metrics(r *http.Request) (page.Content, error) {
 	return page.Content{Title: "Metrics of " + data.Pipeline, Nav: "pipelines", Data: data}, err
 }
 
-// weekBars returns the drawing of weeks. The week with most changes has the full height.
+// weekBars returns the drawing of weeks. The week with the most changes has the full height.
 func weekBars(weeks []server.Week) (bars []weekBar) {
 	most := 1
 	for _, week := range weeks {

@@ -1,4 +1,4 @@
-// Package pipeline is the pages of pipelines, and of the services on their hosts.
+// Package pipeline serves the pages of pipelines and of the services on their hosts.
 package pipeline
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pages are the pages of pipelines.
+// pages serves the pages of pipelines.
 type pages struct {
 	service  *server.Service
 	verified verified
@@ -68,21 +68,21 @@ func (p *pages) pipelines(r *http.Request) (page.Content, error) {
 // Bounds of a pipeline's page. The log and the commands show the rest.
 const (
 	matrixWidth   = 6        // deployments side by side
-	driftsShown   = 50       // hosts that drift; services that were left
+	driftsShown   = 50       // hosts that drift; services that are left running
 	versionsShown = 10       // definitions, the newest
-	sourceShown   = 32 << 10 // bytes of the file of each
+	sourceShown   = 32 << 10 // bytes of a definition's file
 )
 
 // pipelinePage is the data of the page of one pipeline.
 type pipelinePage struct {
 	server.PipelineView
 	Columns   []column
-	Waits     map[int64]string // by number: what an active deployment waits for first; "" while it works
+	Waits     map[int64]string // first reason why an active deployment waits, by its number; "": it works
 	Rows      []row
-	Shown     *page.Hosts          // of Rows
-	MoreDrift int                  // hosts that drift and are not in Drift
-	Running   []server.LeftService // of Left, what runs or may run
-	MoreLeft  int                  // how many more run or may run
+	Shown     *page.Hosts          // the hosts in Rows
+	MoreDrift int                  // number of further hosts that drift
+	Running   []server.LeftService // services of Left that run or may run
+	MoreLeft  int                  // number of further services that run or may run
 	Versions  []journal.Version    // newest first, at most versionsShown
 }
 
@@ -100,8 +100,8 @@ type row struct {
 	Runs                    string // label of the release on the host; "": none yet
 	RunsBy                  int64
 	Had                     string        // name of the host when it was deployed, such as beta/all/oak; "": as today
-	Found                   *server.Found // what the host reports, where the log does not say so
-	Doubt                   string        // why the release is not to be trusted
+	Found                   *server.Found // the host's report, if the log differs
+	Doubt                   string        // reason not to trust the release
 	Service                 *server.Services
 	Unknown                 bool // the host has not answered: Runs comes from the log
 	Cells                   []server.HostRun
@@ -169,7 +169,7 @@ func shownSource(source string) string {
 	return strings.ToValidUTF8(source[:sourceShown], "") + "…"
 }
 
-// waitsFor returns the first reason for which a stage or a host of a deployment waits.
+// waitsFor returns the first reason why a stage or a host of a deployment waits.
 func waitsFor(d server.DeploymentView) string {
 	for _, stage := range d.Stages {
 		if stage.State == server.RunWaiting && stage.Reason != "" {

@@ -10,18 +10,18 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// planPage is the data of the page of what one more deployment of a pipeline would do.
+// planPage is the data of the page of a plan: the steps of one more deployment of a pipeline.
 type planPage struct {
 	Pipeline             string
-	Fail, From, Revision string // as they were asked for
+	Fail, From, Revision string // texts of the form
 	Plan                 server.PlanView
-	Several              bool // other deployments are under way
-	Unmeasured           int  // steps of which nothing is known
+	Several              bool // other deployments are active
+	Unmeasured           int  // steps without a known duration
 	Rows                 []planRow
-	More                 int // further rows, which are not shown
+	More                 int // number of further rows
 }
 
-// planRow is a step with its bar in a drawing of the width planWidth.
+// planRow is a step with its bar, in a drawing that is planWidth wide.
 type planRow struct {
 	pipeline.PlanStep
 	X, Width int64
@@ -33,8 +33,8 @@ const (
 	mostPlanRows = 500
 )
 
-// plan returns the page of the plan of a pipeline. It says what would fail and when it begins as
-// the command does.
+// plan returns the page of the plan of a pipeline. Failures and the begin are written as for the
+// command.
 func (p *pages) plan(r *http.Request) (page.Content, error) {
 	data := planPage{Pipeline: r.PathValue("pipeline"), Fail: strings.TrimSpace(r.FormValue("fail")),
 		From: strings.TrimSpace(r.FormValue("from")), Revision: strings.TrimSpace(r.FormValue("revision"))}
@@ -51,7 +51,7 @@ func (p *pages) plan(r *http.Request) (page.Content, error) {
 	return page.Content{Title: "Plan of " + data.Pipeline, Nav: "pipelines", Data: data}, nil
 }
 
-// rows keeps what is work, what waits, and what follows from failures.
+// rows keeps work, waiting steps and consequences of failures.
 func (p *planPage) rows() {
 	last := time.Duration(1)
 	for _, step := range p.Plan.Steps {
@@ -69,7 +69,7 @@ func (p *planPage) rows() {
 			continue
 		}
 		from := max(0, step.Start)
-		scale := float64(planWidth) / float64(last) // a year in nanoseconds leaves no room for a factor
+		scale := float64(planWidth) / float64(last) // integers would overflow for a year in nanoseconds
 		p.Rows = append(p.Rows, planRow{step, int64(float64(from) * scale), max(2, int64(float64(step.End-from)*scale))})
 	}
 }

@@ -42,7 +42,7 @@ func (p *pages) confirmRollback(r *http.Request) (page.Confirm, error) {
 	return confirm, nil
 }
 
-// rollbackSays returns what a rollback does, in sentences.
+// rollbackSays returns the effects of a rollback, in sentences.
 func rollbackSays(preview server.RollbackPreview) []string {
 	hosts := page.Plural(len(preview.Hosts), "host gets", "hosts get")
 	says := []string{fmt.Sprintf("%s %s back. What is live there ends first.", hosts, preview.Revision)}
@@ -59,7 +59,7 @@ func rollbackSays(preview server.RollbackPreview) []string {
 	return append(says, "It waits for no window and no approval, only for the end of a freeze.")
 }
 
-// numbersHeld returns that deployments are held, of which it names at most five.
+// numbersHeld returns that deployments are held, with the numbers of at most five.
 func numbersHeld(numbers []int64) string {
 	var names []string
 	for _, n := range numbers[:min(5, len(numbers))] {
@@ -75,14 +75,14 @@ func numbersHeld(numbers []int64) string {
 	return text + " are held"
 }
 
-// rollback rolls a pipeline, or a target of it, back and leads to the new deployment.
+// rollback rolls a pipeline or a target back and leads to the new deployment.
 func (p *pages) rollback(r *http.Request, by string) (next string, err error) {
 	name := r.PathValue("pipeline")
 	want := server.TargetRequest{
 		Pipeline: name, Target: r.PostFormValue("target"), Revision: r.PostFormValue("revision"),
 		Reason: r.PostFormValue("reason"), By: by,
 	}
-	if text := r.PostFormValue("undoes"); text != "" { // from the page that said what it would do
+	if text := r.PostFormValue("undoes"); text != "" { // the page that confirms has it
 		if want.Undoes, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return "", fault.New(fault.Invalid, "undoes: want the number of a deployment, found %q", text)
 		}

@@ -15,7 +15,7 @@ import (
 // serviceAddress is the pattern of the address of a service's page.
 const serviceAddress = "/pipelines/{pipeline}/services/{stage}/{group}/{host}"
 
-// outputShown is how many bytes of the end of a service's output its page shows. A live page reads
+// outputShown bounds the bytes of a service's output on its page: the last ones. A live page reads
 // them again and again.
 const outputShown = 32 << 10
 
@@ -23,16 +23,16 @@ const outputShown = 32 << 10
 type servicePage struct {
 	server.ServiceStatusView
 	Pipeline   string
-	Host       string // such as beta/all/oak
-	Supervised bool   // Waybill starts the service, and reads its output
-	Path       string // address of the page, below which its forms are
-	Files      *files // nil: they were not compared
+	Host       string // path below the pipeline: beta/all/oak
+	Supervised bool   // Waybill starts the service and reads its output
+	Path       string // address of the page; its forms are below
+	Files      *files // nil: not compared
 	Output     string
-	Cut        bool   // Output is not all
-	Unread     string // why Output is left out
+	Cut        bool   // Output lacks its beginning
+	Unread     string // reason why Output is left out
 }
 
-// serviceOf returns the pipeline and the host that a request is about.
+// serviceOf returns the pipeline and the host in a request's path.
 func serviceOf(r *http.Request) (name, host string) {
 	parts := []string{r.PathValue("stage"), r.PathValue("group"), r.PathValue("host")}
 	return r.PathValue("pipeline"), strings.Join(parts, "/")
@@ -63,15 +63,15 @@ func (p *pages) hostService(r *http.Request) (page.Content, error) {
 	return page.Content{Title: host + " of " + name, Nav: "pipelines", Data: data}, nil
 }
 
-// readOutput fills in the end of the service's output, or why it cannot be shown. Output may be
-// confidential, so that it needs a token even on the server's machine.
+// readOutput fills in the end of the service's output, or the reason why it cannot be shown. Output
+// may be confidential: it needs a token even on the server's machine.
 func (p *pages) readOutput(r *http.Request, data *servicePage) {
 	if _, err := server.Require(r.Context(), server.ScopeRead); err != nil {
 		data.Unread = "Log in to read the output: it may be confidential."
 		return
 	}
 	if data.State != nil && data.State.Error != "" {
-		data.Unread = "The host does not answer." // asking again for its output would only take longer
+		data.Unread = "The host does not answer." // reading its output would only take longer
 		return
 	}
 	q := server.ServiceLogQuery{Pipeline: data.Pipeline, Target: data.Target, Most: outputShown}
@@ -94,21 +94,21 @@ func withoutControls(text string) string {
 	}, text)
 }
 
-// files is the answer of a host that compared the files of its release with those of the artifact.
+// files is a host's comparison of the files of its release with the artifact's.
 type files struct {
 	Release string
 	At      time.Time
 	Changed []string // at most 20
 }
 
-// verified keeps the newest answer of each host, since a live page must not ask again. The zero
+// verified keeps the newest comparison of each host, since a live page must not repeat it. The zero
 // value is ready for use.
 type verified struct {
 	mu    sync.Mutex
-	pages map[string]files // by the address of the page
+	pages map[string]files // keys are addresses of pages
 }
 
-// mostVerified bounds how many answers are kept.
+// mostVerified bounds the comparisons that are kept.
 const mostVerified = 1000
 
 func (v *verified) keep(path string, f files) {
@@ -120,7 +120,7 @@ func (v *verified) keep(path string, f files) {
 	v.pages[path] = f
 }
 
-// of returns the answer of a host about a release, or nil.
+// of returns the comparison of a release on a host, or nil.
 func (v *verified) of(path, release string) *files {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -130,7 +130,7 @@ func (v *verified) of(path, release string) *files {
 	return nil
 }
 
-// verifyService has a host compare the files of its release with those of the artifact.
+// verifyService has a host compare the files of its release with the artifact's.
 func (p *pages) verifyService(r *http.Request, _ string) (next string, err error) {
 	name, host := serviceOf(r)
 	view, err := p.service.ServiceStatus(r.Context(), name, pipeline.Path(name, host), true)
@@ -140,7 +140,7 @@ func (p *pages) verifyService(r *http.Request, _ string) (next string, err error
 	return servicePath(r), err
 }
 
-// restartService asks for a restart of the service of a host.
+// restartService enqueues a restart of the service of a host.
 func (p *pages) restartService(r *http.Request, by string) (next string, err error) {
 	name, host := serviceOf(r)
 	_, err = p.service.RestartService(r.Context(), server.ServiceRestart{Pipeline: name, Target: pipeline.Path(name, host),
@@ -148,7 +148,7 @@ func (p *pages) restartService(r *http.Request, by string) (next string, err err
 	return servicePath(r), err
 }
 
-// serviceTone returns the class of the colour of a service's state.
+// serviceTone returns the tone of a service's state.
 func serviceTone(s *server.Services) page.Tone {
 	switch s.State {
 	case server.ServiceUp:

@@ -10,15 +10,15 @@ import (
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
-// track is the drawing of a pipeline's stages as a graph. Each stage is in the tier after its last
+// track draws a pipeline's stages as a graph. Each stage is in the tier after its last
 // predecessor, and every tier but the first begins with the lines into it.
 type track struct {
 	Pipeline string
 	Tiers    []tier
-	Straight bool // the stages form a chain, so the order needs no text
+	Straight bool // the stages form a chain, whose order needs no text
 }
 
-// tier is the stages with the same number of stages before them on their longest path.
+// tier holds the stages whose longest path from a first stage has the same length.
 type tier struct {
 	Lines []string // paths of an SVG of lineWidth by lineHeight
 	Cells []cell
@@ -26,13 +26,12 @@ type tier struct {
 
 // cell is a stage, or the place where a line from an earlier tier to a later one passes.
 type cell struct {
-	Stage server.StageView // without a name: a line passes here
+	Stage server.StageView // no name: a line passes here
 	from  []string         // cells of the previous tier that lead here
 	name  string
 }
 
-// Tone returns the class of the stage's state, by the newest deployment inside or else the current
-// one.
+// Tone returns the tone of the stage: of the newest deployment inside, else of the current one.
 func (c cell) Tone() page.Tone {
 	if n := len(c.Stage.Inside); n > 0 {
 		return insideTone(c.Stage.Inside[n-1])
@@ -43,7 +42,7 @@ func (c cell) Tone() page.Tone {
 	return page.Waiting
 }
 
-// insideTone returns the class of a deployment inside a stage. A deployment that failed elsewhere
+// insideTone returns the tone of a deployment inside a stage. A deployment that failed elsewhere
 // is stopped here.
 func insideTone(at server.Standing) page.Tone {
 	if at.Status == pipeline.StatusFailed && !at.FailedHere {
@@ -52,7 +51,7 @@ func insideTone(at server.Standing) page.Tone {
 	return page.ToneOf(at.Status)
 }
 
-// conditionTone returns the class of the state of a condition.
+// conditionTone returns the tone of a condition.
 func conditionTone(c server.Condition) page.Tone {
 	switch c.State {
 	case server.ConditionOpen, server.ConditionPassed:
@@ -61,7 +60,7 @@ func conditionTone(c server.Condition) page.Tone {
 		return page.Held
 	case server.ConditionWaiting:
 		if c.Kind == server.ApprovalCondition && c.Deployment != 0 {
-			return page.Held // for a person
+			return page.Held // a person has to act
 		}
 	}
 	return page.ToneOf(c.State)
