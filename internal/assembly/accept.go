@@ -184,7 +184,7 @@ func (p Place) note(h Home, id string) error {
 		if err == nil {
 			noted.SHA256[name] = sum
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fault.New(fault.Invalid, "read %s: %w", h.file(name), Plain(err))
+			return fault.New(fault.Invalid, "read %s: %w", h.file(name), file.Plain(err))
 		}
 	}
 	path, err := p.notePath(h, id)

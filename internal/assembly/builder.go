@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/docker"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -59,11 +60,11 @@ func (h Home) BuilderKeys(named string) (build.BuilderKeys, error) {
 }
 
 func readBuilderKeys(path string) (build.BuilderKeys, error) {
-	text, err := ReadRegular(path, mostKeys)
+	text, err := file.ReadRegular(path, mostKeys)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "read the builder's key: %w", err)
 	}
-	if info, err := os.Stat(path); err != nil || OthersMayUse(info) {
+	if info, err := os.Stat(path); err != nil || file.OthersMayUse(info) {
 		return nil, fault.New(fault.Invalid, "other users may read %s, with which tokens of workers can be made", path).WithHint("chmod 600 %s", path)
 	}
 	keys, err := build.ParseBuilderKeys(string(text))

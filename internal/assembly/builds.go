@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/conductor/handler/webhook"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/git"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
@@ -49,7 +50,7 @@ func (s *Session) provisionerClient() *provisionerv1.Client {
 	}
 	path := cmp.Or(c.TokenFile, s.Home.Token())
 	return &provisionerv1.Client{URL: c.URL, Token: func() (string, error) {
-		text, err := ReadRegular(path, tokenSize)
+		text, err := file.ReadRegular(path, tokenSize)
 		return strings.TrimSpace(string(text)), err
 	}}
 }

@@ -58,7 +58,7 @@ func (p Place) Restore(ctx context.Context, backup string) (Restored, error) {
 	}
 	from, _, err := file.Open(p.Path(backup))
 	if err != nil {
-		return Restored{}, fault.New(fault.Invalid, "read the backup %s: %w", p.Shorten(backup), Plain(err))
+		return Restored{}, fault.New(fault.Invalid, "read the backup %s: %w", p.Shorten(backup), file.Plain(err))
 	}
 	defer from.Close()
 	lock, err := lifecycle.Lock(s.Home.Dir)

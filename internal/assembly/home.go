@@ -138,22 +138,14 @@ func (h Home) identity(note func(id string) error) (string, error) {
 
 func (h Home) unusable(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, Plain(err)).
+		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, file.Plain(err)).
 			WithHint("give this account the folder, or name another one with --home")
 	}
 	if errors.Is(err, syscall.EROFS) {
-		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, Plain(err)).
+		return fault.New(fault.Unavailable, "the home %s cannot be written: %w", h.Dir, file.Plain(err)).
 			WithHint("mount its disk to be written, or name another folder with --home")
 	}
-	return fault.New(fault.Unavailable, "use the home %s: %w", h.Dir, Plain(err)).WithHint("name another folder with --home")
-}
-
-// Plain returns what is wrong with a file, without the operation and the path.
-func Plain(err error) error {
-	if at, ok := errors.AsType[*fs.PathError](err); ok {
-		return at.Err
-	}
-	return err
+	return fault.New(fault.Unavailable, "use the home %s: %w", h.Dir, file.Plain(err)).WithHint("name another folder with --home")
 }
 
 // exists reports whether there is a log in the home.

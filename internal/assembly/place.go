@@ -97,7 +97,7 @@ func (p Place) Config(h Home) (cfg config.Config, source []byte, err error) {
 	absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	switch {
 	case err != nil && (required || !absent):
-		return cfg, nil, fault.New(fault.Invalid, "read the configuration %s: %w", p.Shorten(path), Plain(err))
+		return cfg, nil, fault.New(fault.Invalid, "read the configuration %s: %w", p.Shorten(path), file.Plain(err))
 	case err != nil:
 		source = nil
 	default:

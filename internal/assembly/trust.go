@@ -1,8 +1,6 @@
 package assembly
 
 import (
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,9 +10,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 )
-
-// ErrForeign reports a file that belongs to neither this user nor root.
-var ErrForeign = errors.New("it belongs to another user")
 
 // Trust refuses files and folders that belong to neither this user nor root: the owner of a waybill.yaml, a server.yaml or a
 // home has this user's processes run commands. What is not there is trusted. Links are judged by their owner, and by their target's.
@@ -46,7 +41,7 @@ func (p Place) TrustFound(path string) error {
 	return p.Trust(path)
 }
 
-// ReadTrusted reads a file, and at most one byte more than limit. It returns ErrForeign when Trust would refuse the file,
+// ReadTrusted reads a file, and at most one byte more than limit. It returns file.ErrForeign when Trust would refuse the file,
 // which it judges by what it has opened: its owner cannot exchange it meanwhile.
 func (p Place) ReadTrusted(path string, limit int64) (data []byte, err error) {
 	link, err := os.Lstat(path)
@@ -54,41 +49,14 @@ func (p Place) ReadTrusted(path string, limit int64) (data []byte, err error) {
 		return nil, err
 	}
 	if _, foreign := p.foreign(link); foreign {
-		return nil, ErrForeign
+		return nil, file.ErrForeign
 	}
-	return readRegular(path, limit, func(info fs.FileInfo) error {
+	return file.ReadChecked(path, limit, func(info fs.FileInfo) error {
 		if _, foreign := p.foreign(info); foreign {
-			return ErrForeign
+			return file.ErrForeign
 		}
 		return nil
 	})
-}
-
-// ReadRegular reads a regular file or a link to one, of any user, up to one byte beyond the limit.
-func ReadRegular(path string, limit int64) ([]byte, error) {
-	return readRegular(path, limit, func(fs.FileInfo) error { return nil })
-}
-
-// OthersMayUse reports whether users other than this process's may read or change a file. A file of another user that this process reads
-// by its group is what Kubernetes mounts of a Secret.
-func OthersMayUse(info fs.FileInfo) bool {
-	others := fs.FileMode(0o077)
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		others = 0o037
-	}
-	return info.Mode().Perm()&others != 0
-}
-
-func readRegular(path string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
-	f, info, err := file.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := check(info); err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 // foreign returns the owner of a file, and whether it is another user than those that are trusted.

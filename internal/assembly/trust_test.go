@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 func TestFilesOfOthersAreForeign(t *testing.T) {
@@ -40,14 +42,14 @@ func TestReadTrusted(t *testing.T) {
 	if _, err := p.ReadTrusted(filepath.Join(dir, "none"), 4); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if got, err := ReadRegular(link, 4); err != nil || string(got) != "01234" {
+	if got, err := file.ReadRegular(link, 4); err != nil || string(got) != "01234" {
 		t.Errorf("read %q, %v, want one byte beyond the limit", got, err)
 	}
 	for _, other := range []string{pipe, dir} {
 		if _, err := p.ReadTrusted(other, 4); err == nil {
 			t.Errorf("%s was read", other)
 		}
-		if _, err := ReadRegular(other, 4); err == nil {
+		if _, err := file.ReadRegular(other, 4); err == nil {
 			t.Errorf("%s was read", other)
 		}
 	}
@@ -59,7 +61,7 @@ func TestReadTrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{link, foreign} {
-			if _, err := p.ReadTrusted(name, 4); !errors.Is(err, ErrForeign) {
+			if _, err := p.ReadTrusted(name, 4); !errors.Is(err, file.ErrForeign) {
 				t.Errorf("%s of another user: %v", name, err)
 			}
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
@@ -95,7 +94,7 @@ func beginningOf(path string) string {
 func (a *app) writeBuildFile(dir string) error {
 	files, err := startingFiles(dir)
 	if err != nil {
-		return fault.New(fault.Invalid, "read %s: %w", a.Shorten(dir), assembly.Plain(err))
+		return fault.New(fault.Invalid, "read %s: %w", a.Shorten(dir), file.Plain(err))
 	}
 	other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"
 	if _, ok := files[other]; ok {
@@ -107,11 +106,11 @@ func (a *app) writeBuildFile(dir string) error {
 	case errors.Is(err, fs.ErrExist):
 		return fault.New(fault.Invalid, "%s exists already", a.Shorten(path)).WithHint("waybill build lint")
 	case err != nil:
-		return fault.New(fault.Invalid, "write %s: %w", a.Shorten(path), assembly.Plain(err))
+		return fault.New(fault.Invalid, "write %s: %w", a.Shorten(path), file.Plain(err))
 	}
 	_, err = f.WriteString(build.StartingFile(files))
 	if err := errors.Join(err, f.Close(), writeSchema(filepath.Join(dir, build.SchemaFileName))); err != nil {
-		return fault.New(fault.Unavailable, "write %s: %w", a.Shorten(path), assembly.Plain(err))
+		return fault.New(fault.Unavailable, "write %s: %w", a.Shorten(path), file.Plain(err))
 	}
 	document := struct {
 		File   string `json:"file"`

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/config/probe"
@@ -64,7 +63,7 @@ const configStarter = `do without, for waybill ship and waybill up need none; or
 func (a *app) checkConfig(ctx context.Context, path string, live bool) error {
 	source, err := file.Read(path, file.Most)
 	if err != nil {
-		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), assembly.Plain(err))
+		wrong := fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), file.Plain(err))
 		if errors.Is(err, fs.ErrNotExist) {
 			return wrong.WithHint("%s", configStarter)
 		}

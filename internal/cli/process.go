@@ -129,7 +129,7 @@ func (a *app) readInputs(inputs []string, all string) (json.RawMessage, error) {
 	if name, ok := strings.CutPrefix(all, "@"); ok {
 		var err error
 		if raw, err = file.Read(a.Path(name), file.Most); err != nil {
-			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", name, assembly.Plain(err))
+			return nil, fault.New(fault.Invalid, "--inputs: read %s: %w", name, file.Plain(err))
 		}
 	}
 	var object map[string]json.RawMessage

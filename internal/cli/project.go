@@ -47,7 +47,7 @@ func (a *app) project(arguments []string) (project, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], assembly.Plain(err))
+		return project{}, fault.New(fault.Invalid, "read the folder %s: %w", arguments[0], file.Plain(err))
 	case !info.IsDir():
 		return project{}, fault.New(fault.Invalid, "%s is a file: name the folder it is in", arguments[0])
 	}
@@ -64,7 +64,7 @@ func (a *app) readProject(path string) (project, error) {
 	case errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == assembly.ProjectFile:
 		return project{}, fault.New(fault.Invalid, "%s not found in %s", assembly.ProjectFile, filepath.Dir(path)).WithHint("%s", starter)
 	case err != nil:
-		return project{}, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
+		return project{}, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), file.Plain(err))
 	}
 	p := project{dir: filepath.Dir(path), file: path, source: string(source)}
 	definition, problems := parseDefinition(a.Shorten(path), source)

@@ -82,22 +82,22 @@ type putArtifactOptions struct {
 // runPutArtifact uploads a file. Its digest goes ahead and is compared with what was stored, so neither a file that changes
 // meanwhile nor a broken connection registers anything else.
 func runPutArtifact(ctx context.Context, o putArtifactOptions) error {
-	file, size, err := openArtifact(o.File)
+	opened, size, err := openArtifact(o.File)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	sum, reading := sha256.New(), show.NewMeter(o.Out, "reading "+o.Artifact, size, file)
+	defer opened.Close()
+	sum, reading := sha256.New(), show.NewMeter(o.Out, "reading "+o.Artifact, size, opened)
 	_, err = io.Copy(sum, reading)
 	reading.Close()
 	if err != nil {
-		return fault.New(fault.Unavailable, "read %s: %w", o.File, assembly.Plain(err))
+		return fault.New(fault.Unavailable, "read %s: %w", o.File, file.Plain(err))
 	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return fault.New(fault.Unavailable, "read %s: %w", o.File, assembly.Plain(err))
+	if _, err := opened.Seek(0, io.SeekStart); err != nil {
+		return fault.New(fault.Unavailable, "read %s: %w", o.File, file.Plain(err))
 	}
 	want := pipeline.RevisionArtifact{Label: o.Artifact, Name: filepath.Base(o.File), Digest: hex.EncodeToString(sum.Sum(nil)), Size: size, By: o.By}
-	meter := show.NewMeter(o.Out, "uploading "+o.Artifact, size, file)
+	meter := show.NewMeter(o.Out, "uploading "+o.Artifact, size, opened)
 	stored, err := o.Artifacts.PutArtifact(ctx, o.Pipeline, o.Label, want, meter)
 	meter.Close()
 	if err != nil {
@@ -116,7 +116,7 @@ func openArtifact(path string) (*os.File, int64, error) {
 		return nil, 0, fault.New(fault.Invalid, "%s is not a file", path)
 	}
 	if err != nil {
-		return nil, 0, fault.New(fault.Invalid, "read %s: %w", path, assembly.Plain(err))
+		return nil, 0, fault.New(fault.Invalid, "read %s: %w", path, file.Plain(err))
 	}
 	return f, info.Size(), nil
 }

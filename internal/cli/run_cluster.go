@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
@@ -38,10 +38,10 @@ func (a *app) clusters(given []string) (map[string]command.Cluster, error) {
 // checkContext returns an error for a kubeconfig that does not have the context, or that has several and none was named: the
 // current one may have changed since the command was written.
 func checkContext(name string, c command.Cluster) error {
-	data, err := assembly.ReadRegular(c.Kubeconfig, maxKubeconfig)
+	data, err := file.ReadRegular(c.Kubeconfig, maxKubeconfig)
 	switch {
 	case err != nil:
-		return fault.New(fault.Invalid, "--cluster %s: read %s: %w", name, c.Kubeconfig, assembly.Plain(err))
+		return fault.New(fault.Invalid, "--cluster %s: read %s: %w", name, c.Kubeconfig, file.Plain(err))
 	case len(data) > maxKubeconfig:
 		return fault.New(fault.Invalid, "--cluster %s: %s has more than %d bytes", name, c.Kubeconfig, maxKubeconfig)
 	}

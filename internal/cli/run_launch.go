@@ -18,7 +18,6 @@ import (
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
@@ -58,7 +57,7 @@ func (a *app) readLaunch(arguments []string, flags *runFlags) error {
 	}
 	text, err := a.launchText(flags.launch.file)
 	if err != nil {
-		return fault.New(fault.Invalid, "read --launch: %w", assembly.Plain(err))
+		return fault.New(fault.Invalid, "read --launch: %w", file.Plain(err))
 	}
 	launch := &flags.launch.Launch
 	if err := decodeLaunch(text, launch); err != nil {
@@ -109,7 +108,7 @@ func (a *app) launchText(name string) ([]byte, error) {
 		}
 		defer opened.Close()
 		in = opened
-		if assembly.OthersMayUse(info) {
+		if file.OthersMayUse(info) {
 			return nil, fmt.Errorf("other users may use %s, which has secrets: chmod 600 %s", name, name)
 		}
 	}
@@ -291,7 +290,7 @@ func (a *app) earlierResults(ctx context.Context, source *buildSource, launch la
 		earlier.Results, earlier.sent, err = unpackBundle(ctx, path, filepath.Join(source.scratch, "earlier"))
 	}
 	if err != nil {
-		earlier.sent = results.Earlier{Missing: "the results of the earlier build cannot be used: " + assembly.Plain(err).Error()}
+		earlier.sent = results.Earlier{Missing: "the results of the earlier build cannot be used: " + file.Plain(err).Error()}
 	}
 	return earlier
 }
@@ -321,7 +320,7 @@ func getClone(ctx context.Context, launch provisionerv1.Launch, to string) error
 		r := launch.Repository
 		return git.Clone{URL: r.URL, Commit: r.Commit, Branch: r.Branch, Credentials: launch.Credentials}.Into(ctx, to)
 	}
-	reason, err := assembly.ReadRegular(launch.Clone+shimv1.CloneError, shimv1.MostCloneError)
+	reason, err := file.ReadRegular(launch.Clone+shimv1.CloneError, shimv1.MostCloneError)
 	if err == nil {
 		return errors.New(build.VisibleText(reason))
 	}

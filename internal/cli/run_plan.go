@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
@@ -121,30 +121,30 @@ func (a *app) readFileOf(source *buildSource, flags runFlags) (*build.File, erro
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
 // warnings. strict makes unknown fields faults.
-func (a *app) readBuildFile(root, name, shown string, strict bool) (file *build.File, warnings fault.Problems, err error) {
+func (a *app) readBuildFile(root, name, shown string, strict bool) (read *build.File, warnings fault.Problems, err error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
 	}
-	data, err := assembly.ReadRegular(path, yamltree.BuildFile)
+	data, err := file.ReadRegular(path, yamltree.BuildFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, a.noBuildFile(root, name)
 	case err != nil:
-		return nil, nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), assembly.Plain(err))
+		return nil, nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), file.Plain(err))
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {
 		return nil, nil, problems.Err()
 	}
-	file, problems = build.Parse(node)
+	read, problems = build.Parse(node)
 	if strict || problems.Err() != nil { // an unknown field may be the one that is missing
 		problems = build.Strict(problems)
 	}
 	if err := problems.Err(); err != nil {
 		return nil, nil, err
 	}
-	return file, problems.Warnings(), nil
+	return read, problems.Warnings(), nil
 }
 
 // noBuildFile returns the error for a missing build file, with the name of a similar one.

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // secretPrefix begins the environment variables that have secrets of builds.
@@ -73,10 +73,10 @@ func (a *app) readSecrets(dir, project, name string) (map[string]string, error) 
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && (dir == "" || project != "" || name != build.DefaultSecrets):
 		return nil, nil //nolint:nilnil // which file is missing says SetSecrets
-	case errors.Is(err, assembly.ErrForeign):
+	case errors.Is(err, file.ErrForeign):
 		return nil, fault.New(fault.Refused, "%s belongs to another user", path)
 	case err != nil:
-		return nil, fault.New(fault.Invalid, "read the secrets in %s: %w", path, assembly.Plain(err))
+		return nil, fault.New(fault.Invalid, "read the secrets in %s: %w", path, file.Plain(err))
 	case len(data) > maxSecrets:
 		return nil, fault.New(fault.Invalid, "%s has more than %d bytes", path, maxSecrets)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 )
 
 // maxConfiguration bounds a server.yaml, in bytes.
@@ -31,7 +32,7 @@ func (a *app) buildTools() (build.Tools, error) {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return build.Tools{}, nil
 	case err != nil:
-		return build.Tools{}, fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), assembly.Plain(err))
+		return build.Tools{}, fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), file.Plain(err))
 	}
 	c, err := config.Read(a.Shorten(path), data)
 	return c.Builder.Tools, err

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
@@ -114,11 +114,11 @@ func (a *app) readVariables(paths []string) (build.Variables, fault.Problems) {
 		data, err := a.ReadTrusted(path, yamltree.BuildFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case errors.Is(err, assembly.ErrForeign):
+		case errors.Is(err, file.ErrForeign):
 			problems.Add(fault.Problem{Position: at, Code: "vars-foreign", Warning: true,
 				Text: "the file belongs to another user, so its variables are not used"})
 		case err != nil:
-			problems.Add(fault.Problem{Position: at, Code: "vars-unreadable", Text: "read the variables: " + assembly.Plain(err).Error()})
+			problems.Add(fault.Problem{Position: at, Code: "vars-unreadable", Text: "read the variables: " + file.Plain(err).Error()})
 		default:
 			source, faults := parseVariables(shown, data)
 			problems.Add(faults...)
