@@ -85,12 +85,12 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 			case err == nil && !info.IsDir():
 				root, name = filepath.Split(root)
 			}
-			file, warnings, err := a.readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), flags.strict)
+			file, warnings, err := a.builder().readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), flags.strict)
 			if err == nil {
 				err = file.Loops().Err()
 			}
 			if err == nil && flags.strictVars {
-				err = a.lintVariables(c.Context(), root, name, file, flags)
+				err = a.builder().lintVariables(c.Context(), root, name, file, flags)
 			}
 			if err != nil {
 				return a.lintFailed(err)

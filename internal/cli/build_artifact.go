@@ -119,7 +119,7 @@ func runBuildArtifact(ctx context.Context, o buildArtifactOptions) error {
 	}
 	if o.Artifact == "" {
 		if o.To != "" {
-			return fault.New(fault.Invalid, "--to is for one artifact").WithHint("waybill build artifact %s   # lists them", show.Quote(o.Build))
+			return fault.New(fault.Invalid, "--to is for one artifact").WithHint("waybill build artifact %s   # lists them", fault.Quote(o.Build))
 		}
 		return o.Out.Answer(show.Items(made.all), show.BuildArtifacts(made.plan, made.all)...)
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -28,7 +27,7 @@ func (a *app) changeable(name string) (*results.Reader, results.Build, error) {
 		return nil, described, fault.New(fault.Refused, "the results in %s are another user's, or others may change them", a.Shorten(r.Dir()))
 	case filepath.Dir(filepath.Clean(r.Dir())) == filepath.Clean(a.HomeOf(a.Dir).Builds()):
 		return nil, described, fault.New(fault.Refused, "build %s belongs to a deployment, which decides about it", described.ID).
-			WithHint("waybill action show %s", show.Quote(described.ID))
+			WithHint("waybill action show %s", fault.Quote(described.ID))
 	}
 	return r, described, nil
 }
@@ -42,7 +41,7 @@ func inUse(r *results.Reader, id, name string) error {
 		return errors.Join(err, fault.New(fault.Refused, "build %s has ended, but its worker still serves the results", id).
 			WithHint("acknowledge them, or end waybill run --serve with Ctrl-C"))
 	}
-	return fault.New(fault.Refused, "build %s still runs", id).WithHint("waybill build cancel %s   # first", show.Quote(name))
+	return fault.New(fault.Refused, "build %s still runs", id).WithHint("waybill build cancel %s   # first", fault.Quote(name))
 }
 
 // deleteHere removes the results of a build of this computer.
@@ -77,7 +76,7 @@ func (a *app) cancelHere(ctx context.Context, name string) error {
 			WithHint("cancel it in the container where it runs")
 	case errors.Is(err, os.ErrProcessDone): // it has just ended
 	case fault.Is(err, fault.Refused):
-		return fault.New(fault.Refused, "build %s is being canceled already", described.ID).WithHint("waybill build show %s", show.Quote(name))
+		return fault.New(fault.Refused, "build %s is being canceled already", described.ID).WithHint("waybill build show %s", fault.Quote(name))
 	case err != nil:
 		return err
 	default:

@@ -11,9 +11,9 @@ import (
 
 // lintVariables returns the variables without a value as faults: of the environment that the flags name, else those that are faults in
 // each environment of the file.
-func (a *app) lintVariables(ctx context.Context, root, name string, file *build.File, flags runFlags) error {
+func (b *builder) lintVariables(ctx context.Context, root, name string, file *build.File, flags runFlags) error {
 	flags.file, flags.dryRun, flags.projectID = name, dryClient, "0"
-	source, err := a.buildSource(ctx, []string{root}, flags)
+	source, err := b.buildSource(ctx, root, flags)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (a *app) lintVariables(ctx context.Context, root, name string, file *build.
 	var common fault.Problems
 	for i, environment := range environments {
 		flags.environment = environment
-		missing, err := a.missingVariables(ctx, source, file, flags, facts)
+		missing, err := b.missingVariables(ctx, source, file, flags, facts)
 		switch {
 		case err != nil:
 			return err
@@ -49,8 +49,8 @@ func (a *app) lintVariables(ctx context.Context, root, name string, file *build.
 func isMore(p fault.Problem) bool { return p.More > 0 }
 
 // missingVariables returns the variables without a value, also those in files of the workspace. Other faults are errors.
-func (a *app) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags runFlags, facts map[string]string) (fault.Problems, error) {
-	choice, _, err := a.buildChoice(source, flags, facts, "0")
+func (b *builder) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags runFlags, facts map[string]string) (fault.Problems, error) {
+	choice, _, err := b.buildChoice(source, flags, facts, "0")
 	if err != nil {
 		return nil, err
 	}

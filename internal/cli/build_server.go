@@ -43,7 +43,7 @@ stages; waybill run --step runs single steps on this computer.`,
 		},
 		RunE: func(c *cobra.Command, given []string) error {
 			if len(steps) > 0 {
-				return fault.New(fault.Invalid, "--step %s: a server runs whole stages", steps[0]).WithHint("--stage, or waybill run --step %s on this computer", show.Quote(steps[0]))
+				return fault.New(fault.Invalid, "--step %s: a server runs whole stages", steps[0]).WithHint("--stage, or waybill run --step %s on this computer", fault.Quote(steps[0]))
 			}
 			changes, err := a.changesOf("waybill run   # builds this folder on this computer")
 			if err != nil {

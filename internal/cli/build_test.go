@@ -309,35 +309,6 @@ func TestRefuseElsewhere(t *testing.T) {
 	}
 }
 
-func TestRunFlags(t *testing.T) {
-	t.Parallel()
-	good := runFlags{runner: runnerAuto, maxParallel: 1, timeout: time.Minute}
-	if err := good.check(); err != nil {
-		t.Error(err)
-	}
-	for text, wrong := range map[string]func(*runFlags){
-		`the runner "podman" is not supported`:            func(f *runFlags) { f.runner = "podman" },
-		"--max-parallel 0: at least one step must run":    func(f *runFlags) { f.maxParallel = 0 },
-		`--project-id "4x" is not a number`:               func(f *runFlags) { f.projectID = "4x" },
-		"--in-place and --workspace exclude each other":   func(f *runFlags) { f.inPlace, f.workspace = true, "x.tar.zst" },
-		"--timeout 0s: want more than zero":               func(f *runFlags) { f.timeout = 0 },
-		`--build-id "a/b" cannot be the name of a folder`: func(f *runFlags) { f.buildID = "a/b" },
-		`--build-id ".." cannot be the name of a folder`:  func(f *runFlags) { f.buildID = ".." },
-	} {
-		f := good
-		wrong(&f)
-		wantFault(t, f.check(), fault.Invalid, text, "")
-	}
-}
-
-func TestVariablesOfABuildHaveAnOrder(t *testing.T) {
-	t.Parallel()
-	c := runFlags{environment: "stage", stages: []string{"test"}}.choice(map[string]string{"GIT_COMMIT": "abc"}, "7", []string{"WHARF_VAR_TEAM=web=2", "HOME=/root"}, nil)
-	if c.Environment != "stage" || len(c.Stages) != 1 || len(c.Variables) != 5 {
-		t.Errorf("choice %+v", c)
-	}
-}
-
 func TestOutcomeOfABuild(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[build.Status]fault.Code{build.Completed: "", build.Skipped: "", build.Canceled: fault.Canceled, build.Failed: fault.Failed, build.TimedOut: fault.Failed} {

@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -32,38 +29,9 @@ input in their environment, as WAYBILL_INPUT_NAME, which is safe in commands.`,
 
 // listBuildVariables prints the variables of a build that does not run.
 func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags runFlags) error {
-	flags.runner, flags.maxParallel, flags.timeout, flags.dryRun = runnerAuto, 1, 1, dryClient
-	if err := flags.check(); err != nil {
-		return err
-	}
-	source, err := a.buildSource(ctx, arguments, flags)
+	all, warnings, err := a.builder().listVariables(ctx, optional(arguments, 0), flags)
 	if err != nil {
 		return err
-	}
-	defer source.close()
-	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), false)
-	if err != nil {
-		return err
-	}
-	facts, err := source.facts(ctx)
-	if err != nil {
-		return err
-	}
-	choice, warnings, err := a.buildChoice(source, flags, facts, flags.buildID)
-	if err != nil {
-		return err
-	}
-	variables, problems := file.Variables(choice)
-	if err := problems.Err(); err != nil {
-		return err
-	}
-	all, problems := variables.List()
-	if err := problems.Err(); err != nil {
-		return err
-	}
-	if _, known := variables.Lookup("BUILD_REF"); !known {
-		all = append(all, build.Variable{Name: "BUILD_REF", Source: "the start of a build"})
-		slices.SortFunc(all, func(a, b build.Variable) int { return strings.Compare(a.Name, b.Name) })
 	}
 	a.printProblems(warnings)
 	return a.printer().Answer(show.Items(all), show.BuildVariables(all)...)

@@ -25,7 +25,7 @@ type exits struct {
 // What kinds of commands do. A project is a folder with a waybill.yaml, which the test does not have.
 var (
 	reads    = exits{"", fault.ExitUnavailable, fault.ExitUnavailable, fault.ExitUsage}
-	local    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}              // neither log, server nor configuration
+	alone    = exits{"", fault.ExitDone, fault.ExitDone, fault.ExitDone}              // neither log, server nor configuration
 	here     = exits{"", fault.ExitDone, fault.ExitUsage, fault.ExitDone}             // reads what is on this computer, and refuses a server
 	projects = exits{"", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage}           // looks for the project first
 	makes    = exits{"", fault.ExitUsage, fault.ExitUnavailable, fault.ExitUsage}     // makes the log; what it is asked for is not known there
@@ -46,7 +46,7 @@ var exitStatuses = map[string]exits{
 	"backup":  {"copy.db", fault.ExitUnavailable, fault.ExitUsage, fault.ExitUsage}, "restore": {"copy.db", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
 	"build artifact": builds, "build init": here, "build lint": projects, "build list": {"", fault.ExitDone, fault.ExitUnavailable, fault.ExitDone}, "build log": builds, "build search": builds.with("text --project shop"), "build run": builds.with("shop"), "build rerun": builds, "build cancel": builds, "build delete": builds,
 	"build schema": here, "build show": builds, "build vars": projects,
-	"completion": local.with("bash"), "config check": projects, "config accept": projects,
+	"completion": alone.with("bash"), "config check": projects, "config accept": projects,
 	"deployment alarm": reads.with("greeter#7"), "deployment cancel": reads.with("greeter#7"), "deployment create": reads.with("greeter --revision r1"), "deployment hold": reads.with("greeter#7"),
 	"deployment list": reads, "deployment resume": reads.with("greeter#7"), "deployment retry": reads.with("greeter#7"),
 	"deployment show": reads.with("greeter#7"), "deployment skip": reads.with("greeter#7 prod --reason away"), "deployment watch": reads.with("greeter#7"),
@@ -62,7 +62,7 @@ var exitStatuses = map[string]exits{
 	"serve":           {"api --listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
 	"token create":    {"deploys --scope execute", fault.ExitDone, fault.ExitUsage, fault.ExitUsage}, "token list": beside, "token revoke": beside.with("deploys"),
 	"up":      {"--listen 127.0.0.1:none", fault.ExitUsage, fault.ExitUsage, fault.ExitUsage},
-	"version": local,
+	"version": alone,
 }
 
 // Every command ends with the status of the one table (fault.Code.Exit) whatever goes wrong before its own work begins.

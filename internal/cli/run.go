@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -75,41 +76,36 @@ func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []strin
 		return fault.New(fault.Invalid, "--shell wants a terminal").WithHint("--keep-failed")
 	}
 	flags.keepFailed = flags.keepFailed || flags.shell
-	a.chooseRunner(&flags)
+	chooseRunner(&flags, a.Environment)
 	if flags.runner == runnerKubernetes && !set.Changed("max-parallel") {
 		flags.maxParallel = kubernetesParallel
 	}
 	flags.kept = a.keptFlags(set)
-	return a.runBuild(ctx, arguments, flags)
+	return a.runBuild(ctx, optional(arguments, 0), flags)
 }
 
-// runBuild plans, then shows the plan or runs it.
-func (a *app) runBuild(ctx context.Context, arguments []string, flags runFlags) (err error) {
-	if err := a.readLaunch(arguments, &flags); err != nil {
-		return err
+// runBuild runs a build, or shows what it would run.
+func (a *app) runBuild(ctx context.Context, folder string, flags runFlags) error {
+	if flags.dryRun.on() {
+		return a.printPlan(ctx, folder, flags)
 	}
-	if err := flags.check(); err != nil {
-		return err
-	}
-	source, err := a.buildSource(ctx, arguments, flags)
-	if err != nil {
-		return err
-	}
-	defer source.close()
-	in, err := a.openInbox(ctx, source, flags)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	j, err := a.planBuild(ctx, source, flags, in)
+	ended, err := a.builder().run(ctx, folder, flags)
 	switch {
-	case err != nil && flags.serve.on && !flags.dryRun.on():
-		return a.workUnplanned(ctx, source, flags, in, err)
-	case err != nil:
+	case ended.Status == "":
 		return err
-	case flags.dryRun.on():
-		return a.printPlan(ctx, j)
+	case ended.Status == build.Canceled && ctx.Err() != nil: // by a signal, which has a status of its own
+		return errors.Join(shown{fault.New(fault.Interrupted, "build %s was canceled", ended.ID)}, err)
 	}
-	j.inbox = in
-	return a.work(ctx, j)
+	return errors.Join(outcomeOf(ended.ID, ended.Status), err)
+}
+
+// outcomeOf returns the error for the end of a build, which has been printed.
+func outcomeOf(id string, result build.Status) error {
+	switch result {
+	case build.Completed, build.Skipped:
+		return nil
+	case build.Canceled:
+		return shown{fault.New(fault.Canceled, "build %s was canceled", id)}
+	}
+	return shown{fault.New(fault.Failed, "build %s failed", id)}
 }

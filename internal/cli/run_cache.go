@@ -11,8 +11,8 @@ import (
 
 // buildCache returns where the steps of a build leave files for later builds of the same repository, else of the same folder; nil if
 // nowhere.
-func (a *app) buildCache(j job) *buildcache.Shelf {
-	dir := a.Path(j.flags.cacheDir)
+func (b *builder) buildCache(j job) *buildcache.Shelf {
+	dir := b.Path(j.flags.cacheDir)
 	if j.flags.cacheDir == "" {
 		own, err := os.UserCacheDir()
 		if err != nil {
@@ -23,7 +23,7 @@ func (a *app) buildCache(j job) *buildcache.Shelf {
 	if j.flags.cacheSize == 0 {
 		return nil
 	}
-	return buildcache.Open(dir, j.flags.cacheSize).Of(j.cacheOwner(a.Environment("WHARF_VAR_REPO_NAME")))
+	return buildcache.Open(dir, j.flags.cacheSize).Of(j.cacheOwner(b.Environment("WHARF_VAR_REPO_NAME")))
 }
 
 // cacheOwner names the builds that share files. Those of a server share them by their project or pipeline: the URL of origin is in the files that

@@ -15,7 +15,7 @@ import (
 const maxKubeconfig = 1 << 20
 
 // clusters reads --cluster NAME=KUBECONFIG[#CONTEXT]: which clusters steps can reach, by the name that they have in the build's file.
-func (a *app) clusters(given []string) (map[string]command.Cluster, error) {
+func (b *builder) clusters(given []string) (map[string]command.Cluster, error) {
 	found := map[string]command.Cluster{}
 	for _, text := range given {
 		name, place, ok := strings.Cut(text, "=")
@@ -23,7 +23,7 @@ func (a *app) clusters(given []string) (map[string]command.Cluster, error) {
 			return nil, fault.New(fault.Invalid, "--cluster %q: want NAME=KUBECONFIG#CONTEXT", text).WithHint("--cluster kubectl-config=$HOME/.kube/config#dev")
 		}
 		file, selected, _ := strings.Cut(place, "#")
-		cluster := command.Cluster{Kubeconfig: a.Path(file), Context: selected}
+		cluster := command.Cluster{Kubeconfig: b.Path(file), Context: selected}
 		if strings.ContainsRune(cluster.Kubeconfig, filepath.ListSeparator) {
 			return nil, fault.New(fault.Invalid, "--cluster %s: want one file, found %s", name, file)
 		}

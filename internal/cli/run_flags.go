@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,36 +10,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/docker"
-	"github.com/waybill-dev/waybill/internal/fault"
 )
-
-// runFlags are the flags of `waybill run`.
-type runFlags struct {
-	file, environment, resultsDir, buildID, workspace string
-	runner, pull                                      string
-	projectID                                         string
-	strict, strictVars                                bool
-	stages, steps, env, inputs                        []string
-	passwords                                         []string // inputs of the build that is resumed, whose values are not kept
-	hidden                                            []string // inputs that were given as passwords
-	maxParallel                                       int
-	timeout, grace                                    time.Duration
-	maxStepLog                                        int64
-	dryRun                                            dryRun
-	inPlace, watch, shell                             bool
-	trackedOnly, noIgnored, keepWorkspace, keepFailed bool
-	resume                                            string // a build, or resumeLast
-	secretsDir, certificates                          string
-	clusters                                          []string
-	noPush                                            bool
-	cacheDir                                          string
-	cacheSize                                         int64
-	serve                                             serveBuildFlags
-	launch                                            launchFlags
-	kubernetes                                        kubernetesFlags
-	kept                                              []string // flags that waybill build rerun gives again
-	rerunOf                                           string   // id of the build that is run again; "": none
-}
 
 // addRunFlags declares the flags of waybill run.
 func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
@@ -60,8 +29,8 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.StringVar(&flags.runner, "runner", "", "how steps run: auto, process, docker or kubernetes (default: WAYBILL_RUNNER, else auto)")
 	f.StringVar(&flags.pull, "pull", string(docker.PullMissing), "when Docker pulls images: missing, always or never")
 	f.StringVar(&flags.workspace, "workspace", "", "build this snapshot instead of a folder")
-	flags.serve.add(c)
-	f.StringVar(&flags.launch.file, "launch", "", "with --results-dir: what a provisioner wants built, as a file of JSON, or - for the standard input")
+	addServeBuildFlags(c, &flags.serve)
+	f.StringVar(&flags.launch.path, "launch", "", "with --results-dir: what a provisioner wants built, as a file of JSON, or - for the standard input")
 	f.BoolVar(&flags.inPlace, "in-place", false, "run the steps in the folder itself, one at a time: what they write stays there")
 	f.BoolVar(&flags.trackedOnly, "tracked-only", false, "give the steps .git and the files that git tracks, changed ones as they are")
 	f.BoolVar(&flags.noIgnored, "no-ignored", false, "give the steps all files but those that git ignores")
@@ -79,7 +48,7 @@ func addRunFlags(a *app, c *cobra.Command, flags *runFlags) {
 	f.StringVar(&flags.resume, "resume", "", "reuse the steps that completed in this build, or in the last one of the folder")
 	f.Lookup("resume").NoOptDefVal = resumeLast
 	offerFrom(c, completeBuilds(a), "resume")
-	flags.kubernetes.add(c)
+	addKubernetesFlags(c, &flags.kubernetes)
 	offer(c, "runner", runnerAuto, runnerProcess, runnerDocker, runnerKubernetes)
 	offer(c, "pull", string(docker.PullMissing), string(docker.PullAlways), string(docker.PullNever))
 	offerFrom(c, completeFile(a, func(file *build.File) (names []string) {
@@ -115,38 +84,39 @@ func addVariableFlags(a *app, c *cobra.Command, flags *runFlags) {
 	}), "environment")
 }
 
-// check returns an error for values that mean nothing.
-func (f runFlags) check() error {
-	switch {
-	case f.dryRun != "" && f.dryRun != dryClient && f.dryRun != dryServer:
-		return fault.New(fault.Invalid, "--dry-run=%s: want client, which is the default, or server", f.dryRun)
-	case f.resume != "" && f.dryRun.on():
-		return fault.New(fault.Invalid, "--resume and --dry-run exclude each other")
-	case slices.ContainsFunc(f.env, func(name string) bool { return strings.Contains(name, "=") }):
-		return fault.New(fault.Invalid, "--env wants the name of a variable of this environment, without a value").WithHint("NAME=value waybill run --env NAME")
-	case f.cacheSize < 0:
-		return fault.New(fault.Invalid, "--cache-size %d: want zero or more", f.cacheSize)
-	case f.maxParallel < 1:
-		return fault.New(fault.Invalid, "--max-parallel %d: at least one step must run", f.maxParallel)
-	case f.timeout <= 0:
-		return fault.New(fault.Invalid, "--timeout %s: want more than zero", f.timeout)
-	case strings.ContainsAny(f.buildID, `/\`) || f.buildID == "." || f.buildID == "..":
-		return fault.New(fault.Invalid, "--build-id %q cannot be the name of a folder", f.buildID)
-	case strings.Trim(f.projectID, "0123456789") != "":
-		return fault.New(fault.Invalid, "--project-id %q is not a number", f.projectID)
-	}
-	return errors.Join(f.checkSelection(), f.checkRunner(), f.kubernetes.check(f.runner, f.inPlace), f.serve.check())
+// Defaults of the worker API.
+const (
+	defaultLinger    = 24 * time.Hour
+	defaultStopGrace = 10 * time.Minute
+)
+
+// addServeBuildFlags declares the flags of the worker API.
+func addServeBuildFlags(c *cobra.Command, f *serveBuildFlags) {
+	to := c.Flags()
+	to.BoolVar(&f.on, "serve", false, "serve the results to programs, and stay until they are acknowledged")
+	to.StringVar(&f.listen, "listen", anyLoopbackPort, "with --serve: the address; port 0 takes a free one")
+	to.StringVar(&f.tokenFile, "token-file", "", "with --serve: a file with the token that readers need (default: a new one in worker.json)")
+	to.DurationVar(&f.linger, "linger", defaultLinger, "with --serve: how long to stay after the build's end")
+	to.DurationVar(&f.stopWait, "termination-grace", defaultStopGrace, "with --serve: how long to stay after SIGTERM or Ctrl-C has canceled the build")
 }
 
-// checkSelection returns an error for flags that do not agree about the files that steps get.
-func (f runFlags) checkSelection() error {
-	switch {
-	case f.inPlace && f.workspace != "":
-		return fault.New(fault.Invalid, "--in-place and --workspace exclude each other: a snapshot has no place of its own")
-	case f.trackedOnly && f.noIgnored:
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored exclude each other")
-	case (f.trackedOnly || f.noIgnored) && (f.inPlace || f.workspace != ""):
-		return fault.New(fault.Invalid, "--tracked-only and --no-ignored are for builds in copies of a folder, without --in-place and --workspace")
-	}
-	return nil
+// addKubernetesFlags declares the flags that say which cluster runs the steps.
+func addKubernetesFlags(c *cobra.Command, f *kubernetesFlags) {
+	flags := c.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --runner kubernetes: file that names the cluster (default: as kubectl finds it)")
+	flags.StringVar(&f.context, "context", "", "with --runner kubernetes: context of the kubeconfig (default: its current one)")
+	flags.StringVar(&f.namespace, "namespace", "", "with --runner kubernetes: namespace of the pods (default: the context's)")
+	flags.StringVar(&f.image, "shim-image", "", "with --runner kubernetes: image that has waybill in its PATH, for the pods' helpers")
+	flags.StringVar(&f.pull, "image-pull-policy", "", "with --runner kubernetes: Always, IfNotPresent or Never (default: Always, but not for digests and the shim)")
+	flags.StringVar(&f.accounts, "service-accounts", "", "with --runner kubernetes: accounts that steps may name, with commas between them (default: any)")
+	flags.DurationVar(&f.pullDeadline, "pull-deadline", 0, "with --runner kubernetes: how long an image that cannot be pulled is waited for (default 5m)")
+	offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
+}
+
+// addDryRunOf declares the flag --dry-run.
+func addDryRunOf(c *cobra.Command, value *dryRun) {
+	f := c.Flags()
+	f.StringVar((*string)(value), "dry-run", "", "print what would run, and run nothing; =server also asks what runs the steps: a cluster for each pod, Docker for the images")
+	f.Lookup("dry-run").NoOptDefVal = dryClient
+	offer(c, "dry-run", dryClient, dryServer)
 }

@@ -6,22 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/fault"
 )
-
-// inputValues reads name=value pairs; of one name the last wins. An error does not repeat the text,
-// which may be a password.
-func inputValues(pairs []string) (map[string]string, error) {
-	values := map[string]string{}
-	for _, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok || name == "" {
-			return nil, fault.New(fault.Invalid, "--input wants a name and a value").WithHint("--input name=value")
-		}
-		values[name] = value
-	}
-	return values, nil
-}
 
 // completeFile offers names of the build's file.
 func completeFile(a *app, names func(*build.File) []string) completer {
@@ -31,7 +16,7 @@ func completeFile(a *app, names func(*build.File) []string) completer {
 			root = a.Path(given[0])
 		}
 		name, _ := c.Flags().GetString("file") // the flag is declared
-		file, _, err := a.readBuildFile(root, name, name, false)
+		file, _, err := a.builder().readBuildFile(root, name, name, false)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -51,7 +36,7 @@ func completeInputs(a *app) completer {
 		if err != nil {
 			return nil, plain
 		}
-		file, _, err := a.readBuildFile(root, name, name, false)
+		file, _, err := a.builder().readBuildFile(root, name, name, false)
 		if err != nil {
 			return nil, plain
 		}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
 	"github.com/waybill-dev/waybill/internal/kube/runner"
@@ -28,18 +26,6 @@ type kubernetesFlags struct {
 	kubeconfig, context, namespace, image, pull string
 	accounts                                    string        // that steps may have, with commas between them; "": any
 	pullDeadline                                time.Duration // 0: the runner's own
-}
-
-func (f *kubernetesFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --runner kubernetes: file that names the cluster (default: as kubectl finds it)")
-	flags.StringVar(&f.context, "context", "", "with --runner kubernetes: context of the kubeconfig (default: its current one)")
-	flags.StringVar(&f.namespace, "namespace", "", "with --runner kubernetes: namespace of the pods (default: the context's)")
-	flags.StringVar(&f.image, "shim-image", "", "with --runner kubernetes: image that has waybill in its PATH, for the pods' helpers")
-	flags.StringVar(&f.pull, "image-pull-policy", "", "with --runner kubernetes: Always, IfNotPresent or Never (default: Always, but not for digests and the shim)")
-	flags.StringVar(&f.accounts, "service-accounts", "", "with --runner kubernetes: accounts that steps may name, with commas between them (default: any)")
-	flags.DurationVar(&f.pullDeadline, "pull-deadline", 0, "with --runner kubernetes: how long an image that cannot be pulled is waited for (default 5m)")
-	offer(c, "image-pull-policy", "Always", "IfNotPresent", "Never")
 }
 
 // check returns an error for values that mean nothing with the runner.
@@ -68,8 +54,8 @@ func (f kubernetesFlags) check(runner string, inPlace bool) error {
 }
 
 // pods runs steps in a cluster. The build's pods are gone once it is closed.
-func (a *app) pods(ctx context.Context, j job) (chosenRunner, error) {
-	r, err := a.newKubernetesRunner(j)
+func (b *builder) pods(ctx context.Context, j job) (chosenRunner, error) {
+	r, err := b.newKubernetesRunner(j)
 	if err != nil {
 		return chosenRunner{}, err
 	}
@@ -82,15 +68,15 @@ func (a *app) pods(ctx context.Context, j job) (chosenRunner, error) {
 }
 
 // newKubernetesRunner returns a runner for one build.
-func (a *app) newKubernetesRunner(j job) (*runner.Runner, error) {
+func (b *builder) newKubernetesRunner(j job) (*runner.Runner, error) {
 	f := j.flags.kubernetes
-	owner, err := runner.OwnerFrom(a.Environment)
+	owner, err := runner.OwnerFrom(b.Environment)
 	if err != nil {
 		return nil, err
 	}
 	config := kube.Config{Context: f.context, Namespace: f.namespace, Search: true}
 	if f.kubeconfig != "" {
-		config.Kubeconfig = a.Path(f.kubeconfig)
+		config.Kubeconfig = b.Path(f.kubeconfig)
 	}
 	cluster, err := kube.Open(config)
 	if err != nil {
@@ -100,7 +86,7 @@ func (a *app) newKubernetesRunner(j job) (*runner.Runner, error) {
 	if f.accounts != "" {
 		accounts = strings.Split(f.accounts, ",")
 	}
-	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Accounts: accounts, Cache: a.buildCache(j),
+	return runner.New(cluster, runner.Config{ShimImage: f.image, PullPolicy: f.pull, Owner: owner, Accounts: accounts, Cache: b.buildCache(j),
 		From: thisUser(), PullDeadline: f.pullDeadline, Grace: j.flags.grace, Timeout: j.plan.Timeout}), nil
 }
 

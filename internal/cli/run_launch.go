@@ -40,22 +40,22 @@ const standardInput = "-"
 
 // launchFlags are the flags of `waybill run` for a provisioner.
 type launchFlags struct {
-	file string
+	path string // of what a provisioner wants built, as JSON; standardInput: the standard input; "": none has started this process
 	provisionerv1.Launch
 }
 
 // on reports whether a provisioner has started this process.
-func (f launchFlags) on() bool { return f.file != "" }
+func (f launchFlags) on() bool { return f.path != "" }
 
 // readLaunch reads what a provisioner wants built, if one started this process, and sets the flags that say the same.
-func (a *app) readLaunch(arguments []string, flags *runFlags) error {
+func (b *builder) readLaunch(folder string, flags *runFlags) error {
 	if !flags.launch.on() {
 		return nil
 	}
-	if len(arguments) > 0 || flags.contradictLaunch() {
+	if folder != "" || flags.contradictLaunch() {
 		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file")
 	}
-	text, err := a.launchText(flags.launch.file)
+	text, err := b.launchText(flags.launch.path)
 	if err != nil {
 		return fault.New(fault.Invalid, "read --launch: %w", file.Plain(err))
 	}
@@ -99,10 +99,10 @@ func decodeLaunch(text []byte, launch *provisionerv1.Launch) error {
 }
 
 // launchText reads a file that other users cannot, or the standard input to its end.
-func (a *app) launchText(name string) ([]byte, error) {
+func (b *builder) launchText(name string) ([]byte, error) {
 	in := os.Stdin
 	if name != standardInput {
-		opened, info, err := file.Open(a.Path(name))
+		opened, info, err := file.Open(b.Path(name))
 		if err != nil {
 			return nil, err
 		}
@@ -123,13 +123,13 @@ func (a *app) launchText(name string) ([]byte, error) {
 const inboxFile = "inbox.tar.zst"
 
 // openInbox begins to serve the worker API before there is a plan, if a provisioner sends the files. Without one it returns nil.
-func (a *app) openInbox(ctx context.Context, source *buildSource, flags runFlags) (*inbox, error) {
+func (b *builder) openInbox(ctx context.Context, source *buildSource, flags runFlags) (*inbox, error) {
 	push := flags.launch.Push
 	if push == nil {
 		return nil, nil
 	}
 	path := filepath.Join(source.scratch, inboxFile)
-	answers, err := api.NewInbox(api.InboxConfig{Path: path, Push: *push, Token: flags.serve.given, Log: a.errorLog()})
+	answers, err := api.NewInbox(api.InboxConfig{Path: path, Push: *push, Token: flags.serve.given, Log: b.errorLog()})
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (a *app) openInbox(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(a.err, "files are awaited on http://%s\n", listener.Addr())
+	fmt.Fprintf(b.Err, "files are awaited on http://%s\n", listener.Addr())
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in := &inbox{Inbox: answers, listener: listener, stop: stop, served: make(chan error, 1)}
 	go func() { in.served <- answers.Serve(serving, listener) }()
@@ -278,7 +278,7 @@ func (in *inbox) await(ctx context.Context) error {
 }
 
 // earlierResults gets what the steps of an earlier build have left. Without that, every step of this one runs.
-func (a *app) earlierResults(ctx context.Context, source *buildSource, launch launchFlags, in *inbox) *resumption {
+func (b *builder) earlierResults(ctx context.Context, source *buildSource, launch launchFlags, in *inbox) *resumption {
 	id := strconv.FormatInt(launch.Earlier.BuildID, 10)
 	earlier := &resumption{Resumed: worker.Resumed{ID: id}, before: results.Build{ID: id}}
 	path := launch.BundleFile

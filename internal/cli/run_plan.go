@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,25 +12,24 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
 	"github.com/waybill-dev/waybill/internal/yamltree"
 )
 
 // planBuild reads the file and makes the plan.
-func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags, in *inbox) (planned job, err error) {
+func (b *builder) planBuild(ctx context.Context, source *buildSource, flags runFlags, in *inbox) (planned job, err error) {
 	if err := source.receive(ctx, flags.launch, in); err != nil {
 		return job{}, err
 	}
-	resumes, err := a.resumption(ctx, &flags, source, in)
+	resumes, err := b.resumption(ctx, &flags, source, in)
 	if err != nil {
 		return job{}, err
 	}
 	if err := source.checkReceived(flags); err != nil {
 		return job{}, err
 	}
-	file, err := a.readFileOf(source, flags)
+	file, err := b.readFileOf(source, flags)
 	if err != nil {
 		return job{}, err
 	}
@@ -37,7 +37,7 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	if err != nil {
 		return job{}, err
 	}
-	id, place, err := a.buildPlace(flags)
+	id, place, err := b.buildPlace(flags)
 	if err != nil {
 		return job{}, err
 	}
@@ -46,11 +46,11 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 			err = errors.Join(err, place.giveBack(id))
 		}
 	}()
-	choice, warnings, err := a.buildChoice(source, flags, facts, id)
+	choice, warnings, err := b.buildChoice(source, flags, facts, id)
 	if err != nil {
 		return job{}, err
 	}
-	if err := a.passwords(ctx, file, &choice, source, flags); err != nil {
+	if err := b.passwords(ctx, file, &choice, source, flags); err != nil {
 		return job{}, err
 	}
 	resumes.addNeeded(&choice, func() (*build.Plan, error) {
@@ -59,16 +59,18 @@ func (a *app) planBuild(ctx context.Context, source *buildSource, flags runFlags
 	})
 	plan, problems, err := makePlan(ctx, file, choice, source, flags.strict)
 	if plan != nil {
-		a.printProblems(append(warnings, problems.Warnings()...))
+		b.Problems(append(warnings, problems.Warnings()...))
 	}
 	if err != nil {
 		return job{}, err
 	}
 	if flags.dryRun.on() {
-		a.printNotes(source.notes) // in place of the build's log
+		for _, note := range source.notes { // instead of the build's log
+			fmt.Fprintf(b.Err, "waybill: warning: %s\n", note)
+		}
 		return job{plan: plan, source: source, flags: flags}, nil
 	}
-	missing, err := a.giveSecrets(plan, flags)
+	missing, err := b.giveSecrets(plan, flags)
 	if err != nil {
 		return job{}, err
 	}
@@ -111,17 +113,17 @@ func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) 
 }
 
 // readFileOf reads the file of what is built.
-func (a *app) readFileOf(source *buildSource, flags runFlags) (*build.File, error) {
+func (b *builder) readFileOf(source *buildSource, flags runFlags) (*build.File, error) {
 	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
 		return nil, err
 	}
-	file, _, err := a.readBuildFile(source.root, flags.file, source.shown(a, flags.file), flags.strict)
+	file, _, err := b.readBuildFile(source.root, flags.file, source.shown(b, flags.file), flags.strict)
 	return file, err
 }
 
 // readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
 // warnings. strict makes unknown fields faults.
-func (a *app) readBuildFile(root, name, shown string, strict bool) (read *build.File, warnings fault.Problems, err error) {
+func (b *builder) readBuildFile(root, name, shown string, strict bool) (read *build.File, warnings fault.Problems, err error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
@@ -129,9 +131,9 @@ func (a *app) readBuildFile(root, name, shown string, strict bool) (read *build.
 	data, err := file.ReadRegular(path, yamltree.BuildFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, a.noBuildFile(root, name)
+		return nil, nil, b.noBuildFile(root, name)
 	case err != nil:
-		return nil, nil, fault.New(fault.Invalid, "read %s: %w", a.Shorten(path), file.Plain(err))
+		return nil, nil, fault.New(fault.Invalid, "read %s: %w", b.Shorten(path), file.Plain(err))
 	}
 	node, problems := yamltree.Parse(shown, data, yamltree.BuildFile)
 	if problems.Err() != nil {
@@ -148,7 +150,7 @@ func (a *app) readBuildFile(root, name, shown string, strict bool) (read *build.
 }
 
 // noBuildFile returns the error for a missing build file, with the name of a similar one.
-func (a *app) noBuildFile(root, name string) error {
+func (b *builder) noBuildFile(root, name string) error {
 	missing := fault.New(fault.Invalid, "%s not found in %s", name, root)
 	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
 		if _, err := os.Stat(filepath.Join(root, other)); err == nil {
@@ -157,10 +159,10 @@ func (a *app) noBuildFile(root, name string) error {
 	}
 	for dir := filepath.Dir(root); name == build.FileName; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			if err := a.Trust(dir, filepath.Join(dir, name)); err != nil {
+			if err := b.Trust(dir, filepath.Join(dir, name)); err != nil {
 				break // its owner could have commands run
 			}
-			return missing.WithHint("waybill run %s   # a folder above has one", show.Quote(a.Shorten(dir)))
+			return missing.WithHint("waybill run %s   # a folder above has one", fault.Quote(b.Shorten(dir)))
 		}
 		if dir == filepath.Dir(dir) {
 			break

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	provisionerv1 "github.com/waybill-dev/waybill/api/provisioner/v1"
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 )
 
@@ -17,7 +16,7 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	t.Parallel()
 	source := &buildSource{name: "3f9c2ab", origin: "https://git.example.org/victim.git", unpacked: true}
 	launch := func(project, url string) launchFlags {
-		l := launchFlags{file: "-", Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
+		l := launchFlags{path: "-", Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
 		if url != "" {
 			l.Repository = &provisionerv1.Repository{URL: url}
 		}
@@ -56,8 +55,7 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 // TestAWorkerIsGivenTheSecretsOfItsProject and of no other one that has the same user.
 func TestAWorkerIsGivenTheSecretsOfItsProject(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	a := &app{Place: assembly.Place{Dir: dir, Environment: func(string) string { return "" }}}
+	b, dir := newBuilder(t, nil)
 	for folder, value := range map[string]string{"": "of-all", "project-42": "of-42"} {
 		if err := errors.Join(os.MkdirAll(filepath.Join(dir, folder), 0o700),
 			os.WriteFile(filepath.Join(dir, folder, build.DefaultSecrets+".env"), []byte("TOKEN="+value), 0o600)); err != nil {
@@ -65,7 +63,7 @@ func TestAWorkerIsGivenTheSecretsOfItsProject(t *testing.T) {
 		}
 	}
 	for project, want := range map[string]string{"": "of-all", "42": "of-42", "43": ""} {
-		found, err := a.readSecrets(dir, project, build.DefaultSecrets)
+		found, err := b.readSecrets(dir, project, build.DefaultSecrets)
 		if err != nil || found["TOKEN"] != want {
 			t.Errorf("project %q: %v, %v", project, found, err)
 		}
@@ -80,8 +78,9 @@ func TestALaunchSaysTheNumberOfItsProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(`{"buildId": 1, "instance": "waybill", "nonce": "0123456789abcdef", "snapshot": "sha256/x", "token": "`+strings.Repeat("t", shortestToken)+`", `+text+`}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		flags := runFlags{resultsDir: t.TempDir(), launch: launchFlags{file: file}}
-		if err := (&app{Place: assembly.Place{Environment: func(string) string { return "" }}}).readLaunch(nil, &flags); err != nil || flags.projectID != want {
+		flags := runFlags{resultsDir: t.TempDir(), launch: launchFlags{path: file}}
+		b, _ := newBuilder(t, nil)
+		if err := b.readLaunch("", &flags); err != nil || flags.projectID != want {
 			t.Errorf("%s: %q, %v", text, flags.projectID, err)
 		}
 	}
@@ -113,7 +112,7 @@ func TestFilesOfABuildThatLeadOutsideAreNotRead(t *testing.T) {
 	if err := worker.stays(filepath.Join(dir, "credentials")); err != nil {
 		t.Errorf("a file of the user: %v", err)
 	}
-	if _, _, err := (&app{}).buildChoice(worker, runFlags{file: ".wharf-ci.yml"}, nil, "41"); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml is a link") && !strings.Contains(err.Error(), ".wharf-vars.yml is a link") {
+	if _, _, err := (&builder{}).buildChoice(worker, runFlags{file: ".wharf-ci.yml"}, nil, "41"); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml is a link") && !strings.Contains(err.Error(), ".wharf-vars.yml is a link") {
 		t.Error(err)
 	}
 }

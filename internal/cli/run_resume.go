@@ -6,33 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // resumeLast is the value of --resume without one: the last build of the folder.
 const resumeLast = "last"
-
-// resumeArguments takes a build's number that follows --resume for its value, unless a folder has that name.
-func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
-	if flags.resume != resumeLast || len(arguments) != 1 || strings.Trim(arguments[0], "0123456789") != "" {
-		return arguments
-	}
-	if _, err := os.Stat(a.Path(arguments[0])); err == nil {
-		return arguments
-	}
-	flags.resume = arguments[0]
-	return nil
-}
 
 // resumption is the earlier build that a build resumes.
 type resumption struct {
@@ -41,31 +26,31 @@ type resumption struct {
 	sent    results.Earlier // of a build that a provisioner has sent, of which before has no plan
 	again   bool            // --step is given: what it names runs in any case
 	missing map[int]string  // why its steps that were looked at cannot be reused
-	text    string          // which steps are reused, for people
+	changed string          // files of the folder that have changed since, for people
 }
 
 // resumption finds the build that --resume or a provisioner names; nil without one. What was asked of that build is asked of this one too, unless the
 // flags say something else.
-func (a *app) resumption(ctx context.Context, flags *runFlags, source *buildSource, in *inbox) (*resumption, error) {
+func (b *builder) resumption(ctx context.Context, flags *runFlags, source *buildSource, in *inbox) (*resumption, error) {
 	if flags.launch.Earlier != nil {
-		return a.earlierResults(ctx, source, flags.launch, in), ctx.Err()
+		return b.earlierResults(ctx, source, flags.launch, in), ctx.Err()
 	}
 	if flags.resume == "" {
 		return nil, nil
 	}
-	r, err := a.earlierBuild(flags.resume, source.name)
+	r, err := b.Earlier(flags.resume, source.name)
 	if err != nil {
 		return nil, err
 	}
 	if !r.Own() {
-		return nil, fault.New(fault.Refused, "the results in %s are another user's, or others may change them", a.Shorten(r.Dir()))
+		return nil, fault.New(fault.Refused, "the results in %s are another user's, or others may change them", b.Shorten(r.Dir()))
 	}
 	before, err := r.Build()
 	switch {
 	case err != nil:
 		return nil, err
 	case before.Source != source.name:
-		return nil, fault.New(fault.Invalid, "build %s is of %s, not of %s", before.ID, a.Shorten(before.Source), a.Shorten(source.name))
+		return nil, fault.New(fault.Invalid, "build %s is of %s, not of %s", before.ID, b.Shorten(before.Source), b.Shorten(source.name))
 	case r.Alive():
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
@@ -142,7 +127,7 @@ func (s *resumption) choose(plan *build.Plan, source *buildSource) {
 	if s.before.Plan == nil {
 		return
 	}
-	s.text = s.describe(plan, changedFiles(source, s.before.StartedAt))
+	s.changed = changedFiles(source, s.before.StartedAt)
 }
 
 // reusable finds the steps of a plan that need not run again. One whose log or artifacts are not what they were runs again.
@@ -176,44 +161,6 @@ func (s *resumption) missingOf(id int) string {
 	}
 	s.missing[id] = why
 	return why
-}
-
-// earlierBuild opens the build that --resume names.
-func (a *app) earlierBuild(name, source string) (*results.Reader, error) {
-	if name != resumeLast {
-		return a.builds().open(name)
-	}
-	for _, s := range a.builds().summaries() {
-		if s.Source == source {
-			return results.Open(s.Results)
-		}
-	}
-	return nil, fault.New(fault.NotFound, "no build of this folder is left to resume").WithHint("waybill run")
-}
-
-// mostReused is how many reused steps are named.
-const mostReused = 5
-
-// describe returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run.
-func (s *resumption) describe(plan *build.Plan, changed string) string {
-	var reused []string
-	for _, step := range plan.Steps {
-		if _, ok := s.Steps[step.ID]; ok {
-			reused = append(reused, step.Path())
-		}
-	}
-	toRun := show.Count(len(plan.Steps)-len(reused), "step") + " to run"
-	if len(reused) == 0 {
-		return fmt.Sprintf("resumes build %s: %s", s.before.ID, toRun)
-	}
-	names := strings.Join(reused, ", ")
-	if more := len(reused) - mostReused; more > 0 {
-		names = fmt.Sprintf("%s and %d more", strings.Join(reused[:mostReused], ", "), more)
-	}
-	if changed != "" {
-		changed = " (" + changed + ")"
-	}
-	return fmt.Sprintf("resumes build %s: %s reused%s, %s", s.before.ID, names, changed, toRun)
 }
 
 // mostLooked is how many files are looked at for changes.

@@ -35,10 +35,10 @@ const (
 	fallbackWord  = "Docker does not answer, so steps run as processes on this computer."
 )
 
-// chooseRunner returns the runner that a flag names, else the environment.
-func (a *app) chooseRunner(flags *runFlags) {
+// chooseRunner sets the runner that no flag names to that of the environment.
+func chooseRunner(flags *runFlags, environment func(string) string) {
 	if flags.runner == "" {
-		flags.runner = a.Environment(runnerVariable)
+		flags.runner = environment(runnerVariable)
 	}
 	if flags.runner == "" {
 		flags.runner = runnerAuto
@@ -78,42 +78,42 @@ type chosenRunner struct {
 }
 
 // runnerOf makes the runner of a build. auto asks the Docker Engine for two seconds at most.
-func (a *app) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
+func (b *builder) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
 	if j.flags.runner == runnerProcess || j.flags.inPlace {
-		return a.processes(j, processesWord)
+		return b.processes(j, processesWord)
 	}
 	if j.flags.runner == runnerKubernetes {
-		return a.pods(ctx, j)
+		return b.pods(ctx, j)
 	}
 	engine, err := docker.Connect(ctx)
 	switch {
 	case err == nil && j.flags.keepFailed:
 		return chosenRunner{}, errors.Join(j.flags.keepsNothing(runnerDocker), engine.Close())
 	case err == nil:
-		return a.containers(ctx, j, engine)
+		return b.containers(ctx, j, engine)
 	case ctx.Err() != nil:
 		return chosenRunner{}, context.Cause(ctx)
 	case j.flags.runner == runnerAuto:
-		return a.processes(j, fallbackWord)
+		return b.processes(j, fallbackWord)
 	}
 	return chosenRunner{}, fault.Wrap(fault.Unavailable, err).WithHint("start Docker, name it in DOCKER_HOST, or use --runner process")
 }
 
 // processes runs steps under `waybill supervise`, which is this binary.
-func (a *app) processes(j job, word string) (chosenRunner, error) {
+func (b *builder) processes(j job, word string) (chosenRunner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return chosenRunner{}, fmt.Errorf("find this program: %w", err)
 	}
-	clusters, err := a.clusters(j.flags.clusters)
+	clusters, err := b.clusters(j.flags.clusters)
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	certificates, err := a.certificates(j.flags)
+	certificates, err := b.certificates(j.flags)
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	runner := &command.Runner{Supervisor: []string{self, superviseName}, Grace: j.flags.grace, Keep: j.flags.env, Cache: a.buildCache(j), Clusters: clusters, Certificates: certificates}
+	runner := &command.Runner{Supervisor: []string{self, superviseName}, Grace: j.flags.grace, Keep: j.flags.env, Cache: b.buildCache(j), Clusters: clusters, Certificates: certificates}
 	kept := make(chan command.Kept, 1)
 	if j.flags.keepFailed {
 		runner.Kept = func(k command.Kept) {
@@ -138,8 +138,8 @@ func (a *app) processes(j job, word string) (chosenRunner, error) {
 	return chosenRunner{runner, runnerProcess, word, runner.Close, kept}, nil
 }
 
-func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
-	config, err := a.containerConfig(j)
+func (b *builder) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
+	config, err := b.containerConfig(j)
 	if err != nil {
 		return chosenRunner{}, errors.Join(err, engine.Close())
 	}
@@ -149,7 +149,7 @@ func (a *app) containers(ctx context.Context, j job, engine *docker.Engine) (cho
 	}
 	warn := func(remarks []string) {
 		for _, remark := range remarks {
-			fmt.Fprintf(a.err, "waybill: warning: %s\n", remark)
+			fmt.Fprintf(b.Err, "waybill: warning: %s\n", remark)
 		}
 	}
 	warn(remarks)
@@ -167,21 +167,21 @@ func dockerWord(engine *docker.Engine) string {
 }
 
 // containerConfig returns how the steps of a build run in containers.
-func (a *app) containerConfig(j job) (docker.Config, error) {
-	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: a.buildCache(j)}
+func (b *builder) containerConfig(j job) (docker.Config, error) {
+	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: b.buildCache(j)}
 	for _, name := range j.flags.env {
-		if value := a.Environment(name); value != "" {
+		if value := b.Environment(name); value != "" {
 			config.Environ = append(config.Environ, name+"="+value)
 		}
 	}
 	var err error
 	config.Workers, err = workersDir()
-	return config, errors.Join(err, a.mountable(&config, j.flags))
+	return config, errors.Join(err, b.mountable(&config, j.flags))
 }
 
 // mountable sets what containers get in place of the objects of a cluster.
-func (a *app) mountable(config *docker.Config, flags runFlags) (err error) {
-	clusters, err := a.clusters(flags.clusters)
+func (b *builder) mountable(config *docker.Config, flags runFlags) (err error) {
+	clusters, err := b.clusters(flags.clusters)
 	if err != nil {
 		return err
 	}
@@ -192,20 +192,20 @@ func (a *app) mountable(config *docker.Config, flags runFlags) (err error) {
 			return err
 		}
 		if u, err := url.Parse(server); err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
-			fmt.Fprintf(a.err, "waybill: warning: --cluster %s: %s is this computer, which containers do not reach by that address\n", name, build.VisibleText([]byte(server)))
+			fmt.Fprintf(b.Err, "waybill: warning: --cluster %s: %s is this computer, which containers do not reach by that address\n", name, build.VisibleText([]byte(server)))
 		}
 		config.Clusters[name] = text
 	}
-	config.Certificates, err = a.certificates(flags)
+	config.Certificates, err = b.certificates(flags)
 	return err
 }
 
 // certificates returns the full path of the folder that --certificates names; "" if it names none.
-func (a *app) certificates(flags runFlags) (string, error) {
+func (b *builder) certificates(flags runFlags) (string, error) {
 	if flags.certificates == "" {
 		return "", nil
 	}
-	folder := a.Path(flags.certificates)
+	folder := b.Path(flags.certificates)
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return "", fault.New(fault.Invalid, "--certificates: folder %s not found", folder)
 	}

@@ -20,13 +20,13 @@ const maxSecrets = 1 << 20
 
 // giveSecrets gives a plan the secrets that its steps want, and returns those that are missing as problems. With --runner kubernetes the
 // cluster has those that are its objects.
-func (a *app) giveSecrets(plan *build.Plan, flags runFlags) (fault.Problems, error) {
+func (b *builder) giveSecrets(plan *build.Plan, flags runFlags) (fault.Problems, error) {
 	if flags.runner == runnerKubernetes {
 		plan.LeaveSecrets()
 	}
 	files := map[string]map[string]string{}
 	for _, name := range plan.SecretFiles() {
-		found, err := a.readSecrets(flags.secretsDir, flags.launch.ProjectID, name)
+		found, err := b.readSecrets(flags.secretsDir, flags.launch.ProjectID, name)
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +56,8 @@ func withEnvironment(found map[string]string) map[string]string {
 
 // readSecrets reads NAME.env of a folder; "" is the user's own folder. Without such a file it returns nil, but default.env of a folder that was
 // named must be there. A project that a provisioner gave a number has a folder of its own in there, and is given nothing else.
-func (a *app) readSecrets(dir, project, name string) (map[string]string, error) {
-	folder := a.Path(dir)
+func (b *builder) readSecrets(dir, project, name string) (map[string]string, error) {
+	folder := b.Path(dir)
 	if dir == "" {
 		own, err := os.UserConfigDir()
 		if err != nil {
@@ -69,7 +69,7 @@ func (a *app) readSecrets(dir, project, name string) (map[string]string, error) 
 		folder = filepath.Join(folder, "project-"+project)
 	}
 	path := filepath.Join(folder, name+".env")
-	data, err := a.ReadTrusted(path, maxSecrets)
+	data, err := b.ReadTrusted(path, maxSecrets)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && (dir == "" || project != "" || name != build.DefaultSecrets):
 		return nil, nil //nolint:nilnil // which file is missing says SetSecrets
@@ -83,7 +83,7 @@ func (a *app) readSecrets(dir, project, name string) (map[string]string, error) 
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return nil, fault.New(fault.Refused, "other users may read %s (mode %04o)", path, info.Mode().Perm()).WithHint("chmod 600 %s", path)
 	}
-	return parseSecrets(a.Shorten(path), string(data))
+	return parseSecrets(b.Shorten(path), string(data))
 }
 
 // parseSecrets reads lines such as TOKEN=value. Empty lines and those that begin with # say nothing; a value is the rest of its line.

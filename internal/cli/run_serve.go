@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,16 +13,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/builder/worker/api"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/file"
-	"github.com/waybill-dev/waybill/internal/lifecycle"
 	"github.com/waybill-dev/waybill/internal/results"
-	"github.com/waybill-dev/waybill/internal/server"
 )
 
 // serveBuildFlags are the flags of `waybill run` for the worker API.
@@ -34,21 +30,8 @@ type serveBuildFlags struct {
 	given             string // the token that a provisioner has made
 }
 
-// Defaults of the worker API.
-const (
-	anyLoopbackPort  = "127.0.0.1:0"
-	defaultLinger    = 24 * time.Hour
-	defaultStopGrace = 10 * time.Minute
-)
-
-func (f *serveBuildFlags) add(c *cobra.Command) {
-	to := c.Flags()
-	to.BoolVar(&f.on, "serve", false, "serve the results to programs, and stay until they are acknowledged")
-	to.StringVar(&f.listen, "listen", anyLoopbackPort, "with --serve: the address; port 0 takes a free one")
-	to.StringVar(&f.tokenFile, "token-file", "", "with --serve: a file with the token that readers need (default: a new one in worker.json)")
-	to.DurationVar(&f.linger, "linger", defaultLinger, "with --serve: how long to stay after the build's end")
-	to.DurationVar(&f.stopWait, "termination-grace", defaultStopGrace, "with --serve: how long to stay after SIGTERM or Ctrl-C has canceled the build")
-}
+// anyLoopbackPort is the address of the worker API if none is named.
+const anyLoopbackPort = "127.0.0.1:0"
 
 // check returns an error for an address that others reach without a token that the caller has chosen for them.
 func (f serveBuildFlags) check() error {
@@ -104,19 +87,22 @@ type servedBuild struct {
 	err    io.Writer
 	stop   context.CancelFunc
 	served chan error
+
+	waits      func(time.Duration)
+	terminated func(context.Context) bool
 }
 
 // serveBuild starts the API of a build, if it is asked for, and writes its address and token into the results folder.
-func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
+func (b *builder) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
 	flags := j.flags.serve
 	if !flags.on {
 		return nil, nil
 	}
-	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: a.errorLog(), Metrics: metrics})
+	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: b.errorLog(), Metrics: metrics})
 	if err != nil {
 		return nil, err
 	}
-	s := &servedBuild{flags: flags, api: answers, err: a.err, served: make(chan error, 1)}
+	s := &servedBuild{flags: flags, api: answers, err: b.Err, served: make(chan error, 1), waits: b.Waits, terminated: b.Terminated}
 	listener, err := s.begin(ctx, j.inbox)
 	if err != nil {
 		return nil, err
@@ -129,7 +115,7 @@ func (a *app) serveBuild(ctx context.Context, j job, store *results.Store, token
 		return nil, errors.Join(err, s.end())
 	}
 	if !flags.unattended() {
-		fmt.Fprintf(a.err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
+		fmt.Fprintf(b.Err, "results served on %s   token: %s\n", place.Address, flags.tokenPlace(j.place.dir))
 	}
 	return s, nil
 }
@@ -158,11 +144,6 @@ func (f serveBuildFlags) open(ctx context.Context) (net.Listener, error) {
 		return nil, fault.New(fault.Unavailable, "serve the build: %w", err).WithHint("choose another address with --listen")
 	}
 	return listener, nil
-}
-
-// errorLog prints errors of the worker API.
-func (a *app) errorLog() *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 // tokenPlace returns the path of the file that has the token.
@@ -217,7 +198,7 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 	default:
 	}
 	if !s.flags.unattended() {
-		fmt.Fprintf(s.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(wait))
+		s.waits(wait)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -231,7 +212,7 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 			s.served <- err
 			return false
 		case <-stopped:
-			if !errors.Is(context.Cause(ctx), lifecycle.ErrTerminated) {
+			if !s.terminated(ctx) {
 				return false
 			}
 			stopped = nil
@@ -241,18 +222,18 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 }
 
 // workUnplanned runs a build that has no plan: a program that reads the results learns the same as a person here.
-func (a *app) workUnplanned(ctx context.Context, source *buildSource, flags runFlags, in *inbox, cause error) error {
-	id, place, err := a.buildPlace(flags)
+func (b *builder) workUnplanned(ctx context.Context, source *buildSource, flags runFlags, in *inbox, cause error) error {
+	id, place, err := b.buildPlace(flags)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
 	plan := &build.Plan{File: flags.file, Environment: flags.environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}, Timeout: flags.timeout}
-	return a.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags, inbox: in}, cause)
+	return b.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags, inbox: in}, cause)
 }
 
 // failServed records and serves a build none of whose steps can run, and returns the cause.
-func (a *app) failServed(ctx context.Context, j job, cause error) error {
-	_, err := a.record(ctx, j, unwatched{}, worker.Config{Fault: cause})
+func (b *builder) failServed(ctx context.Context, j job, cause error) error {
+	_, err := b.record(ctx, j, unwatched{}, worker.Config{Fault: cause})
 	return errors.Join(cause, err)
 }
 

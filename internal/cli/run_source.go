@@ -39,10 +39,10 @@ type buildSource struct {
 }
 
 // buildSource finds the folder, or unpacks the snapshot.
-func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlags) (*buildSource, error) {
-	s := &buildSource{root: a.Dir, inPlace: flags.inPlace}
-	if len(arguments) > 0 {
-		s.root = a.Path(arguments[0])
+func (b *builder) buildSource(ctx context.Context, named string, flags runFlags) (*buildSource, error) {
+	s := &buildSource{root: b.Dir, inPlace: flags.inPlace}
+	if named != "" {
+		s.root = b.Path(named)
 	}
 	if info, err := os.Stat(s.root); err != nil || !info.IsDir() {
 		return nil, fault.New(fault.Invalid, "folder %s not found", s.root)
@@ -62,9 +62,9 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder with room for copies of the workspace")
 	}
 	s.scratch = scratch
-	for _, own := range []string{scratch, flags.resultsDir, a.Flags.Home} {
+	for _, own := range []string{scratch, flags.resultsDir, b.Home} {
 		if own != "" {
-			s.skip = append(s.skip, a.Path(own))
+			s.skip = append(s.skip, b.Path(own))
 		}
 	}
 	if flags.workspace == "" {
@@ -73,16 +73,16 @@ func (a *app) buildSource(ctx context.Context, arguments []string, flags runFlag
 		}
 		return s, nil
 	}
-	s.name, s.root, s.unpacked = a.snapshotName(flags.workspace), filepath.Join(scratch, "tree"), true
-	if _, err := (worker.Snapshot{Path: a.Path(flags.workspace)}).Take(ctx, s.root); err != nil {
+	s.name, s.root, s.unpacked = b.snapshotName(flags.workspace), filepath.Join(scratch, "tree"), true
+	if _, err := (worker.Snapshot{Path: b.Path(flags.workspace)}).Take(ctx, s.root); err != nil {
 		return nil, errors.Join(fault.Wrap(fault.Unavailable, err), workspace.Remove(scratch))
 	}
 	return s, nil
 }
 
 // snapshotName returns the revision that a deployment builds, which its handler passes in, else the snapshot's path.
-func (a *app) snapshotName(path string) string {
-	name, revision := a.Environment("WHARF_VAR_REPO_NAME"), a.Environment("WHARF_VAR_WAYBILL_REVISION")
+func (b *builder) snapshotName(path string) string {
+	name, revision := b.Environment("WHARF_VAR_REPO_NAME"), b.Environment("WHARF_VAR_WAYBILL_REVISION")
 	if name == "" || revision == "" {
 		return path
 	}
@@ -90,11 +90,11 @@ func (a *app) snapshotName(path string) string {
 }
 
 // shown returns the name of a file in the source as messages have it: from the working directory, or as in the snapshot.
-func (s *buildSource) shown(a *app, name string) string {
+func (s *buildSource) shown(b *builder, name string) string {
 	if s.unpacked || s.received {
 		return name
 	}
-	return a.Shorten(filepath.Join(s.root, name))
+	return b.Shorten(filepath.Join(s.root, name))
 }
 
 // workspace returns what the worker takes.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -18,8 +17,8 @@ const maxConfiguration = 1 << 20
 
 // buildTools returns builder.tools of the server.yaml that --config or WAYBILL_CONFIG names, else of the user's own configuration, where it
 // need not be.
-func (a *app) buildTools() (build.Tools, error) {
-	path, named := a.ConfigPath(assembly.Home{})
+func (b *builder) buildTools() (build.Tools, error) {
+	path, named := b.Config, b.Config != ""
 	if !named {
 		own, err := os.UserConfigDir()
 		if err != nil {
@@ -27,13 +26,13 @@ func (a *app) buildTools() (build.Tools, error) {
 		}
 		path = filepath.Join(own, "waybill", "server.yaml")
 	}
-	data, err := a.ReadTrusted(path, maxConfiguration)
+	data, err := b.ReadTrusted(path, maxConfiguration)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return build.Tools{}, nil
 	case err != nil:
-		return build.Tools{}, fault.New(fault.Invalid, "read the configuration %s: %w", a.Shorten(path), file.Plain(err))
+		return build.Tools{}, fault.New(fault.Invalid, "read the configuration %s: %w", b.Shorten(path), file.Plain(err))
 	}
-	c, err := config.Read(a.Shorten(path), data)
+	c, err := config.Read(b.Shorten(path), data)
 	return c.Builder.Tools, err
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // buildChoice gathers what a build is asked to do, and every variable that it may use.
-func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]string, id string) (build.Choice, fault.Problems, error) {
+func (b *builder) buildChoice(s *buildSource, flags runFlags, facts map[string]string, id string) (build.Choice, fault.Problems, error) {
 	inputs, err := inputValues(flags.inputs)
 	if err != nil {
 		return build.Choice{}, nil, err
@@ -26,13 +26,13 @@ func (a *app) buildChoice(s *buildSource, flags runFlags, facts map[string]strin
 			return build.Choice{}, nil, err
 		}
 	}
-	files, problems := a.readVariables(paths)
+	files, problems := b.readVariables(paths)
 	if err := problems.Err(); err != nil {
 		return build.Choice{}, nil, err
 	}
 	choice := flags.choice(facts, id, os.Environ(), files)
 	choice.Inputs = inputs
-	if choice.Tools, err = a.buildTools(); err != nil {
+	if choice.Tools, err = b.buildTools(); err != nil {
 		return build.Choice{}, nil, err
 	}
 	return choice, problems.Warnings(), nil
@@ -105,13 +105,13 @@ func (s *buildSource) variableFiles(buildFile string) []string {
 
 // readVariables reads those of the files that are there. One of another user is ignored with a warning, since its owner
 // could put commands into the build.
-func (a *app) readVariables(paths []string) (build.Variables, fault.Problems) {
+func (b *builder) readVariables(paths []string) (build.Variables, fault.Problems) {
 	var found build.Variables
 	var problems fault.Problems
 	for _, path := range paths {
-		shown := a.Shorten(path)
+		shown := b.Shorten(path)
 		at := fault.Position{File: shown}
-		data, err := a.ReadTrusted(path, yamltree.BuildFile)
+		data, err := b.ReadTrusted(path, yamltree.BuildFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case errors.Is(err, file.ErrForeign):

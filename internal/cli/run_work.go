@@ -10,7 +10,6 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
-	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/obs"
@@ -33,50 +32,91 @@ type job struct {
 	resumes *resumption    // nil: no build
 }
 
+// ended is how a build has ended.
+type ended struct {
+	ID     string
+	Status build.Status // "": it did not run, or could not be recorded
+}
+
+// run plans a build and runs it. Results that are served have the errors of a build without a plan too.
+func (b *builder) run(ctx context.Context, folder string, flags runFlags) (e ended, err error) {
+	j, end, err := b.prepare(ctx, folder, flags)
+	if err != nil {
+		return ended{}, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	return b.work(ctx, j)
+}
+
+// prepare plans a build. The plan's end has to be called, unless there is an error.
+func (b *builder) prepare(ctx context.Context, folder string, flags runFlags) (j job, end func() error, err error) {
+	if err := b.readLaunch(folder, &flags); err != nil {
+		return job{}, nil, err
+	}
+	if err := flags.check(); err != nil {
+		return job{}, nil, err
+	}
+	source, err := b.buildSource(ctx, folder, flags)
+	if err != nil {
+		return job{}, nil, err
+	}
+	in, err := b.openInbox(ctx, source, flags)
+	if err != nil {
+		source.close()
+		return job{}, nil, err
+	}
+	end = func() error {
+		defer source.close()
+		return in.close()
+	}
+	j, err = b.planBuild(ctx, source, flags, in)
+	if err != nil && flags.serve.on && !flags.dryRun.on() {
+		err = b.workUnplanned(ctx, source, flags, in, err)
+	}
+	if err != nil {
+		return job{}, nil, errors.Join(err, end())
+	}
+	j.inbox = in
+	return j, end, nil
+}
+
 // work runs a plan and shows it.
-func (a *app) work(ctx context.Context, j job) (err error) {
-	runner, err := a.runnerOf(ctx, j)
+func (b *builder) work(ctx context.Context, j job) (e ended, err error) {
+	runner, err := b.runnerOf(ctx, j)
 	if err == nil {
 		defer func() { err = errors.Join(err, runner.close()) }()
 		problems := append(j.missing, runner.Check(ctx, j.plan.Steps)...)
 		problems.Sort()
-		a.printProblems(problems.Warnings())
+		b.Problems(problems.Warnings())
 		err = problems.Err()
 	}
 	if err != nil {
 		if j.flags.serve.on {
-			return a.failServed(ctx, j, err)
+			return ended{}, b.failServed(ctx, j, err)
 		}
-		return errors.Join(err, j.place.giveBack(j.id))
+		return ended{}, errors.Join(err, j.place.giveBack(j.id))
 	}
 	j.runner = runner.name
-	head := show.BuildHead{ID: j.id, Name: a.buildName(j), Label: j.source.label, Results: j.place.dir, Log: a.readLogWith(j), Resume: a.resumeWith(j), Plan: j.plan, Runner: runner.word, Advice: j.source.advice}
-	if j.resumes != nil {
-		head.Resumes = j.resumes.text
+	result, err := b.record(ctx, j, b.View(j.head(runner.word)), worker.Config{Runner: runner.Runner})
+	if result != "" && j.flags.shell && ctx.Err() == nil {
+		select {
+		case kept := <-runner.kept:
+			err = errors.Join(err, b.Shell(ctx, kept))
+		default: // no step has failed
+		}
 	}
-	view := show.NewBuildView(a.printer(), head)
-	result, err := a.record(ctx, j, view, worker.Config{Runner: runner.Runner})
-	if result == "" {
-		return err
-	}
-	if j.flags.shell && ctx.Err() == nil {
-		err = errors.Join(err, a.openShell(ctx, runner.kept))
-	}
-	if result == build.Canceled && ctx.Err() != nil { // by a signal, which has a status of its own
-		return errors.Join(shown{fault.New(fault.Interrupted, "build %s was canceled", j.id)}, err)
-	}
-	return errors.Join(outcomeOf(j.id, result), err)
+	return ended{j.id, result}, err
 }
 
 // given describes a folder by its repository, and a snapshot by what the caller of the build passed.
-func (a *app) given(facts map[string]string, name string) string {
-	return cmp.Or(facts[name], a.Environment("WHARF_VAR_"+name))
+func (b *builder) given(facts map[string]string, name string) string {
+	return cmp.Or(facts[name], b.Environment("WHARF_VAR_"+name))
 }
 
 // record runs a build on results of its own, and serves them if that is asked for. Of config, it is given the runner or the
 // fault. Without a result the build could not be recorded.
-func (a *app) record(ctx context.Context, j job, view show.BuildView, config worker.Config) (build.Status, error) {
-	token, err := j.flags.serve.token(a.Path)
+func (b *builder) record(ctx context.Context, j job, view worker.View, config worker.Config) (build.Status, error) {
+	token, err := j.flags.serve.token(b.Path)
 	if err != nil {
 		return "", err
 	}
@@ -84,9 +124,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
-	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Branch: a.given(j.facts, "GIT_BRANCH"), Commit: a.given(j.facts, "GIT_COMMIT"),
-		Subject: a.given(j.facts, "GIT_COMMIT_SUBJECT"),
-		Runner:  j.runner, Version: a.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
+	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Branch: b.given(j.facts, "GIT_BRANCH"), Commit: b.given(j.facts, "GIT_COMMIT"),
+		Subject: b.given(j.facts, "GIT_COMMIT_SUBJECT"),
+		Runner:  j.runner, Version: b.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
 	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.launch.on() { // else it is canceled where it runs
 		described.Process = results.Process(self)
 	}
@@ -97,7 +137,7 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		return "", errors.Join(err, store.Close())
 	}
 	metrics := obs.NewRegistry()
-	served, err := a.serveBuild(ctx, j, store, token, metrics)
+	served, err := b.serveBuild(ctx, j, store, token, metrics)
 	if err != nil {
 		return "", errors.Join(err, store.Close())
 	}
@@ -107,9 +147,9 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 		config.Packer = j.source.packer()
 	}
 	config.Metrics = obs.NewWorker(metrics)
-	tracing := a.traceBuild(ctx)
-	defer func() { _ = tracing.Close(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
-	config.Tracing, config.Trace = tracing, cmp.Or(j.flags.launch.Trace, a.Environment("TRACEPARENT"))
+	tracing, flush := b.Trace(ctx, b.errorLog())
+	defer func() { _ = flush(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
+	config.Tracing, config.Trace = tracing, cmp.Or(j.flags.launch.Trace, b.Environment("TRACEPARENT"))
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
 	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {
@@ -117,19 +157,8 @@ func (a *app) record(ctx context.Context, j job, view show.BuildView, config wor
 	}
 	if j.place.root != (results.Root{}) {
 		if err := j.place.root.Prune(time.Now()); err != nil {
-			fmt.Fprintf(a.err, "waybill: old builds cannot be removed: %v\n", err)
+			fmt.Fprintf(b.Err, "waybill: old builds cannot be removed: %v\n", err)
 		}
 	}
 	return result, nil
-}
-
-// outcomeOf returns the error for the end of a build, which has been printed.
-func outcomeOf(id string, result build.Status) error {
-	switch result {
-	case build.Completed, build.Skipped:
-		return nil
-	case build.Canceled:
-		return shown{fault.New(fault.Canceled, "build %s was canceled", id)}
-	}
-	return shown{fault.New(fault.Failed, "build %s failed", id)}
 }

@@ -40,6 +40,13 @@ type Observer interface {
 	Remark(text string) // what was left out of the workspace
 }
 
+// View shows a build from its beginning to its end.
+type View interface {
+	Observer
+	Begin()
+	End(result build.Status)
+}
+
 // Workspace makes the tree that all steps copy.
 type Workspace interface {
 	// Take fills dir and returns remarks about what was left out.

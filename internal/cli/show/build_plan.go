@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -57,7 +58,7 @@ func commandLines(s build.PlanStep) []string {
 func quoteAll(words []string) []string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = Quote(word)
+		quoted[i] = fault.Quote(word)
 	}
 	return quoted
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
 )
@@ -238,17 +240,9 @@ func (b *buildBoard) failure(step build.PlanStep, s Style, logCommand string) []
 	}
 	out = append(out, b.testLines(step.ID, s, namedTests)...)
 	if row.entries > int64(len(row.tail)) {
-		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, Quote(step.Path())))
+		out = append(out, fmt.Sprintf("   whole log, %s:   %s %s", Count(int(row.entries), "line"), logCommand, fault.Quote(step.Path())))
 	}
 	return out
-}
-
-// Quote returns a word as a shell takes it: in quotes if it needs them.
-func Quote(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,=") == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // summary returns the tree at the end, failed steps with their last lines.
@@ -286,17 +280,6 @@ func (b *buildBoard) testLines(step int, s Style, limit int) (lines []string) {
 	return lines
 }
 
-// BuildView shows a build that this process runs.
-type BuildView interface {
-	Begin()
-	End(result build.Status)
-	Status(step int, u results.Update)
-	Output(step int, entries []build.Entry)
-	Artifact(step int, a results.Artifact)
-	Tests(step int, files []results.TestFile)
-	Remark(text string)
-}
-
 // BuildHead is what a view says about a build as a whole.
 type BuildHead struct {
 	ID      string
@@ -312,7 +295,7 @@ type BuildHead struct {
 }
 
 // NewBuildView returns the live tree on a terminal, lines elsewhere, and events for JSON.
-func NewBuildView(p Printer, head BuildHead) BuildView {
+func NewBuildView(p Printer, head BuildHead) worker.View {
 	if head.Name == "" {
 		head.Name = head.ID
 	}

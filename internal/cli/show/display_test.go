@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/results"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -147,7 +148,7 @@ func TestAScreenKeepsHostileTextInItsLine(t *testing.T) {
 }
 
 // play shows a build whose first step fails.
-func play(v BuildView) {
+func play(v worker.View) {
 	v.Begin()
 	v.Status(1, results.Update{Status: build.Running, Timestamp: at(0)})
 	v.Output(1, []build.Entry{{Text: []byte("FAIL")}})

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/worker"
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/command"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/lifecycle"
+	"github.com/waybill-dev/waybill/internal/obs/otlp"
+	"github.com/waybill-dev/waybill/internal/server"
+)
+
+// builder returns what runs builds in this place and shows them on this command line.
+func (a *app) builder() *builder {
+	b := &builder{files: a.Place, console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.err,
+		Earlier: a.earlierBuild, Trace: a.traceBuild,
+		Waits: func(limit time.Duration) {
+			fmt.Fprintf(a.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(limit))
+		},
+		Terminated: func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), lifecycle.ErrTerminated) },
+	}
+	if path, named := a.ConfigPath(assembly.Home{}); named {
+		b.Config = path
+	}
+	return b
+}
+
+// traceBuild returns where the spans of a build go. Variables that may be meant for programs of the build do not fail it: with those
+// that cannot be followed spans go nowhere, which is a warning.
+func (a *app) traceBuild(ctx context.Context, log *slog.Logger) (trace.TracerProvider, func(context.Context) error) {
+	tracing, err := otlp.Open(ctx, a.Environment, a.Version, log)
+	if err != nil {
+		fmt.Fprintf(a.err, "waybill: warning: the build is not traced: %s\n", build.VisibleText([]byte(err.Error())))
+		tracing = otlp.Nowhere()
+	}
+	return tracing, tracing.Close
+}
+
+// buildConsole is this command line as a build uses it.
+type buildConsole struct{ a *app }
+
+func (c buildConsole) Problems(problems fault.Problems) { c.a.printProblems(problems) }
+
+func (c buildConsole) CanAsk() bool { return c.a.canAsk() }
+
+func (c buildConsole) Password(ctx context.Context, name string) (string, error) {
+	return c.a.askPassword(ctx, name)
+}
+
+func (c buildConsole) Shell(ctx context.Context, kept command.Kept) error {
+	terminal, ok := terminalOf(c.a.in)
+	if !ok {
+		return nil
+	}
+	fmt.Fprintf(c.a.err, "a shell in the folder of %s; exit leaves it, and the folder stays: %s\n", kept.Step, c.a.Shorten(kept.Dir))
+	return kept.Shell(ctx, cmp.Or(c.a.Environment("SHELL"), "/bin/sh"), terminal, "TERM="+c.a.Environment("TERM"))
+}
+
+func (c buildConsole) View(h head) worker.View {
+	return show.NewBuildView(c.a.printer(), show.BuildHead{ID: h.ID, Name: c.a.buildName(h), Label: h.Label, Results: h.Results, Log: c.a.readLogWith(h),
+		Resume: c.a.resumeWith(h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice})
+}
+
+// buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.
+func (a *app) buildName(h head) string {
+	if h.Named {
+		return h.ID
+	}
+	dir := a.Shorten(filepath.Clean(h.Results))
+	if !strings.ContainsRune(dir, filepath.Separator) {
+		dir += string(filepath.Separator)
+	}
+	return dir
+}
+
+// readLogWith returns the command that prints the log of a build's step, without the step.
+func (a *app) readLogWith(h head) string { return "waybill build log " + fault.Quote(a.buildName(h)) }
+
+// resumeWith returns the command that resumes a build that failed; "" for one of a snapshot or a commit, whose files do not change.
+func (a *app) resumeWith(h head) string {
+	switch {
+	case h.Folder == "":
+		return ""
+	case !h.Named:
+		return "waybill run --resume=" + fault.Quote(a.buildName(h))
+	}
+	if folder := a.Shorten(h.Folder); folder != "." {
+		return "waybill run " + fault.Quote(folder) + " --resume"
+	}
+	return "waybill run --resume"
+}

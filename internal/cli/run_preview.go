@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/command"
+	"github.com/waybill-dev/waybill/internal/docker"
+	"github.com/waybill-dev/waybill/internal/fault"
+)
+
+// preview is what a build would run.
+type preview struct {
+	Plan    *build.Plan
+	Asked   bool     // what runs the steps was asked too
+	Runner  string   // what runs the steps, for people
+	Remarks []string // of the runner
+}
+
+// preview plans a build that does not run. With dryServer the runner is asked whether it can run the steps.
+func (b *builder) preview(ctx context.Context, folder string, flags runFlags) (p preview, err error) {
+	j, end, err := b.prepare(ctx, folder, flags)
+	if err != nil {
+		return preview{}, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if flags.dryRun != dryServer {
+		return preview{Plan: j.plan}, nil
+	}
+	missing, err := b.giveSecrets(j.plan, j.flags)
+	if err != nil {
+		return preview{}, err
+	}
+	word, remarks, problems, err := b.askRunner(ctx, j)
+	if err != nil {
+		return preview{}, err
+	}
+	problems = append(missing, problems...)
+	problems.Sort()
+	b.Problems(problems.Warnings())
+	return preview{Plan: j.plan, Asked: true, Runner: word, Remarks: remarks}, problems.Err()
+}
+
+// askRunner asks what would run the steps of a plan whether it can, and changes nothing there.
+func (b *builder) askRunner(ctx context.Context, j job) (word string, remarks []string, problems fault.Problems, err error) {
+	switch {
+	case j.flags.runner == runnerKubernetes:
+		r, err := b.newKubernetesRunner(j)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		remarks, problems = r.Preview(ctx, j.plan.Steps)
+		return "runner kubernetes (" + r.Where() + ")", remarks, problems, nil
+	case j.flags.runner != runnerProcess && !j.flags.inPlace:
+		engine, err := docker.Connect(ctx)
+		if err == nil {
+			config, err := b.containerConfig(j)
+			if err == nil {
+				remarks, problems = docker.Preview(ctx, engine, config, j.plan.Steps)
+			}
+			return dockerWord(engine), remarks, problems, errors.Join(err, engine.Close())
+		}
+		if j.flags.runner == runnerDocker {
+			return "", nil, nil, fault.Wrap(fault.Unavailable, err)
+		}
+	}
+	r := &command.Runner{}
+	if r.Clusters, err = b.clusters(j.flags.clusters); err != nil {
+		return "", nil, nil, err
+	}
+	if r.Certificates, err = b.certificates(j.flags); err != nil {
+		return "", nil, nil, err
+	}
+	return "runner process", []string{"every program is there"}, r.Check(ctx, j.plan.Steps), nil
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/waybill-dev/waybill/internal/cli/show"
+	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/waybill-dev/waybill/internal/results"
+)
+
+// resumeArguments takes a build's number that follows --resume for its value, unless a folder has that name.
+func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
+	if flags.resume != resumeLast || len(arguments) != 1 || strings.Trim(arguments[0], "0123456789") != "" {
+		return arguments
+	}
+	if _, err := os.Stat(a.Path(arguments[0])); err == nil {
+		return arguments
+	}
+	flags.resume = arguments[0]
+	return nil
+}
+
+// earlierBuild opens the build that --resume names.
+func (a *app) earlierBuild(name, source string) (*results.Reader, error) {
+	if name != resumeLast {
+		return a.builds().open(name)
+	}
+	for _, s := range a.builds().summaries() {
+		if s.Source == source {
+			return results.Open(s.Results)
+		}
+	}
+	return nil, fault.New(fault.NotFound, "no build of this folder is left to resume").WithHint("waybill run")
+}
+
+// mostReused is how many reused steps are named.
+const mostReused = 5
+
+// describeResumed returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run; "" if the build resumes none.
+func describeResumed(h head) string {
+	r := h.Resumed
+	if r == nil {
+		return ""
+	}
+	toRun := show.Count(len(h.Plan.Steps)-len(r.Reused), "step") + " to run"
+	if len(r.Reused) == 0 {
+		return fmt.Sprintf("resumes build %s: %s", r.ID, toRun)
+	}
+	names := strings.Join(r.Reused, ", ")
+	if more := len(r.Reused) - mostReused; more > 0 {
+		names = fmt.Sprintf("%s and %d more", strings.Join(r.Reused[:mostReused], ", "), more)
+	}
+	changed := r.Changed
+	if changed != "" {
+		changed = " (" + changed + ")"
+	}
+	return fmt.Sprintf("resumes build %s: %s reused%s, %s", r.ID, names, changed, toRun)
+}
