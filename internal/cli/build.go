@@ -17,6 +17,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
@@ -66,7 +67,7 @@ func (a *app) lintFailed(err error) error {
 }
 
 func buildLintCommand(a *app) *cobra.Command {
-	var flags runFlags
+	var flags local.Options
 	c := &cobra.Command{
 		Use:   "lint [DIR|FILE]",
 		Short: "Report every fault and warning of a .wharf-ci.yml",
@@ -85,12 +86,12 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 			case err == nil && !info.IsDir():
 				root, name = filepath.Split(root)
 			}
-			file, warnings, err := a.builder().readBuildFile(root, name, a.Shorten(filepath.Join(root, name)), flags.strict)
+			file, warnings, err := a.builder().ReadFile(root, name, a.Shorten(filepath.Join(root, name)), flags.Strict)
 			if err == nil {
 				err = file.Loops().Err()
 			}
-			if err == nil && flags.strictVars {
-				err = a.builder().lintVariables(c.Context(), root, name, file, flags)
+			if err == nil && flags.StrictVars {
+				err = a.builder().LintVariables(c.Context(), root, name, file, flags)
 			}
 			if err != nil {
 				return a.lintFailed(err)
@@ -101,9 +102,9 @@ value, as waybill run --strict-vars does: with --environment in that one, else i
 			return a.printer().Answer(show.Items(advice), fmt.Sprintf("%s is sound: %s", name, show.Count(len(file.Stages), "stage")))
 		},
 	}
-	c.Flags().BoolVar(&flags.strict, "strict", false, "refuse an unknown field of a step type, instead of a warning")
-	c.Flags().BoolVar(&flags.strictVars, "strict-vars", false, "refuse a variable that has no value, also in commands")
-	c.Flags().StringVar(&flags.environment, "environment", "", "with --strict-vars: the environment whose variables count (default: each)")
+	c.Flags().BoolVar(&flags.Strict, "strict", false, "refuse an unknown field of a step type, instead of a warning")
+	c.Flags().BoolVar(&flags.StrictVars, "strict-vars", false, "refuse a variable that has no value, also in commands")
+	c.Flags().StringVar(&flags.Environment, "environment", "", "with --strict-vars: the environment whose variables count (default: each)")
 	return c
 }
 
@@ -141,7 +142,7 @@ func (a *app) builds() buildShelf {
 
 // open finds a build by number, id or folder; the newest one as "last".
 func (b buildShelf) open(name string) (*results.Reader, error) {
-	if name == resumeLast {
+	if name == local.Last {
 		if all := b.summaries(); len(all) > 0 {
 			return results.Open(all[0].Results)
 		}

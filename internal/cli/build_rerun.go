@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -62,17 +63,17 @@ func (a *app) rerunHere(ctx context.Context, name string, passwords map[string]s
 		return fault.New(fault.Refused, "build %s cannot be run again: it has no record of a folder, as builds of snapshots, and of older versions of Waybill", described.ID).
 			WithHint("waybill run   # in the folder, else with --workspace")
 	}
-	var flags runFlags
+	var flags local.Options
 	c := &cobra.Command{}
 	addRunFlags(a, c, &flags)
 	if err := c.ParseFlags(given.Flags); err != nil {
 		return fault.New(fault.Corrupt, "read the flags of build %s: %w", described.ID, err)
 	}
-	flags.inherit(described)
-	flags.rerunOf = described.ID
-	flags.hide(passwords)
+	flags.Inherit(described)
+	flags.RerunOf = described.ID
+	flags.Hide(passwords)
 	if resume {
-		flags.resume = r.Dir()
+		flags.Resume = r.Dir()
 	}
 	return a.runWith(ctx, c.Flags(), []string{given.Folder}, flags)
 }

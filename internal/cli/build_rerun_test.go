@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
@@ -23,7 +24,7 @@ func TestRerunGivesEveryFlagAgain(t *testing.T) {
 		"build-id", "results-dir", "resume", "dry-run", "workspace", "watch", "shell", // of one build alone, or of none in a folder
 		"serve", "listen", "token-file", "linger", "termination-grace", "launch"} // how it is read
 	c := &cobra.Command{}
-	var flags runFlags
+	var flags local.Options
 	addRunFlags(&app{}, c, &flags)
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
 		kept := slices.Contains(choiceFlags(), flag.Name) || slices.Contains(choicePaths(), flag.Name)
@@ -37,9 +38,9 @@ func TestKeptFlagsMeanTheSameInAnotherFolder(t *testing.T) {
 	t.Parallel()
 	a := &app{}
 	a.Dir = "/srv"
-	read := func(arguments ...string) (runFlags, []string) {
+	read := func(arguments ...string) (local.Options, []string) {
 		c := &cobra.Command{}
-		var flags runFlags
+		var flags local.Options
 		addRunFlags(a, c, &flags)
 		if err := c.ParseFlags(arguments); err != nil {
 			t.Fatal(err)
@@ -52,8 +53,8 @@ func TestKeptFlagsMeanTheSameInAnotherFolder(t *testing.T) {
 		t.Error(diff)
 	}
 	flags, again := read(kept...)
-	if diff := cmp.Diff(kept, again); diff != "" || !flags.noPush || !slices.Equal(flags.env, []string{"A", "B,C"}) {
-		t.Errorf("read again: %v %v\n%s", flags.noPush, flags.env, diff)
+	if diff := cmp.Diff(kept, again); diff != "" || !flags.NoPush || !slices.Equal(flags.Env, []string{"A", "B,C"}) {
+		t.Errorf("read again: %v %v\n%s", flags.NoPush, flags.Env, diff)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -50,7 +51,7 @@ stages; waybill run --step runs single steps on this computer.`,
 				return err
 			}
 			o.Project, o.IdempotencyKey = given[0], rand.Text()
-			if o.Inputs, err = inputValues(inputs); err != nil {
+			if o.Inputs, err = local.ReadInputs(inputs); err != nil {
 				return err
 			}
 			if o.Passwords, err = a.readPasswords(c.Context(), passwords); err != nil {

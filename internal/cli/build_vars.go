@@ -5,11 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
 func buildVarsCommand(a *app) *cobra.Command {
-	var flags runFlags
+	var flags local.Options
 	c := &cobra.Command{
 		Use:   "vars [DIR]",
 		Short: "List the variables that a build may use",
@@ -28,8 +29,8 @@ input in their environment, as WAYBILL_INPUT_NAME, which is safe in commands.`,
 }
 
 // listBuildVariables prints the variables of a build that does not run.
-func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags runFlags) error {
-	all, warnings, err := a.builder().listVariables(ctx, optional(arguments, 0), flags)
+func (a *app) listBuildVariables(ctx context.Context, arguments []string, flags local.Options) error {
+	all, warnings, err := a.builder().ListVariables(ctx, optional(arguments, 0), flags)
 	if err != nil {
 		return err
 	}

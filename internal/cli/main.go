@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/waybill-dev/waybill/internal/assembly"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/git"
@@ -22,7 +23,7 @@ import (
 // Main runs one command line and returns its exit status.
 func Main(arguments []string) int {
 	git.LeaveCaller()
-	if status, ok := supervise(arguments); ok {
+	if status, ok := local.Supervise(arguments); ok {
 		return status // this process runs between a build and its step, and handles signals itself
 	}
 	if status, ok := runShim(arguments); ok {

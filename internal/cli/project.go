@@ -81,7 +81,7 @@ func (a *app) checkBuilds(ctx context.Context, p project) error {
 		if stage.Build == nil || stage.Build.External {
 			continue
 		}
-		if _, _, err := a.builder().readBuildFile(p.dir, stage.Build.File, a.Shorten(filepath.Join(p.dir, stage.Build.File)), false); err != nil {
+		if _, _, err := a.builder().ReadFile(p.dir, stage.Build.File, a.Shorten(filepath.Join(p.dir, stage.Build.File)), false); err != nil {
 			return err
 		}
 	}

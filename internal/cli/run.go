@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
@@ -36,7 +37,7 @@ end, also after a failure, until a reader has acknowledged that it has everythin
 --linger. SIGTERM or Ctrl-C cancels the build, and leaves readers --termination-grace.`
 
 func runCommand(a *app) *cobra.Command {
-	var flags runFlags
+	var flags local.Options
 	var passwords []string
 	c := &cobra.Command{
 		Use:     "run [DIR]",
@@ -49,10 +50,10 @@ func runCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			flags.hide(values)
+			flags.Hide(values)
 			arguments = a.resumeArguments(arguments, &flags)
 			run := func(ctx context.Context) error { return a.runWith(ctx, c.Flags(), arguments, flags) }
-			if flags.watch {
+			if flags.Watch {
 				return a.watchBuilds(c.Context(), arguments, flags, run)
 			}
 			return run(c.Context())
@@ -64,7 +65,7 @@ func runCommand(a *app) *cobra.Command {
 }
 
 // runWith runs a build with flags that were read from a set.
-func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags runFlags) (err error) {
+func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []string, flags local.Options) (err error) {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
 	defer func() {
@@ -72,24 +73,24 @@ func (a *app) runWith(ctx context.Context, set *pflag.FlagSet, arguments []strin
 			err = errors.Join(err, cause)
 		}
 	}()
-	if flags.shell && !(a.canAsk() && onTerminal(a.out)) {
+	if flags.Shell && !(a.canAsk() && onTerminal(a.out)) {
 		return fault.New(fault.Invalid, "--shell wants a terminal").WithHint("--keep-failed")
 	}
-	flags.keepFailed = flags.keepFailed || flags.shell
-	chooseRunner(&flags, a.Environment)
-	if flags.runner == runnerKubernetes && !set.Changed("max-parallel") {
-		flags.maxParallel = kubernetesParallel
+	flags.KeepFailed = flags.KeepFailed || flags.Shell
+	local.ChooseRunner(&flags, a.Environment)
+	if flags.Runner == local.RunnerKubernetes && !set.Changed("max-parallel") {
+		flags.MaxParallel = local.KubernetesParallel
 	}
-	flags.kept = a.keptFlags(set)
+	flags.Kept = a.keptFlags(set)
 	return a.runBuild(ctx, optional(arguments, 0), flags)
 }
 
 // runBuild runs a build, or shows what it would run.
-func (a *app) runBuild(ctx context.Context, folder string, flags runFlags) error {
-	if flags.dryRun.on() {
+func (a *app) runBuild(ctx context.Context, folder string, flags local.Options) error {
+	if flags.DryRun.On() {
 		return a.printPlan(ctx, folder, flags)
 	}
-	ended, err := a.builder().run(ctx, folder, flags)
+	ended, err := a.builder().Run(ctx, folder, flags)
 	switch {
 	case ended.Status == "":
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/builder/worker"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/command"
@@ -24,8 +25,8 @@ import (
 )
 
 // builder returns what runs builds in this place and shows them on this command line.
-func (a *app) builder() *builder {
-	b := &builder{files: a.Place, console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.err,
+func (a *app) builder() *local.Builder {
+	b := &local.Builder{Files: a.Place, Console: buildConsole{a}, Environment: a.Environment, Dir: a.Dir, Home: a.Flags.Home, Version: a.Version, Err: a.err,
 		Earlier: a.earlierBuild, Trace: a.traceBuild,
 		Waits: func(limit time.Duration) {
 			fmt.Fprintf(a.err, "waiting up to %s until a reader has acknowledged the results; Ctrl-C ends this\n", server.ShortDuration(limit))
@@ -69,13 +70,13 @@ func (c buildConsole) Shell(ctx context.Context, kept command.Kept) error {
 	return kept.Shell(ctx, cmp.Or(c.a.Environment("SHELL"), "/bin/sh"), terminal, "TERM="+c.a.Environment("TERM"))
 }
 
-func (c buildConsole) View(h head) worker.View {
+func (c buildConsole) View(h local.Head) worker.View {
 	return show.NewBuildView(c.a.printer(), show.BuildHead{ID: h.ID, Name: c.a.buildName(h), Label: h.Label, Results: h.Results, Log: c.a.readLogWith(h),
 		Resume: c.a.resumeWith(h), Resumes: describeResumed(h), Plan: h.Plan, Runner: h.Runner, Advice: h.Advice})
 }
 
 // buildName returns what other commands take for a build: its id, or the folder of its results, which has a separator.
-func (a *app) buildName(h head) string {
+func (a *app) buildName(h local.Head) string {
 	if h.Named {
 		return h.ID
 	}
@@ -87,10 +88,12 @@ func (a *app) buildName(h head) string {
 }
 
 // readLogWith returns the command that prints the log of a build's step, without the step.
-func (a *app) readLogWith(h head) string { return "waybill build log " + fault.Quote(a.buildName(h)) }
+func (a *app) readLogWith(h local.Head) string {
+	return "waybill build log " + fault.Quote(a.buildName(h))
+}
 
 // resumeWith returns the command that resumes a build that failed; "" for one of a snapshot or a commit, whose files do not change.
-func (a *app) resumeWith(h head) string {
+func (a *app) resumeWith(h local.Head) string {
 	switch {
 	case h.Folder == "":
 		return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 )
 
@@ -15,8 +16,8 @@ type previewDocument struct {
 }
 
 // printPreview shows what a build would run, and with --dry-run=server what its runner answers.
-func (a *app) printPlan(ctx context.Context, folder string, flags runFlags) error {
-	p, err := a.builder().preview(ctx, folder, flags)
+func (a *app) printPlan(ctx context.Context, folder string, flags local.Options) error {
+	p, err := a.builder().Preview(ctx, folder, flags)
 	if err != nil {
 		return err
 	}

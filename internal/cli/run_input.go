@@ -16,7 +16,7 @@ func completeFile(a *app, names func(*build.File) []string) completer {
 			root = a.Path(given[0])
 		}
 		name, _ := c.Flags().GetString("file") // the flag is declared
-		file, _, err := a.builder().readBuildFile(root, name, name, false)
+		file, _, err := a.builder().ReadFile(root, name, name, false)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -36,7 +36,7 @@ func completeInputs(a *app) completer {
 		if err != nil {
 			return nil, plain
 		}
-		file, _, err := a.builder().readBuildFile(root, name, name, false)
+		file, _, err := a.builder().ReadFile(root, name, name, false)
 		if err != nil {
 			return nil, plain
 		}

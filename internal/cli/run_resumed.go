@@ -5,26 +5,27 @@ import (
 	"os"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
 // resumeArguments takes a build's number that follows --resume for its value, unless a folder has that name.
-func (a *app) resumeArguments(arguments []string, flags *runFlags) []string {
-	if flags.resume != resumeLast || len(arguments) != 1 || strings.Trim(arguments[0], "0123456789") != "" {
+func (a *app) resumeArguments(arguments []string, flags *local.Options) []string {
+	if flags.Resume != local.Last || len(arguments) != 1 || strings.Trim(arguments[0], "0123456789") != "" {
 		return arguments
 	}
 	if _, err := os.Stat(a.Path(arguments[0])); err == nil {
 		return arguments
 	}
-	flags.resume = arguments[0]
+	flags.Resume = arguments[0]
 	return nil
 }
 
 // earlierBuild opens the build that --resume names.
 func (a *app) earlierBuild(name, source string) (*results.Reader, error) {
-	if name != resumeLast {
+	if name != local.Last {
 		return a.builds().open(name)
 	}
 	for _, s := range a.builds().summaries() {
@@ -39,7 +40,7 @@ func (a *app) earlierBuild(name, source string) (*results.Reader, error) {
 const mostReused = 5
 
 // describeResumed returns such as: resumes build 41: test/vet is reused (cart.go has changed since), 1 step to run; "" if the build resumes none.
-func describeResumed(h head) string {
+func describeResumed(h local.Head) string {
 	r := h.Resumed
 	if r == nil {
 		return ""

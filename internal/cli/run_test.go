@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/build"
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -33,8 +34,8 @@ func rename(t *testing.T, f *folder, from, to string) {
 }
 
 // aDryRun returns the flags of `waybill run --dry-run` with their defaults.
-func aDryRun() runFlags {
-	return runFlags{file: build.FileName, runner: runnerAuto, maxParallel: 2, timeout: time.Hour, grace: time.Second, maxStepLog: 1 << 20, dryRun: dryClient}
+func aDryRun() local.Options {
+	return local.Options{File: build.FileName, Runner: local.RunnerAuto, MaxParallel: 2, Timeout: time.Hour, Grace: time.Second, MaxStepLog: 1 << 20, DryRun: local.DryClient}
 }
 
 const twoStages = `lint:
@@ -50,14 +51,14 @@ func TestADryRunPrintsThePlan(t *testing.T) {
 	f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
 	f.output = jsonOutput
 	for name, c := range map[string]struct {
-		flags func(*runFlags)
+		flags func(*local.Options)
 		want  []string // stage/step of each
 	}{
-		"all":       {func(*runFlags) {}, []string{"lint/vet", "test/unit"}},
-		"one stage": {func(o *runFlags) { o.stages = []string{"test"} }, []string{"test/unit"}},
+		"all":       {func(*local.Options) {}, []string{"lint/vet", "test/unit"}},
+		"one stage": {func(o *local.Options) { o.Stages = []string{"test"} }, []string{"test/unit"}},
 	} {
 		flags := aDryRun()
-		flags.resultsDir = filepath.Join(f.dir, "results")
+		flags.ResultsDir = filepath.Join(f.dir, "results")
 		c.flags(&flags)
 		if err := f.runBuild(t.Context(), "", flags); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -84,27 +85,27 @@ func TestARunRefusesBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		folder     string
-		flags      func(*runFlags)
+		flags      func(*local.Options)
 		want, hint string
 	}{
-		"runner":      {"", func(o *runFlags) { o.runner = "podman" }, `the runner "podman" is not supported`, "--runner auto, process, docker or kubernetes; else WAYBILL_RUNNER names it"},
-		"in place":    {"", func(o *runFlags) { o.runner, o.inPlace = runnerDocker, true }, "--in-place and --runner docker exclude each other: containers work on copies of the folder", ""},
-		"pull":        {"", func(o *runFlags) { o.pull = "often" }, `--pull "often": want missing, always or never`, ""},
-		"parallel":    {"", func(o *runFlags) { o.maxParallel = 0 }, "--max-parallel 0: at least one step must run", ""},
-		"timeout":     {"", func(o *runFlags) { o.timeout = -time.Second }, "--timeout -1s: want more than zero", ""},
-		"id":          {"", func(o *runFlags) { o.buildID = "../7" }, `--build-id "../7" cannot be the name of a folder`, ""},
-		"dots":        {"", func(o *runFlags) { o.buildID = ".." }, `--build-id ".." cannot be the name of a folder`, ""},
-		"outside":     {"", func(o *runFlags) { o.file = "../.wharf-ci.yml" }, "--file ../.wharf-ci.yml leaves the folder", ""},
-		"no folder":   {"absent", func(*runFlags) {}, "absent not found", ""},
-		"a file":      {".wharf-ci.yml", func(*runFlags) {}, ".wharf-ci.yml not found", ""},
-		"no stage":    {"", func(o *runFlags) { o.stages = []string{"tset"} }, "tset", ""},
-		"environment": {"", func(o *runFlags) { o.environment = "moon" }, "moon", ""},
+		"runner":      {"", func(o *local.Options) { o.Runner = "podman" }, `the runner "podman" is not supported`, "--runner auto, process, docker or kubernetes; else WAYBILL_RUNNER names it"},
+		"in place":    {"", func(o *local.Options) { o.Runner, o.InPlace = local.RunnerDocker, true }, "--in-place and --runner docker exclude each other: containers work on copies of the folder", ""},
+		"pull":        {"", func(o *local.Options) { o.Pull = "often" }, `--pull "often": want missing, always or never`, ""},
+		"parallel":    {"", func(o *local.Options) { o.MaxParallel = 0 }, "--max-parallel 0: at least one step must run", ""},
+		"timeout":     {"", func(o *local.Options) { o.Timeout = -time.Second }, "--timeout -1s: want more than zero", ""},
+		"id":          {"", func(o *local.Options) { o.BuildID = "../7" }, `--build-id "../7" cannot be the name of a folder`, ""},
+		"dots":        {"", func(o *local.Options) { o.BuildID = ".." }, `--build-id ".." cannot be the name of a folder`, ""},
+		"outside":     {"", func(o *local.Options) { o.File = "../.wharf-ci.yml" }, "--file ../.wharf-ci.yml leaves the folder", ""},
+		"no folder":   {"absent", func(*local.Options) {}, "absent not found", ""},
+		"a file":      {".wharf-ci.yml", func(*local.Options) {}, ".wharf-ci.yml not found", ""},
+		"no stage":    {"", func(o *local.Options) { o.Stages = []string{"tset"} }, "tset", ""},
+		"environment": {"", func(o *local.Options) { o.Environment = "moon" }, "moon", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFolder(t, map[string]string{".wharf-ci.yml": twoStages})
 			flags := aDryRun()
-			flags.resultsDir = filepath.Join(f.dir, "results")
+			flags.ResultsDir = filepath.Join(f.dir, "results")
 			c.flags(&flags)
 			err := f.runBuild(t.Context(), c.folder, flags)
 			wantFault(t, err, fault.Invalid, c.want, c.hint)

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/builder/local"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/lifecycle"
 )
 
 // checkWatch returns an error for flags of --watch that belong to one build alone, or let builds change the folder.
-func checkWatch(f runFlags) error {
-	if f.inPlace || f.workspace != "" || f.resume != "" || f.dryRun.on() || f.resultsDir != "" || f.buildID != "" || f.launch.on() || f.serve.on || f.shell {
+func checkWatch(f local.Options) error {
+	if f.InPlace || f.Workspace != "" || f.Resume != "" || f.DryRun.On() || f.ResultsDir != "" || f.BuildID != "" || f.Launch.On() || f.Serve.On || f.Shell {
 		return fault.New(fault.Invalid, "--watch excludes --in-place, --workspace, --resume, --dry-run, --results-dir, --build-id, --launch, --serve and --shell")
 	}
 	return nil
@@ -19,13 +20,13 @@ func checkWatch(f runFlags) error {
 
 // watchBuilds runs a build, and again each time after files of its folder have changed, until ctx ends. What ends a build is printed and
 // does not end the command.
-func (a *app) watchBuilds(ctx context.Context, arguments []string, flags runFlags, run func(context.Context) error) error {
+func (a *app) watchBuilds(ctx context.Context, arguments []string, flags local.Options, run func(context.Context) error) error {
 	ctx, stop := lifecycle.UntilUnread(ctx)
 	defer stop()
 	if err := checkWatch(flags); err != nil {
 		return err
 	}
-	look, err := a.builder().lookAt(optional(arguments, 0), flags)
+	look, err := a.builder().Stamps(optional(arguments, 0), flags)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (a *app) watchBuilds(ctx context.Context, arguments []string, flags runFlag
 			a.report(err)
 		}
 		fmt.Fprintln(a.err, "waits for a change; Ctrl-C ends it")
-		if err := awaitChange(ctx, before, look); err != nil {
+		if err := local.AwaitChange(ctx, before, look); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ type job struct {
 	plan   *build.Plan
 	source *buildSource
 	facts  map[string]string
-	flags  runFlags
+	flags  Options
 	given  results.Given
 	runner string // its name; "": none could be made
 	inbox  *inbox // through which the files came; nil: not through the worker API
@@ -38,8 +38,8 @@ type ended struct {
 	Status build.Status // "": it did not run, or could not be recorded
 }
 
-// run plans a build and runs it. Results that are served have the errors of a build without a plan too.
-func (b *builder) run(ctx context.Context, folder string, flags runFlags) (e ended, err error) {
+// Run plans a build and runs it. Results that are served have the errors of a build without a plan too.
+func (b *Builder) Run(ctx context.Context, folder string, flags Options) (e ended, err error) {
 	j, end, err := b.prepare(ctx, folder, flags)
 	if err != nil {
 		return ended{}, err
@@ -49,7 +49,7 @@ func (b *builder) run(ctx context.Context, folder string, flags runFlags) (e end
 }
 
 // prepare plans a build. The plan's end has to be called, unless there is an error.
-func (b *builder) prepare(ctx context.Context, folder string, flags runFlags) (j job, end func() error, err error) {
+func (b *Builder) prepare(ctx context.Context, folder string, flags Options) (j job, end func() error, err error) {
 	if err := b.readLaunch(folder, &flags); err != nil {
 		return job{}, nil, err
 	}
@@ -70,7 +70,7 @@ func (b *builder) prepare(ctx context.Context, folder string, flags runFlags) (j
 		return in.close()
 	}
 	j, err = b.planBuild(ctx, source, flags, in)
-	if err != nil && flags.serve.on && !flags.dryRun.on() {
+	if err != nil && flags.Serve.On && !flags.DryRun.On() {
 		err = b.workUnplanned(ctx, source, flags, in, err)
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *builder) prepare(ctx context.Context, folder string, flags runFlags) (j
 }
 
 // work runs a plan and shows it.
-func (b *builder) work(ctx context.Context, j job) (e ended, err error) {
+func (b *Builder) work(ctx context.Context, j job) (e ended, err error) {
 	runner, err := b.runnerOf(ctx, j)
 	if err == nil {
 		defer func() { err = errors.Join(err, runner.close()) }()
@@ -91,14 +91,14 @@ func (b *builder) work(ctx context.Context, j job) (e ended, err error) {
 		err = problems.Err()
 	}
 	if err != nil {
-		if j.flags.serve.on {
+		if j.flags.Serve.On {
 			return ended{}, b.failServed(ctx, j, err)
 		}
 		return ended{}, errors.Join(err, j.place.giveBack(j.id))
 	}
 	j.runner = runner.name
 	result, err := b.record(ctx, j, b.View(j.head(runner.word)), worker.Config{Runner: runner.Runner})
-	if result != "" && j.flags.shell && ctx.Err() == nil {
+	if result != "" && j.flags.Shell && ctx.Err() == nil {
 		select {
 		case kept := <-runner.kept:
 			err = errors.Join(err, b.Shell(ctx, kept))
@@ -109,25 +109,25 @@ func (b *builder) work(ctx context.Context, j job) (e ended, err error) {
 }
 
 // given describes a folder by its repository, and a snapshot by what the caller of the build passed.
-func (b *builder) given(facts map[string]string, name string) string {
+func (b *Builder) given(facts map[string]string, name string) string {
 	return cmp.Or(facts[name], b.Environment("WHARF_VAR_"+name))
 }
 
 // record runs a build on results of its own, and serves them if that is asked for. Of config, it is given the runner or the
 // fault. Without a result the build could not be recorded.
-func (b *builder) record(ctx context.Context, j job, view worker.View, config worker.Config) (build.Status, error) {
-	token, err := j.flags.serve.token(b.Path)
+func (b *Builder) record(ctx context.Context, j job, view worker.View, config worker.Config) (build.Status, error) {
+	token, err := j.flags.Serve.token(b.Path)
 	if err != nil {
 		return "", err
 	}
-	store, err := results.Create(j.place.dir, j.flags.maxStepLog)
+	store, err := results.Create(j.place.dir, j.flags.MaxStepLog)
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, err).WithHint("name another folder with --results-dir")
 	}
 	described := results.Build{ID: j.id, Plan: j.plan, Source: j.source.name, Branch: b.given(j.facts, "GIT_BRANCH"), Commit: b.given(j.facts, "GIT_COMMIT"),
 		Subject: b.given(j.facts, "GIT_COMMIT_SUBJECT"),
-		Runner:  j.runner, Version: b.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.rerunOf}
-	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.launch.on() { // else it is canceled where it runs
+		Runner:  j.runner, Version: b.Version, StartedAt: time.Now().UTC(), Given: j.given, RerunOf: j.flags.RerunOf}
+	if self, err := command.InstanceOf(os.Getpid()); err == nil && !j.flags.Launch.On() { // else it is canceled where it runs
 		described.Process = results.Process(self)
 	}
 	if j.resumes != nil {
@@ -143,13 +143,13 @@ func (b *builder) record(ctx context.Context, j job, view worker.View, config wo
 	}
 	view.Begin()
 	config.ID, config.Plan, config.Observer, config.Workspace, config.Remarks, config.Store, config.Scratch = j.id, j.plan, view, j.source.workspace(), j.source.notes, store, j.source.scratch
-	if j.flags.keepWorkspace {
+	if j.flags.KeepWorkspace {
 		config.Packer = j.source.packer()
 	}
 	config.Metrics = obs.NewWorker(metrics)
 	tracing, flush := b.Trace(ctx, b.errorLog())
 	defer func() { _ = flush(context.WithoutCancel(ctx)) }() // a collector that does not answer loses the last spans
-	config.Tracing, config.Trace = tracing, cmp.Or(j.flags.launch.Trace, b.Environment("TRACEPARENT"))
+	config.Tracing, config.Trace = tracing, cmp.Or(j.flags.Launch.Trace, b.Environment("TRACEPARENT"))
 	result, err := worker.New(config).Run(ctx)
 	view.End(result)
 	if err := errors.Join(err, served.stay(ctx, err), store.Close()); err != nil {

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 )
 
 // planBuild reads the file and makes the plan.
-func (b *builder) planBuild(ctx context.Context, source *buildSource, flags runFlags, in *inbox) (planned job, err error) {
-	if err := source.receive(ctx, flags.launch, in); err != nil {
+func (b *Builder) planBuild(ctx context.Context, source *buildSource, flags Options, in *inbox) (planned job, err error) {
+	if err := source.receive(ctx, flags.Launch, in); err != nil {
 		return job{}, err
 	}
 	resumes, err := b.resumption(ctx, &flags, source, in)
@@ -54,17 +54,17 @@ func (b *builder) planBuild(ctx context.Context, source *buildSource, flags runF
 		return job{}, err
 	}
 	resumes.addNeeded(&choice, func() (*build.Plan, error) {
-		plan, _, err := makePlan(ctx, file, choice, source, flags.strict)
+		plan, _, err := makePlan(ctx, file, choice, source, flags.Strict)
 		return plan, err
 	})
-	plan, problems, err := makePlan(ctx, file, choice, source, flags.strict)
+	plan, problems, err := makePlan(ctx, file, choice, source, flags.Strict)
 	if plan != nil {
 		b.Problems(append(warnings, problems.Warnings()...))
 	}
 	if err != nil {
 		return job{}, err
 	}
-	if flags.dryRun.on() {
+	if flags.DryRun.On() {
 		for _, note := range source.notes { // instead of the build's log
 			fmt.Fprintf(b.Err, "waybill: warning: %s\n", note)
 		}
@@ -113,17 +113,17 @@ func replaceInFiles(ctx context.Context, plan *build.Plan, source *buildSource) 
 }
 
 // readFileOf reads the file of what is built.
-func (b *builder) readFileOf(source *buildSource, flags runFlags) (*build.File, error) {
-	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.file))); err != nil {
+func (b *Builder) readFileOf(source *buildSource, flags Options) (*build.File, error) {
+	if err := source.stays(filepath.Join(source.root, filepath.FromSlash(flags.File))); err != nil {
 		return nil, err
 	}
-	file, _, err := b.readBuildFile(source.root, flags.file, source.shown(b, flags.file), flags.strict)
+	file, _, err := b.ReadFile(source.root, flags.File, source.shown(b, flags.File), flags.Strict)
 	return file, err
 }
 
-// readBuildFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
+// ReadFile reads and parses the build's file. The error has every fault; shown is the name of the file in it and in the
 // warnings. strict makes unknown fields faults.
-func (b *builder) readBuildFile(root, name, shown string, strict bool) (read *build.File, warnings fault.Problems, err error) {
+func (b *Builder) ReadFile(root, name, shown string, strict bool) (read *build.File, warnings fault.Problems, err error) {
 	path := filepath.Join(root, filepath.FromSlash(name))
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, nil, fault.New(fault.Invalid, "--file %s leaves the folder", name)
@@ -150,7 +150,7 @@ func (b *builder) readBuildFile(root, name, shown string, strict bool) (read *bu
 }
 
 // noBuildFile returns the error for a missing build file, with the name of a similar one.
-func (b *builder) noBuildFile(root, name string) error {
+func (b *Builder) noBuildFile(root, name string) error {
 	missing := fault.New(fault.Invalid, "%s not found in %s", name, root)
 	if other := strings.TrimSuffix(name, ".yml") + ".yaml"; name == build.FileName {
 		if _, err := os.Stat(filepath.Join(root, other)); err == nil {

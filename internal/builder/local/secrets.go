@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"errors"
@@ -20,13 +20,13 @@ const maxSecrets = 1 << 20
 
 // giveSecrets gives a plan the secrets that its steps want, and returns those that are missing as problems. With --runner kubernetes the
 // cluster has those that are its objects.
-func (b *builder) giveSecrets(plan *build.Plan, flags runFlags) (fault.Problems, error) {
-	if flags.runner == runnerKubernetes {
+func (b *Builder) giveSecrets(plan *build.Plan, flags Options) (fault.Problems, error) {
+	if flags.Runner == RunnerKubernetes {
 		plan.LeaveSecrets()
 	}
 	files := map[string]map[string]string{}
 	for _, name := range plan.SecretFiles() {
-		found, err := b.readSecrets(flags.secretsDir, flags.launch.ProjectID, name)
+		found, err := b.readSecrets(flags.SecretsDir, flags.Launch.ProjectID, name)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func withEnvironment(found map[string]string) map[string]string {
 
 // readSecrets reads NAME.env of a folder; "" is the user's own folder. Without such a file it returns nil, but default.env of a folder that was
 // named must be there. A project that a provisioner gave a number has a folder of its own in there, and is given nothing else.
-func (b *builder) readSecrets(dir, project, name string) (map[string]string, error) {
+func (b *Builder) readSecrets(dir, project, name string) (map[string]string, error) {
 	folder := b.Path(dir)
 	if dir == "" {
 		own, err := os.UserConfigDir()

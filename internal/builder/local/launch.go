@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"bytes"
@@ -38,48 +38,48 @@ const (
 // standardInput is the name of the standard input where a file is wanted.
 const standardInput = "-"
 
-// launchFlags are the flags of `waybill run` for a provisioner.
-type launchFlags struct {
-	path string // of what a provisioner wants built, as JSON; standardInput: the standard input; "": none has started this process
+// LaunchOptions are the flags of `waybill run` for a provisioner.
+type LaunchOptions struct {
+	Path string // of what a provisioner wants built, as JSON; standardInput: the standard input; "": none has started this process
 	provisionerv1.Launch
 }
 
-// on reports whether a provisioner has started this process.
-func (f launchFlags) on() bool { return f.path != "" }
+// On reports whether a provisioner has started this process.
+func (f LaunchOptions) On() bool { return f.Path != "" }
 
 // readLaunch reads what a provisioner wants built, if one started this process, and sets the flags that say the same.
-func (b *builder) readLaunch(folder string, flags *runFlags) error {
-	if !flags.launch.on() {
+func (b *Builder) readLaunch(folder string, flags *Options) error {
+	if !flags.Launch.On() {
 		return nil
 	}
 	if folder != "" || flags.contradictLaunch() {
 		return fault.New(fault.Invalid, "--launch wants --results-dir, and excludes a folder, --workspace, --in-place, --dry-run, --resume, --password and --token-file")
 	}
-	text, err := b.launchText(flags.launch.path)
+	text, err := b.launchText(flags.Launch.Path)
 	if err != nil {
 		return fault.New(fault.Invalid, "read --launch: %w", file.Plain(err))
 	}
-	launch := &flags.launch.Launch
+	launch := &flags.Launch.Launch
 	if err := decodeLaunch(text, launch); err != nil {
 		return fault.New(fault.Invalid, "read --launch: %w", err)
 	}
-	flags.serve.on, flags.serve.given = true, launch.Token
-	flags.buildID, flags.environment, flags.stages = strconv.FormatInt(launch.BuildID, 10), launch.Environment, launch.Stages
+	flags.Serve.On, flags.Serve.given = true, launch.Token
+	flags.BuildID, flags.Environment, flags.Stages = strconv.FormatInt(launch.BuildID, 10), launch.Environment, launch.Stages
 	if launch.File != "" {
-		flags.file = launch.File
+		flags.File = launch.File
 	}
-	if flags.projectID = launch.ProjectID; flags.projectID == "" && strings.Trim(launch.Project, "0123456789") == "" {
-		flags.projectID = launch.Project
+	if flags.ProjectID = launch.ProjectID; flags.ProjectID == "" && strings.Trim(launch.Project, "0123456789") == "" {
+		flags.ProjectID = launch.Project
 	}
 	for name, value := range launch.Inputs {
-		flags.inputs = append(flags.inputs, name+"="+value)
+		flags.Inputs = append(flags.Inputs, name+"="+value)
 	}
 	return nil
 }
 
 // contradictLaunch reports whether flags say something else than a provisioner does.
-func (f *runFlags) contradictLaunch() bool {
-	return f.workspace != "" || f.inPlace || f.dryRun.on() || f.resume != "" || f.resultsDir == "" || f.serve.tokenFile != "" || f.hidden != nil
+func (f *Options) contradictLaunch() bool {
+	return f.Workspace != "" || f.InPlace || f.DryRun.On() || f.Resume != "" || f.ResultsDir == "" || f.Serve.TokenFile != "" || f.hidden != nil
 }
 
 // decodeLaunch reads and checks what a provisioner wants built.
@@ -99,7 +99,7 @@ func decodeLaunch(text []byte, launch *provisionerv1.Launch) error {
 }
 
 // launchText reads a file that other users cannot, or the standard input to its end.
-func (b *builder) launchText(name string) ([]byte, error) {
+func (b *Builder) launchText(name string) ([]byte, error) {
 	in := os.Stdin
 	if name != standardInput {
 		opened, info, err := file.Open(b.Path(name))
@@ -123,17 +123,17 @@ func (b *builder) launchText(name string) ([]byte, error) {
 const inboxFile = "inbox.tar.zst"
 
 // openInbox begins to serve the worker API before there is a plan, if a provisioner sends the files. Without one it returns nil.
-func (b *builder) openInbox(ctx context.Context, source *buildSource, flags runFlags) (*inbox, error) {
-	push := flags.launch.Push
+func (b *Builder) openInbox(ctx context.Context, source *buildSource, flags Options) (*inbox, error) {
+	push := flags.Launch.Push
 	if push == nil {
 		return nil, nil
 	}
 	path := filepath.Join(source.scratch, inboxFile)
-	answers, err := api.NewInbox(api.InboxConfig{Path: path, Push: *push, Token: flags.serve.given, Log: b.errorLog()})
+	answers, err := api.NewInbox(api.InboxConfig{Path: path, Push: *push, Token: flags.Serve.given, Log: b.errorLog()})
 	if err != nil {
 		return nil, err
 	}
-	listener, err := flags.serve.open(ctx)
+	listener, err := flags.Serve.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func (in *inbox) close() error {
 }
 
 // receive gets the files that a provisioner wants built: it unpacks the snapshot, once that has come, or clones the repository.
-func (s *buildSource) receive(ctx context.Context, launch launchFlags, in *inbox) error {
-	if !launch.on() {
+func (s *buildSource) receive(ctx context.Context, launch LaunchOptions, in *inbox) error {
+	if !launch.On() {
 		return nil
 	}
 	tree := filepath.Join(s.scratch, "tree")
@@ -227,16 +227,16 @@ func (s *buildSource) stays(path string) error {
 
 // checkReceived returns an error if what a provisioner had built has no build file. It says where that was looked for, since the folder
 // means nothing to who asked for the build.
-func (s *buildSource) checkReceived(flags runFlags) error {
+func (s *buildSource) checkReceived(flags Options) error {
 	if !s.received {
 		return nil
 	}
-	if _, err := os.Lstat(filepath.Join(s.root, filepath.FromSlash(flags.file))); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(s.root, filepath.FromSlash(flags.File))); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	r := flags.launch.Repository
+	r := flags.Launch.Repository
 	if r == nil {
-		return fault.New(fault.Invalid, "%s not found in the files of %s", flags.file, s.name)
+		return fault.New(fault.Invalid, "%s not found in the files of %s", flags.File, s.name)
 	}
 	where := "commit " + r.Commit
 	if r.Branch != "" {
@@ -245,8 +245,8 @@ func (s *buildSource) checkReceived(flags runFlags) error {
 	if r.Subdirectory != "" {
 		where = "the folder " + r.Subdirectory + " of " + where
 	}
-	missing := fault.New(fault.Invalid, "%s not found in %s of %s", flags.file, where, r.URL)
-	if other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"; flags.file == build.FileName {
+	missing := fault.New(fault.Invalid, "%s not found in %s of %s", flags.File, where, r.URL)
+	if other := strings.TrimSuffix(build.FileName, ".yml") + ".yaml"; flags.File == build.FileName {
 		if _, err := os.Lstat(filepath.Join(s.root, other)); err == nil {
 			return missing.WithHint("rename %s there: only %s is read", other, build.FileName)
 		}
@@ -278,7 +278,7 @@ func (in *inbox) await(ctx context.Context) error {
 }
 
 // earlierResults gets what the steps of an earlier build have left. Without that, every step of this one runs.
-func (b *builder) earlierResults(ctx context.Context, source *buildSource, launch launchFlags, in *inbox) *resumption {
+func (b *Builder) earlierResults(ctx context.Context, source *buildSource, launch LaunchOptions, in *inbox) *resumption {
 	id := strconv.FormatInt(launch.Earlier.BuildID, 10)
 	earlier := &resumption{Resumed: worker.Resumed{ID: id}, before: results.Build{ID: id}}
 	path := launch.BundleFile

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -19,8 +19,8 @@ const (
 	watchPart  = 10
 )
 
-// lookAt returns a function that returns the stamp of the files that a build of the folder gets; "" while some are removed.
-func (b *builder) lookAt(folder string, flags runFlags) (func(context.Context) (string, error), error) {
+// Stamps returns a function that returns the stamp of the files that a build of the folder gets; "" while some are removed.
+func (b *Builder) Stamps(folder string, flags Options) (func(context.Context) (string, error), error) {
 	root := b.Dir
 	if folder != "" {
 		root = b.Path(folder)
@@ -51,8 +51,8 @@ func (b *builder) lookAt(folder string, flags runFlags) (func(context.Context) (
 	}, nil
 }
 
-// awaitChange returns once looks differ from the one before, and the last two do not differ: nothing more is written then.
-func awaitChange(ctx context.Context, before string, look func(context.Context) (string, error)) error {
+// AwaitChange returns once looks differ from the one before, and the last two do not differ: nothing more is written then.
+func AwaitChange(ctx context.Context, before string, look func(context.Context) (string, error)) error {
 	last := before
 	for {
 		began := time.Now()

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// lintVariables returns the variables without a value as faults: of the environment that the flags name, else those that are faults in
+// LintVariables returns the variables without a value as faults: of the environment that the flags name, else those that are faults in
 // each environment of the file.
-func (b *builder) lintVariables(ctx context.Context, root, name string, file *build.File, flags runFlags) error {
-	flags.file, flags.dryRun, flags.projectID = name, dryClient, "0"
+func (b *Builder) LintVariables(ctx context.Context, root, name string, file *build.File, flags Options) error {
+	flags.File, flags.DryRun, flags.ProjectID = name, DryClient, "0"
 	source, err := b.buildSource(ctx, root, flags)
 	if err != nil {
 		return err
 	}
 	defer source.close()
-	environments := []string{flags.environment}
-	if flags.environment == "" && len(file.Environments) > 0 {
+	environments := []string{flags.Environment}
+	if flags.Environment == "" && len(file.Environments) > 0 {
 		environments = nil
 		for _, e := range file.Environments {
 			environments = append(environments, e.Name)
@@ -31,7 +31,7 @@ func (b *builder) lintVariables(ctx context.Context, root, name string, file *bu
 	}
 	var common fault.Problems
 	for i, environment := range environments {
-		flags.environment = environment
+		flags.Environment = environment
 		missing, err := b.missingVariables(ctx, source, file, flags, facts)
 		switch {
 		case err != nil:
@@ -49,12 +49,12 @@ func (b *builder) lintVariables(ctx context.Context, root, name string, file *bu
 func isMore(p fault.Problem) bool { return p.More > 0 }
 
 // missingVariables returns the variables without a value, also those in files of the workspace. Other faults are errors.
-func (b *builder) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags runFlags, facts map[string]string) (fault.Problems, error) {
+func (b *Builder) missingVariables(ctx context.Context, source *buildSource, file *build.File, flags Options, facts map[string]string) (fault.Problems, error) {
 	choice, _, err := b.buildChoice(source, flags, facts, "0")
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = makePlan(ctx, file, choice, source, flags.strict)
+	_, _, err = makePlan(ctx, file, choice, source, flags.Strict)
 	problems, ok := errors.AsType[fault.Problems](err)
 	if !ok {
 		return nil, err

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TestAChangeIsAwaitedUntilNothingMoreIsWritten(t *testing.T) {
 			return stamps[looks-1], nil
 		}
 		began := time.Now()
-		if err := awaitChange(t.Context(), "a", look); err != nil || looks != len(stamps)-1 {
+		if err := AwaitChange(t.Context(), "a", look); err != nil || looks != len(stamps)-1 {
 			t.Errorf("returned after %d looks, %v, want %d", looks, err, len(stamps)-1)
 		}
 		if took := time.Since(began); took != 78*time.Second {
@@ -30,10 +30,10 @@ func TestAChangeIsAwaitedUntilNothingMoreIsWritten(t *testing.T) {
 		ended := errors.New("ended")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(ended) })
-		if err := awaitChange(ctx, "a", func(context.Context) (string, error) { return "a", nil }); !errors.Is(err, ended) {
+		if err := AwaitChange(ctx, "a", func(context.Context) (string, error) { return "a", nil }); !errors.Is(err, ended) {
 			t.Errorf("got %v, want what ended it", err)
 		}
-		if err := awaitChange(t.Context(), "a", func(context.Context) (string, error) { return "", ended }); !errors.Is(err, ended) {
+		if err := AwaitChange(t.Context(), "a", func(context.Context) (string, error) { return "", ended }); !errors.Is(err, ended) {
 			t.Errorf("got %v, want the error of the look", err)
 		}
 	})

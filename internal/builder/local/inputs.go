@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// inputValues reads name=value pairs; of one name the last wins. An error does not repeat the text,
+// ReadInputs reads name=value pairs; of one name the last wins. An error does not repeat the text,
 // which may be a password.
-func inputValues(pairs []string) (map[string]string, error) {
+func ReadInputs(pairs []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
@@ -26,18 +26,18 @@ func inputValues(pairs []string) (map[string]string, error) {
 	return values, nil
 }
 
-// hide sets the values of inputs that are passwords.
-func (f *runFlags) hide(passwords map[string]string) {
+// Hide sets the values of inputs that are passwords.
+func (f *Options) Hide(passwords map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(passwords)) {
-		f.inputs = append(f.inputs, name+"="+passwords[name])
+		f.Inputs = append(f.Inputs, name+"="+passwords[name])
 		f.hidden = append(f.hidden, name)
 	}
 }
 
 // notPassword returns the error for an input of another type that was given as a password: its value would be stored and shown.
-func notPassword(name string, flags runFlags) error {
+func notPassword(name string, flags Options) error {
 	err := fault.New(fault.Invalid, "the input %q is not a password", name)
-	if flags.rerunOf != "" {
+	if flags.RerunOf != "" {
 		return err.WithHint("leave --password %s out: it is given as before", name)
 	}
 	return err.WithHint("--input %s=…", name)
@@ -46,8 +46,8 @@ func notPassword(name string, flags runFlags) error {
 // passwords gives a choice the passwords that were not given: those of the build that is resumed, and those without a default that a step
 // of the plan uses. A person is asked for them; without a terminal the problems say what is missing. Builds of deployments have none to
 // give, and a dry run needs none.
-func (b *builder) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, flags runFlags) error {
-	if flags.dryRun.on() {
+func (b *Builder) passwords(ctx context.Context, file *build.File, choice *build.Choice, source *buildSource, flags Options) error {
+	if flags.DryRun.On() {
 		return nil
 	}
 	var problems fault.Problems

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"path/filepath"
@@ -15,20 +15,20 @@ type resultsPlace struct {
 }
 
 // buildPlace numbers the build. A dry run uses up no number.
-func (b *builder) buildPlace(flags runFlags) (id string, at resultsPlace, err error) {
-	if flags.resultsDir != "" {
-		id = flags.buildID
+func (b *Builder) buildPlace(flags Options) (id string, at resultsPlace, err error) {
+	if flags.ResultsDir != "" {
+		id = flags.BuildID
 		if id == "" {
-			id = filepath.Base(flags.resultsDir)
+			id = filepath.Base(flags.ResultsDir)
 		}
-		return id, resultsPlace{dir: b.Path(flags.resultsDir)}, nil
+		return id, resultsPlace{dir: b.Path(flags.ResultsDir)}, nil
 	}
 	if at.root, err = results.Default(); err != nil {
 		return "", resultsPlace{}, fault.Wrap(fault.Unavailable, err).WithHint("name a folder with --results-dir")
 	}
-	id = flags.buildID
+	id = flags.BuildID
 	switch {
-	case flags.dryRun.on() && id == "":
+	case flags.DryRun.On() && id == "":
 		id = "0"
 	case id == "":
 		if id, err = at.root.NextID(); err != nil {

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -22,32 +22,32 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// serveBuildFlags are the flags of `waybill run` for the worker API.
-type serveBuildFlags struct {
-	on                bool
-	listen, tokenFile string
-	linger, stopWait  time.Duration
+// ServeOptions are the flags of `waybill run` for the worker API.
+type ServeOptions struct {
+	On                bool
+	Listen, TokenFile string
+	Linger, StopWait  time.Duration
 	given             string // the token that a provisioner has made
 }
 
-// anyLoopbackPort is the address of the worker API if none is named.
-const anyLoopbackPort = "127.0.0.1:0"
+// AnyLoopbackPort is the address of the worker API if none is named.
+const AnyLoopbackPort = "127.0.0.1:0"
 
 // check returns an error for an address that others reach without a token that the caller has chosen for them.
-func (f serveBuildFlags) check() error {
-	if !f.on {
+func (f ServeOptions) check() error {
+	if !f.On {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(f.listen)
+	host, _, err := net.SplitHostPort(f.Listen)
 	if err != nil {
-		return fault.New(fault.Invalid, "--listen %s is not an address: %w", f.listen, err).WithHint("--listen %s", anyLoopbackPort)
+		return fault.New(fault.Invalid, "--listen %s is not an address: %w", f.Listen, err).WithHint("--listen %s", AnyLoopbackPort)
 	}
-	if ip := net.ParseIP(host); f.tokenFile == "" && f.given == "" && (ip == nil || !ip.IsLoopback()) {
-		return fault.New(fault.Invalid, "--listen %s is not a loopback address such as 127.0.0.1", f.listen).
+	if ip := net.ParseIP(host); f.TokenFile == "" && f.given == "" && (ip == nil || !ip.IsLoopback()) {
+		return fault.New(fault.Invalid, "--listen %s is not a loopback address such as 127.0.0.1", f.Listen).
 			WithHint("name a token with --token-file, which other machines need")
 	}
-	if f.linger < 0 || f.stopWait < 0 {
-		return fault.New(fault.Invalid, "--linger %s, --termination-grace %s: want no less than zero", f.linger, f.stopWait)
+	if f.Linger < 0 || f.StopWait < 0 {
+		return fault.New(fault.Invalid, "--linger %s, --termination-grace %s: want no less than zero", f.Linger, f.StopWait)
 	}
 	return nil
 }
@@ -59,30 +59,30 @@ const (
 )
 
 // unattended reports whether a provisioner has started this process: it quotes what is printed as the reason of an end.
-func (f serveBuildFlags) unattended() bool { return f.given != "" }
+func (f ServeOptions) unattended() bool { return f.given != "" }
 
 // token reads the token, or makes one.
-func (f serveBuildFlags) token(path func(string) string) (string, error) {
+func (f ServeOptions) token(path func(string) string) (string, error) {
 	if f.given != "" {
 		return f.given, nil
 	}
-	if f.tokenFile == "" || !f.on {
+	if f.TokenFile == "" || !f.On {
 		return rand.Text(), nil
 	}
-	text, err := file.Read(path(f.tokenFile), longestToken+1)
+	text, err := file.Read(path(f.TokenFile), longestToken+1)
 	if err != nil && !errors.Is(err, file.ErrSize) {
 		return "", fault.New(fault.Invalid, "read --token-file: %w", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < shortestToken || len(token) > longestToken || strings.ContainsAny(token, " \t\r\n") {
-		return "", fault.New(fault.Invalid, "--token-file %s: want one token of %d to %d bytes", f.tokenFile, shortestToken, longestToken)
+		return "", fault.New(fault.Invalid, "--token-file %s: want one token of %d to %d bytes", f.TokenFile, shortestToken, longestToken)
 	}
 	return token, nil
 }
 
 // servedBuild is the API of a build that this process runs. A nil one does nothing.
 type servedBuild struct {
-	flags  serveBuildFlags
+	flags  ServeOptions
 	api    *api.Server
 	err    io.Writer
 	stop   context.CancelFunc
@@ -93,9 +93,9 @@ type servedBuild struct {
 }
 
 // serveBuild starts the API of a build, if it is asked for, and writes its address and token into the results folder.
-func (b *builder) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
-	flags := j.flags.serve
-	if !flags.on {
+func (b *Builder) serveBuild(ctx context.Context, j job, store *results.Store, token string, metrics *prometheus.Registry) (*servedBuild, error) {
+	flags := j.flags.Serve
+	if !flags.On {
 		return nil, nil
 	}
 	answers, err := api.New(api.Config{Plan: j.plan, Store: store, Token: token, Log: b.errorLog(), Metrics: metrics})
@@ -108,7 +108,7 @@ func (b *builder) serveBuild(ctx context.Context, j job, store *results.Store, t
 		return nil, err
 	}
 	place := results.Worker{Address: "http://" + listener.Addr().String(), PID: os.Getpid()}
-	if flags.tokenFile == "" {
+	if flags.TokenFile == "" {
 		place.Token = token
 	}
 	if err := store.Announce(place); err != nil {
@@ -138,8 +138,8 @@ func (s *servedBuild) begin(ctx context.Context, in *inbox) (net.Listener, error
 }
 
 // open takes the port.
-func (f serveBuildFlags) open(ctx context.Context) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+func (f ServeOptions) open(ctx context.Context) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.Listen)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "serve the build: %w", err).WithHint("choose another address with --listen")
 	}
@@ -147,9 +147,9 @@ func (f serveBuildFlags) open(ctx context.Context) (net.Listener, error) {
 }
 
 // tokenPlace returns the path of the file that has the token.
-func (f serveBuildFlags) tokenPlace(dir string) string {
-	if f.tokenFile != "" {
-		return f.tokenFile
+func (f ServeOptions) tokenPlace(dir string) string {
+	if f.TokenFile != "" {
+		return f.TokenFile
 	}
 	return filepath.Join(dir, results.WorkerFile)
 }
@@ -188,9 +188,9 @@ func (s *servedBuild) end() error {
 // acknowledged waits. A signal during the build, or SIGTERM after its end, leaves the termination grace; Ctrl-C after the end
 // ends the waiting.
 func (s *servedBuild) acknowledged(ctx context.Context) bool {
-	wait, stopped := s.flags.linger, ctx.Done()
+	wait, stopped := s.flags.Linger, ctx.Done()
 	if ctx.Err() != nil {
-		wait, stopped = min(s.flags.linger, s.flags.stopWait), nil
+		wait, stopped = min(s.flags.Linger, s.flags.StopWait), nil
 	}
 	select {
 	case <-s.api.Acknowledged():
@@ -216,23 +216,23 @@ func (s *servedBuild) acknowledged(ctx context.Context) bool {
 				return false
 			}
 			stopped = nil
-			timer.Reset(min(s.flags.linger, s.flags.stopWait))
+			timer.Reset(min(s.flags.Linger, s.flags.StopWait))
 		}
 	}
 }
 
 // workUnplanned runs a build that has no plan: a program that reads the results learns the same as a person here.
-func (b *builder) workUnplanned(ctx context.Context, source *buildSource, flags runFlags, in *inbox, cause error) error {
+func (b *Builder) workUnplanned(ctx context.Context, source *buildSource, flags Options, in *inbox, cause error) error {
 	id, place, err := b.buildPlace(flags)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	plan := &build.Plan{File: flags.file, Environment: flags.environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}, Timeout: flags.timeout}
+	plan := &build.Plan{File: flags.File, Environment: flags.Environment, Stages: []build.PlanStage{}, Steps: []build.PlanStep{}, Timeout: flags.Timeout}
 	return b.failServed(ctx, job{id: id, place: place, plan: plan, source: source, flags: flags, inbox: in}, cause)
 }
 
 // failServed records and serves a build none of whose steps can run, and returns the cause.
-func (b *builder) failServed(ctx context.Context, j job, cause error) error {
+func (b *Builder) failServed(ctx context.Context, j job, cause error) error {
 	_, err := b.record(ctx, j, unwatched{}, worker.Config{Fault: cause})
 	return errors.Join(cause, err)
 }

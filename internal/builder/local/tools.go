@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ const maxConfiguration = 1 << 20
 
 // buildTools returns builder.tools of the server.yaml that --config or WAYBILL_CONFIG names, else of the user's own configuration, where it
 // need not be.
-func (b *builder) buildTools() (build.Tools, error) {
+func (b *Builder) buildTools() (build.Tools, error) {
 	path, named := b.Config, b.Config != ""
 	if !named {
 		own, err := os.UserConfigDir()

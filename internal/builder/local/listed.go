@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
-// listVariables returns the variables of a build that does not run, in the order of their names.
-func (b *builder) listVariables(ctx context.Context, folder string, flags runFlags) ([]build.Variable, fault.Problems, error) {
-	flags.runner, flags.maxParallel, flags.timeout, flags.dryRun = runnerAuto, 1, 1, dryClient
+// ListVariables returns the variables of a build that does not run, in the order of their names.
+func (b *Builder) ListVariables(ctx context.Context, folder string, flags Options) ([]build.Variable, fault.Problems, error) {
+	flags.Runner, flags.MaxParallel, flags.Timeout, flags.DryRun = RunnerAuto, 1, 1, DryClient
 	if err := flags.check(); err != nil {
 		return nil, nil, err
 	}
@@ -20,7 +20,7 @@ func (b *builder) listVariables(ctx context.Context, folder string, flags runFla
 		return nil, nil, err
 	}
 	defer source.close()
-	file, _, err := b.readBuildFile(source.root, flags.file, source.shown(b, flags.file), false)
+	file, _, err := b.ReadFile(source.root, flags.File, source.shown(b, flags.File), false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,7 +28,7 @@ func (b *builder) listVariables(ctx context.Context, folder string, flags runFla
 	if err != nil {
 		return nil, nil, err
 	}
-	choice, warnings, err := b.buildChoice(source, flags, facts, flags.buildID)
+	choice, warnings, err := b.buildChoice(source, flags, facts, flags.BuildID)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// resumeLast is the value of --resume without one: the last build of the folder.
-const resumeLast = "last"
+// Last is the value of --resume without one: the last build of the folder.
+const Last = "last"
 
 // resumption is the earlier build that a build resumes.
 type resumption struct {
@@ -31,14 +31,14 @@ type resumption struct {
 
 // resumption finds the build that --resume or a provisioner names; nil without one. What was asked of that build is asked of this one too, unless the
 // flags say something else.
-func (b *builder) resumption(ctx context.Context, flags *runFlags, source *buildSource, in *inbox) (*resumption, error) {
-	if flags.launch.Earlier != nil {
-		return b.earlierResults(ctx, source, flags.launch, in), ctx.Err()
+func (b *Builder) resumption(ctx context.Context, flags *Options, source *buildSource, in *inbox) (*resumption, error) {
+	if flags.Launch.Earlier != nil {
+		return b.earlierResults(ctx, source, flags.Launch, in), ctx.Err()
 	}
-	if flags.resume == "" {
+	if flags.Resume == "" {
 		return nil, nil
 	}
-	r, err := b.Earlier(flags.resume, source.name)
+	r, err := b.Earlier(flags.Resume, source.name)
 	if err != nil {
 		return nil, err
 	}
@@ -54,34 +54,34 @@ func (b *builder) resumption(ctx context.Context, flags *runFlags, source *build
 	case r.Alive():
 		return nil, fault.New(fault.Refused, "build %s still runs", before.ID).WithHint("wait for its end, or end it: waybill build cancel %s", before.ID)
 	}
-	again := flags.steps != nil
-	flags.inherit(before)
+	again := flags.Steps != nil
+	flags.Inherit(before)
 	return &resumption{Resumed: worker.Resumed{ID: before.ID, Results: r}, before: before, again: again, missing: map[int]string{}}, nil
 }
 
-// inherit takes over what was asked of an earlier build. Its passwords must be given again.
-func (f *runFlags) inherit(before results.Build) {
+// Inherit takes over what was asked of an earlier build. Its passwords must be given again.
+func (f *Options) Inherit(before results.Build) {
 	given := before.Given
-	if f.file == build.FileName && given.File != "" {
-		f.file = given.File
+	if f.File == build.FileName && given.File != "" {
+		f.File = given.File
 	}
-	if f.environment == "" {
-		f.environment = given.Environment
+	if f.Environment == "" {
+		f.Environment = given.Environment
 	}
-	if f.stages == nil && f.steps == nil {
-		f.stages, f.steps = given.Stages, given.Steps
+	if f.Stages == nil && f.Steps == nil {
+		f.Stages, f.Steps = given.Stages, given.Steps
 	}
 	f.passwords = given.Passwords
 	var inputs []string
 	for _, name := range slices.Sorted(maps.Keys(given.Inputs)) {
 		inputs = append(inputs, name+"="+given.Inputs[name])
 	}
-	f.inputs = append(inputs, f.inputs...) // the last of a name counts
+	f.Inputs = append(inputs, f.Inputs...) // the last of a name counts
 }
 
 // given returns what the flags ask of a build, without the values of passwords.
-func (f runFlags) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
-	given := results.Given{File: f.file, Environment: f.environment, Stages: f.stages, Steps: f.steps, Inputs: maps.Clone(inputs), Flags: f.kept}
+func (f Options) given(source *buildSource, file *build.File, inputs map[string]string) results.Given {
+	given := results.Given{File: f.File, Environment: f.Environment, Stages: f.Stages, Steps: f.Steps, Inputs: maps.Clone(inputs), Flags: f.Kept}
 	if !source.unpacked && !source.received {
 		given.Folder = source.name
 	}

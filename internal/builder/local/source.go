@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -39,8 +39,8 @@ type buildSource struct {
 }
 
 // buildSource finds the folder, or unpacks the snapshot.
-func (b *builder) buildSource(ctx context.Context, named string, flags runFlags) (*buildSource, error) {
-	s := &buildSource{root: b.Dir, inPlace: flags.inPlace}
+func (b *Builder) buildSource(ctx context.Context, named string, flags Options) (*buildSource, error) {
+	s := &buildSource{root: b.Dir, inPlace: flags.InPlace}
 	if named != "" {
 		s.root = b.Path(named)
 	}
@@ -62,26 +62,26 @@ func (b *builder) buildSource(ctx context.Context, named string, flags runFlags)
 		return nil, fault.Wrap(fault.Unavailable, err).WithHint("set TMPDIR to a folder with room for copies of the workspace")
 	}
 	s.scratch = scratch
-	for _, own := range []string{scratch, flags.resultsDir, b.Home} {
+	for _, own := range []string{scratch, flags.ResultsDir, b.Home} {
 		if own != "" {
 			s.skip = append(s.skip, b.Path(own))
 		}
 	}
-	if flags.workspace == "" {
+	if flags.Workspace == "" {
 		if err := s.choose(ctx, flags); err != nil {
 			return nil, errors.Join(err, workspace.Remove(scratch))
 		}
 		return s, nil
 	}
-	s.name, s.root, s.unpacked = b.snapshotName(flags.workspace), filepath.Join(scratch, "tree"), true
-	if _, err := (worker.Snapshot{Path: b.Path(flags.workspace)}).Take(ctx, s.root); err != nil {
+	s.name, s.root, s.unpacked = b.snapshotName(flags.Workspace), filepath.Join(scratch, "tree"), true
+	if _, err := (worker.Snapshot{Path: b.Path(flags.Workspace)}).Take(ctx, s.root); err != nil {
 		return nil, errors.Join(fault.Wrap(fault.Unavailable, err), workspace.Remove(scratch))
 	}
 	return s, nil
 }
 
 // snapshotName returns the revision that a deployment builds, which its handler passes in, else the snapshot's path.
-func (b *builder) snapshotName(path string) string {
+func (b *Builder) snapshotName(path string) string {
 	name, revision := b.Environment("WHARF_VAR_REPO_NAME"), b.Environment("WHARF_VAR_WAYBILL_REVISION")
 	if name == "" || revision == "" {
 		return path
@@ -90,7 +90,7 @@ func (b *builder) snapshotName(path string) string {
 }
 
 // shown returns the name of a file in the source as messages have it: from the working directory, or as in the snapshot.
-func (s *buildSource) shown(b *builder, name string) string {
+func (s *buildSource) shown(b *Builder, name string) string {
 	if s.unpacked || s.received {
 		return name
 	}
@@ -117,23 +117,23 @@ func (s *buildSource) packer() worker.Packer {
 const manyIgnored = 50 << 20
 
 // choose sets which files of the folder the steps get.
-func (s *buildSource) choose(ctx context.Context, flags runFlags) error {
+func (s *buildSource) choose(ctx context.Context, flags Options) error {
 	s.selected.Skip = s.skip
 	folder := git.Open(s.root, s.skip...)
 	switch {
-	case flags.trackedOnly:
+	case flags.TrackedOnly:
 		files, err := folder.Tracked(ctx)
 		if err != nil {
 			return fault.New(fault.Invalid, "--tracked-only: %w", err)
 		}
 		s.selected.Only = setOf(files)
-	case flags.noIgnored:
+	case flags.NoIgnored:
 		paths, err := folder.IgnoredPaths(ctx)
 		if err != nil {
 			return fault.New(fault.Invalid, "--no-ignored: %w", err)
 		}
 		s.selected.Leave = setOf(paths)
-	case !s.inPlace && !flags.dryRun.on():
+	case !s.inPlace && !flags.DryRun.On():
 		paths, err := folder.IgnoredPaths(ctx)
 		if err == nil && largerThan(s.root, paths, manyIgnored) {
 			s.advice = "files that git ignores come to more than 50 MiB, and each step copies them; to leave them out: --no-ignored"

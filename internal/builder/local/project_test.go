@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	t.Parallel()
 	source := &buildSource{name: "3f9c2ab", origin: "https://git.example.org/victim.git", unpacked: true}
-	launch := func(project, url string) launchFlags {
-		l := launchFlags{path: "-", Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
+	launch := func(project, url string) LaunchOptions {
+		l := LaunchOptions{Path: "-", Launch: provisionerv1.Launch{CreateWorker: provisionerv1.CreateWorker{Instance: "waybill", Project: project}}}
 		if url != "" {
 			l.Repository = &provisionerv1.Repository{URL: url}
 		}
@@ -24,13 +24,13 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	}
 	owners := map[string]string{}
 	for name, j := range map[string]struct {
-		launch   launchFlags
+		launch   LaunchOptions
 		pipeline string
 	}{
 		"by hand": {}, "a pipeline's": {pipeline: "shop"}, "a worker's": {launch: launch("shop", "")}, "another worker's": {launch: launch("tools", "")},
 		"of a repository": {launch: launch("shop", "https://git.example.org/shop.git")}, "of another one": {launch: launch("shop", "https://git.example.org/tools.git")},
 	} {
-		owner := job{source: source, flags: runFlags{launch: j.launch}}.cacheOwner(j.pipeline)
+		owner := job{source: source, flags: Options{Launch: j.launch}}.cacheOwner(j.pipeline)
 		if other, twice := owners[owner]; twice {
 			t.Errorf("%s shares files with %s: %s", name, other, owner)
 		}
@@ -39,7 +39,7 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 	if owners[source.origin] != "by hand" {
 		t.Errorf("%v", owners)
 	}
-	flags := runFlags{projectID: "3", launch: launch("3", "")}
+	flags := Options{ProjectID: "3", Launch: launch("3", "")}
 	files := build.Variables{build.Texts(".wharf-vars.yml", map[string]string{"WHARF_INSTANCE": "other"})}
 	choice := flags.choice(nil, "41", nil, files)
 	for name, want := range map[string]string{"PROJECT_ID": "3", "WHARF_INSTANCE": "waybill"} {
@@ -47,7 +47,7 @@ func TestAWorkersBuildIsOfItsProject(t *testing.T) {
 			t.Errorf("%s is %v", name, got)
 		}
 	}
-	if own := (runFlags{}).choice(nil, "41", nil, files).Project; own != nil {
+	if own := (Options{}).choice(nil, "41", nil, files).Project; own != nil {
 		t.Errorf("by hand the files count: %v", own)
 	}
 }
@@ -78,10 +78,10 @@ func TestALaunchSaysTheNumberOfItsProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(`{"buildId": 1, "instance": "waybill", "nonce": "0123456789abcdef", "snapshot": "sha256/x", "token": "`+strings.Repeat("t", shortestToken)+`", `+text+`}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		flags := runFlags{resultsDir: t.TempDir(), launch: launchFlags{path: file}}
+		flags := Options{ResultsDir: t.TempDir(), Launch: LaunchOptions{Path: file}}
 		b, _ := newBuilder(t, nil)
-		if err := b.readLaunch("", &flags); err != nil || flags.projectID != want {
-			t.Errorf("%s: %q, %v", text, flags.projectID, err)
+		if err := b.readLaunch("", &flags); err != nil || flags.ProjectID != want {
+			t.Errorf("%s: %q, %v", text, flags.ProjectID, err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestFilesOfABuildThatLeadOutsideAreNotRead(t *testing.T) {
 	if err := worker.stays(filepath.Join(dir, "credentials")); err != nil {
 		t.Errorf("a file of the user: %v", err)
 	}
-	if _, _, err := (&builder{}).buildChoice(worker, runFlags{file: ".wharf-ci.yml"}, nil, "41"); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml is a link") && !strings.Contains(err.Error(), ".wharf-vars.yml is a link") {
+	if _, _, err := (&Builder{}).buildChoice(worker, Options{File: ".wharf-ci.yml"}, nil, "41"); err == nil || !strings.Contains(err.Error(), ".wharf-ci.yml is a link") && !strings.Contains(err.Error(), ".wharf-vars.yml is a link") {
 		t.Error(err)
 	}
 }

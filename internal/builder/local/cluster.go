@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"path/filepath"
@@ -15,7 +15,7 @@ import (
 const maxKubeconfig = 1 << 20
 
 // clusters reads --cluster NAME=KUBECONFIG[#CONTEXT]: which clusters steps can reach, by the name that they have in the build's file.
-func (b *builder) clusters(given []string) (map[string]command.Cluster, error) {
+func (b *Builder) clusters(given []string) (map[string]command.Cluster, error) {
 	found := map[string]command.Cluster{}
 	for _, text := range given {
 		name, place, ok := strings.Cut(text, "=")

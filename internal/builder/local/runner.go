@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -21,9 +21,9 @@ import (
 
 // Runners by name. auto is docker if a Docker Engine answers, else process.
 const (
-	runnerAuto    = "auto"
-	runnerProcess = "process"
-	runnerDocker  = "docker"
+	RunnerAuto    = "auto"
+	RunnerProcess = "process"
+	RunnerDocker  = "docker"
 )
 
 // runnerVariable has the runner when no flag names one.
@@ -35,35 +35,35 @@ const (
 	fallbackWord  = "Docker does not answer, so steps run as processes on this computer."
 )
 
-// chooseRunner sets the runner that no flag names to that of the environment.
-func chooseRunner(flags *runFlags, environment func(string) string) {
-	if flags.runner == "" {
-		flags.runner = environment(runnerVariable)
+// ChooseRunner sets the runner that no flag names to that of the environment.
+func ChooseRunner(flags *Options, environment func(string) string) {
+	if flags.Runner == "" {
+		flags.Runner = environment(runnerVariable)
 	}
-	if flags.runner == "" {
-		flags.runner = runnerAuto
+	if flags.Runner == "" {
+		flags.Runner = RunnerAuto
 	}
 }
 
 // checkRunner returns an error for flags of runners that mean nothing.
-func (f runFlags) checkRunner() error {
+func (f Options) checkRunner() error {
 	switch {
-	case !slices.Contains([]string{runnerAuto, runnerProcess, runnerDocker, runnerKubernetes}, f.runner):
-		return fault.New(fault.Invalid, "the runner %q is not supported", f.runner).WithHint("--runner auto, process, docker or kubernetes; else %s names it", runnerVariable)
-	case f.runner == runnerDocker && f.inPlace:
+	case !slices.Contains([]string{RunnerAuto, RunnerProcess, RunnerDocker, RunnerKubernetes}, f.Runner):
+		return fault.New(fault.Invalid, "the runner %q is not supported", f.Runner).WithHint("--runner auto, process, docker or kubernetes; else %s names it", runnerVariable)
+	case f.Runner == RunnerDocker && f.InPlace:
 		return fault.New(fault.Invalid, "--in-place and --runner docker exclude each other: containers work on copies of the folder")
-	case f.keepFailed && f.inPlace:
+	case f.KeepFailed && f.InPlace:
 		return fault.New(fault.Invalid, "--keep-failed and --in-place exclude each other: what the steps write in the folder stays there")
-	case f.keepFailed && (f.runner == runnerDocker || f.runner == runnerKubernetes):
-		return f.keepsNothing(f.runner)
-	case !slices.Contains([]docker.Pull{"", docker.PullMissing, docker.PullAlways, docker.PullNever}, docker.Pull(f.pull)):
-		return fault.New(fault.Invalid, "--pull %q: want missing, always or never", f.pull)
+	case f.KeepFailed && (f.Runner == RunnerDocker || f.Runner == RunnerKubernetes):
+		return f.keepsNothing(f.Runner)
+	case !slices.Contains([]docker.Pull{"", docker.PullMissing, docker.PullAlways, docker.PullNever}, docker.Pull(f.Pull)):
+		return fault.New(fault.Invalid, "--pull %q: want missing, always or never", f.Pull)
 	}
 	return nil
 }
 
 // keepsNothing returns the error for --keep-failed with a runner whose steps work elsewhere.
-func (f runFlags) keepsNothing(runner string) error {
+func (f Options) keepsNothing(runner string) error {
 	return fault.New(fault.Invalid, "--keep-failed keeps folders of steps that run as processes, and these run with %s", runner).WithHint("--runner process; else keep files with artifacts: [{path: out/**, when: fail}]")
 }
 
@@ -78,34 +78,34 @@ type chosenRunner struct {
 }
 
 // runnerOf makes the runner of a build. auto asks the Docker Engine for two seconds at most.
-func (b *builder) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
-	if j.flags.runner == runnerProcess || j.flags.inPlace {
+func (b *Builder) runnerOf(ctx context.Context, j job) (chosenRunner, error) {
+	if j.flags.Runner == RunnerProcess || j.flags.InPlace {
 		return b.processes(j, processesWord)
 	}
-	if j.flags.runner == runnerKubernetes {
+	if j.flags.Runner == RunnerKubernetes {
 		return b.pods(ctx, j)
 	}
 	engine, err := docker.Connect(ctx)
 	switch {
-	case err == nil && j.flags.keepFailed:
-		return chosenRunner{}, errors.Join(j.flags.keepsNothing(runnerDocker), engine.Close())
+	case err == nil && j.flags.KeepFailed:
+		return chosenRunner{}, errors.Join(j.flags.keepsNothing(RunnerDocker), engine.Close())
 	case err == nil:
 		return b.containers(ctx, j, engine)
 	case ctx.Err() != nil:
 		return chosenRunner{}, context.Cause(ctx)
-	case j.flags.runner == runnerAuto:
+	case j.flags.Runner == RunnerAuto:
 		return b.processes(j, fallbackWord)
 	}
 	return chosenRunner{}, fault.Wrap(fault.Unavailable, err).WithHint("start Docker, name it in DOCKER_HOST, or use --runner process")
 }
 
 // processes runs steps under `waybill supervise`, which is this binary.
-func (b *builder) processes(j job, word string) (chosenRunner, error) {
+func (b *Builder) processes(j job, word string) (chosenRunner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return chosenRunner{}, fmt.Errorf("find this program: %w", err)
 	}
-	clusters, err := b.clusters(j.flags.clusters)
+	clusters, err := b.clusters(j.flags.Clusters)
 	if err != nil {
 		return chosenRunner{}, err
 	}
@@ -113,9 +113,9 @@ func (b *builder) processes(j job, word string) (chosenRunner, error) {
 	if err != nil {
 		return chosenRunner{}, err
 	}
-	runner := &command.Runner{Supervisor: []string{self, superviseName}, Grace: j.flags.grace, Keep: j.flags.env, Cache: b.buildCache(j), Clusters: clusters, Certificates: certificates}
+	runner := &command.Runner{Supervisor: []string{self, superviseName}, Grace: j.flags.Grace, Keep: j.flags.Env, Cache: b.buildCache(j), Clusters: clusters, Certificates: certificates}
 	kept := make(chan command.Kept, 1)
-	if j.flags.keepFailed {
+	if j.flags.KeepFailed {
 		runner.Kept = func(k command.Kept) {
 			select {
 			case kept <- k:
@@ -124,7 +124,7 @@ func (b *builder) processes(j job, word string) (chosenRunner, error) {
 		}
 		runner.KeepFailed = filepath.Join(filepath.Dir(filepath.Dir(j.source.scratch)), "kept")
 	}
-	if j.flags.inPlace {
+	if j.flags.InPlace {
 		if err := j.source.claim(); err != nil {
 			return chosenRunner{}, err
 		}
@@ -135,10 +135,10 @@ func (b *builder) processes(j job, word string) (chosenRunner, error) {
 	} else if word == processesWord {
 		word = ""
 	}
-	return chosenRunner{runner, runnerProcess, word, runner.Close, kept}, nil
+	return chosenRunner{runner, RunnerProcess, word, runner.Close, kept}, nil
 }
 
-func (b *builder) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
+func (b *Builder) containers(ctx context.Context, j job, engine *docker.Engine) (chosenRunner, error) {
 	config, err := b.containerConfig(j)
 	if err != nil {
 		return chosenRunner{}, errors.Join(err, engine.Close())
@@ -158,7 +158,7 @@ func (b *builder) containers(ctx context.Context, j job, engine *docker.Engine) 
 		warn(remarks)
 		return errors.Join(err, engine.Close())
 	}
-	return chosenRunner{Runner: runner, name: runnerDocker, word: dockerWord(engine), close: end}, nil
+	return chosenRunner{Runner: runner, name: RunnerDocker, word: dockerWord(engine), close: end}, nil
 }
 
 // dockerWord says which Engine runs the steps.
@@ -167,9 +167,9 @@ func dockerWord(engine *docker.Engine) string {
 }
 
 // containerConfig returns how the steps of a build run in containers.
-func (b *builder) containerConfig(j job) (docker.Config, error) {
-	config := docker.Config{Grace: j.flags.grace, Pull: docker.Pull(j.flags.pull), Cache: b.buildCache(j)}
-	for _, name := range j.flags.env {
+func (b *Builder) containerConfig(j job) (docker.Config, error) {
+	config := docker.Config{Grace: j.flags.Grace, Pull: docker.Pull(j.flags.Pull), Cache: b.buildCache(j)}
+	for _, name := range j.flags.Env {
 		if value := b.Environment(name); value != "" {
 			config.Environ = append(config.Environ, name+"="+value)
 		}
@@ -180,8 +180,8 @@ func (b *builder) containerConfig(j job) (docker.Config, error) {
 }
 
 // mountable sets what containers get in place of the objects of a cluster.
-func (b *builder) mountable(config *docker.Config, flags runFlags) (err error) {
-	clusters, err := b.clusters(flags.clusters)
+func (b *Builder) mountable(config *docker.Config, flags Options) (err error) {
+	clusters, err := b.clusters(flags.Clusters)
 	if err != nil {
 		return err
 	}
@@ -201,11 +201,11 @@ func (b *builder) mountable(config *docker.Config, flags runFlags) (err error) {
 }
 
 // certificates returns the full path of the folder that --certificates names; "" if it names none.
-func (b *builder) certificates(flags runFlags) (string, error) {
-	if flags.certificates == "" {
+func (b *Builder) certificates(flags Options) (string, error) {
+	if flags.Certificates == "" {
 		return "", nil
 	}
-	folder := b.Path(flags.certificates)
+	folder := b.Path(flags.Certificates)
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return "", fault.New(fault.Invalid, "--certificates: folder %s not found", folder)
 	}

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// files reads files of people by the names that they gave them.
-type files interface {
+// Files reads files of people by the names that they gave them.
+type Files interface {
 	// Path returns a path as an absolute one: a relative one begins at the working directory.
 	Path(name string) string
 	// Shorten returns a path as seen from the working directory when that is shorter.
@@ -26,12 +26,12 @@ type files interface {
 	ReadTrusted(path string, limit int64) ([]byte, error)
 }
 
-// console shows a build to a person or in a log, and gets answers of that person.
-type console interface {
+// Console shows a build to a person or in a log, and gets answers of that person.
+type Console interface {
 	// Problems prints warnings.
 	Problems(fault.Problems)
 	// View returns the view of a build that is about to run.
-	View(head) worker.View
+	View(Head) worker.View
 	// CanAsk reports whether a person answers.
 	CanAsk() bool
 	// Password asks a person for a password.
@@ -40,17 +40,17 @@ type console interface {
 	Shell(ctx context.Context, kept command.Kept) error
 }
 
-// builder plans builds and runs them on this computer.
-type builder struct {
-	files
-	console
+// Builder plans builds and runs them on this computer.
+type Builder struct {
+	Files
+	Console
 	Environment func(string) string // such as os.Getenv
 	Dir         string              // the working directory, which is built if no other folder is named
 	Home        string              // a folder that is not part of what is built; "": none
 	Config      string              // server.yaml that has builder.tools; "": the user's own, if there is one
 	Version     string              // of this program
 	Err         io.Writer           // for warnings and addresses
-	// Earlier finds the build that --resume names, resumeLast for the last one of the folder.
+	// Earlier finds the build that --resume names, Last for the last one of the folder.
 	Earlier func(name, folder string) (*results.Reader, error)
 	// Trace returns where the spans of a build go, and what sends the last ones at its end. Errors go to the log.
 	Trace func(ctx context.Context, errors *slog.Logger) (trace.TracerProvider, func(context.Context) error)
@@ -61,6 +61,6 @@ type builder struct {
 }
 
 // errorLog prints errors of the worker API and of the sending of spans.
-func (b *builder) errorLog() *slog.Logger {
+func (b *Builder) errorLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(b.Err, &slog.HandlerOptions{Level: slog.LevelError}))
 }

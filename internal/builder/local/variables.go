@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 )
 
 // buildChoice gathers what a build is asked to do, and every variable that it may use.
-func (b *builder) buildChoice(s *buildSource, flags runFlags, facts map[string]string, id string) (build.Choice, fault.Problems, error) {
-	inputs, err := inputValues(flags.inputs)
+func (b *Builder) buildChoice(s *buildSource, flags Options, facts map[string]string, id string) (build.Choice, fault.Problems, error) {
+	inputs, err := ReadInputs(flags.Inputs)
 	if err != nil {
 		return build.Choice{}, nil, err
 	}
-	paths := s.variableFiles(flags.file)
+	paths := s.variableFiles(flags.File)
 	for _, path := range paths {
 		if err := s.stays(path); err != nil {
 			return build.Choice{}, nil, err
@@ -39,7 +39,7 @@ func (b *builder) buildChoice(s *buildSource, flags runFlags, facts map[string]s
 }
 
 // choice puts the variables in the order of their precedence. id is empty while it is not known. files are the files of variables.
-func (f runFlags) choice(facts map[string]string, id string, environ []string, files build.Variables) build.Choice {
+func (f Options) choice(facts map[string]string, id string, environ []string, files build.Variables) build.Choice {
 	given := map[string]string{}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
@@ -47,14 +47,14 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 			given[name] = value
 		}
 	}
-	maps.Copy(given, f.launch.Variables)
+	maps.Copy(given, f.Launch.Variables)
 	instance := "local"
-	if f.launch.on() {
-		instance = f.launch.Instance
+	if f.Launch.On() {
+		instance = f.Launch.Instance
 	}
 	project := map[string]string{}
-	if f.projectID != "" {
-		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.projectID, f.projectID
+	if f.ProjectID != "" {
+		project["PROJECT_ID"], project["WHARF_PROJECT_ID"] = f.ProjectID, f.ProjectID
 	}
 	ref := map[string]string{}
 	if id != "" {
@@ -62,7 +62,7 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 	}
 	configured := build.Texts("the configuration", map[string]string{"WHARF_INSTANCE": instance})
 	var own build.Variables
-	if f.launch.on() { // several projects have their Secrets where it builds
+	if f.Launch.On() { // several projects have their Secrets where it builds
 		own = build.Variables{build.Texts("--project-id", project), build.Texts("the provisioner", given), configured}
 	}
 	variables := build.Variables{
@@ -72,13 +72,13 @@ func (f runFlags) choice(facts map[string]string, id string, environ []string, f
 	}
 	variables = append(variables, files...)
 	return build.Choice{
-		Environment: f.environment,
-		Stages:      f.stages,
-		Steps:       f.steps,
-		Strict:      f.strictVars,
-		NoPush:      f.noPush,
-		Timeout:     f.timeout,
-		MaxParallel: f.maxParallel,
+		Environment: f.Environment,
+		Stages:      f.Stages,
+		Steps:       f.Steps,
+		Strict:      f.StrictVars,
+		NoPush:      f.NoPush,
+		Timeout:     f.Timeout,
+		MaxParallel: f.MaxParallel,
 		Project:     own,
 		Variables: append(variables,
 			configured,
@@ -105,7 +105,7 @@ func (s *buildSource) variableFiles(buildFile string) []string {
 
 // readVariables reads those of the files that are there. One of another user is ignored with a warning, since its owner
 // could put commands into the build.
-func (b *builder) readVariables(paths []string) (build.Variables, fault.Problems) {
+func (b *Builder) readVariables(paths []string) (build.Variables, fault.Problems) {
 	var found build.Variables
 	var problems fault.Problems
 	for _, path := range paths {

@@ -1,12 +1,12 @@
-package cli
+package local
 
 import (
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/results"
 )
 
-// head describes a build that is about to run.
-type head struct {
+// Head describes a build that is about to run.
+type Head struct {
 	ID      string
 	Results string // the folder of its results
 	Named   bool   // commands find it by its id, and else by the folder of its results
@@ -25,8 +25,8 @@ type resumed struct {
 	Changed string   // cart.go and 2 more have changed since; "": none has, or it is not known
 }
 
-func (j job) head(runner string) head {
-	h := head{ID: j.id, Results: j.place.dir, Named: j.place.root != (results.Root{}), Label: j.source.label, Runner: runner, Advice: j.source.advice, Plan: j.plan}
+func (j job) head(runner string) Head {
+	h := Head{ID: j.id, Results: j.place.dir, Named: j.place.root != (results.Root{}), Label: j.source.label, Runner: runner, Advice: j.source.advice, Plan: j.plan}
 	if !j.source.unpacked && !j.source.received {
 		h.Folder = j.source.root
 	}

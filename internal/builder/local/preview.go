@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -18,14 +18,14 @@ type preview struct {
 	Remarks []string // of the runner
 }
 
-// preview plans a build that does not run. With dryServer the runner is asked whether it can run the steps.
-func (b *builder) preview(ctx context.Context, folder string, flags runFlags) (p preview, err error) {
+// Preview plans a build that does not run. With DryServer the runner is asked whether it can run the steps.
+func (b *Builder) Preview(ctx context.Context, folder string, flags Options) (p preview, err error) {
 	j, end, err := b.prepare(ctx, folder, flags)
 	if err != nil {
 		return preview{}, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if flags.dryRun != dryServer {
+	if flags.DryRun != DryServer {
 		return preview{Plan: j.plan}, nil
 	}
 	missing, err := b.giveSecrets(j.plan, j.flags)
@@ -43,16 +43,16 @@ func (b *builder) preview(ctx context.Context, folder string, flags runFlags) (p
 }
 
 // askRunner asks what would run the steps of a plan whether it can, and changes nothing there.
-func (b *builder) askRunner(ctx context.Context, j job) (word string, remarks []string, problems fault.Problems, err error) {
+func (b *Builder) askRunner(ctx context.Context, j job) (word string, remarks []string, problems fault.Problems, err error) {
 	switch {
-	case j.flags.runner == runnerKubernetes:
+	case j.flags.Runner == RunnerKubernetes:
 		r, err := b.newKubernetesRunner(j)
 		if err != nil {
 			return "", nil, nil, err
 		}
 		remarks, problems = r.Preview(ctx, j.plan.Steps)
 		return "runner kubernetes (" + r.Where() + ")", remarks, problems, nil
-	case j.flags.runner != runnerProcess && !j.flags.inPlace:
+	case j.flags.Runner != RunnerProcess && !j.flags.InPlace:
 		engine, err := docker.Connect(ctx)
 		if err == nil {
 			config, err := b.containerConfig(j)
@@ -61,12 +61,12 @@ func (b *builder) askRunner(ctx context.Context, j job) (word string, remarks []
 			}
 			return dockerWord(engine), remarks, problems, errors.Join(err, engine.Close())
 		}
-		if j.flags.runner == runnerDocker {
+		if j.flags.Runner == RunnerDocker {
 			return "", nil, nil, fault.Wrap(fault.Unavailable, err)
 		}
 	}
 	r := &command.Runner{}
-	if r.Clusters, err = b.clusters(j.flags.clusters); err != nil {
+	if r.Clusters, err = b.clusters(j.flags.Clusters); err != nil {
 		return "", nil, nil, err
 	}
 	if r.Certificates, err = b.certificates(j.flags); err != nil {

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"errors"
@@ -21,14 +21,14 @@ import (
 )
 
 // newBuilder returns what builds in a new folder with files, by their names.
-func newBuilder(t *testing.T, files map[string]string) (b *builder, dir string) {
+func newBuilder(t *testing.T, files map[string]string) (b *Builder, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
 		write(t, dir, name, content)
 	}
 	none := func(string) string { return "" }
-	return &builder{files: assembly.Place{Dir: dir, Environment: none}, Environment: none, Dir: dir, Err: io.Discard}, dir
+	return &Builder{Files: assembly.Place{Dir: dir, Environment: none}, Environment: none, Dir: dir, Err: io.Discard}, dir
 }
 
 func write(t *testing.T, dir, name, content string) {
@@ -60,7 +60,7 @@ func runGit(t *testing.T, dir string, arguments ...string) {
 // TestVariablesOfABuildInTheirOrder: what the command line says wins over the environment, and that over git.
 func TestVariablesOfABuildInTheirOrder(t *testing.T) {
 	t.Parallel()
-	c := runFlags{environment: "stage", projectID: "42", stages: []string{"test"}, maxParallel: 3, timeout: time.Minute}.
+	c := Options{Environment: "stage", ProjectID: "42", Stages: []string{"test"}, MaxParallel: 3, Timeout: time.Minute}.
 		choice(map[string]string{"REPO_NAME": "shop"}, "7", []string{"WHARF_VAR_WHO=ana", "WHO=bob", "WHARF_VAR_EMPTY="},
 			build.Variables{build.Texts("near", map[string]string{"WHO": "eve", "WHARF_INSTANCE": "dev", "PROJECT_ID": "1"})})
 	var sources []string
@@ -88,7 +88,7 @@ func TestVariablesOfABuildInTheirOrder(t *testing.T) {
 func TestWhatABuildIsOf(t *testing.T) {
 	t.Parallel()
 	b, dir := newBuilder(t, map[string]string{"shop/.wharf-ci.yml": "test: {unit: {container: {image: alpine, cmds: [echo]}}}"})
-	flags := runFlags{file: build.FileName, dryRun: dryClient}
+	flags := Options{File: build.FileName, DryRun: DryClient}
 	facts := func() (*buildSource, map[string]string) {
 		t.Helper()
 		s, err := b.buildSource(t.Context(), "shop", flags)
@@ -161,12 +161,12 @@ func TestWhatABuildIsOf(t *testing.T) {
 
 func TestInputValues(t *testing.T) {
 	t.Parallel()
-	got, err := inputValues([]string{"a=1", "b=x=y", "a=", "c= z"})
+	got, err := ReadInputs([]string{"a=1", "b=x=y", "a=", "c= z"})
 	if diff := cmp.Diff(map[string]string{"a": "", "b": "x=y", "c": " z"}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for _, wrong := range []string{"hunter2", "=hunter2", ""} {
-		_, err := inputValues([]string{"a=1", wrong})
+		_, err := ReadInputs([]string{"a=1", wrong})
 		wantInvalid(t, err, "--input wants a name and a value", "--input name=value")
 	}
 }
@@ -215,7 +215,7 @@ func TestWhereVariablesMayBe(t *testing.T) {
 // TestAWorkerWhoseAddressCannotBeStoredEnds, though it serves where its files came: it waited for the end of that API twice.
 func TestAWorkerWhoseAddressCannotBeStoredEnds(t *testing.T) {
 	t.Parallel()
-	b, dir, ctx := &builder{Err: io.Discard}, t.TempDir(), t.Context()
+	b, dir, ctx := &Builder{Err: io.Discard}, t.TempDir(), t.Context()
 	store, err := results.Create(filepath.Join(dir, "results"), 1<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -225,13 +225,13 @@ func TestAWorkerWhoseAddressCannotBeStoredEnds(t *testing.T) {
 	if err := errors.Join(store.Describe(results.Build{ID: "7", Plan: plan}), os.Mkdir(filepath.Join(store.Dir(), results.WorkerFile), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	flags := runFlags{serve: serveBuildFlags{on: true, listen: anyLoopbackPort, given: strings.Repeat("t", 40)}}
-	flags.launch.Push = &provisionerv1.Push{Size: 1, SHA256: strings.Repeat("0", 64)}
+	flags := Options{Serve: ServeOptions{On: true, Listen: AnyLoopbackPort, given: strings.Repeat("t", 40)}}
+	flags.Launch.Push = &provisionerv1.Push{Size: 1, SHA256: strings.Repeat("0", 64)}
 	in, err := b.openInbox(ctx, &buildSource{scratch: dir}, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.serveBuild(ctx, job{plan: plan, flags: flags, inbox: in}, store, flags.serve.given, obs.NewRegistry()); err == nil {
+	if _, err := b.serveBuild(ctx, job{plan: plan, flags: flags, inbox: in}, store, flags.Serve.given, obs.NewRegistry()); err == nil {
 		t.Error("the address was stored in a folder")
 	}
 	closed := make(chan error, 1)
@@ -248,18 +248,18 @@ func TestAWorkerWhoseAddressCannotBeStoredEnds(t *testing.T) {
 
 func TestRunFlags(t *testing.T) {
 	t.Parallel()
-	good := runFlags{runner: runnerAuto, maxParallel: 1, timeout: time.Minute}
+	good := Options{Runner: RunnerAuto, MaxParallel: 1, Timeout: time.Minute}
 	if err := good.check(); err != nil {
 		t.Error(err)
 	}
-	for text, wrong := range map[string]func(*runFlags){
-		`the runner "podman" is not supported`:            func(f *runFlags) { f.runner = "podman" },
-		"--max-parallel 0: at least one step must run":    func(f *runFlags) { f.maxParallel = 0 },
-		`--project-id "4x" is not a number`:               func(f *runFlags) { f.projectID = "4x" },
-		"--in-place and --workspace exclude each other":   func(f *runFlags) { f.inPlace, f.workspace = true, "x.tar.zst" },
-		"--timeout 0s: want more than zero":               func(f *runFlags) { f.timeout = 0 },
-		`--build-id "a/b" cannot be the name of a folder`: func(f *runFlags) { f.buildID = "a/b" },
-		`--build-id ".." cannot be the name of a folder`:  func(f *runFlags) { f.buildID = ".." },
+	for text, wrong := range map[string]func(*Options){
+		`the runner "podman" is not supported`:            func(f *Options) { f.Runner = "podman" },
+		"--max-parallel 0: at least one step must run":    func(f *Options) { f.MaxParallel = 0 },
+		`--project-id "4x" is not a number`:               func(f *Options) { f.ProjectID = "4x" },
+		"--in-place and --workspace exclude each other":   func(f *Options) { f.InPlace, f.Workspace = true, "x.tar.zst" },
+		"--timeout 0s: want more than zero":               func(f *Options) { f.Timeout = 0 },
+		`--build-id "a/b" cannot be the name of a folder`: func(f *Options) { f.BuildID = "a/b" },
+		`--build-id ".." cannot be the name of a folder`:  func(f *Options) { f.BuildID = ".." },
 	} {
 		f := good
 		wrong(&f)
@@ -269,7 +269,7 @@ func TestRunFlags(t *testing.T) {
 
 func TestVariablesOfABuildHaveAnOrder(t *testing.T) {
 	t.Parallel()
-	c := runFlags{environment: "stage", stages: []string{"test"}}.choice(map[string]string{"GIT_COMMIT": "abc"}, "7", []string{"WHARF_VAR_TEAM=web=2", "HOME=/root"}, nil)
+	c := Options{Environment: "stage", Stages: []string{"test"}}.choice(map[string]string{"GIT_COMMIT": "abc"}, "7", []string{"WHARF_VAR_TEAM=web=2", "HOME=/root"}, nil)
 	if c.Environment != "stage" || len(c.Stages) != 1 || len(c.Variables) != 5 {
 		t.Errorf("choice %+v", c)
 	}

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 // People do not run it, and nothing of the command line is set up for it.
 const superviseName = "supervise"
 
-// supervise runs steps of a build when the command line says so; ok is false when it says something else.
-func supervise(arguments []string) (status int, ok bool) {
+// Supervise runs steps of a build when the command line says so; ok is false when it says something else.
+func Supervise(arguments []string) (status int, ok bool) {
 	if len(arguments) != 1 || arguments[0] != superviseName {
 		return 0, false
 	}
