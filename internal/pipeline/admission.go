@@ -1,11 +1,9 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/waybill-dev/waybill/internal/cron"
 )
 
 // Freezes, windows and approvals are condition 8. They are asked where something begins, and
@@ -24,7 +22,7 @@ func (e *Engine) checkAdmission(t *deployment, n int32, now time.Time) block {
 	if !at.isStart() {
 		return block{}
 	}
-	if e.freeze.isInForce(now) {
+	if e.freeze.InForce(now) {
 		return block{why: isFrozen, until: e.freeze.Until}
 	}
 	if t.undoes != nil { // a rollback exists to end waiting
@@ -49,7 +47,7 @@ func (x *explanation) admissionText(n int32, b block) (text, who string) {
 	case isFrozen:
 		return e.freeze.Text(x.now), "waybill pipeline thaw " + e.pipeline
 	case isClosed:
-		return openingText(p.stages[stage].windows, x.now), ""
+		return p.stages[stage].windows.Text(x.now), ""
 	}
 	a := t.approvalState(stage)
 	return a.String(), fmt.Sprintf("waybill approve %s %s --revision %s", e.pipeline, a.Stage, t.label)
@@ -63,79 +61,37 @@ func (p *Graph) Opening(stage int, now time.Time) (open bool, text string) {
 	if len(windows) == 0 || windows.At(now).Open {
 		return true, ""
 	}
-	return false, openingText(windows, now)
+	return false, windows.Text(now)
 }
 
-// openingText describes when closed windows open, such as "window opens Mon 09:00
-// Europe/Stockholm", and why a Deny closes them.
-func openingText(windows cron.Windows, now time.Time) string {
-	o := windows.At(now)
-	zone := windows[0].Zone
-	for _, w := range slices.Backward(windows) {
-		if w.Kind == cron.Allow {
-			zone = w.Zone
-		}
+// Frozen returns the freeze in force; nil if there is none.
+func (e *Engine) Frozen(now time.Time) *Freeze {
+	if !e.freeze.InForce(now) {
+		return nil
 	}
-	text := "window opens " + clockText(o.Until, now, zone)
-	if !o.Opens {
-		text = "no window opens within " + searched(o.Until.Sub(now))
-	}
-	if o.By != nil && o.By.Reason != "" {
-		text += fmt.Sprintf(": %q", o.By.Reason)
-	}
-	return text
+	f := *e.freeze
+	return &f
 }
 
-// searched describes how far ahead no window opens. Without a next start of an Allow, the search has seen
-// all of its years.
-func searched(length time.Duration) string {
-	switch {
-	case length < 0 || length >= cron.Horizon:
-		return "five years"
-	case length < 48*time.Hour:
-		return fmt.Sprintf("%d hours", int(length.Hours()))
+// SetFreeze returns the change that freezes the pipeline; see Freeze.CheckSet. At of f is ignored.
+func (e *Engine) SetFreeze(f Freeze, now time.Time) (Entry, error) {
+	if err := e.freeze.CheckSet(f, e.pipeline, now); err != nil {
+		return Entry{}, err
 	}
-	return fmt.Sprintf("%d days", int(length.Hours()/24))
+	return e.change(FreezeSet, freezeDetail{f.By, f.Reason, f.Until.UTC()})
 }
 
-// NeverOpens reports whether some windows never open, and describes it. Their schedules repeat, so it looks
-// at a few years from a fixed moment.
-func NeverOpens(windows []Window) (text string, never bool) {
-	list, _, err := openings(windows)
-	if err != nil || len(list) == 0 {
-		return "", false
+// ClearFreeze returns the change that thaws the pipeline; it is refused if no freeze is in force.
+func (e *Engine) ClearFreeze(by, reason string, now time.Time) (Entry, error) {
+	if err := e.freeze.CheckClear(e.pipeline, now); err != nil {
+		return Entry{}, err
 	}
-	at := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
-	if o := list.At(at); o.Opens {
-		return "", false
-	}
-	return openingText(list, at), true
+	return e.change(FreezeCleared, freezeDetail{By: by, Reason: reason})
 }
 
-// clockText returns a later moment in a time zone, such as "Mon 09:00 Europe/Stockholm". It has the
-// date where the day of the week says too little.
-func clockText(at, now time.Time, zone *time.Location) string {
-	form := "Mon 15:04 "
-	switch local := at.In(zone); {
-	case local.Year() != now.In(zone).Year() && at.Sub(now) >= 6*24*time.Hour:
-		form = "Mon 2 Jan 2006 15:04 "
-	case at.Sub(now) >= 6*24*time.Hour:
-		form = "Mon 2 Jan 15:04 "
-	}
-	return at.In(zone).Format(form) + zone.String()
-}
-
-// openings reads windows. at is the field path of the first one that cannot be read.
-func openings(windows []Window) (list cron.Windows, at string, err error) {
-	for i, w := range windows {
-		c := cron.Window{Kind: w.Kind, Length: time.Duration(w.Duration), Reason: w.Reason}
-		if c.Start, err = cron.Parse(w.Schedule); err != nil {
-			return nil, fmt.Sprintf("windows[%d].schedule", i), err
-		}
-		if c.Zone, err = cron.LoadZone(w.Timezone); err != nil {
-			return nil, fmt.Sprintf("windows[%d].timezone", i), err
-		}
-		list = append(list, c)
-	}
-	return list, "", nil
+// change returns a change of the pipeline itself, at the next position.
+func (e *Engine) change(event string, about any) (Entry, error) {
+	text, err := json.Marshal(about)
+	return Entry{Pipeline: e.pipeline, Seq: e.seq + 1, Target: e.pipeline, Event: event, Class: Change,
+		Occurrence: e.notes[noteName{e.pipeline, event}] + 1, Version: e.version, Detail: text}, err
 }

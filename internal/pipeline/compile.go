@@ -16,8 +16,6 @@ const (
 	MaxStages = 1000    // stages of a pipeline
 	MaxHosts  = 100_000 // hosts of a pipeline, counted in each stage that has them
 
-	MaxWindows   = 20  // windows of a stage
-	MaxApprovers = 100 // people who may approve a stage
 )
 
 // Compile judges a definition and builds its graph. Problems have a Scope that
@@ -176,10 +174,10 @@ func (j *judge) admissions() {
 		if n := len(s.Windows); n > MaxWindows {
 			j.fault("too-many-windows", stageScope(i)+".windows", "stage %q has %d windows, at most %d", s.Name, n, MaxWindows)
 		}
-		if _, at, err := openings(s.Windows); err != nil {
+		if _, at, err := ParseWindows(s.Windows); err != nil {
 			j.fault("window-invalid", stageScope(i)+"."+at, "%s", err)
 		}
-		if a := s.Approval; a != nil && len(a.By) > 0 && len(a.groups()) == 0 && a.Count > len(a.By) { // who is in a group, the server knows
+		if a := s.Approval; a != nil && len(a.By) > 0 && len(a.Groups()) == 0 && a.Count > len(a.By) { // who is in a group, the server knows
 			j.fault("approvals-missing", stageScope(i)+".approval.count", "%d approvals wanted, %d people may give them", a.Count, len(a.By))
 		}
 	}

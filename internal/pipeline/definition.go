@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
-	"github.com/waybill-dev/waybill/internal/cron"
 )
 
 // Definition is one version of a pipeline, with every default and chain written
@@ -73,23 +72,6 @@ type Stage struct {
 	OnFailure OnFailure         `json:"onFailure"`
 	Windows   []Window          `json:"windows,omitempty"`  // when the stage and its parts may start; none: at any time
 	Approval  *Approval         `json:"approval,omitempty"` // who must agree before they do; nil: nobody
-}
-
-// Window is a span of time that recurs, in which starting is allowed or denied; see cron.Windows.
-type Window struct {
-	Kind     cron.Kind       `json:"kind"`
-	Schedule string          `json:"schedule"` // its starts, in the five fields of cron
-	Duration action.Duration `json:"duration"`
-	Timezone string          `json:"timezone"` // of Schedule, by its name in the IANA database
-	Reason   string          `json:"reason,omitempty"`
-}
-
-// Approval is who must agree before a stage starts in a deployment.
-type Approval struct {
-	Count int      `json:"count"`        // people, at least 1
-	By    []string `json:"by,omitempty"` // who may approve, by the names of their tokens, or group:NAME; none: everybody with the right
-	// Self means that the person who registered the revision may approve it.
-	Self bool `json:"self,omitempty"`
 }
 
 // StageKind is what a stage is for. Package definition derives it from the keys that are there; a

@@ -35,7 +35,7 @@ type deployment struct {
 	resumed     map[string]bool      // stages beyond it that were resumed since, by path
 	registrant  string               // who registered the revision
 	uploaders   map[string]bool      // who uploaded its artifacts; shared with the engine
-	approvals   map[string]approval  // by stage
+	approvals   map[string]Approvals // by stage
 	beyond      []bool               // per stage: until keeps it from starting; nil without until
 	at          times                // of the last row of each step
 	away        map[stepName]int64   // facts of steps that G does not have, with their times
@@ -102,15 +102,8 @@ type hold struct {
 	rejected          bool
 }
 
-// String returns the hold as shown to people, such as "by ana: checking dashboards". A reason may
-// have the last lines of a service, so it is cut after its first line.
-func (h hold) String() string {
-	reason, _, more := strings.Cut(h.reason, "\n")
-	if more {
-		reason += " …"
-	}
-	return endDetail{By: h.by, Reason: reason}.String()
-}
+// String returns the hold as shown to people, such as "by ana: checking dashboards".
+func (h hold) String() string { return Rejection{h.by, h.reason}.String() }
 
 // failure is how a step's action ended.
 type failure struct {

@@ -251,15 +251,7 @@ type (
 )
 
 // String returns the text that people see, such as "by ana: checking dashboards".
-func (d endDetail) String() string {
-	switch {
-	case d.By == "":
-		return d.Reason
-	case d.Reason == "":
-		return "by " + d.By
-	}
-	return "by " + d.By + ": " + d.Reason
-}
+func (d endDetail) String() string { return Attributed(d.By, d.Reason) }
 
 // Before and after the event in the Detail of a claim. Claims are a third of all rows, so these are
 // neither written nor read by package json unless the event needs it.

@@ -175,7 +175,7 @@ func (e *Engine) create(row *Entry) error {
 	t := &deployment{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, failures: map[stepName]failure{},
-		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]approval{},
+		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]Approvals{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	e.newest = max(e.newest, row.Revision)
@@ -343,12 +343,10 @@ func (e *Engine) applyNote(t *deployment, row *Entry) error {
 		delete(t.held, row.Target)
 		t.resume(row.Target)
 		e.offerAll(orderKey)
-	case ApprovalGiven:
+	case ApprovalGiven, ApprovalRejected:
 		d := detail[endDetail](*row)
-		t.approve(row.Target, approver{d.By, d.Groups})
-	case ApprovalRejected:
-		d := detail[endDetail](*row)
-		t.reject(row.Target, hold{by: d.By, reason: d.Reason})
+		o := Opinion{By: Person{d.By, d.Groups}, Reject: row.Event == ApprovalRejected, Reason: d.Reason}
+		t.approvals[row.Target] = t.approvals[row.Target].With(o)
 	case UntilSet:
 		t.setUntil(detail[endDetail](*row).Until)
 		e.offerAll(orderKey)

@@ -237,7 +237,7 @@ func printNames(b *bytes.Buffer, e *Engine, t *deployment) {
 	printMap(b, named(e, t.holds), identical, func(v bool) any { return v })
 	printMap(b, t.held, identical, func(hold) any { return true })
 	for _, stage := range sortedKeys(t.approvals) {
-		fmt.Fprintf(b, "\n%s %q %v", stage, t.approvals[stage].by, t.approvals[stage].rejected)
+		fmt.Fprintf(b, "\n%s %q %v", stage, t.approvals[stage].Given, t.approvals[stage].Rejected)
 	}
 	printMap(b, t.resumed, identical, func(v bool) any { return v })
 }

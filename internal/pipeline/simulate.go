@@ -216,7 +216,7 @@ func (s *simulation) approve(t *deployment) error {
 			continue
 		}
 		// All who are named approve, since one may be the person whose approval does not count.
-		people, groups := want.By, want.groups()
+		people, groups := want.By, want.Groups()
 		if len(people) == 0 || len(groups) > 0 {
 			people = anybody(want.Count)
 		}

@@ -53,7 +53,7 @@ var mutations = []mutation{
 	{"7: what blocks a host that counts wakes its deployment", "pass.go", "t.queue.bring(at.group, m)", "_ = m"},
 	{"7: a host of a later wave does not count for the deployment that has taken it", "condition.go", "t.isYetToReach(at.host) &&", "false &&"},
 	{"7: a share of the hosts is rounded up", "condition.go", ".MaxParallel.Of(t.size(group), true)", ".MaxParallel.Of(t.size(group), false)"},
-	{"8: a freeze", "admission.go", "if e.freeze.isInForce(now) {", "if false {"},
+	{"8: a freeze", "admission.go", "if e.freeze.InForce(now) {", "if false {"},
 	{"8: a window", "admission.go", "windows.At(now); !o.Open {", "windows.At(now); !o.Open && false {"},
 	{"8: an approval", "admission.go", "if !t.isApproved(at.stage) {", "if false {"},
 	{"8: a rollback asks neither windows nor approvals", "admission.go", "if t.undoes != nil {", "if false {"},
