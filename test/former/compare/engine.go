@@ -26,7 +26,7 @@ type asking interface {
 	Rollback(rollback []byte) (any, error)
 	CatchUp(catchUp []byte) (any, error)
 	Judge(reject bool, revision int64, label, by, reason string) (any, error)
-	SetFreeze(by, reason string, until, now time.Time) (any, error)
+	SetFreeze(freeze []byte, now time.Time) (any, error)
 	ClearFreeze(by, reason string, now time.Time) (any, error)
 }
 

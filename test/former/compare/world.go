@@ -254,7 +254,7 @@ func (w *world) answer(e engine, o op) (any, error) {
 	case doJudge:
 		return e.Judge(o.Reject, o.Revision, fmt.Sprintf("r%d", o.Revision), "ana", "test")
 	case doFreeze:
-		return e.SetFreeze("bob", "holidays", o.Until, w.now)
+		return e.SetFreeze(raw(pipeline.Freeze{By: "bob", Reason: "holidays", Until: o.Until}), w.now)
 	case doThaw:
 		return e.ClearFreeze("bob", "", w.now)
 	}

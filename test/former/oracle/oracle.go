@@ -100,7 +100,7 @@ func (e *Engine) CatchUp(catchUp []byte) (any, error) {
 }
 
 // asked reads a wish and asks for its rows.
-func asked[T any](text []byte, ask func(T) ([]pipeline.Entry, error)) (any, error) {
+func asked[T, R any](text []byte, ask func(T) (R, error)) (any, error) {
 	var wish T
 	if err := json.Unmarshal(text, &wish); err != nil {
 		return nil, fmt.Errorf("wish %s: %w", text, err)
@@ -116,9 +116,14 @@ func (e *Engine) Judge(reject bool, revision int64, label, by, reason string) (a
 	return e.engine.Accept(revision, label, by, reason)
 }
 
-// SetFreeze freezes the pipeline until a time, or without one.
-func (e *Engine) SetFreeze(by, reason string, until, now time.Time) (any, error) {
-	return e.engine.SetFreeze(pipeline.Freeze{By: by, Reason: reason, Until: until}, now)
+// SetFreeze freezes the pipeline. The freeze is in JSON, since its type may be in another package then.
+func (e *Engine) SetFreeze(freeze []byte, now time.Time) (any, error) {
+	return asked(freeze, at(now, e.engine.SetFreeze))
+}
+
+// at fixes the time at which a wish is asked for.
+func at[T, R any](now time.Time, ask func(T, time.Time) (R, error)) func(T) (R, error) {
+	return func(wish T) (R, error) { return ask(wish, now) }
 }
 
 // ClearFreeze thaws the pipeline.
