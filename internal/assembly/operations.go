@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -51,7 +52,7 @@ type Operations interface {
 	PreviewCatchUp(ctx context.Context, want server.TargetRequest) (server.RollbackPreview, error)
 	PreviewDeploy(ctx context.Context, want server.NewDeployment) (server.DeployPreview, error)
 	Approve(ctx context.Context, a server.Approval) (server.ApprovalView, error)
-	Freeze(ctx context.Context, pipeline string, freeze pipeline.Freeze) (server.FreezeView, error)
+	Freeze(ctx context.Context, pipeline string, freeze admission.Freeze) (server.FreezeView, error)
 	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
 
 	History(ctx context.Context, q journal.HistoryQuery) ([]journal.Passage, error)

@@ -7,15 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func pipelineFreezeCommand(a *app) *cobra.Command {
-	var freeze pipeline.Freeze
+	var freeze admission.Freeze
 	until, all := "", false
 	c := &cobra.Command{
 		Use:   "freeze [PIPELINE]",
@@ -64,7 +64,7 @@ func pipelineThawCommand(a *app) *cobra.Command {
 
 // freezer freezes pipelines.
 type freezer interface {
-	Freeze(ctx context.Context, pipeline string, freeze pipeline.Freeze) (server.FreezeView, error)
+	Freeze(ctx context.Context, pipeline string, freeze admission.Freeze) (server.FreezeView, error)
 	Thaw(ctx context.Context, pipeline, by, reason string) (server.FreezeView, error)
 }
 

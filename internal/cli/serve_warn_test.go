@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/config"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -30,7 +31,7 @@ func TestApprovalsBesideBuildsOfTheSameAccountAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	built := pipeline.Stage{Name: "build", Build: &pipeline.Build{}}
 	elsewhere := pipeline.Stage{Name: "build", Build: &pipeline.Build{External: true}}
-	guarded := pipeline.Stage{Name: "prod", Approval: &pipeline.Approval{Count: 1}}
+	guarded := pipeline.Stage{Name: "prod", Approval: &admission.Approval{Count: 1}}
 	for name, c := range map[string]struct {
 		log  inForce
 		here buildsHere

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -20,11 +21,11 @@ const (
 )
 
 // windows reads when a stage may start. Compile judges the schedules and the time zones.
-func (r *reader) windows(n *document.Node, at string) []pipeline.Window {
-	var out []pipeline.Window
+func (r *reader) windows(n *document.Node, at string) []admission.Window {
+	var out []admission.Window
 	for i, item := range items(n) {
 		path := document.Index(at, i)
-		w := pipeline.Window{Kind: cron.Kind(item.Str("kind")), Schedule: item.Str("schedule"), Timezone: orDefault(item.Str("timezone"), "UTC"),
+		w := admission.Window{Kind: cron.Kind(item.Str("kind")), Schedule: item.Str("schedule"), Timezone: orDefault(item.Str("timezone"), "UTC"),
 			Duration: r.duration(item.Get("duration"), path+".duration", action.Duration(time.Hour)),
 			Reason:   r.plainText(item.Get("reason"), path+".reason", longestReason)}
 		if d := time.Duration(w.Duration); d < shortestWindow || d > longestWindow {
@@ -36,17 +37,17 @@ func (r *reader) windows(n *document.Node, at string) []pipeline.Window {
 }
 
 // approval reads who must agree before a stage starts; nil if it says nothing of it.
-func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
+func (r *reader) approval(n *document.Node, at string) *admission.Approval {
 	if n == nil || n.Kind != document.Map {
 		return nil
 	}
-	a := &pipeline.Approval{Count: r.whole(n.Get("count"), at+".count", 1, 1, pipeline.MaxApprovers), Self: isTrue(n.Get("self"))}
+	a := &admission.Approval{Count: r.whole(n.Get("count"), at+".count", 1, 1, admission.MaxApprovers), Self: isTrue(n.Get("self"))}
 	by := n.Get("by")
 	if by == nil || by.Kind != document.List {
 		return a
 	}
-	if len(by.Items) == 0 || len(by.Items) > pipeline.MaxApprovers {
-		r.Add(by, "out-of-range", at+".by", "%s.by: want 1 to %d people", at, pipeline.MaxApprovers)
+	if len(by.Items) == 0 || len(by.Items) > admission.MaxApprovers {
+		r.Add(by, "out-of-range", at+".by", "%s.by: want 1 to %d people", at, admission.MaxApprovers)
 	}
 	seen := map[string]bool{}
 	for i, item := range by.Items {
@@ -73,7 +74,7 @@ func (r *reader) approval(n *document.Node, at string) *pipeline.Approval {
 var groupName = regexp.MustCompile(`^group:[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 func isGroup(name string) bool {
-	_, is := pipeline.GroupOf(name)
+	_, is := admission.GroupOf(name)
 	return is
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/definition"
 	"github.com/waybill-dev/waybill/internal/fault"
@@ -573,17 +574,17 @@ approval: {count: 2, by: [ana, bob], self: true}`))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&pipeline.Approval{Count: 1}, d.Stages[0].Approval); diff != "" {
+	if diff := cmp.Diff(&admission.Approval{Count: 1}, d.Stages[0].Approval); diff != "" {
 		t.Error(diff)
 	}
-	want := []pipeline.Window{
+	want := []admission.Window{
 		{Kind: cron.Allow, Schedule: "0 9 * * 1-5", Duration: action.Duration(7 * time.Hour), Timezone: "Europe/Stockholm", Reason: "office hours"},
 		{Kind: cron.Deny, Schedule: "@yearly", Duration: action.Duration(7 * 24 * time.Hour), Timezone: "UTC"},
 	}
 	if diff := cmp.Diff(want, d.Stages[1].Windows); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(&pipeline.Approval{Count: 2, By: []string{"ana", "bob"}, Self: true}, d.Stages[1].Approval); diff != "" {
+	if diff := cmp.Diff(&admission.Approval{Count: 2, By: []string{"ana", "bob"}, Self: true}, d.Stages[1].Approval); diff != "" {
 		t.Error(diff)
 	}
 }

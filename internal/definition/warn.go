@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/document"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -69,7 +70,7 @@ func (r *reader) warnOfWindows(root *document.Node, path string, s *pipeline.Sta
 			longest = max(longest, w.Bake.For)
 		}
 	}
-	if text, never := pipeline.NeverOpens(s.Windows); never {
+	if text, never := admission.NeverOpens(s.Windows); never {
 		r.warnAt(Locate(root, document.Index(path+".windows", 0)), "stage %q may never start: %s", s.Name, text)
 	}
 	for i, w := range s.Windows {

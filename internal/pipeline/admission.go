@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // Freezes, windows and approvals are condition 8. They are asked where something begins, and
@@ -65,7 +67,7 @@ func (p *Graph) Opening(stage int, now time.Time) (open bool, text string) {
 }
 
 // Frozen returns the freeze in force; nil if there is none.
-func (e *Engine) Frozen(now time.Time) *Freeze {
+func (e *Engine) Frozen(now time.Time) *admission.Freeze {
 	if !e.freeze.InForce(now) {
 		return nil
 	}
@@ -74,7 +76,7 @@ func (e *Engine) Frozen(now time.Time) *Freeze {
 }
 
 // SetFreeze returns the change that freezes the pipeline; see Freeze.CheckSet. At of f is ignored.
-func (e *Engine) SetFreeze(f Freeze, now time.Time) (Entry, error) {
+func (e *Engine) SetFreeze(f admission.Freeze, now time.Time) (Entry, error) {
 	if err := e.freeze.CheckSet(f, e.pipeline, now); err != nil {
 		return Entry{}, err
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"slices"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -15,7 +16,9 @@ func (t *deployment) isApproved(stage int32) bool {
 }
 
 // authors returns the people from whom the revision comes.
-func (t *deployment) authors() Authors { return Authors{t.label, t.registrant, t.uploaders} }
+func (t *deployment) authors() admission.Authors {
+	return admission.Authors{Revision: t.label, Registrant: t.registrant, Uploaders: t.uploaders}
+}
 
 // uploadersOf returns the people who have uploaded artifacts of a revision.
 func (e *Engine) uploadersOf(revision int64) map[string]bool {
@@ -45,8 +48,8 @@ func (t *deployment) begins(stage int32) bool {
 
 // pendingApprovals lists the stages that begin as soon as enough people have approved, as far as
 // approvals are concerned.
-func (t *deployment) pendingApprovals() []ApprovalState {
-	var list []ApprovalState
+func (t *deployment) pendingApprovals() []admission.ApprovalState {
+	var list []admission.ApprovalState
 	for _, stage := range t.plan.approvals {
 		if t.status == StatusActive && !t.isApproved(stage) && t.begins(stage) {
 			list = append(list, t.approvalState(stage))
@@ -56,14 +59,14 @@ func (t *deployment) pendingApprovals() []ApprovalState {
 }
 
 // approvalState returns the approvals of a stage that needs some.
-func (t *deployment) approvalState(stage int32) ApprovalState {
+func (t *deployment) approvalState(stage int32) admission.ApprovalState {
 	want := &t.plan.def.Stages[stage]
 	return t.approvals[t.plan.stages[stage].path].State(want.Name, want.Approval, t.authors())
 }
 
 // opinion returns the note of an approval or a rejection; none if the person has said the same.
 func (e *Engine) opinion(t *deployment, c Command) ([]Entry, error) {
-	o := Opinion{By: Person{c.By, c.Groups}, Reject: c.Kind == ApprovalRejected, Reason: c.Reason}
+	o := admission.Opinion{By: admission.Person{Name: c.By, Groups: c.Groups}, Reject: c.Kind == ApprovalRejected, Reason: c.Reason}
 	if err := e.checkApproval(t, c.Target, o); err != nil || t.approvals[c.Target].Repeats(o) {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ func (e *Engine) opinion(t *deployment, c Command) ([]Entry, error) {
 
 // checkApproval refuses an approval, or a rejection, of a stage that does not wait for one, and one
 // of a person who may not give it. The person who registered the revision may reject it.
-func (e *Engine) checkApproval(t *deployment, target string, o Opinion) error {
+func (e *Engine) checkApproval(t *deployment, target string, o admission.Opinion) error {
 	at, ok := t.plan.targets[target]
 	if !ok || at.stage < 0 || at.group >= 0 {
 		return fault.New(fault.Refused, "%s is not a stage", t.plan.short(target)).WithHint("name the stage that waits")

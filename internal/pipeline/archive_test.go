@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -230,7 +231,7 @@ func (a *archiving) move() {
 			return []Entry{row}, err
 		})
 	case "freeze":
-		f := Freeze{By: "ana", Reason: "test", Until: a.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(a.T, "minutes")) * time.Minute)}
+		f := admission.Freeze{By: "ana", Reason: "test", Until: a.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(a.T, "minutes")) * time.Minute)}
 		a.wish("freeze", func(e *Engine) ([]Entry, error) {
 			row, err := e.SetFreeze(f, a.now)
 			return []Entry{row}, err

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 )
 
@@ -171,10 +172,10 @@ func (j *judge) labels(i int, labels map[string]string) {
 func (j *judge) admissions() {
 	for i := range j.d.Stages {
 		s := &j.d.Stages[i]
-		if n := len(s.Windows); n > MaxWindows {
-			j.fault("too-many-windows", stageScope(i)+".windows", "stage %q has %d windows, at most %d", s.Name, n, MaxWindows)
+		if n := len(s.Windows); n > admission.MaxWindows {
+			j.fault("too-many-windows", stageScope(i)+".windows", "stage %q has %d windows, at most %d", s.Name, n, admission.MaxWindows)
 		}
-		if _, at, err := ParseWindows(s.Windows); err != nil {
+		if _, at, err := admission.ParseWindows(s.Windows); err != nil {
 			j.fault("window-invalid", stageScope(i)+"."+at, "%s", err)
 		}
 		if a := s.Approval; a != nil && len(a.By) > 0 && len(a.Groups()) == 0 && a.Count > len(a.By) { // who is in a group, the server knows

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // TestCompileNamesEveryFault has every fault that Compile finds, with its exact scope and text.
@@ -43,14 +45,14 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		{"9: in two stages", Definition{Service: Service{Name: "shop"}, Stages: []Stage{deploys("beta"), hostStage("prod", nil, group("all", "beta"))}},
 			[]string{`warning: stages[1].groups[0].hosts[0].url: local://beta runs "shop" in beta and prod`}},
 		{"11: chain", Definition{Stages: []Stage{{Name: "x", Kind: HostStage, Chain: longChain(61)}}}, []string{"stages[0].steps: chain has 61 steps, at most 60"}},
-		{"15: approvals of a group", admitted(nil, &Approval{Count: 3, By: []string{"ana", "group:ops"}}), nil},
-		{"15: approvals", admitted(nil, &Approval{Count: 3, By: []string{"ana", "bob"}}),
+		{"15: approvals of a group", admitted(nil, &admission.Approval{Count: 3, By: []string{"ana", "group:ops"}}), nil},
+		{"15: approvals", admitted(nil, &admission.Approval{Count: 3, By: []string{"ana", "bob"}}),
 			[]string{"stages[0].approval.count: 3 approvals wanted, 2 people may give them"}},
-		{"15: schedule of a window", admitted([]Window{{Schedule: "@daily"}, {Schedule: "0 9 * *"}}, nil),
+		{"15: schedule of a window", admitted([]admission.Window{{Schedule: "@daily"}, {Schedule: "0 9 * *"}}, nil),
 			[]string{"stages[0].windows[1].schedule: want five fields (minute hour day month weekday), found 4"}},
-		{"15: time zone of a window", admitted([]Window{{Schedule: "@daily", Timezone: "Europe/Stokholm"}}, nil),
+		{"15: time zone of a window", admitted([]admission.Window{{Schedule: "@daily", Timezone: "Europe/Stokholm"}}, nil),
 			[]string{`stages[0].windows[0].timezone: time zone "Europe/Stokholm" not found: want one such as Europe/Stockholm, or UTC`}},
-		{"15: windows", admitted(slices.Repeat([]Window{{Schedule: "@daily"}}, 21), nil), []string{`stages[0].windows: stage "beta" has 21 windows, at most 20`}},
+		{"15: windows", admitted(slices.Repeat([]admission.Window{{Schedule: "@daily"}}, 21), nil), []string{`stages[0].windows: stage "beta" has 21 windows, at most 20`}},
 		{"3: gate twice", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Gates: []Gate{{Name: "g"}, {Name: "h"}, {Name: "g"}}}}},
 			[]string{`stages[0].gates[2].name: gate "g" is already defined in stage "x"`}},
 		{"4: hosts in a gate stage", Definition{Stages: []Stage{{Name: "x", Kind: GateStage, Groups: []Group{{}}}}},
@@ -85,7 +87,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 	}
 }
 
-func admitted(windows []Window, approval *Approval) Definition {
+func admitted(windows []admission.Window, approval *admission.Approval) Definition {
 	s := hostStage("beta", nil, group("all", "beta"))
 	s.Windows, s.Approval = windows, approval
 	return Definition{Stages: []Stage{s}}

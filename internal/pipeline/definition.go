@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // Definition is one version of a pipeline, with every default and chain written
@@ -56,22 +57,22 @@ type Keep struct {
 // Stage is one part of a pipeline that starts and finishes as a whole: a build, groups of hosts
 // with one chain of steps, or a gate between other stages.
 type Stage struct {
-	Name      string            `json:"name"`          // unique in the pipeline
-	Was       []string          `json:"was,omitempty"` // the names that it had; the log knows it by these too
-	Kind      StageKind         `json:"kind"`
-	After     []string          `json:"after"`             // direct predecessors, written out; empty: a root
-	Build     *Build            `json:"build,omitempty"`   // set for BuildStage only
-	Groups    []Group           `json:"groups,omitempty"`  // of HostStage only; their hosts run side by side
-	Chain     []Step            `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
-	Service   *Service          `json:"service,omitempty"` // whole, where it differs from the pipeline's
-	Vars      map[string]string `json:"vars,omitempty"`
-	Test      []Check           `json:"test,omitempty"`  // what the step test asks of every host
-	Gates     []Gate            `json:"gates,omitempty"` // of a host stage or a gate stage, in file order
-	Bake      *Bake             `json:"bake,omitempty"`  // after the last group and its gates; nil: none
-	Queue     Queue             `json:"queue"`           // of a host stage; a build stage is never a batch
-	OnFailure OnFailure         `json:"onFailure"`
-	Windows   []Window          `json:"windows,omitempty"`  // when the stage and its parts may start; none: at any time
-	Approval  *Approval         `json:"approval,omitempty"` // who must agree before they do; nil: nobody
+	Name      string              `json:"name"`          // unique in the pipeline
+	Was       []string            `json:"was,omitempty"` // the names that it had; the log knows it by these too
+	Kind      StageKind           `json:"kind"`
+	After     []string            `json:"after"`             // direct predecessors, written out; empty: a root
+	Build     *Build              `json:"build,omitempty"`   // set for BuildStage only
+	Groups    []Group             `json:"groups,omitempty"`  // of HostStage only; their hosts run side by side
+	Chain     []Step              `json:"chain,omitempty"`   // the steps of every host, in order, without host-started and -finished
+	Service   *Service            `json:"service,omitempty"` // whole, where it differs from the pipeline's
+	Vars      map[string]string   `json:"vars,omitempty"`
+	Test      []Check             `json:"test,omitempty"`  // what the step test asks of every host
+	Gates     []Gate              `json:"gates,omitempty"` // of a host stage or a gate stage, in file order
+	Bake      *Bake               `json:"bake,omitempty"`  // after the last group and its gates; nil: none
+	Queue     Queue               `json:"queue"`           // of a host stage; a build stage is never a batch
+	OnFailure OnFailure           `json:"onFailure"`
+	Windows   []admission.Window  `json:"windows,omitempty"`  // when the stage and its parts may start; none: at any time
+	Approval  *admission.Approval `json:"approval,omitempty"` // who must agree before they do; nil: nobody
 }
 
 // StageKind is what a stage is for. Package definition derives it from the keys that are there; a

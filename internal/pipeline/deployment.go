@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // deployment is one revision on its way through the pipeline: the fold of its rows, applied to the
@@ -29,43 +31,43 @@ type deployment struct {
 	created, ended time.Time // ended is zero while it is active
 
 	// What follows comes from rows, and is kept by name.
-	held        map[string]hold      // by target: the pipeline or a stage
-	rejected    *hold                // its revision was rejected; nil: it was not
-	until       string               // the stage to go no further than, by name; "": to the end
-	resumed     map[string]bool      // stages beyond it that were resumed since, by path
-	registrant  string               // who registered the revision
-	uploaders   map[string]bool      // who uploaded its artifacts; shared with the engine
-	approvals   map[string]Approvals // by stage
-	beyond      []bool               // per stage: until keeps it from starting; nil without until
-	at          times                // of the last row of each step
-	away        map[stepName]int64   // facts of steps that G does not have, with their times
-	live        liveSteps            // claimed and not ended, in G or not
-	liveAt      []int32              // live actions by stage; those whose stage G does not have are left out
-	strays      int                  // live actions on what is not the host of their name in G
-	failures    map[stepName]failure // failed, in G or not
-	exclusions  []exclusion          // in the order of their rows
-	undoes      *deployment          // of a rollback: the deployment that it undoes; nil: it is none
-	completes   *deployment          // of a catch-up: the deployment that it completes; nil: it is none
-	scope       string               // of a rollback: the target that it was asked for
-	part        string               // the target that it has the steps of, beside those of the pipeline; "": all
-	covered     map[string]bool      // of a rollback or a catch-up: the targets whose steps it has; nil: all
-	knew        int64                // of a rollback: the newest revision when it was created
-	from        *Graph               // the version in force when it was created
-	kept        map[string]int       // version of the first claim of each event since the last retry
-	left        map[string]identity  // started hosts that G does not have, by path
-	lacks       map[string]bool      // architectures that came too late for it, by label
-	ran         map[stepKind]string  // the host that ran each step that runs once, by path
-	claims      []uint8              // per host: its notes step-claimed, as far as notes does not count them; nil: none
-	notedClaims bool                 // notes has claims too
-	wasDealt    bool                 // it was inside when an edit left hosts in their waves
-	isShrunk    bool                 // it has ended and keeps little; see Engine.shrink
-	closedBy    *deployment          // a newer one that overtook it when it had failed: it takes no part in edits since; nil: none
-	sizes       map[int32]int        // hosts of a group when it started, by number
-	tolerated   map[string]int       // hosts of a group given up within maxFailed
-	noted       map[string]bool      // stages with stage-failed since the last retry
-	holds       map[int32]bool       // numbers of its batches over stages; those of hosts are in Engine.holder alone
-	interrupt   bool                 // canceled with "now"
-	undoneBy    int64                // the rollback that canceled it; 0: none
+	held        map[string]hold                // by target: the pipeline or a stage
+	rejected    *hold                          // its revision was rejected; nil: it was not
+	until       string                         // the stage to go no further than, by name; "": to the end
+	resumed     map[string]bool                // stages beyond it that were resumed since, by path
+	registrant  string                         // who registered the revision
+	uploaders   map[string]bool                // who uploaded its artifacts; shared with the engine
+	approvals   map[string]admission.Approvals // by stage
+	beyond      []bool                         // per stage: until keeps it from starting; nil without until
+	at          times                          // of the last row of each step
+	away        map[stepName]int64             // facts of steps that G does not have, with their times
+	live        liveSteps                      // claimed and not ended, in G or not
+	liveAt      []int32                        // live actions by stage; those whose stage G does not have are left out
+	strays      int                            // live actions on what is not the host of their name in G
+	failures    map[stepName]failure           // failed, in G or not
+	exclusions  []exclusion                    // in the order of their rows
+	undoes      *deployment                    // of a rollback: the deployment that it undoes; nil: it is none
+	completes   *deployment                    // of a catch-up: the deployment that it completes; nil: it is none
+	scope       string                         // of a rollback: the target that it was asked for
+	part        string                         // the target that it has the steps of, beside those of the pipeline; "": all
+	covered     map[string]bool                // of a rollback or a catch-up: the targets whose steps it has; nil: all
+	knew        int64                          // of a rollback: the newest revision when it was created
+	from        *Graph                         // the version in force when it was created
+	kept        map[string]int                 // version of the first claim of each event since the last retry
+	left        map[string]identity            // started hosts that G does not have, by path
+	lacks       map[string]bool                // architectures that came too late for it, by label
+	ran         map[stepKind]string            // the host that ran each step that runs once, by path
+	claims      []uint8                        // per host: its notes step-claimed, as far as notes does not count them; nil: none
+	notedClaims bool                           // notes has claims too
+	wasDealt    bool                           // it was inside when an edit left hosts in their waves
+	isShrunk    bool                           // it has ended and keeps little; see Engine.shrink
+	closedBy    *deployment                    // a newer one that overtook it when it had failed: it takes no part in edits since; nil: none
+	sizes       map[int32]int                  // hosts of a group when it started, by number
+	tolerated   map[string]int                 // hosts of a group given up within maxFailed
+	noted       map[string]bool                // stages with stage-failed since the last retry
+	holds       map[int32]bool                 // numbers of its batches over stages; those of hosts are in Engine.holder alone
+	interrupt   bool                           // canceled with "now"
+	undoneBy    int64                          // the rollback that canceled it; 0: none
 
 	// What follows is computed from the rows and the graph, and is made again when either changes
 	// in a way that cannot be followed (rebuild).
@@ -103,7 +105,7 @@ type hold struct {
 }
 
 // String returns the hold as shown to people, such as "by ana: checking dashboards".
-func (h hold) String() string { return Rejection{h.by, h.reason}.String() }
+func (h hold) String() string { return admission.Rejection{By: h.by, Reason: h.reason}.String() }
 
 // failure is how a step's action ended.
 type failure struct {

@@ -28,8 +28,7 @@
 //	place.go       a move to another graph       until.go       the bound of a deployment
 //	condition.go   what keeps a step back        front.go       what a step waits for
 //	once.go        steps that run once
-//	admission.go   windows, and condition 8      approval.go    what people say about a stage
-//	freeze.go      freezes of a pipeline
+//	admission.go   condition 8, and freezes      approval.go    what people say about a stage
 //	queue.go       the steps a pass looks at     pass.go        the pass, superseding
 //	wake.go        what a pass looks at again    crowd.go       which other deployments a row concerns
 //	decision.go    what a pass returns           failure.go     what follows from failures
@@ -135,9 +134,10 @@
 // What comes next: pass.go decides in the order of deployments, condition.go says whether a step
 // may start and what blocks it, queue.go which steps are looked at, wake.go which deployments, and
 // crowd.go which deployments a start supersedes. failure.go decides what a failed step means for its
-// stage; decision.go is the result. admission.go checks whether anything may start now: windows depend
-// on the time, freeze.go and approval.go on people. command.go checks what a person asks for, and
-// until.go how far a deployment goes that was registered for one stage.
+// stage; decision.go is the result. admission.go checks whether anything may start now, by the rules
+// of package admission: windows depend on the time, freezes and approvals (approval.go) on people.
+// command.go checks what a person asks for, and until.go how far a deployment goes that was
+// registered for one stage.
 //
 // What an edit does: edit.go compares two versions inside every deployment, difference.go and
 // effect.go say so to people, refuse.go refuses what would move the ground below a deployment,

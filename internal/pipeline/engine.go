@@ -1,6 +1,10 @@
 package pipeline
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/waybill-dev/waybill/internal/admission"
+)
 
 // Engine folds a pipeline's log and decides what comes next. Apply is the only
 // mutator: Decide applies its own decisions through it. Not safe for concurrent use.
@@ -23,7 +27,7 @@ type Engine struct {
 	notes map[noteName]int // the changes of the pipeline itself, counted for Occurrence
 	// claimDetails has the Detail of claims, by event. Rows share it, so nothing may change it.
 	claimDetails map[string]json.RawMessage
-	freeze       *Freeze // set last and not cleared since; it may have ended by itself
+	freeze       *admission.Freeze // set last and not cleared since; it may have ended by itself
 	// rejected has the revisions that were rejected and not accepted since.
 	rejected map[int64]*hold
 	newest   int64  // the newest revision that an entry names

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // Class says what an entry does to what is complete.
@@ -251,7 +252,7 @@ type (
 )
 
 // String returns the text that people see, such as "by ana: checking dashboards".
-func (d endDetail) String() string { return Attributed(d.By, d.Reason) }
+func (d endDetail) String() string { return admission.Attributed(d.By, d.Reason) }
 
 // Before and after the event in the Detail of a claim. Claims are a third of all rows, so these are
 // neither written nor read by package json unless the event needs it.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strconv"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // Apply folds one row; rows come in the order of Seq, without gaps. It asserts the invariants
@@ -94,7 +96,7 @@ func (e *Engine) applyChange(row *Entry) error {
 		e.late[stepKind{row.Target, d.Event}] = introduction{d.After, d.Strict}
 	case FreezeSet:
 		d := detail[freezeDetail](*row)
-		e.freeze = &Freeze{By: d.By, Reason: d.Reason, At: row.At, Until: d.Until}
+		e.freeze = &admission.Freeze{By: d.By, Reason: d.Reason, At: row.At, Until: d.Until}
 		e.wakeAll()
 	case FreezeCleared:
 		e.freeze = nil
@@ -175,7 +177,7 @@ func (e *Engine) create(row *Entry) error {
 	t := &deployment{
 		number: row.Deployment, revision: row.Revision, notes: map[noteName]int{{row.Target, row.Event}: 1}, status: StatusActive, created: row.At,
 		held: map[string]hold{}, away: map[stepName]int64{}, failures: map[stepName]failure{},
-		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]Approvals{},
+		sizes: map[int32]int{}, tolerated: map[string]int{}, noted: map[string]bool{}, holds: map[int32]bool{}, resumed: map[string]bool{}, approvals: map[string]admission.Approvals{},
 		from: plan, left: map[string]identity{}, lacks: map[string]bool{},
 	}
 	e.newest = max(e.newest, row.Revision)
@@ -345,7 +347,7 @@ func (e *Engine) applyNote(t *deployment, row *Entry) error {
 		e.offerAll(orderKey)
 	case ApprovalGiven, ApprovalRejected:
 		d := detail[endDetail](*row)
-		o := Opinion{By: Person{d.By, d.Groups}, Reject: row.Event == ApprovalRejected, Reason: d.Reason}
+		o := admission.Opinion{By: admission.Person{Name: d.By, Groups: d.Groups}, Reject: row.Event == ApprovalRejected, Reason: d.Reason}
 		t.approvals[row.Target] = t.approvals[row.Target].With(o)
 	case UntilSet:
 		t.setUntil(detail[endDetail](*row).Until)

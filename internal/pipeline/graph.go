@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // Graph is a compiled definition: the graph G of one version, with its
@@ -88,7 +90,7 @@ type stagePlan struct {
 	ranges            []int32 // the batches around it that span stages, innermost first
 	locked            bool    // it is a batch of its own
 	around            []batch // those whose region it is in: its own if it is locked, and those of ranges, innermost first
-	windows           Windows
+	windows           admission.Windows
 
 	// scope has the stages whose failures stop this stage: itself, and all stages of the outermost
 	// range around it. A failure anywhere in a range stops all of it.

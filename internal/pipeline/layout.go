@@ -3,6 +3,8 @@ package pipeline
 import (
 	"cmp"
 	"slices"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // layout lays out the steps of a definition and the edges between them, in
@@ -84,7 +86,7 @@ func (l *layout) stage(i int32) {
 	p.targets[path] = stagePlace(i)
 	waves, hosts := int32(len(p.waves)), int32(len(p.hosts))
 	s := stagePlan{path: path, locked: d.Kind == HostStage && d.Queue != NoQueue}
-	s.windows, _, _ = ParseWindows(d.Windows) // Compile has found no fault
+	s.windows, _, _ = admission.ParseWindows(d.Windows) // Compile has found no fault
 	if d.Approval != nil {
 		p.approvals = append(p.approvals, i)
 	}

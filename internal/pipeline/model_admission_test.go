@@ -1,6 +1,10 @@
 package pipeline
 
-import "time"
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
+)
 
 // night is the other moment of worlds with a clock, which begin at noon. The clock jumps between the
 // two, forward and back.
@@ -64,7 +68,7 @@ func (p *position) clock() {
 func (p *position) freeze(m modelMove) error {
 	row, err := p.engine.ClearFreeze("bob", "", p.now)
 	if m.kind == "freeze" {
-		f := Freeze{By: "ana"}
+		f := admission.Freeze{By: "ana"}
 		if m.event != "" {
 			length, failed := time.ParseDuration(m.event)
 			if failed != nil {

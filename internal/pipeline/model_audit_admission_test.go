@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 )
 
@@ -36,8 +37,8 @@ func (u *auditor) isFrozen() bool {
 }
 
 // isOpen reads windows that start once a day, in UTC, which is what worlds have.
-func isOpen(windows []Window, now time.Time) bool {
-	open := !slices.ContainsFunc(windows, func(w Window) bool { return w.Kind == cron.Allow })
+func isOpen(windows []admission.Window, now time.Time) bool {
+	open := !slices.ContainsFunc(windows, func(w admission.Window) bool { return w.Kind == cron.Allow })
 	denied := false
 	for _, w := range windows {
 		var minute, hour int

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 )
 
@@ -57,7 +58,7 @@ func (o *oracle) frozen(now time.Time) bool {
 }
 
 // opened: no Deny covers now; and there is no Allow, or one covers now.
-func (o *oracle) opened(windows []Window, now time.Time) bool {
+func (o *oracle) opened(windows []admission.Window, now time.Time) bool {
 	allows, allowed := false, false
 	for _, w := range windows {
 		covers := o.covers(w, now)
@@ -71,7 +72,7 @@ func (o *oracle) opened(windows []Window, now time.Time) bool {
 }
 
 // covers: one of the minutes up to now is a start, and now is less than the duration after it.
-func (o *oracle) covers(w Window, now time.Time) bool {
+func (o *oracle) covers(w admission.Window, now time.Time) bool {
 	key := fmt.Sprint(w, now)
 	if known, ok := o.covered[key]; ok {
 		return known

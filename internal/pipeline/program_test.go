@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // program plays random moves on the shipped engine and on the definitional one, and compares them after every row.
@@ -381,7 +383,7 @@ func (p *program) freeze() {
 	if thaw {
 		row, err = p.engine.ClearFreeze("ana", "", p.now)
 	} else {
-		f := Freeze{By: "ana"}
+		f := admission.Freeze{By: "ana"}
 		if minutes := rapid.IntRange(0, 300).Draw(p.T, "minutes"); minutes > 0 {
 			f.Until = p.now.Add(time.Duration(minutes) * time.Minute)
 		}

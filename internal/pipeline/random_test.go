@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 )
 
@@ -61,18 +62,18 @@ func addOnce(t *rapid.T, s *Stage, of int) {
 }
 
 // randomWindows draws no windows in most cases, so that most programs come far. Whatever it draws opens every week.
-func randomWindows(t *rapid.T) []Window {
-	var list []Window
+func randomWindows(t *rapid.T) []admission.Window {
+	var list []admission.Window
 	if rapid.IntRange(0, 3).Draw(t, "windowed") > 0 {
 		return nil
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "windows") {
-		w := Window{Kind: cron.Allow, Duration: action.Duration(45 * time.Minute), Timezone: rapid.SampledFrom([]string{"", "Europe/Stockholm"}).Draw(t, "timezone")}
+		w := admission.Window{Kind: cron.Allow, Duration: action.Duration(45 * time.Minute), Timezone: rapid.SampledFrom([]string{"", "Europe/Stockholm"}).Draw(t, "timezone")}
 		if w.Schedule = rapid.SampledFrom([]string{"0 9 * * 1-5", "30 14 * * *"}).Draw(t, "schedule"); rapid.Bool().Draw(t, "long") {
 			w.Duration = action.Duration(8 * time.Hour)
 		}
 		if rapid.Bool().Draw(t, "deny") {
-			w = Window{Kind: cron.Deny, Schedule: rapid.SampledFrom([]string{"15 9,14 * * *", "0 */6 * * *"}).Draw(t, "schedule"), Duration: action.Duration(45 * time.Minute),
+			w = admission.Window{Kind: cron.Deny, Schedule: rapid.SampledFrom([]string{"15 9,14 * * *", "0 */6 * * *"}).Draw(t, "schedule"), Duration: action.Duration(45 * time.Minute),
 				Timezone: w.Timezone}
 		}
 		list = append(list, w)
@@ -83,11 +84,11 @@ func randomWindows(t *rapid.T) []Window {
 // people are those who register revisions and approve stages.
 var people = []string{"ana", "bob", "cyd", "dan"}
 
-func randomApproval(t *rapid.T) *Approval {
+func randomApproval(t *rapid.T) *admission.Approval {
 	if rapid.IntRange(0, 3).Draw(t, "approved") > 0 {
 		return nil
 	}
-	a := &Approval{Count: rapid.IntRange(1, 2).Draw(t, "approvals"), Self: rapid.Bool().Draw(t, "self")}
+	a := &admission.Approval{Count: rapid.IntRange(1, 2).Draw(t, "approvals"), Self: rapid.Bool().Draw(t, "self")}
 	a.By = rapid.SampledFrom([][]string{nil, people[:3], {"ana", "group:ops"}, {"group:ops", "group:qa"}}).Draw(t, "named")
 	return a
 }

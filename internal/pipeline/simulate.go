@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 // Scenario is what a simulation assumes.
@@ -263,7 +265,7 @@ func (s *simulation) reason(row Entry) string {
 	if row.Event == StageStarted {
 		stage, _, _, _ := s.engine.plans[s.engine.version].def.Find(row.Target)
 		if stage != nil && stage.Approval != nil {
-			reasons = append(reasons, ApprovalState{Count: stage.Approval.Count}.String())
+			reasons = append(reasons, admission.ApprovalState{Count: stage.Approval.Count}.String())
 		}
 	}
 	if waited := s.waited[StepKey{row.Deployment, row.Target, row.Event}]; waited != "" {

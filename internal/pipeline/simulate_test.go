@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 )
 
@@ -109,8 +110,8 @@ func TestCriticalPathHasNothingThatTakesNoTime(t *testing.T) {
 func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	t.Parallel()
 	d := greeter()
-	d.Stages[2].Windows = []Window{{Kind: cron.Allow, Schedule: "0 15 * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}}
-	d.Stages[2].Approval = &Approval{Count: 2, By: []string{"ana", "bob"}}
+	d.Stages[2].Windows = []admission.Window{{Kind: cron.Allow, Schedule: "0 15 * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}}
+	d.Stages[2].Approval = &admission.Approval{Count: 2, By: []string{"ana", "bob"}}
 	want := map[string]string{"greeter/prod stage-started": "approval 0 of 2; window opens Mon 15:00 UTC", "greeter/prod/east/elm host-started": ""}
 	found := 0
 	for _, s := range newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute}).Steps {
@@ -126,17 +127,17 @@ func TestSimulateMeetsWindowsAndApprovals(t *testing.T) {
 	if found != len(want) {
 		t.Errorf("%d of %d starts", found, len(want))
 	}
-	d.Stages[2].Approval = &Approval{Count: 3, By: []string{"ana", "group:ops"}}
+	d.Stages[2].Approval = &admission.Approval{Count: 3, By: []string{"ana", "group:ops"}}
 	if s := newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute}); len(s.Ends) != 1 || s.Ends[0].Status != StatusFinished {
 		t.Errorf("approved by people of a group: ends %+v", s.Ends)
 	}
-	d.Stages[2].Approval = &Approval{Count: 1, By: []string{"ana", "bob"}}
+	d.Stages[2].Approval = &admission.Approval{Count: 1, By: []string{"ana", "bob"}}
 	w := newWorld(t, d)
 	w.fold(Entry{Deployment: 1, Target: "greeter", Event: DeploymentCreated, Class: Note, Revision: 1, Detail: raw(createdDetail{RegisteredBy: "ana"})})
 	if s := w.simulate(Scenario{Revision: 2, Duration: aMinute, After: 3 * time.Hour}); len(s.Ends) != 2 || s.Ends[0].Status != StatusFinished {
 		t.Errorf("registered by one of those who may approve: ends %+v", s.Ends)
 	}
-	d.Stages[2].Windows[0] = Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
+	d.Stages[2].Windows[0] = admission.Window{Kind: cron.Deny, Schedule: "* * * * *", Duration: action.Duration(time.Hour), Timezone: "UTC"}
 	s := newWorld(t, d).simulate(Scenario{Revision: 1, Duration: aMinute})
 	if len(s.Ends) != 1 || s.Ends[0].Status != StatusActive || !strings.HasPrefix(s.Ends[0].Reason, "no window opens within 81 days") {
 		t.Errorf("a window that never opens: ends %+v", s.Ends)
@@ -250,7 +251,7 @@ func TestSimulateARollbackBeforeTheDeployment(t *testing.T) {
 func TestSimulateOnlyWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	d := greeter()
-	d.Stages[2].Approval = &Approval{Count: 1}
+	d.Stages[2].Approval = &admission.Approval{Count: 1}
 	w := newWorld(t, d)
 	w.create(1, 1)
 	s := w.simulate(Scenario{Duration: took})

@@ -1,6 +1,10 @@
 package pipeline
 
-import "time"
+import (
+	"time"
+
+	"github.com/waybill-dev/waybill/internal/admission"
+)
 
 // Status of a deployment, by its last status row (R17).
 type Status string
@@ -33,7 +37,7 @@ type DeploymentState struct {
 	// Until is the stage that it goes no further than, until what is beyond is resumed.
 	Until string `json:"until,omitempty"`
 	// Approvals lists the stages that wait for people.
-	Approvals []ApprovalState `json:"approvals,omitempty"`
+	Approvals []admission.ApprovalState `json:"approvals,omitempty"`
 	// By is the deployment that superseded it; 0 for none.
 	By int64 `json:"by,omitempty"`
 	// RolledBackBy is the newest rollback that undoes it; 0 for none.

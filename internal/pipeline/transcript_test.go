@@ -12,6 +12,7 @@ import (
 	_ "time/tzdata" // the zones are the same on every machine
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/goldentest"
@@ -199,10 +200,10 @@ func (p *player) stage(name string, words []string) Stage {
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			s.Windows = append(s.Windows, Window{Kind: cron.Kind(w[0]), Schedule: w[1], Duration: action.Duration(length), Timezone: w[3], Reason: strings.Join(w[4:], " ")})
+			s.Windows = append(s.Windows, admission.Window{Kind: cron.Kind(w[0]), Schedule: w[1], Duration: action.Duration(length), Timezone: w[3], Reason: strings.Join(w[4:], " ")})
 		case "approval": // approval=2,bob,cyd
 			w := strings.Split(value, ",")
-			s.Approval = &Approval{Count: int(number(w[0])), By: w[1:]}
+			s.Approval = &admission.Approval{Count: int(number(w[0])), By: w[1:]}
 		case "self":
 			s.Approval.Self = true
 		case "bake":
@@ -487,7 +488,7 @@ func (p *player) person(words []string) {
 func (p *player) freeze(words []string) {
 	var row Entry
 	var err error
-	switch f := (Freeze{By: "ana", Reason: "holidays"}); {
+	switch f := (admission.Freeze{By: "ana", Reason: "holidays"}); {
 	case words[0] == "thaw":
 		row, err = p.engine.ClearFreeze("bob", "", p.now)
 	case len(words) > 1:

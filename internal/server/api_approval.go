@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/admission"
 )
 
 type ApprovalInput struct {
@@ -60,7 +60,7 @@ func (a *api) registerApprovals() {
 		})
 	handle(a, FreezePipeline,
 		func(ctx context.Context, in *FreezeInput) (FreezeView, error) {
-			freeze := pipeline.Freeze{By: IdentityOf(ctx).Name}
+			freeze := admission.Freeze{By: IdentityOf(ctx).Name}
 			if b := in.Body; b != nil {
 				freeze.Until, freeze.Reason = b.Until, b.Reason
 			}

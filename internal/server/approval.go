@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -25,12 +26,12 @@ type Approval struct {
 
 // ApprovalView is a recorded approval or rejection.
 type ApprovalView struct {
-	Pipeline   string                  `json:"pipeline"`
-	Deployment int64                   `json:"deployment"`
-	Revision   string                  `json:"revision"` // label
-	Stage      string                  `json:"stage"`
-	Rejected   bool                    `json:"rejected"`
-	Pending    *pipeline.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
+	Pipeline   string                   `json:"pipeline"`
+	Deployment int64                    `json:"deployment"`
+	Revision   string                   `json:"revision"` // label
+	Stage      string                   `json:"stage"`
+	Rejected   bool                     `json:"rejected"`
+	Pending    *admission.ApprovalState `json:"pending,omitempty"` // what the stage still needs; left out: nothing
 }
 
 // Approve records an approval or a rejection. To say the same again changes nothing. The error is fault.Refused if the stage
@@ -98,7 +99,7 @@ func (s *Service) unknownGroups(d pipeline.Definition) (problems fault.Problems)
 		people := map[string]bool{}
 		before := len(problems)
 		for k, name := range want.By {
-			group, is := pipeline.GroupOf(name)
+			group, is := admission.GroupOf(name)
 			members, known := groups[group]
 			if is && !known {
 				problems = append(problems, fault.Problem{Scope: fmt.Sprintf("stages[%d].approval.by[%d]", i, k), Code: "value-unknown",
@@ -120,7 +121,7 @@ func (s *Service) unknownGroups(d pipeline.Definition) (problems fault.Problems)
 }
 
 func isGroup(name string) bool {
-	_, is := pipeline.GroupOf(name)
+	_, is := admission.GroupOf(name)
 	return is
 }
 
@@ -174,7 +175,7 @@ func waitingWords(name string, list []pipeline.DeploymentState) (words []string)
 }
 
 // pendingAt returns what a deployment still needs at a stage; nil if it does not wait for people there.
-func pendingAt(d pipeline.DeploymentState, stage string) *pipeline.ApprovalState {
+func pendingAt(d pipeline.DeploymentState, stage string) *admission.ApprovalState {
 	for i := range d.Approvals {
 		if d.Approvals[i].Stage == stage {
 			return &d.Approvals[i]
@@ -185,12 +186,12 @@ func pendingAt(d pipeline.DeploymentState, stage string) *pipeline.ApprovalState
 
 // FreezeView is whether a pipeline is frozen.
 type FreezeView struct {
-	Pipeline string           `json:"pipeline"`
-	Freeze   *pipeline.Freeze `json:"freeze,omitempty"` // left out: it is not
+	Pipeline string            `json:"pipeline"`
+	Freeze   *admission.Freeze `json:"freeze,omitempty"` // left out: it is not
 }
 
 // Freeze records that nothing starts in a pipeline from now on. The error is fault.Refused if it is frozen already.
-func (s *Service) Freeze(ctx context.Context, name string, freeze pipeline.Freeze) (FreezeView, error) {
+func (s *Service) Freeze(ctx context.Context, name string, freeze admission.Freeze) (FreezeView, error) {
 	return s.changeFreeze(ctx, name, freeze.By, freeze.Reason, func(e *pipeline.Engine, now time.Time) (pipeline.Entry, error) { return e.SetFreeze(freeze, now) })
 }
 

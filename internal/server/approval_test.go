@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -216,10 +217,10 @@ func TestFreezeOverHTTP(t *testing.T) {
 	if _, err := c.Thaw(ctx, "greeter", "", ""); !fault.Is(err, fault.Refused) {
 		t.Errorf("thaw of what is not frozen: %v, want a refusal", err)
 	}
-	if _, err := c.Freeze(ctx, "greeter", pipeline.Freeze{Until: time.Now().Add(-time.Hour)}); !fault.Is(err, fault.Invalid) {
+	if _, err := c.Freeze(ctx, "greeter", admission.Freeze{Until: time.Now().Add(-time.Hour)}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a freeze that has ended: %v, want invalid", err)
 	}
-	view, err := c.Freeze(ctx, "greeter", pipeline.Freeze{Reason: "holidays"})
+	view, err := c.Freeze(ctx, "greeter", admission.Freeze{Reason: "holidays"})
 	if err != nil || view.Freeze == nil || view.Freeze.By != "ana" || view.Freeze.Reason != "holidays" {
 		t.Fatalf("frozen: %+v, %v", view, err)
 	}
@@ -247,7 +248,7 @@ func TestFreezeEndsByItself(t *testing.T) {
 	s := serve(t, "")
 	s.Apply(t, servertest.Definition)
 	until := time.Now().Add(10 * time.Second) // on a busy machine the request takes a while
-	if _, err := s.client().Freeze(t.Context(), "greeter", pipeline.Freeze{Until: until}); err != nil {
+	if _, err := s.client().Freeze(t.Context(), "greeter", admission.Freeze{Until: until}); err != nil {
 		t.Fatal(err)
 	}
 	ref := s.Ship(t, "greeter", "3f2c9a1")

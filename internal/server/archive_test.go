@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -189,7 +190,7 @@ func TestAServerThatLagsFoldsAgain(t *testing.T) {
 		if err := deciding.Command(ctx, seventh, server.Command{Kind: "alarm", By: "ana"}); err == nil || fault.Is(err, fault.Internal) {
 			t.Errorf("an alarm about a deployment that has ended: %v", err)
 		}
-		if _, err := deciding.Freeze(ctx, "greeter", pipeline.Freeze{By: "ana", Reason: "to see"}); err != nil {
+		if _, err := deciding.Freeze(ctx, "greeter", admission.Freeze{By: "ana", Reason: "to see"}); err != nil {
 			t.Error(err)
 		}
 	})

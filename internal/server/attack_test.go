@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
@@ -47,7 +48,7 @@ func TestEveryReasonIsBounded(t *testing.T) {
 	commands := func(reason string) map[string]error {
 		all := map[string]error{
 			"approve":  onlyError(s.Service.Approve(t.Context(), server.Approval{Pipeline: "greeter", Stage: "prod", By: "ana", Reason: reason})),
-			"freeze":   onlyError(s.Service.Freeze(t.Context(), "greeter", pipeline.Freeze{By: "ana", Reason: reason})),
+			"freeze":   onlyError(s.Service.Freeze(t.Context(), "greeter", admission.Freeze{By: "ana", Reason: reason})),
 			"thaw":     onlyError(s.Service.Thaw(t.Context(), "greeter", "ana", reason)),
 			"reject":   onlyError(s.Service.RejectRevision(t.Context(), "greeter", "3f2c9a1", "ana", reason)),
 			"accept":   onlyError(s.Service.AcceptRevision(t.Context(), "greeter", "3f2c9a1", "ana", reason)),

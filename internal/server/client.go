@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
@@ -300,7 +301,7 @@ func (c *Client) Rollback(ctx context.Context, want TargetRequest) (d journal.De
 }
 
 // Freeze calls Service.Freeze on the server. The server takes By from the token.
-func (c *Client) Freeze(ctx context.Context, name string, freeze pipeline.Freeze) (view FreezeView, err error) {
+func (c *Client) Freeze(ctx context.Context, name string, freeze admission.Freeze) (view FreezeView, err error) {
 	body := map[string]any{"reason": freeze.Reason}
 	if !freeze.Until.IsZero() {
 		body["until"] = freeze.Until

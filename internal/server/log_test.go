@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
@@ -55,7 +56,7 @@ func TestALongLogIsAnsweredWhole(t *testing.T) {
 	s := serve(t, "")
 	s.Apply(t, servertest.Definition)
 	for range server.EntriesPage / 2 {
-		if err := onlyError(s.Service.Freeze(t.Context(), "greeter", pipeline.Freeze{By: "ana"})); err != nil {
+		if err := onlyError(s.Service.Freeze(t.Context(), "greeter", admission.Freeze{By: "ana"})); err != nil {
 			t.Fatal(err)
 		}
 		if err := onlyError(s.Service.Thaw(t.Context(), "greeter", "ana", "")); err != nil {

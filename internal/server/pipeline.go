@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -18,7 +19,7 @@ type PipelineView struct {
 	Definition  *pipeline.Definition          `json:"definition,omitempty"`
 	Stages      []StageView                   `json:"stages"`
 	Active      []pipeline.DeploymentState    `json:"active"`           // oldest first
-	Freeze      *pipeline.Freeze              `json:"freeze,omitempty"` // left out: it is not frozen
+	Freeze      *admission.Freeze             `json:"freeze,omitempty"` // left out: it is not frozen
 	Last        *journal.Deployment           `json:"last,omitempty"`
 	Resources   []journal.Resource            `json:"resources"`
 	Hosts       []HostView                    `json:"hosts"` // in definition order

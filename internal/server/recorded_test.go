@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -18,7 +19,7 @@ func TestDeploymentHasTheCommandsOnIt(t *testing.T) {
 	w.Apply(t, servertest.Definition)
 	freeze := func(reason string) {
 		t.Helper()
-		if _, err := w.Service.Freeze(ctx, "greeter", pipeline.Freeze{By: "ana", Reason: reason}); err != nil {
+		if _, err := w.Service.Freeze(ctx, "greeter", admission.Freeze{By: "ana", Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Service.Thaw(ctx, "greeter", "bob", ""); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/builds"
 	"github.com/waybill-dev/waybill/internal/conductor/handler/step"
@@ -104,8 +105,8 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[LogReported]():                 "LogReported",
 		reflect.TypeFor[Measures]():                    "Measures",
 		reflect.TypeFor[OpenHere]():                    "OpenHere",
-		reflect.TypeFor[pipeline.Approval]():           "PipelineApproval",
-		reflect.TypeFor[pipeline.ApprovalState]():      "PipelineApprovalState",
+		reflect.TypeFor[admission.Approval]():          "PipelineApproval",
+		reflect.TypeFor[admission.ApprovalState]():     "PipelineApprovalState",
 		reflect.TypeFor[pipeline.Artifact]():           "PipelineArtifact",
 		reflect.TypeFor[pipeline.Bake]():               "PipelineBake",
 		reflect.TypeFor[pipeline.Batch]():              "PipelineBatch",
@@ -116,7 +117,7 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[pipeline.Effect]():             "PipelineEffect",
 		reflect.TypeFor[pipeline.Entry]():              "PipelineEntry",
 		reflect.TypeFor[pipeline.ExpectedEnd]():        "PipelineExpectedEnd",
-		reflect.TypeFor[pipeline.Freeze]():             "PipelineFreeze",
+		reflect.TypeFor[admission.Freeze]():            "PipelineFreeze",
 		reflect.TypeFor[pipeline.Gate]():               "PipelineGate",
 		reflect.TypeFor[pipeline.GateHandler]():        "PipelineGateHandler",
 		reflect.TypeFor[pipeline.GateJob]():            "PipelineGateJob",
@@ -135,7 +136,7 @@ func schemaNames() map[reflect.Type]string {
 		reflect.TypeFor[pipeline.StepState]():          "PipelineStepState",
 		reflect.TypeFor[PipelineView]():                "PipelineView",
 		reflect.TypeFor[pipeline.Waves]():              "PipelineWaves",
-		reflect.TypeFor[pipeline.Window]():             "PipelineWindow",
+		reflect.TypeFor[admission.Window]():            "PipelineWindow",
 		reflect.TypeFor[PlanView]():                    "PlanView",
 		reflect.TypeFor[Preview]():                     "Preview",
 		reflect.TypeFor[ProjectView]():                 "ProjectView",

@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/browsertest"
-	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/servertest"
@@ -188,7 +188,7 @@ func gated(t *testing.T, s *site) (waiting string) {
 	if _, err := s.Service.Approve(t.Context(), server.Approval{Pipeline: "gated", Stage: "prod", By: "bob"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Service.Freeze(t.Context(), "gated", pipeline.Freeze{By: "ana", Reason: "holidays"}); err != nil {
+	if _, err := s.Service.Freeze(t.Context(), "gated", admission.Freeze{By: "ana", Reason: "holidays"}); err != nil {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("/deployments/gated/%d", ref.Number)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -62,10 +63,10 @@ func town(version int) pipeline.Definition {
 		switch s.Name {
 		case "lab":
 			s.OnFailure = pipeline.RollBack
-			s.Windows = []pipeline.Window{{Kind: cron.Allow, Schedule: "*/10 * * * *", Duration: action.Duration(7 * time.Minute), Timezone: "UTC"}}
+			s.Windows = []admission.Window{{Kind: cron.Allow, Schedule: "*/10 * * * *", Duration: action.Duration(7 * time.Minute), Timezone: "UTC"}}
 			s.Groups[0].CatchUp = true
 		case "east":
-			s.OnFailure, s.Approval = pipeline.RollBack, &pipeline.Approval{Count: 1, Self: true}
+			s.OnFailure, s.Approval = pipeline.RollBack, &admission.Approval{Count: 1, Self: true}
 			s.Groups[0].CatchUp = true
 		case "west":
 			s.OnFailure = pipeline.Hold
@@ -153,7 +154,7 @@ func (s returning) approve(all []journal.Deployment) {
 // What follows may be refused, which is an answer.
 
 func (s returning) freeze() {
-	_, _ = s.service.Freeze(s.t.Context(), "shop", pipeline.Freeze{By: "ana"})
+	_, _ = s.service.Freeze(s.t.Context(), "shop", admission.Freeze{By: "ana"})
 }
 
 func (s returning) thaw() { _, _ = s.service.Thaw(s.t.Context(), "shop", "ana", "") }
@@ -199,7 +200,7 @@ func (s returning) do(n int) {
 		pauseFor(ctx, s.fate.pick(30000, "frozen", n))
 		s.thaw()
 	case 1:
-		_, _ = s.service.Freeze(ctx, "shop", pipeline.Freeze{By: "ana", Until: s.clock.now().Add(20 * time.Second)})
+		_, _ = s.service.Freeze(ctx, "shop", admission.Freeze{By: "ana", Until: s.clock.now().Add(20 * time.Second)})
 	case 2:
 		_, _ = s.service.Rollback(ctx, server.TargetRequest{Pipeline: "shop", Target: target, By: "ana"})
 	case 3:

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -30,7 +30,7 @@ func Freeze(v server.FreezeView, now time.Time) string {
 }
 
 // pendingText returns the stages of a deployment that wait for people, such as "prod: approval 0 of 1".
-func pendingText(list []pipeline.ApprovalState) string {
+func pendingText(list []admission.ApprovalState) string {
 	var parts []string
 	for _, a := range list {
 		text := a.Stage + ": " + a.String()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/build"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
@@ -237,8 +238,8 @@ func greeterPipeline() server.PipelineView {
 				{Label: "3f2c9a1", Deployment: 1, Status: pipeline.StatusFailed}}},
 		},
 		Active: []pipeline.DeploymentState{{Deployment: 2, Done: 3, Total: 9, WorkDone: 1, Work: 4, Until: "beta", Held: "by ana"},
-			{Deployment: 3, Done: 3, Total: 9, WorkDone: 1, Work: 4, Approvals: []pipeline.ApprovalState{{Stage: "prod", Count: 1, By: []string{"ana", "bob"}}}}},
-		Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays"},
+			{Deployment: 3, Done: 3, Total: 9, WorkDone: 1, Work: 4, Approvals: []admission.ApprovalState{{Stage: "prod", Count: 1, By: []string{"ana", "bob"}}}}},
+		Freeze: &admission.Freeze{By: "ana", Reason: "holidays"},
 		Hosts: []server.HostView{
 			{Target: "greeter/prod/east/elm", Runs: &server.Running{Label: "88d0e17", Deployment: 2, Doubt: server.DoubtUntested}},
 			{Target: "greeter/prod/east/fir", Service: &server.Services{State: server.ServiceDown}},
@@ -268,7 +269,7 @@ func unknownPipeline() server.PipelineView {
 }
 
 func pipelineViews() map[string][]string {
-	pending := pipeline.ApprovalState{Stage: "prod", Count: 2, Given: []string{"bob"}}
+	pending := admission.ApprovalState{Stage: "prod", Count: 2, Given: []string{"bob"}}
 	definition := pipeline.Definition{Pipeline: "greeter", Stages: []pipeline.Stage{{Name: "prod", Groups: []pipeline.Group{{Name: "east", Hosts: []pipeline.Host{{Name: "elm"}, {Name: "fir"}}}}}}}
 	revision := pipeline.RegisteredRevision{Pipeline: "greeter", Seq: 2, Label: "88d0e17", Commit: "88d0e17aa", Subject: "Greet the world", State: "sealed", By: "ana", CreatedAt: at(0),
 		Artifacts: []pipeline.RevisionArtifact{{Label: "amd64", Name: "dist/greeter.tar.gz", Size: 4_100_000, Digest: "9b1e07d2aa"}}}
@@ -281,7 +282,7 @@ func pipelineViews() map[string][]string {
 			leftOn("local://fir", "notes/prod/all/fir", &server.Services{State: server.ServiceStopped})}}, Style{}, now()),
 		"pipeline-unknown": Pipeline(unknownPipeline(), Style{}, now()),
 		"pipeline-quiet":   Pipeline(server.PipelineView{Name: "notes", Version: 1, Stages: []server.StageView{{Name: "prod"}}}, Style{}, now()),
-		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &pipeline.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
+		"freeze": {Freeze(server.FreezeView{Pipeline: "greeter", Freeze: &admission.Freeze{By: "ana", Reason: "holidays", Until: at(99000)}}, now()),
 			Freeze(server.FreezeView{Pipeline: "greeter"}, now())},
 		"approval": {Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod"}),
 			Approval(server.ApprovalView{Pipeline: "greeter", Deployment: 2, Revision: "88d0e17", Stage: "prod", Pending: &pending}),

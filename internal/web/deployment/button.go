@@ -3,6 +3,7 @@ package deployment
 import (
 	"fmt"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/internal/server"
 	"github.com/waybill-dev/waybill/internal/web/page"
@@ -82,7 +83,7 @@ func (d deploymentPage) CancelSays() string {
 }
 
 // ApproveSays returns the effect of the button that approves a stage.
-func (d deploymentPage) ApproveSays(a pipeline.ApprovalState) string {
+func (d deploymentPage) ApproveSays(a admission.ApprovalState) string {
 	if left := a.Count - len(a.Given) - 1; left > 0 {
 		return page.Plural(left, "more person", "more people") + " must approve " + a.Stage +
 			" too before it starts in this deployment."

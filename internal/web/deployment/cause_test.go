@@ -3,7 +3,7 @@ package deployment
 import (
 	"testing"
 
-	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -31,7 +31,7 @@ func TestAnErrorOfManyHostsNamesFew(t *testing.T) {
 
 func TestApproveSaysHowManyMustToo(t *testing.T) {
 	t.Parallel()
-	for want, a := range map[string]pipeline.ApprovalState{
+	for want, a := range map[string]admission.ApprovalState{
 		"1 more person must approve prod too before it starts in this deployment.":                       {Stage: "prod", Count: 3, Given: []string{"ana"}},
 		"2 more people must approve prod too before it starts in this deployment.":                       {Stage: "prod", Count: 3},
 		"prod starts in this deployment, unless a window, a freeze or another deployment keeps it back.": {Stage: "prod", Count: 2, Given: []string{"ana"}},

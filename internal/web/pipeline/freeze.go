@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/pipeline"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/web/page"
 )
 
 // freeze keeps back every start in a pipeline, for a limited time if the form has one.
 func (p *pages) freeze(r *http.Request, by string) (next string, err error) {
-	name, freeze := r.PathValue("pipeline"), pipeline.Freeze{By: by, Reason: r.PostFormValue("reason")}
+	name, freeze := r.PathValue("pipeline"), admission.Freeze{By: by, Reason: r.PostFormValue("reason")}
 	if r.PostFormValue("for") != "" {
 		pause, err := page.Duration(r, "for")
 		if err != nil {

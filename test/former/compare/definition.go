@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/cron"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -160,12 +161,12 @@ func (r drawer) gates() (gates []pipeline.Gate) {
 }
 
 // windows draws none in most cases, so that most programs come far. Most of those that it draws open every week.
-func (r drawer) windows() (list []pipeline.Window) {
+func (r drawer) windows() (list []admission.Window) {
 	if !r.once(6) {
 		return nil
 	}
 	for range r.between(1, 2) {
-		w := pipeline.Window{Kind: cron.Allow, Schedule: pick(r.dice, "0 9 * * 1-5", "30 14 * * *", "0 9 * * 1-5", "30 14 * * *", "30 14 * * *", "0 9 20 3 *", "0 9 2 1 *", "0 0 30 2 *"), Timezone: pick(r.dice, "", "Europe/Stockholm"),
+		w := admission.Window{Kind: cron.Allow, Schedule: pick(r.dice, "0 9 * * 1-5", "30 14 * * *", "0 9 * * 1-5", "30 14 * * *", "30 14 * * *", "0 9 20 3 *", "0 9 2 1 *", "0 0 30 2 *"), Timezone: pick(r.dice, "", "Europe/Stockholm"),
 			Duration: action.Duration(pick(r.dice, 45*time.Minute, 8*time.Hour))}
 		if r.once(2) {
 			w.Kind, w.Schedule, w.Duration = cron.Deny, pick(r.dice, "15 9,14 * * *", "0 */6 * * *"), action.Duration(45*time.Minute)
@@ -179,11 +180,11 @@ func (r drawer) windows() (list []pipeline.Window) {
 // people register revisions and approve stages.
 var people = []string{"ana", "bob", "cyd", "dan"}
 
-func (r drawer) approval() *pipeline.Approval {
+func (r drawer) approval() *admission.Approval {
 	if !r.once(6) {
 		return nil
 	}
-	a := &pipeline.Approval{Count: r.between(1, 2), Self: r.once(2)}
+	a := &admission.Approval{Count: r.between(1, 2), Self: r.once(2)}
 	if r.once(2) {
 		a.By = people[:3]
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -244,10 +245,10 @@ var spoils = []func(r drawer, d *pipeline.Definition, s *pipeline.Stage){
 	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.Gates = append(s.Gates, s.Gates...) },
 	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) { s.Groups = append(s.Groups, s.Groups...) },
 	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) {
-		s.Windows = []pipeline.Window{{Kind: "Allow", Schedule: "9", Timezone: "Mars"}}
+		s.Windows = []admission.Window{{Kind: "Allow", Schedule: "9", Timezone: "Mars"}}
 	},
 	func(_ drawer, _ *pipeline.Definition, s *pipeline.Stage) {
-		s.Approval = &pipeline.Approval{Count: 3, By: []string{"ana"}}
+		s.Approval = &admission.Approval{Count: 3, By: []string{"ana"}}
 	},
 	func(r drawer, d *pipeline.Definition, _ *pipeline.Stage) {
 		for range 3 {

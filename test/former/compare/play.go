@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
 
@@ -369,7 +370,7 @@ func (p *player) run() {
 // admit has people give what a deployment waits for, or moves the time to where something opens. It returns
 // false if nothing can be given.
 func (p *player) admit() bool {
-	if f, _ := p.today.Frozen(p.now); f != (*pipeline.Freeze)(nil) {
+	if f, _ := p.today.Frozen(p.now); f != (*admission.Freeze)(nil) {
 		p.try(op{Do: doThaw})
 		return true
 	}

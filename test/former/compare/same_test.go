@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 )
@@ -37,9 +38,9 @@ func TestDifferencesAreNamedByTheirPlace(t *testing.T) {
 		{"a new field", detail{}, less{}, "x has the new field By"},
 		{"one moment, twice", noon, noon.Add(0), ""},
 		{"one moment in two zones", noon, noon.In(time.FixedZone("X", 3600)), "x"},
-		{"no pointer", (*pipeline.Freeze)(nil), &pipeline.Freeze{}, "x"},
-		{"pointers to the same", &pipeline.Freeze{By: "ana"}, &pipeline.Freeze{By: "ana"}, ""},
-		{"pointers to others", &pipeline.Freeze{By: "ana"}, &pipeline.Freeze{By: "bob"}, "x.By"},
+		{"no pointer", (*admission.Freeze)(nil), &admission.Freeze{}, "x"},
+		{"pointers to the same", &admission.Freeze{By: "ana"}, &admission.Freeze{By: "ana"}, ""},
+		{"pointers to others", &admission.Freeze{By: "ana"}, &admission.Freeze{By: "bob"}, "x.By"},
 		{"two kinds", "1", 1, "x"},
 		{"nothing", nil, 1, "x"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/pipeline"
 	"github.com/waybill-dev/waybill/test/former/oracle"
 )
@@ -254,7 +255,7 @@ func (w *world) answer(e engine, o op) (any, error) {
 	case doJudge:
 		return e.Judge(o.Reject, o.Revision, fmt.Sprintf("r%d", o.Revision), "ana", "test")
 	case doFreeze:
-		return e.SetFreeze(raw(pipeline.Freeze{By: "bob", Reason: "holidays", Until: o.Until}), w.now)
+		return e.SetFreeze(raw(admission.Freeze{By: "bob", Reason: "holidays", Until: o.Until}), w.now)
 	case doThaw:
 		return e.ClearFreeze("bob", "", w.now)
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package admission
 
 import (
 	"fmt"
@@ -156,7 +156,7 @@ func (a Approvals) index(name string) int {
 	return slices.IndexFunc(a.Given, func(who Person) bool { return who.Name == name })
 }
 
-// Suffice reports whether nobody has rejected and as many people have approved as are needed.
+// Suffice reports whether as many people have approved as are needed, and no rejection came after them.
 func (a Approvals) Suffice(want *Approval, authors Authors) bool {
 	return a.Rejected == nil && len(a.counted(want, authors)) >= want.Count
 }
@@ -177,11 +177,11 @@ type ApprovalState struct {
 	Count int      `json:"count"` // approvals that it needs
 	Given []string `json:"given"` // who has approved, of those who may
 	By    []string `json:"by"`    // who may approve; none: everybody with the scope approve
-	// Not is who registered the revision and therefore may not approve it; "": nobody is left out.
+	// Not is who registered the revision and therefore may not approve it; "": the registrant may.
 	Not string `json:"not,omitempty"`
 	// Uploaders are those who uploaded artifacts of the revision and therefore may not approve it.
 	Uploaders []string `json:"uploaders,omitempty"`
-	// Rejected is who rejected it and why, such as "by bob: too slow"; "": nobody.
+	// Rejected is who rejected it and why, such as "by bob: too slow"; "": it is not rejected.
 	Rejected string `json:"rejected,omitempty"`
 }
 
