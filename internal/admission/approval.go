@@ -15,7 +15,7 @@ const MaxApprovers = 100
 // Approval configures who must agree before a stage starts in a deployment.
 type Approval struct {
 	Count int      `json:"count"`        // people, at least 1
-	By    []string `json:"by,omitempty"` // who may approve, by the names of their tokens, or group:NAME; none: everybody with the right
+	By    []string `json:"by,omitempty"` // names of tokens that may approve, or group:NAME; none: all with the right
 	// Self means that the authors of the revision may approve it.
 	Self bool `json:"self,omitempty"`
 }
@@ -64,9 +64,11 @@ func (a *Approval) Groups() (names []string) {
 func (a *Approval) Check(o Opinion, stage string, authors Authors) error {
 	switch {
 	case !a.allows(o.By):
-		return fault.New(fault.Forbidden, "%s may not approve %s", o.By.Name, stage).WithHint("one of these may: %s", strings.Join(a.By, ", "))
+		return fault.New(fault.Forbidden, "%s may not approve %s", o.By.Name, stage).
+			WithHint("one of these may: %s", strings.Join(a.By, ", "))
 	case !o.Reject && !a.counts(o.By, authors):
-		return fault.New(fault.Forbidden, "%s %s revision %s and may not approve it", o.By.Name, authors.partOf(o.By.Name), authors.Revision).
+		did := authors.partOf(o.By.Name)
+		return fault.New(fault.Forbidden, "%s %s revision %s and may not approve it", o.By.Name, did, authors.Revision).
 			WithHint("another person may; approval.self: true in waybill.yaml would allow it")
 	}
 	return nil
@@ -102,8 +104,8 @@ type Approvals struct {
 // Rejection holds who rejected and why.
 type Rejection struct{ By, Reason string }
 
-// String returns the rejection as shown to people, such as "by ana: checking dashboards". A reason may
-// have the last lines of a service, so it is cut after its first line.
+// String returns the rejection as shown to people, such as "by ana: checking dashboards". A reason
+// may have the last lines of a service, so it is cut after its first line.
 func (r Rejection) String() string {
 	reason, _, more := strings.Cut(r.Reason, "\n")
 	if more {
@@ -156,7 +158,8 @@ func (a Approvals) index(name string) int {
 	return slices.IndexFunc(a.Given, func(who Person) bool { return who.Name == name })
 }
 
-// Suffice reports whether as many people have approved as are needed, and no rejection came after them.
+// Suffice reports whether as many people have approved as are needed, and no rejection came after
+// them.
 func (a Approvals) Suffice(want *Approval, authors Authors) bool {
 	return a.Rejected == nil && len(a.counted(want, authors)) >= want.Count
 }
@@ -187,7 +190,9 @@ type ApprovalState struct {
 
 // State returns the approvals of a stage as people see them.
 func (a Approvals) State(stage string, want *Approval, authors Authors) ApprovalState {
-	state := ApprovalState{Stage: stage, Count: want.Count, Given: append([]string{}, a.counted(want, authors)...), By: append([]string{}, want.By...)}
+	given := a.counted(want, authors)
+	state := ApprovalState{Stage: stage, Count: want.Count, Given: append([]string{}, given...),
+		By: append([]string{}, want.By...)}
 	if !want.Self {
 		state.Not, state.Uploaders = authors.Registrant, slices.Sorted(maps.Keys(authors.Uploaders))
 	}

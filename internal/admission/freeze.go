@@ -37,12 +37,13 @@ func (f Freeze) Text(now time.Time) string {
 	return text.String()
 }
 
-// CheckSet refuses another freeze of a pipeline while this one is in force, since replacing it would
-// end it unseen, and one that would have ended already. f may be nil.
+// CheckSet refuses another freeze of a pipeline while this one is in force, since replacing it
+// would end it unseen, and one that would have ended already. f may be nil.
 func (f *Freeze) CheckSet(next Freeze, pipeline string, now time.Time) error {
 	switch {
 	case f.InForce(now):
-		return fault.New(fault.Refused, "%s is already %s", pipeline, f.Text(now)).WithHint("waybill pipeline thaw %s ends that freeze", pipeline)
+		return fault.New(fault.Refused, "%s is already %s", pipeline, f.Text(now)).
+			WithHint("waybill pipeline thaw %s ends that freeze", pipeline)
 	case !next.Until.IsZero() && !next.Until.After(now):
 		return fault.New(fault.Invalid, "the freeze would end at %s, which has passed", next.Until.UTC().Format(time.RFC3339))
 	}

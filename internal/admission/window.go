@@ -12,7 +12,8 @@ import (
 // MaxWindows bounds the windows of one place.
 const MaxWindows = 20
 
-// Window configures a recurring span of time in which starting is allowed or denied; see cron.Windows.
+// Window configures a recurring span of time in which starting is allowed or denied; see
+// cron.Windows.
 type Window struct {
 	Kind     cron.Kind       `json:"kind"`
 	Schedule string          `json:"schedule"` // its starts, in the five fields of cron
@@ -63,8 +64,8 @@ func (w Windows) Text(now time.Time) string {
 	return text
 }
 
-// NeverOpens reports whether some windows never open, and describes it. Their schedules repeat, so it looks
-// at a few years from a fixed moment.
+// NeverOpens reports whether some windows never open, and describes it. Their schedules repeat, so
+// it looks at a few years from a fixed moment.
 func NeverOpens(windows []Window) (text string, never bool) {
 	list, _, err := ParseWindows(windows)
 	if err != nil || len(list) == 0 {
@@ -77,8 +78,8 @@ func NeverOpens(windows []Window) (text string, never bool) {
 	return list.Text(at), true
 }
 
-// searched describes how far ahead no window opens. Without a next start of an Allow, the search has seen
-// all of its years.
+// searched describes how far ahead no window opens. Without a next start of an Allow, the search
+// has seen all of its years.
 func searched(length time.Duration) string {
 	switch {
 	case length < 0 || length >= cron.Horizon:
