@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -64,15 +62,7 @@ type Operations interface {
 
 	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
 	Follow(ctx context.Context, q journal.EntryQuery, each func(pipeline.Entry) error) error
-	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
-	Action(ctx context.Context, id action.ID) (server.ActionView, error)
-	Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error)
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
-	AddAction(ctx context.Context, o server.NewAction) (server.AddedAction, error)
-	SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error)
-	CancelAction(ctx context.Context, id action.ID) (queue.ActionState, error)
-	ReplayActions(ctx context.Context, o server.ReplayOrder) (queue.Replayed, error)
-	RetryAction(ctx context.Context, id action.ID, by string) (server.AddedAction, error)
 	ListProcesses(ctx context.Context) ([]server.ProcessOffering, error)
 	ShowProcess(ctx context.Context, id string) (server.ProcessOffering, error)
 	RunProcess(ctx context.Context, id string, inputs json.RawMessage, by string) (server.AddedAction, error)

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,9 +26,8 @@ func actionCommand(a *app) *cobra.Command {
 
 // listActionsFlags are the flags of `waybill action list`.
 type listActionsFlags struct {
-	query                                queue.ActionQuery
-	statuses                             []string
-	parent, retryOf, after, since, until string
+	query        server.ActionsInput
+	since, until string
 }
 
 func actionListCommand(a *app) *cobra.Command {
@@ -51,17 +50,17 @@ func actionListCommand(a *app) *cobra.Command {
 		},
 	}
 	query := &flags.query
-	c.Flags().StringSliceVar(&flags.statuses, "status", nil, "only those with this status, such as running or failed; may be repeated")
+	c.Flags().StringSliceVar(&query.Status, "status", nil, "only those with this status, such as running or failed; may be repeated")
 	c.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind: action, job, callback, step, build or stop")
 	c.Flags().StringVar(&query.Name, "name", "", "only those with this name; of a job its process")
 	c.Flags().StringVar(&query.Handler, "handler", "", "only those of this handler, such as notify, step or build")
 	c.Flags().StringVar(&query.Lane, "lane", "", "only those of this lane; needs --live, a live --status or --since")
-	c.Flags().StringVar(&flags.parent, "parent", "", "only what the action with this id asked for")
-	c.Flags().StringVar(&flags.retryOf, "retry-of", "", "only retries of the action with this id")
+	c.Flags().StringVar(&query.Parent, "parent", "", "only what the action with this id asked for")
+	c.Flags().StringVar(&query.RetryOf, "retry-of", "", "only retries of the action with this id")
 	c.Flags().StringVar(&flags.since, "since", "", "created at this time (RFC 3339) or later, or at most this long ago, such as 24h")
 	c.Flags().StringVar(&flags.until, "until", "", "created before this time, or longer ago than this")
-	c.Flags().StringVar(&flags.after, "after", "", "only those older than the action with this id: the next page")
-	c.Flags().BoolVar(&query.LiveOnly, "live", false, "only those that have not ended")
+	c.Flags().StringVar(&query.After, "after", "", "only those older than the action with this id: the next page")
+	c.Flags().BoolVar(&query.Live, "live", false, "only those that have not ended")
 	c.Flags().IntVar(&query.Limit, "limit", listLimit, "at most this many; 0: all")
 	offer(c, "kind", config.KindAction, config.KindJob, "callback", "step", "build")
 	offer(c, "status", statusNames(action.Pending)...)
@@ -74,23 +73,17 @@ func actionListCommand(a *app) *cobra.Command {
 
 // read turns the flags into the query.
 func (f *listActionsFlags) read(now time.Time) error {
-	f.query.Statuses = nil
-	for _, text := range f.statuses {
+	for i, text := range f.query.Status {
 		status, err := action.ParseStatus(text)
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err)
 		}
-		f.query.Statuses = append(f.query.Statuses, status)
+		f.query.Status[i] = strings.ToLower(status.String())
 	}
-	for text, into := range map[*string]*action.ID{&f.parent: &f.query.Parent, &f.retryOf: &f.query.RetryOf, &f.after: &f.query.After} {
-		if *text == "" {
-			continue
-		}
-		id, err := action.ParseID(*text)
-		if err != nil {
+	for _, text := range []string{f.query.Parent, f.query.RetryOf, f.query.After} {
+		if _, err := action.ParseID(text); text != "" && err != nil {
 			return fault.Wrap(fault.Invalid, err)
 		}
-		*into = id
 	}
 	var err error
 	if f.query.Since, err = readPast("--since", f.since, now); err != nil {
@@ -103,10 +96,10 @@ func (f *listActionsFlags) read(now time.Time) error {
 type listActionsOptions struct {
 	Log interface {
 		deploymentLister
-		Actions(context.Context, queue.ActionQuery) ([]queue.ActionState, error)
+		server.Caller
 	}
 	Deployment string // "": actions of all deployments, and those of none
-	Query      queue.ActionQuery
+	Query      server.ActionsInput
 	Out        show.Printer
 	Now        func() time.Time
 }
@@ -120,7 +113,7 @@ func runListActions(ctx context.Context, o listActionsOptions) error {
 		}
 		o.Query.Pipeline, o.Query.Deployment = ref.Pipeline, ref.Number
 	}
-	found, err := o.Log.Actions(ctx, o.Query)
+	found, err := server.ListActions.Call(ctx, o.Log, o.Query)
 	if err != nil {
 		return err
 	}
@@ -141,7 +134,7 @@ func actionShowCommand(a *app) *cobra.Command {
 }
 
 type showActionOptions struct {
-	Actions actionReader
+	Actions server.Caller
 	ID      action.ID
 	Out     show.Printer
 	Now     func() time.Time
@@ -149,23 +142,17 @@ type showActionOptions struct {
 
 // runShowAction prints one action.
 func runShowAction(ctx context.Context, o showActionOptions) error {
-	x, err := o.Actions.Action(ctx, o.ID)
+	x, err := server.GetAction.Call(ctx, o.Actions, server.ActionPath{ID: o.ID.String()})
 	if err != nil {
 		return err
 	}
 	lines := show.Action(x, o.Now())
 	if _, _, kept := server.KeptOutput(x.Output); kept {
-		seen, err := o.Actions.Exchange(ctx, o.ID, x.Thread.Attempt)
+		seen, err := server.ReadExchange.Call(ctx, o.Actions, server.ExchangeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Attempt: x.Thread.Attempt})
 		if err != nil {
 			return fmt.Errorf("read what the step has printed: %w", err)
 		}
 		lines = append(lines, show.StepOutput(seen)...)
 	}
 	return o.Out.Answer(x, lines...)
-}
-
-// actionReader reads one action and the output of its attempts.
-type actionReader interface {
-	Action(context.Context, action.ID) (server.ActionView, error)
-	Exchange(ctx context.Context, id action.ID, attempt int) (json.RawMessage, error)
 }

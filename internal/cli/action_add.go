@@ -25,7 +25,7 @@ type addFlags struct {
 	priority   int
 	watch      bool
 	timeout    time.Duration // limit of watching; 0: none
-	order      server.NewAction
+	order      server.AddActionInput
 }
 
 func actionAddCommand(a *app) *cobra.Command {
@@ -41,11 +41,10 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 		Args:              arguments(1, 1, "HANDLER"),
 		ValidArgsFunction: first(completeConfigured(a, orderNames)),
 		RunE: func(c *cobra.Command, given []string) error {
-			flags.order.Handler = given[0]
+			flags.order.Body.Handler = given[0]
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			flags.order.By = a.User()
 			return a.createSession(c, func(ctx context.Context, s *assembly.Session) error {
 				return runAddAction(ctx, addActionOptions{Actions: s, Order: flags.order, Then: a.afterAdding(s, flags.watch, flags.timeout)})
 			})
@@ -54,10 +53,10 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 	c.Flags().StringArrayVarP(&flags.parameters, "parameter", "p", nil, "name=text or name:=JSON; may be repeated")
 	c.Flags().StringVar(&flags.at, "at", "", "not before this time (RFC 3339), or this far from now, such as 2h")
 	c.Flags().IntVar(&flags.priority, "priority", action.DefaultPriority, "0 to 1000, lower goes first")
-	c.Flags().StringVar(&flags.order.UniqueKey, "unique-key", "", "unique among live actions")
-	c.Flags().StringVar(&flags.order.OnConflict, "on-conflict", "return",
+	c.Flags().StringVar(&flags.order.Body.UniqueKey, "unique-key", "", "unique among live actions")
+	c.Flags().StringVar(&flags.order.Body.OnConflict, "on-conflict", "return",
 		"when the key is that of a live action: return it, reject this one, or replace it unless its attempt runs")
-	c.Flags().StringVar(&flags.order.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
+	c.Flags().StringVar(&flags.order.Body.Deadline, "deadline", "", "give up after this time, such as 2h or 7d; never (default: the handler's)")
 	c.Flags().StringVar(&flags.order.IdempotencyKey, "idempotency-key", "", "for a day the same request with this key returns the same action")
 	c.Flags().BoolVar(&flags.watch, "watch", false, "show the action until it has ended")
 	addTimeout(c, &flags.timeout, "with --watch: "+stopWatching)
@@ -68,17 +67,17 @@ With --watch the exit status is 1 when the action fails, and 4 when it is cancel
 
 // read turns the flags into the order.
 func (f *addFlags) read(now time.Time) (err error) {
-	if f.order.Parameters, err = readAssignments("-p", "parameter", f.parameters); err != nil {
+	if f.order.Body.Parameters.RawMessage, err = readAssignments("-p", "parameter", f.parameters); err != nil {
 		return err
 	}
 	if f.priority < 0 || f.priority > 1000 {
 		return fault.New(fault.Invalid, "--priority %d: want 0 to 1000", f.priority)
 	}
-	f.order.Priority = &f.priority
-	if way := f.order.OnConflict; !slices.Contains(queue.OnConflicts(), way) {
+	f.order.Body.Priority = &f.priority
+	if way := f.order.Body.OnConflict; !slices.Contains(queue.OnConflicts(), way) {
 		return fault.New(fault.Invalid, "--on-conflict %s: want %s", way, strings.Join(queue.OnConflicts(), ", "))
 	}
-	f.order.At, err = readAt("--at", f.at, now)
+	f.order.Body.At, err = readAt("--at", f.at, now)
 	return err
 }
 
@@ -123,16 +122,14 @@ func readAt(flag, text string, now time.Time) (time.Time, error) {
 }
 
 type addActionOptions struct {
-	Actions interface {
-		AddAction(context.Context, server.NewAction) (server.AddedAction, error)
-	}
-	Order server.NewAction
-	Then  afterAdding
+	Actions server.Caller
+	Order   server.AddActionInput
+	Then    afterAdding
 }
 
 // runAddAction stores an action, and shows it when that is wanted.
 func runAddAction(ctx context.Context, o addActionOptions) error {
-	made, err := o.Actions.AddAction(ctx, o.Order)
+	made, err := server.AddAction.Call(ctx, o.Actions, o.Order)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -37,7 +36,6 @@ with their deployments; name a handler to leave them out.`,
 			if err := flags.read(time.Now()); err != nil {
 				return err
 			}
-			flags.order.By = a.User()
 			return a.withSession(c, func(ctx context.Context, s *assembly.Session) error {
 				return runReplay(ctx, replayOptions{Actions: s, Order: flags.order, Progress: onTerminal(a.err), Out: a.printer()})
 			})
@@ -89,13 +87,8 @@ func readPast(flag, text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// replayer replays the next part of a range.
-type replayer interface {
-	ReplayActions(context.Context, server.ReplayOrder) (queue.Replayed, error)
-}
-
 type replayOptions struct {
-	Actions  replayer
+	Actions  server.Caller
 	Order    server.ReplayOrder
 	Progress bool // print how far it is; a person waits for it
 	Out      show.Printer
@@ -137,10 +130,10 @@ func runReplay(ctx context.Context, o replayOptions) error {
 }
 
 // replaySteps steps through the range, and leaves the replay's id and its position in the order.
-func replaySteps(ctx context.Context, actions replayer, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
+func replaySteps(ctx context.Context, actions server.Caller, order *server.ReplayOrder, each func(replayReport)) (replayReport, error) {
 	report := replayReport{DryRun: order.DryRun}
 	for {
-		step, err := actions.ReplayActions(ctx, *order)
+		step, err := server.ReplayActions.Call(ctx, actions, server.ReplayInput{Body: *order})
 		if err != nil {
 			return report, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/assembly"
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
-	"github.com/waybill-dev/waybill/internal/queue"
+	"github.com/waybill-dev/waybill/internal/server"
 )
 
 func actionCancelCommand(a *app) *cobra.Command {
@@ -30,16 +30,14 @@ happened by then remains. A step of a deployment is canceled with its deployment
 }
 
 type cancelActionOptions struct {
-	Actions interface {
-		CancelAction(context.Context, action.ID) (queue.ActionState, error)
-	}
-	ID  action.ID
-	Out show.Printer
+	Actions server.Caller
+	ID      action.ID
+	Out     show.Printer
 }
 
 // runCancelAction ends an action, or asks its attempt to stop.
 func runCancelAction(ctx context.Context, o cancelActionOptions) error {
-	state, err := o.Actions.CancelAction(ctx, o.ID)
+	state, err := server.CancelAction.Call(ctx, o.Actions, server.ActionPath{ID: o.ID.String()})
 	if err != nil {
 		return err
 	}
@@ -62,7 +60,7 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(completeActions(a, action.Status.Live)),
 		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runSnoozeAction(ctx, snoozeActionOptions{Actions: s, ID: id, Until: until, By: a.User(), Out: a.printer(), Now: time.Now})
+			return runSnoozeAction(ctx, snoozeActionOptions{Actions: s, ID: id, Until: until, Out: a.printer(), Now: time.Now})
 		}),
 	}
 	c.Flags().StringVar(&until, "until", "", "this time (RFC 3339), or this far from now, such as 2h or 7d; at most a year ahead")
@@ -70,14 +68,11 @@ now. It costs no attempt. A step of a deployment is held with its deployment.`,
 }
 
 type snoozeActionOptions struct {
-	Actions interface {
-		SnoozeAction(ctx context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error)
-	}
-	ID    action.ID
-	Until string // a time, or a duration from now
-	By    string
-	Out   show.Printer
-	Now   func() time.Time
+	Actions server.Caller
+	ID      action.ID
+	Until   string // a time, or a duration from now
+	Out     show.Printer
+	Now     func() time.Time
 }
 
 // runSnoozeAction moves the next attempt of an action that waits.
@@ -90,7 +85,7 @@ func runSnoozeAction(ctx context.Context, o snoozeActionOptions) error {
 	if err != nil {
 		return err
 	}
-	state, err := o.Actions.SnoozeAction(ctx, o.ID, until, o.By)
+	state, err := server.SnoozeAction.Call(ctx, o.Actions, server.SnoozeInput{ActionPath: server.ActionPath{ID: o.ID.String()}, Body: server.SnoozeBody{Until: until}})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func notify(t *testing.T, status action.Status) queue.ActionState {
 func TestListActionsOfADeployment(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{actions: []queue.ActionState{notify(t, action.Queued)}, deployments: []journal.Deployment{{Pipeline: "greeter", Number: 7}}}, newOutput(asText)
-	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: queue.ActionQuery{Handler: "step"}, Out: o.Printer, Now: noon})
+	err := runListActions(t.Context(), listActionsOptions{Log: f, Deployment: "greeter", Query: server.ActionsInput{Handler: "step"}, Out: o.Printer, Now: noon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,19 +36,19 @@ func TestListActionsOfADeployment(t *testing.T) {
 
 func TestListActionsFlags(t *testing.T) {
 	t.Parallel()
-	flags := listActionsFlags{statuses: []string{"running", "retries_exhausted"}, parent: someAction, since: "24h", until: "2026-02-28T00:00:00Z"}
+	flags := listActionsFlags{query: server.ActionsInput{Status: []string{"RUNNING", "retries_exhausted"}, Parent: someAction}, since: "24h", until: "2026-02-28T00:00:00Z"}
 	if err := flags.read(noon()); err != nil {
 		t.Fatal(err)
 	}
 	q := flags.query
-	if len(q.Statuses) != 2 || q.Statuses[1] != action.RetriesExhausted || q.Parent != anAction(t) || !q.RetryOf.IsZero() || !q.After.IsZero() ||
+	if !slices.Equal(q.Status, []string{"running", "retries_exhausted"}) || q.Parent != someAction || q.RetryOf != "" || q.After != "" ||
 		!q.Since.Equal(noon().Add(-24*time.Hour)) || !q.Until.Equal(time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("query %+v", q)
 	}
-	if err := flags.read(noon()); err != nil || len(flags.query.Statuses) != 2 {
-		t.Errorf("read twice, the flags name %v, %v", flags.query.Statuses, err)
+	if err := flags.read(noon()); err != nil || len(flags.query.Status) != 2 {
+		t.Errorf("read twice, the flags name %v, %v", flags.query.Status, err)
 	}
-	for name, wrong := range map[string]listActionsFlags{"status": {statuses: []string{"lost"}}, "id": {after: "7"}, "since": {since: "yesterday"}, "until": {until: "x"}} {
+	for name, wrong := range map[string]listActionsFlags{"status": {query: server.ActionsInput{Status: []string{"lost"}}}, "id": {query: server.ActionsInput{After: "7"}}, "since": {since: "yesterday"}, "until": {until: "x"}} {
 		if err := wrong.read(noon()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v, want it refused", name, err)
 		}
@@ -103,12 +104,12 @@ func TestAddAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, o := &fake{added: c.made}, newOutput(asText)
-			order := server.NewAction{Handler: "notify", Parameters: []byte(`{"team":"web"}`), By: "ana"}
+			order := server.AddActionInput{Body: server.AddActionBody{Handler: "notify", Parameters: server.Parameters{RawMessage: []byte(`{"team":"web"}`)}}}
 			err := runAddAction(t.Context(), addActionOptions{Actions: f, Order: order, Then: afterAdding{Actions: f, Idle: idle, Out: o.Printer}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.wantCalls(t, `AddAction notify {"team":"web"} ana`)
+			f.wantCalls(t, `AddAction notify {"team":"web"}`)
 			o.want(t, c.out, c.err)
 		})
 	}
@@ -125,9 +126,9 @@ func TestAddActionAsJSONAndWatched(t *testing.T) {
 	}
 	f.events, f.action = []action.Event{{Status: action.Canceled, At: noon()}}, server.ActionView{ActionState: notify(t, action.Canceled)}
 	o = newOutput(asText)
-	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: anAction(t), By: "ana", Then: afterAdding{Actions: f, Watch: true, Idle: busy, Out: o.Printer}})
+	err := runRetryAction(t.Context(), retryActionOptions{Actions: f, ID: anAction(t), Then: afterAdding{Actions: f, Watch: true, Idle: busy, Out: o.Printer}})
 	wantFault(t, err, fault.Canceled, "was canceled", "")
-	f.wantCalls(t, "AddAction", "RetryAction "+someAction+" ana", "Action "+someAction, "FollowAction "+someAction+" -1")
+	f.wantCalls(t, "AddAction", "RetryAction "+someAction, "Action "+someAction, "FollowAction "+someAction+" -1")
 	if first, _, _ := strings.Cut(o.out.String(), "\n"); first != someAction+"  notify  lane notify" {
 		t.Errorf("a watched action begins with %q", first)
 	}
@@ -136,16 +137,16 @@ func TestAddActionAsJSONAndWatched(t *testing.T) {
 func TestAddFlags(t *testing.T) {
 	t.Parallel()
 	good := func() addFlags {
-		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: server.NewAction{OnConflict: "return"}}
+		return addFlags{parameters: []string{"team=web"}, priority: 10, at: "2h", order: server.AddActionInput{Body: server.AddActionBody{OnConflict: "return"}}}
 	}
 	flags := good()
-	if err := flags.read(noon()); err != nil || *flags.order.Priority != 10 || !flags.order.At.Equal(noon().Add(2*time.Hour)) || string(flags.order.Parameters) != `{"team":"web"}` {
+	if err := flags.read(noon()); err != nil || *flags.order.Body.Priority != 10 || !flags.order.Body.At.Equal(noon().Add(2*time.Hour)) || string(flags.order.Body.Parameters.RawMessage) != `{"team":"web"}` {
 		t.Errorf("%+v, %v", flags.order, err)
 	}
 	for text, wrong := range map[string]func(*addFlags){
 		"--priority 1001: want 0 to 1000": func(f *addFlags) { f.priority = 1001 },
 		"--priority -1: want 0 to 1000":   func(f *addFlags) { f.priority = -1 },
-		"--on-conflict ignore: want":      func(f *addFlags) { f.order.OnConflict = "ignore" },
+		"--on-conflict ignore: want":      func(f *addFlags) { f.order.Body.OnConflict = "ignore" },
 		"--at soon: want a time":          func(f *addFlags) { f.at = "soon" },
 		"-p team: want name=text":         func(f *addFlags) { f.parameters = []string{"team"} },
 	} {
@@ -170,11 +171,11 @@ func TestCancelAction(t *testing.T) {
 func TestSnoozeAction(t *testing.T) {
 	t.Parallel()
 	f, o := &fake{action: server.ActionView{ActionState: notify(t, action.Backoff)}}, newOutput(asText)
-	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", By: "ana", Out: o.Printer, Now: noon}
+	options := snoozeActionOptions{Actions: f, ID: anAction(t), Until: "2h", Out: o.Printer, Now: noon}
 	if err := runSnoozeAction(t.Context(), options); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCalls(t, "SnoozeAction "+someAction+" "+noon().Add(2*time.Hour).UTC().Format(time.RFC3339)+" ana")
+	f.wantCalls(t, "SnoozeAction "+someAction+" "+noon().Add(2*time.Hour).UTC().Format(time.RFC3339))
 	o.want(t, someAction+": next attempt 14:00:00 UTC\n", "")
 	for until, text := range map[string]string{"": "snooze wants to know until when", "soon": "--until soon: want a time"} {
 		options.Until = until

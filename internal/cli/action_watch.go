@@ -39,13 +39,13 @@ const stopWatching = "stop the watching"
 
 // actionWatcher reads an action and follows its events.
 type actionWatcher interface {
-	actionReader
+	server.Caller
 	FollowAction(ctx context.Context, id action.ID, after int, each func(action.Event) error, end func() error) error
 }
 
 // watchAction prints an action's events until it has ended. The error is how it ended, unless it succeeded.
 func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out show.Printer) error {
-	x, err := actions.Action(ctx, id)
+	x, err := server.GetAction.Call(ctx, actions, server.ActionPath{ID: id.String()})
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func watchAction(ctx context.Context, actions actionWatcher, id action.ID, out s
 			return out.Line(e)
 		}
 		if e.Status == action.Successful { // the output is known now
-			if x, err = actions.Action(ctx, id); err != nil {
+			if x, err = server.GetAction.Call(ctx, actions, server.ActionPath{ID: id.String()}); err != nil {
 				return err
 			}
 		}
@@ -103,7 +103,7 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 		Args:              arguments(1, 1, "ID"),
 		ValidArgsFunction: first(completeActions(a, action.Status.Ended)),
 		RunE: withAction(a, func(ctx context.Context, s *assembly.Session, id action.ID) error {
-			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, By: a.User(), Then: a.afterAdding(s, watch, timeout)})
+			return runRetryAction(ctx, retryActionOptions{Actions: s, ID: id, Then: a.afterAdding(s, watch, timeout)})
 		}),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "show the new action until it has ended")
@@ -112,17 +112,14 @@ id. The ended one stays what it is. A step of a deployment is retried with its d
 }
 
 type retryActionOptions struct {
-	Actions interface {
-		RetryAction(ctx context.Context, id action.ID, by string) (server.AddedAction, error)
-	}
-	ID   action.ID
-	By   string
-	Then afterAdding
+	Actions server.Caller
+	ID      action.ID
+	Then    afterAdding
 }
 
 // runRetryAction makes a new action like an ended one.
 func runRetryAction(ctx context.Context, o retryActionOptions) error {
-	made, err := o.Actions.RetryAction(ctx, o.ID, o.By)
+	made, err := server.RetryAction.Call(ctx, o.Actions, server.ActionPath{ID: o.ID.String()})
 	if err != nil {
 		return err
 	}

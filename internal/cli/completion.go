@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-dev/waybill/internal/cli/show"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
-	"github.com/waybill-dev/waybill/internal/queue"
 	"github.com/waybill-dev/waybill/internal/server"
 )
 
@@ -280,13 +279,8 @@ func completeActions(a *app, wanted func(action.Status) bool) completer {
 	})
 }
 
-// actionLister lists actions.
-type actionLister interface {
-	Actions(context.Context, queue.ActionQuery) ([]queue.ActionState, error)
-}
-
-func actionIDs(ctx context.Context, log actionLister, wanted func(action.Status) bool) ([]string, error) {
-	found, err := log.Actions(ctx, queue.ActionQuery{Limit: 10 * listLimit})
+func actionIDs(ctx context.Context, log server.Caller, wanted func(action.Status) bool) ([]string, error) {
+	found, err := server.ListActions.Call(ctx, log, server.ActionsInput{Limit: 10 * listLimit})
 	var ids []string
 	for _, x := range found {
 		if wanted(x.Thread.Status) && len(ids) < listLimit {

@@ -78,6 +78,13 @@ func (f *fake) call(name string, arguments ...any) error {
 // Call performs an operation with its method.
 func (f *fake) Call(ctx context.Context, d server.Description, in, out any) error {
 	c := server.Calls{}
+	server.Serve(c, server.ListActions, f.listActions)
+	server.Serve(c, server.GetAction, f.getAction)
+	server.Serve(c, server.AddAction, f.addAction)
+	server.Serve(c, server.RetryAction, f.retryAction)
+	server.Serve(c, server.CancelAction, f.cancelAction)
+	server.Serve(c, server.SnoozeAction, f.snoozeAction)
+	server.Serve(c, server.ReplayActions, f.replayActions)
 	server.Serve(c, server.ListLimits, f.listLimits)
 	server.Serve(c, server.ChangeLimit, f.changeLimit)
 	server.Serve(c, server.ListSchedules, f.listSchedules)
@@ -93,12 +100,12 @@ func (f *fake) wantCalls(t *testing.T, want ...string) {
 	}
 }
 
-func (f *fake) Actions(_ context.Context, q queue.ActionQuery) ([]queue.ActionState, error) {
+func (f *fake) listActions(_ context.Context, q *server.ActionsInput) ([]queue.ActionState, error) {
 	return f.actions, f.call("Actions", q.Pipeline, q.Deployment, q.Handler)
 }
 
-func (f *fake) Action(_ context.Context, id action.ID) (server.ActionView, error) {
-	return f.action, f.call("Action", id)
+func (f *fake) getAction(_ context.Context, in *server.ActionPath) (server.ActionView, error) {
+	return f.action, f.call("Action", in.ID)
 }
 
 func (f *fake) FollowAction(_ context.Context, id action.ID, after int, each func(action.Event) error, _ func() error) error {
@@ -113,26 +120,26 @@ func (f *fake) FollowAction(_ context.Context, id action.ID, after int, each fun
 	return nil
 }
 
-func (f *fake) AddAction(_ context.Context, o server.NewAction) (server.AddedAction, error) {
-	return f.added, f.call("AddAction", o.Handler, string(o.Parameters), o.By)
+func (f *fake) addAction(_ context.Context, o *server.AddActionInput) (server.AddedAction, error) {
+	return f.added, f.call("AddAction", o.Body.Handler, string(o.Body.Parameters.RawMessage))
 }
 
-func (f *fake) RetryAction(_ context.Context, id action.ID, by string) (server.AddedAction, error) {
-	return f.added, f.call("RetryAction", id, by)
+func (f *fake) retryAction(_ context.Context, in *server.ActionPath) (server.AddedAction, error) {
+	return f.added, f.call("RetryAction", in.ID)
 }
 
-func (f *fake) CancelAction(_ context.Context, id action.ID) (queue.ActionState, error) {
-	return f.action.ActionState, f.call("CancelAction", id)
+func (f *fake) cancelAction(_ context.Context, in *server.ActionPath) (queue.ActionState, error) {
+	return f.action.ActionState, f.call("CancelAction", in.ID)
 }
 
-func (f *fake) SnoozeAction(_ context.Context, id action.ID, until time.Time, by string) (queue.ActionState, error) {
+func (f *fake) snoozeAction(_ context.Context, in *server.SnoozeInput) (queue.ActionState, error) {
 	state := f.action.ActionState
-	state.Thread.RunAt = until
-	return state, f.call("SnoozeAction", id, until.UTC().Format(time.RFC3339), by)
+	state.Thread.RunAt = in.Body.Until
+	return state, f.call("SnoozeAction", in.ID, in.Body.Until.UTC().Format(time.RFC3339))
 }
 
-func (f *fake) ReplayActions(_ context.Context, o server.ReplayOrder) (queue.Replayed, error) {
-	if err := f.call("ReplayActions", o.ID, o.After, o.DryRun); err != nil {
+func (f *fake) replayActions(_ context.Context, in *server.ReplayInput) (queue.Replayed, error) {
+	if err := f.call("ReplayActions", in.Body.ID, in.Body.After, in.Body.DryRun); err != nil {
 		return queue.Replayed{}, err
 	}
 	if len(f.replays) == 0 {

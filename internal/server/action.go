@@ -23,17 +23,17 @@ type Handlers map[string]func(parameters json.RawMessage) (action.Action, error)
 
 // NewAction is a request for an action.
 type NewAction struct {
-	Handler    string          `json:"handler"`
-	Parameters json.RawMessage `json:"parameters,omitempty"` // a JSON object
-	At         time.Time       `json:"at,omitzero"`          // earliest start; at most a year ahead
-	Priority   *int            `json:"priority,omitempty"`   // 0..1000, lower goes first; nil: 100
-	UniqueKey  string          `json:"uniqueKey,omitempty"`  // unique among live actions; OnConflict handles a second one
-	Deadline   string          `json:"deadline,omitempty"`   // such as 2h or 7d from now, or never; "": the handler's
-	OnConflict string          `json:"onConflict,omitempty"` // return (default), reject or replace: see queue.OnConflict
-	By         string          `json:"-"`
-	OwnOnly    bool            `json:"-"` // only replace actions that By created
+	Handler    string
+	Parameters json.RawMessage // a JSON object
+	At         time.Time       // earliest start; at most a year ahead
+	Priority   *int            // 0..1000, lower goes first; nil: 100
+	UniqueKey  string          // unique among live actions; OnConflict handles a second one
+	Deadline   string          // such as 2h or 7d from now, or never; "": the handler's
+	OnConflict string          // return (default), reject or replace: see queue.OnConflict
+	By         string
+	OwnOnly    bool // only replace actions that By created
 	// IdempotencyKey identifies this request for a day: repeating it returns the same action; "": none.
-	IdempotencyKey string `json:"-"`
+	IdempotencyKey string
 }
 
 // AddedAction is an action that a request created or found.

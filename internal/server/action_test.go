@@ -170,14 +170,14 @@ func TestServicesAreNotEndedByOldActions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.client().CancelAction(ctx, old[0].ID); err != nil {
+		if _, err := server.CancelAction.Call(ctx, s.client(), server.ActionPath{ID: old[0].ID.String()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.client().RetryAction(ctx, old[0].ID, ""); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
+		if _, err := server.RetryAction.Call(ctx, s.client(), server.ActionPath{ID: old[0].ID.String()}); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "its service may have changed since") {
 			t.Errorf("retry of %s: %v", handler, err)
 		}
 		for _, only := range []string{"", handler} {
-			if done, err := s.client().ReplayActions(ctx, server.ReplayOrder{Handler: only, Status: []string{"canceled"}}); !fault.Is(err, fault.Refused) {
+			if done, err := server.ReplayActions.Call(ctx, s.client(), server.ReplayInput{Body: server.ReplayOrder{Handler: only, Status: []string{"canceled"}}}); !fault.Is(err, fault.Refused) {
 				t.Errorf("replay of %s: %+v, %v", handler, done, err)
 			}
 		}
@@ -204,24 +204,24 @@ func TestClientAddsCancelsAndReplaysLikeAService(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	c := s.client()
-	made, err := c.AddAction(t.Context(), server.NewAction{Handler: "work", Parameters: json.RawMessage(`{"a": 1}`)})
+	made, err := server.AddAction.Call(t.Context(), c, server.AddActionInput{Body: server.AddActionBody{Handler: "work", Parameters: server.Parameters{RawMessage: json.RawMessage(`{"a": 1}`)}}})
 	if err != nil || made.CreatedBy != "ana" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	_, err = c.AddAction(t.Context(), server.NewAction{Handler: "work", Parameters: json.RawMessage(`{"bad": 1}`)})
+	_, err = server.AddAction.Call(t.Context(), c, server.AddActionInput{Body: server.AddActionBody{Handler: "work", Parameters: server.Parameters{RawMessage: json.RawMessage(`{"bad": 1}`)}}})
 	if problems, ok := errors.AsType[fault.Problems](err); !ok || problems[0].Scope != "n" || !fault.Is(err, fault.InvalidParameters) {
 		t.Error(err)
 	}
 	for range 2 { // canceling is idempotent
-		if state, err := c.CancelAction(t.Context(), made.ID); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
+		if state, err := server.CancelAction.Call(t.Context(), c, server.ActionPath{ID: made.ID.String()}); err != nil || state.Thread.Status != action.Canceled || state.Thread.Seq != 1 {
 			t.Errorf("%+v %v", state, err)
 		}
 	}
 	since := made.CreatedAt
-	if done, err := c.ReplayActions(t.Context(), server.ReplayOrder{Status: []string{"canceled"}, Since: since}); err != nil || done.Created != 1 || !done.Next.IsZero() {
+	if done, err := server.ReplayActions.Call(t.Context(), c, server.ReplayInput{Body: server.ReplayOrder{Status: []string{"canceled"}, Since: since}}); err != nil || done.Created != 1 || !done.Next.IsZero() {
 		t.Errorf("replay: %+v %v", done, err)
 	}
-	if _, err := c.SnoozeAction(t.Context(), made.ID, time.Now().Add(time.Hour), "ana"); !fault.Is(err, fault.Terminal) {
+	if _, err := server.SnoozeAction.Call(t.Context(), c, server.SnoozeInput{ActionPath: server.ActionPath{ID: made.ID.String()}, Body: server.SnoozeBody{Until: time.Now().Add(time.Hour)}}); !fault.Is(err, fault.Terminal) {
 		t.Errorf("snooze: %v", err)
 	}
 }
@@ -230,7 +230,7 @@ func TestClientFollowsAnActionToItsEnd(t *testing.T) {
 	t.Parallel()
 	s := serveWork(t)
 	c := s.client()
-	made, err := c.AddAction(t.Context(), server.NewAction{Handler: "work"})
+	made, err := server.AddAction.Call(t.Context(), c, server.AddActionInput{Body: server.AddActionBody{Handler: "work"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestClientFollowsAnActionToItsEnd(t *testing.T) {
 	if got := <-seen; got != action.Pending {
 		t.Errorf("first %s", got)
 	}
-	if _, err := c.CancelAction(t.Context(), made.ID); err != nil {
+	if _, err := server.CancelAction.Call(t.Context(), c, server.ActionPath{ID: made.ID.String()}); err != nil {
 		t.Error(err)
 	}
 	if err := <-followed; err != nil {
@@ -273,9 +273,9 @@ func TestStepsAreNotRetriedOrCanceledAlone(t *testing.T) {
 			}
 			continue
 		}
-		_, err = s.client().RetryAction(t.Context(), actions[0].ID, "ana")
-		_, canceled := s.client().CancelAction(t.Context(), actions[0].ID)
-		_, snoozed := s.client().SnoozeAction(t.Context(), actions[0].ID, time.Now().Add(time.Hour), "ana")
+		_, err = server.RetryAction.Call(t.Context(), s.client(), server.ActionPath{ID: actions[0].ID.String()})
+		_, canceled := server.CancelAction.Call(t.Context(), s.client(), server.ActionPath{ID: actions[0].ID.String()})
+		_, snoozed := server.SnoozeAction.Call(t.Context(), s.client(), server.SnoozeInput{ActionPath: server.ActionPath{ID: actions[0].ID.String()}, Body: server.SnoozeBody{Until: time.Now().Add(time.Hour)}})
 		if !fault.Is(err, fault.OwnedByDeployment) || !fault.Is(canceled, fault.OwnedByDeployment) || !fault.Is(snoozed, fault.OwnedByDeployment) {
 			t.Errorf("retry: %v; cancel: %v; snooze: %v", err, canceled, snoozed)
 		}

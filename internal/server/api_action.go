@@ -7,7 +7,8 @@ import (
 	"path"
 	"time"
 
-	"github.com/waybill-dev/waybill/internal/fault"
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
@@ -15,31 +16,32 @@ import (
 type AddActionInput struct {
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"repeating the same request with this key within 24 hours returns the same action"`
 	Body           AddActionBody
-	RawBody        []byte
 }
 
 // AddActionBody is the body of an AddActionInput.
 type AddActionBody struct {
-	Handler    string         `json:"handler"`
-	Parameters map[string]any `json:"parameters,omitempty" doc:"checked by the handler's schemas"`
-	At         time.Time      `json:"at,omitempty" doc:"earliest start; at most a year ahead"`
-	Priority   *int           `json:"priority,omitempty" minimum:"0" maximum:"1000" doc:"lower goes first; default 100"`
-	UniqueKey  string         `json:"uniqueKey,omitempty" doc:"unique among live actions"`
-	OnConflict string         `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"if a live action has the key: return that action, refuse, or cancel it unless it is claimed; to cancel another user's action needs the scope operate"`
-	Deadline   string         `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
+	Handler    string     `json:"handler"`
+	Parameters Parameters `json:"parameters,omitzero" doc:"checked by the handler's schemas"`
+	At         time.Time  `json:"at,omitzero" doc:"earliest start; at most a year ahead"`
+	Priority   *int       `json:"priority,omitempty" minimum:"0" maximum:"1000" doc:"lower goes first; default 100"`
+	UniqueKey  string     `json:"uniqueKey,omitempty" doc:"unique among live actions"`
+	OnConflict string     `json:"onConflict,omitempty" enum:"return,reject,replace" default:"return" doc:"if a live action has the key: return that action, refuse, or cancel it unless it is claimed; to cancel another user's action needs the scope operate"`
+	Deadline   string     `json:"deadline,omitempty" doc:"such as 2h or 7d from now, or never; default: the handler's"`
 }
 
-// newAction returns the request. It parses the parameters again, so that their numbers stay as they were written.
-func (in *AddActionInput) newAction(by string) (NewAction, error) {
-	var exact struct {
-		Parameters json.RawMessage `json:"parameters"`
-	}
-	if err := json.Unmarshal(in.RawBody, &exact); err != nil {
-		return NewAction{}, fault.New(fault.Invalid, "the request is not valid JSON: %w", err)
-	}
+// Parameters is a JSON object, with its numbers as they were written.
+type Parameters struct{ json.RawMessage }
+
+// Schema returns the schema of an object with any properties.
+func (Parameters) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{}}
+}
+
+// newAction returns the request in the form of a Service.
+func (in *AddActionInput) newAction(by string) NewAction {
 	b := in.Body
-	return NewAction{Handler: b.Handler, Parameters: exact.Parameters, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
-		Deadline: b.Deadline, By: by, IdempotencyKey: in.IdempotencyKey}, nil
+	return NewAction{Handler: b.Handler, Parameters: b.Parameters.RawMessage, At: b.At, Priority: b.Priority, UniqueKey: b.UniqueKey, OnConflict: b.OnConflict,
+		Deadline: b.Deadline, By: by, IdempotencyKey: in.IdempotencyKey}
 }
 
 // addedAnswer is the HTTP answer with an added action. The status is 200 if the action existed.
@@ -83,16 +85,19 @@ var (
 		Status: http.StatusAccepted, Summary: "Cancel an action"}
 )
 
+// describeAnyBody adds to a description that the body may have no type: it is read as JSON then too.
+func describeAnyBody(o *huma.Operation) {
+	o.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}}
+}
+
 // registerActionCommands registers the operations that add, retry, snooze and cancel actions.
 func (a *api) registerActionCommands() {
 	handleAs(a, AddAction, func(ctx context.Context, in *AddActionInput) (AddedAction, error) {
-		want, err := in.newAction(IdentityOf(ctx).Name)
-		if err != nil {
-			return AddedAction{}, err
-		}
+		want := in.newAction(IdentityOf(ctx).Name)
 		want.OwnOnly = !IdentityOf(ctx).Has(ScopeOperate) // to replace another user's action is to cancel it
 		return a.service.AddAction(ctx, want)
-	}, answerAdded(http.StatusCreated))
+	}, answerAdded(http.StatusCreated), describeAnyBody)
 	handleAs(a, RetryAction, func(ctx context.Context, in *ActionPath) (AddedAction, error) {
 		id, err := in.id()
 		if err != nil {

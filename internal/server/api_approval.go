@@ -29,7 +29,7 @@ type FreezeInput struct {
 
 // FreezeBody is the body of a FreezeInput.
 type FreezeBody struct {
-	Until  time.Time `json:"until,omitempty" doc:"when it ends by itself; left out: when the pipeline is thawed"`
+	Until  time.Time `json:"until,omitzero" doc:"when it ends by itself; left out: when the pipeline is thawed"`
 	Reason string    `json:"reason,omitempty" maxLength:"1000"`
 }
 

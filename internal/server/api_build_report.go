@@ -33,7 +33,7 @@ type StatusReportBody struct {
 	Step     string       `json:"step,omitempty" maxLength:"1000" doc:"the step's name"`
 	Attempt  int          `json:"attempt,omitempty" minimum:"0" maximum:"2147483647"`
 	ExitCode *int         `json:"exitCode,omitempty" minimum:"-2147483648" maximum:"2147483647"`
-	At       time.Time    `json:"timestamp,omitempty" doc:"default: now"`
+	At       time.Time    `json:"timestamp,omitzero" doc:"default: now"`
 	EventID  string       `json:"eventId,omitempty" maxLength:"200" doc:"unique in the build: the same report again does nothing; default: step, status and attempt"`
 }
 

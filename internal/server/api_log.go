@@ -154,13 +154,19 @@ type ActionsInput struct {
 	Target     string    `query:"target"`
 	Live       bool      `query:"live" doc:"only actions that have not ended"`
 	After      string    `query:"after" doc:"keyset: only actions older than this id"`
-	Limit      int       `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"`
+	Limit      int       `query:"limit" minimum:"0" maximum:"1000" doc:"default 50"` // 0 in this process: all
+}
+
+// Resolve sets the default. huma calls it before the handler.
+func (in *ActionsInput) Resolve(huma.Context) []error {
+	in.Limit = cmp.Or(in.Limit, 50)
+	return nil
 }
 
 // ledgerQuery returns the ledger's form of the query.
 func (in *ActionsInput) ledgerQuery() (queue.ActionQuery, error) {
 	q := queue.ActionQuery{Kind: in.Kind, Name: in.Name, Handler: in.Handler, Lane: in.Lane, Since: in.Since, Until: in.Until,
-		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: cmp.Or(in.Limit, 50)}
+		Pipeline: in.Pipeline, Deployment: in.Deployment, Target: in.Target, LiveOnly: in.Live, Limit: in.Limit}
 	for _, text := range in.Status {
 		status, err := action.ParseStatus(text)
 		if err != nil {

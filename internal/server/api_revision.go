@@ -77,7 +77,7 @@ type RevisionBody struct {
 	Label       string    `json:"label" minLength:"1" maxLength:"200"`
 	Commit      string    `json:"commit,omitempty" doc:"hash of its commit"`
 	Subject     string    `json:"subject,omitempty"`
-	CommittedAt time.Time `json:"committedAt,omitempty"`
+	CommittedAt time.Time `json:"committedAt,omitzero"`
 	Branch      string    `json:"branch,omitempty" maxLength:"250" doc:"that was checked out"`
 	Snapshot    string    `json:"snapshot,omitempty" doc:"blob key of its files"`
 	Deploy      *bool     `json:"deploy,omitempty" doc:"create its forward deployment; default true"`

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/ledger"
@@ -261,7 +260,7 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 
 	same := func(name string, ask func(operations) (any, error)) {
 		t.Helper()
-		want, wantErr := ask(s.Service)
+		want, wantErr := ask(server.NewLocal(s.Service, "ana"))
 		got, gotErr := ask(c)
 		if wantErr != nil || gotErr != nil {
 			t.Errorf("%s: the service says %v, the client %v", name, wantErr, gotErr)
@@ -298,17 +297,20 @@ func TestClientAsksWhatAServiceAnswers(t *testing.T) {
 		return o.Entries(ctx, journal.EntryQuery{Pipeline: "greeter", Target: "greeter/prod", Class: pipeline.Fact, After: 3, Limit: 4})
 	})
 	same("actions", func(o operations) (any, error) {
-		return o.Actions(ctx, queue.ActionQuery{Pipeline: "greeter", Statuses: []action.Status{action.Successful}, Limit: 3})
+		return server.ListActions.Call(ctx, o, server.ActionsInput{Pipeline: "greeter", Status: []string{"successful"}, Limit: 3})
 	})
-	actions, err := c.Actions(ctx, queue.ActionQuery{Limit: 1})
+	actions, err := server.ListActions.Call(ctx, c, server.ActionsInput{Limit: 1})
 	if err != nil || len(actions) != 1 {
 		t.Fatalf("got %d actions, %v; want 1", len(actions), err)
 	}
-	same("action", func(o operations) (any, error) { return o.Action(ctx, actions[0].ID) })
+	same("action", func(o operations) (any, error) {
+		return server.GetAction.Call(ctx, o, server.ActionPath{ID: actions[0].ID.String()})
+	})
 }
 
 // operations are the methods that Service and Client share.
 type operations interface {
+	server.Caller
 	Pipelines(ctx context.Context) ([]server.PipelineView, error)
 	Pipeline(ctx context.Context, name string) (server.PipelineView, error)
 	Versions(ctx context.Context, pipeline string) ([]journal.Version, error)
@@ -324,8 +326,6 @@ type operations interface {
 	Why(ctx context.Context, ref server.Ref, target string) ([]pipeline.StepState, error)
 	Resolve(ctx context.Context, text string) (server.Ref, error)
 	Entries(ctx context.Context, q journal.EntryQuery) ([]pipeline.Entry, error)
-	Actions(ctx context.Context, q queue.ActionQuery) ([]queue.ActionState, error)
-	Action(ctx context.Context, id action.ID) (server.ActionView, error)
 }
 
 func asJSON(t *testing.T, value any) string {

@@ -11,14 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/admission"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/journal"
 	"github.com/waybill-dev/waybill/internal/pipeline"
-	"github.com/waybill-dev/waybill/internal/queue"
 )
 
 // Client asks a server over HTTP, with the methods and fault codes of a Service. The error is fault.Unavailable if the
@@ -317,39 +315,6 @@ func (c *Client) Thaw(ctx context.Context, name, _, reason string) (view FreezeV
 // Entries calls Service.Entries on the server.
 func (c *Client) Entries(ctx context.Context, q journal.EntryQuery) (rows []pipeline.Entry, err error) {
 	return rows, c.getJSON(ctx, apiPath("pipelines", q.Pipeline, "log"), entryQuery(q), &rows)
-}
-
-// Actions calls Service.Actions on the server.
-func (c *Client) Actions(ctx context.Context, q queue.ActionQuery) (found []queue.ActionState, err error) {
-	query := numberQuery("deployment", q.Deployment, "limit", int64(q.Limit))
-	addTexts(query, "kind", q.Kind, "name", q.Name, "handler", q.Handler, "lane", q.Lane, "pipeline", q.Pipeline, "target", q.Target)
-	for key, id := range map[string]action.ID{"parent": q.Parent, "retryOf": q.RetryOf, "after": q.After} {
-		if !id.IsZero() {
-			query.Set(key, id.String())
-		}
-	}
-	for key, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
-		if !at.IsZero() {
-			query.Set(key, at.Format(time.RFC3339Nano))
-		}
-	}
-	for _, status := range q.Statuses {
-		query.Add("status", strings.ToLower(status.String()))
-	}
-	if q.LiveOnly {
-		query.Set("live", "true")
-	}
-	return found, c.getJSON(ctx, "/actions", query, &found)
-}
-
-// Action calls Service.Action on the server.
-func (c *Client) Action(ctx context.Context, id action.ID) (view ActionView, err error) {
-	return view, c.getJSON(ctx, apiPath("actions", id.String()), nil, &view)
-}
-
-// Exchange returns what one attempt of an action saw.
-func (c *Client) Exchange(ctx context.Context, id action.ID, attempt int) (seen json.RawMessage, err error) {
-	return seen, c.getJSON(ctx, apiPath("actions", id.String(), "exchanges", strconv.Itoa(attempt)), nil, &seen)
 }
 
 func entryQuery(q journal.EntryQuery) url.Values {

@@ -158,11 +158,11 @@ func TestActionsAreSelectedOverHTTP(t *testing.T) {
 		}
 	}
 	client := server.NewClient(s.URL, homeToken, "ana")
-	view, err := client.Action(t.Context(), parent)
+	view, err := server.GetAction.Call(t.Context(), client, server.ActionPath{ID: parent.String()})
 	if err != nil || len(view.Children) != 1 || view.Children[0].ID != child || view.Children[0].Status != action.Canceled {
 		t.Errorf("children %+v, %v", view.Children, err)
 	}
-	byClient, err := client.Actions(t.Context(), queue.ActionQuery{Parent: parent, Statuses: []action.Status{action.Canceled}, Kind: "callback"})
+	byClient, err := server.ListActions.Call(t.Context(), client, server.ActionsInput{Parent: parent.String(), Status: []string{"canceled"}, Kind: "callback"})
 	if err != nil || len(byClient) != 1 {
 		t.Errorf("the client found %d, %v", len(byClient), err)
 	}

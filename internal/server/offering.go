@@ -129,6 +129,6 @@ func (c *Client) RunProcess(ctx context.Context, id string, inputs json.RawMessa
 	if err := json.NewDecoder(response.Body).Decode(&job); err != nil {
 		return AddedAction{}, err
 	}
-	view, err := c.Action(ctx, job.JobID)
+	view, err := GetAction.Call(ctx, c, ActionPath{ID: job.JobID.String()})
 	return AddedAction{view.ActionState, response.StatusCode == http.StatusCreated}, err // a redirect led to an existing job
 }

@@ -35,11 +35,6 @@ func (s *Service) ReplayActions(ctx context.Context, o ReplayOrder) (queue.Repla
 	return s.ledger.Replay(ctx, r)
 }
 
-// ReplayActions calls Service.ReplayActions on the server. The server takes By from the token.
-func (c *Client) ReplayActions(ctx context.Context, o ReplayOrder) (done queue.Replayed, err error) {
-	return done, c.postJSON(ctx, "/actions/replay", o, &done)
-}
-
 // ReplayInput is the request for one step of a replay.
 type ReplayInput struct{ Body ReplayOrder }
 
