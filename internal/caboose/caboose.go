@@ -81,7 +81,7 @@ type Caboose struct {
 
 	mu       sync.Mutex
 	instance queue.Instance
-	mine     [shards]bool
+	mine     [loop.Shards]bool
 }
 
 // New makes a caboose. archive is where completed workflows are kept.
@@ -211,7 +211,7 @@ func (c *Caboose) reshard(ctx context.Context) {
 	if c.ledger.Embedded() {
 		others = nil // one process at a time runs roles; rows of killed ones may remain, and mean nothing
 	}
-	mine := owned(c.current().ID, others)
+	mine := loop.OwnShards(c.current().ID, others)
 	c.mu.Lock()
 	before := c.mine
 	c.mine = mine
@@ -248,5 +248,5 @@ func living(rows []queue.InstanceRow) (ids []action.ID) {
 func (c *Caboose) owns(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mine[shardOf(name)]
+	return c.mine[loop.ShardOf(name)]
 }

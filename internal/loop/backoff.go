@@ -1,4 +1,4 @@
-// Package loop holds what loops that run for months share: the delay after a failure, jitter, and wake-ups.
+// Package loop holds what loops that run for months share: the delay after a failure, jitter, wake-ups, and shards of work.
 package loop
 
 import (

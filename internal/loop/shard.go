@@ -1,4 +1,4 @@
-package caboose
+package loop
 
 import (
 	"hash/fnv"
@@ -6,19 +6,19 @@ import (
 	"github.com/waybill-dev/waybill/internal/action"
 )
 
-// shards is into how many parts workflows are divided.
-const shards = 64
+// Shards is the number of parts into which instances divide work that they share.
+const Shards = 64
 
-// shardOf returns the shard of a workflow's name.
-func shardOf(name string) int {
+// ShardOf returns the shard of a name, such as that of a workflow.
+func ShardOf(name string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails (hash.Hash)
-	return int(h.Sum32() % shards)
+	return int(h.Sum32() % Shards)
 }
 
-// owned returns the set of shards that self wins among the living by rendezvous
+// OwnShards returns the set of shards that self wins among the living instances by rendezvous
 // hashing: an instance that comes or goes moves only the shards that it wins.
-func owned(self action.ID, living []action.ID) (mine [shards]bool) {
+func OwnShards(self action.ID, living []action.ID) (mine [Shards]bool) {
 	for shard := range mine {
 		mine[shard] = true
 		own := weight(shard, self)

@@ -1,4 +1,4 @@
-package caboose
+package loop
 
 import (
 	"fmt"
@@ -20,9 +20,9 @@ func TestEveryShardHasOneOwner(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		all := instances(t)
-		var owner [shards]action.ID
+		var owner [Shards]action.ID
 		for _, self := range all {
-			for shard, mine := range owned(self, all) {
+			for shard, mine := range OwnShards(self, all) {
 				if mine && !owner[shard].IsZero() {
 					t.Fatalf("shard %d has two owners", shard)
 				}
@@ -33,7 +33,7 @@ func TestEveryShardHasOneOwner(t *testing.T) {
 		}
 		rest := all[1:]
 		for _, self := range rest {
-			for shard, mine := range owned(self, rest) {
+			for shard, mine := range OwnShards(self, rest) {
 				if owner[shard] == all[0] {
 					continue
 				}
@@ -53,16 +53,16 @@ func TestShardsAreSharedFairly(t *testing.T) {
 	}
 	for _, self := range all {
 		count := 0
-		for _, mine := range owned(self, all) {
+		for _, mine := range OwnShards(self, all) {
 			if mine {
 				count++
 			}
 		}
 		if count < 6 || count > 28 {
-			t.Errorf("%s owns %d of %d shards beside 3 others", self, count, shards)
+			t.Errorf("%s owns %d of %d shards beside 3 others", self, count, Shards)
 		}
 	}
-	if alone := owned(all[0], nil); alone != owned(all[0], all[:1]) || !alone[0] {
+	if alone := OwnShards(all[0], nil); alone != OwnShards(all[0], all[:1]) || !alone[0] {
 		t.Error("who is alone does not own all")
 	}
 }
