@@ -24,7 +24,7 @@ func (w *watcher) missing(ctx context.Context) {
 	absent := map[action.ID]time.Time{} // since when
 	wait := w.cfg.Pace.Missing
 	for loop.Pause(ctx, wait) {
-		if !w.informer.HasSynced() {
+		if !w.informer.Synced() {
 			continue
 		}
 		found, err := w.absent(ctx, absent)
@@ -86,7 +86,7 @@ func (w *watcher) absent(ctx context.Context, before map[action.ID]time.Time) (m
 // has looks for an action's workflow: in the cache, then in the cluster, since the cache may be
 // behind.
 func (w *watcher) has(ctx context.Context, id action.ID) (bool, error) {
-	if _, there, err := w.informer.GetStore().GetByKey(w.namespace + "/" + id.String()); there && err == nil {
+	if _, there := w.informer.Get(w.namespace, id.String()); there {
 		return true, nil
 	}
 	_, err := w.workflows.Get(ctx, id.String(), metav1.GetOptions{})

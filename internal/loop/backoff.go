@@ -15,6 +15,7 @@ import (
 type Backoff struct {
 	First time.Duration // 0: 100 ms
 	Most  time.Duration // 0: 5 s
+	Even  bool          // without jitter
 
 	failures int
 }
@@ -29,6 +30,9 @@ func (b *Backoff) Next() time.Duration {
 	// The shift is bounded, so a loop that fails for months does not overflow the duration.
 	delay := min(cmp.Or(b.Most, maxBackoff), cmp.Or(b.First, firstBackoff)<<min(b.failures, 10))
 	b.failures++
+	if b.Even {
+		return delay
+	}
 	return Jitter(delay)
 }
 

@@ -1,0 +1,114 @@
+package watch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/waybill-dev/waybill/internal/loop"
+)
+
+// QueueConfig configures a Queue.
+type QueueConfig struct {
+	Workers int          // number of names that are handled at a time
+	Retry   loop.Backoff // delays after failures of a name in a row
+
+	// Handle does the work for a name. again is the time until a failed name is handled again; 0: the next delay of Retry.
+	Handle func(ctx context.Context, name string) (again time.Duration, err error)
+	// Failed receives each failure with the time until the name is handled again.
+	Failed func(name string, err error, again time.Duration)
+}
+
+// Queue hands names to workers. One worker at a time has a name; a name that is added while a worker has it is handled once more. A name that
+// has failed waits for its time, however often it is added. Make it with NewQueue, run it once.
+type Queue struct {
+	config QueueConfig
+	names  workqueue.TypedDelayingInterface[string]
+
+	mutex  sync.Mutex
+	failed map[string]*failed // names whose last try failed
+}
+
+// failed is a name that is handled again later.
+type failed struct {
+	delays loop.Backoff
+	until  time.Time
+}
+
+// NewQueue returns an empty queue.
+func NewQueue(c QueueConfig) *Queue {
+	return &Queue{config: c, names: workqueue.NewTypedDelayingQueue[string](), failed: map[string]*failed{}}
+}
+
+// Add puts a name in line, once.
+func (q *Queue) Add(name string) { q.names.Add(name) }
+
+// Forget drops the failures of a name, whose object is gone.
+func (q *Queue) Forget(name string) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	delete(q.failed, name)
+}
+
+// Run handles names until ctx ends.
+func (q *Queue) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range q.config.Workers {
+		workers.Go(func() {
+			for q.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	q.names.ShutDown()
+	workers.Wait()
+}
+
+// next handles one name. It returns false when the queue is closed.
+func (q *Queue) next(ctx context.Context) bool {
+	name, over := q.names.Get()
+	if over {
+		return false
+	}
+	defer q.names.Done(name)
+	if ctx.Err() != nil || q.waits(name) {
+		return true
+	}
+	again, err := q.config.Handle(ctx, name)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		again = q.fail(name, again)
+		q.config.Failed(name, err, again)
+		q.names.AddAfter(name, again)
+	default:
+		q.Forget(name)
+	}
+	return true
+}
+
+// waits reports whether a name has failed and is in line for later.
+func (q *Queue) waits(name string) bool {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	f := q.failed[name]
+	return f != nil && time.Now().Before(f.until)
+}
+
+// fail counts a failure, and returns the time until the name is handled again.
+func (q *Queue) fail(name string, again time.Duration) time.Duration {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	f := q.failed[name]
+	if f == nil {
+		f = &failed{delays: q.config.Retry}
+		q.failed[name] = f
+	}
+	if delay := f.delays.Next(); again == 0 {
+		again = delay
+	}
+	f.until = time.Now().Add(again)
+	return again
+}
