@@ -14,8 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
@@ -23,6 +21,7 @@ import (
 	"github.com/waybill-dev/waybill/internal/caboose/caboosetest"
 	"github.com/waybill-dev/waybill/internal/fault"
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
@@ -32,6 +31,7 @@ type diary struct {
 	caboose.Ledger // nil: what is not written here is not called
 	known          map[action.ID]queue.ActionState
 	fail           func(call string, n int) error // n counts from 1; nil: nothing fails
+	disturb        func(*kubetest.API)            // called after a minute; nil: nothing is
 
 	start time.Time
 	mu    sync.Mutex
@@ -127,28 +127,22 @@ func (d *diary) live(n byte) action.ID {
 	return id
 }
 
-// keep runs a caboose on these workflows for a while. Deletions are accepted, and a workflow that
-// others hold stays.
+// keep runs a caboose on these workflows for a while.
 func (d *diary) keep(t *testing.T, while time.Duration, workflows ...*unstructured.Unstructured) {
 	t.Helper()
 	d.start, d.calls = time.Now(), map[string]int{}
-	objects := make([]runtime.Object, len(workflows))
-	for i, w := range workflows {
-		objects[i] = w
+	api := caboosetest.OpenAPI(workflows...)
+	defer api.Close()
+	api.Before(func(r kubetest.Request) error {
+		if r.Verb != "delete" && r.Verb != "get" {
+			return nil
+		}
+		return d.note(r.Verb, r.Name)
+	})
+	if d.disturb != nil {
+		defer time.AfterFunc(time.Minute, func() { d.disturb(api) }).Stop()
 	}
-	client := caboosetest.FakeCluster(objects...)
-	client.PrependReactor("delete", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
-		name := a.(k8stesting.DeleteAction).GetName()
-		err := d.note("delete", name)
-		held := slices.ContainsFunc(workflows, func(w *unstructured.Unstructured) bool {
-			return w.GetName() == name && len(w.GetFinalizers()) > 0
-		})
-		return err != nil || held, nil, err
-	})
-	client.PrependReactor("get", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
-		return false, nil, d.note("get", a.(k8stesting.GetAction).GetName())
-	})
-	c := caboose.New(d, d, caboose.Config{Clusters: map[string]*kube.Cluster{"flows": {Interface: client, Namespace: "flows"}}})
+	c := caboose.New(d, d, caboose.Config{Clusters: map[string]*kube.Cluster{"flows": api.Cluster("flows")}})
 	ctx, stop := context.WithTimeout(t.Context(), while)
 	defer stop()
 	if err := c.Run(ctx); err != nil {
@@ -194,8 +188,21 @@ func TestFaultsArePaced(t *testing.T) {
 // TestResyncsAskNobody: what is known of a workflow is not asked for again, however often all are
 // looked at.
 func TestResyncsAskNobody(t *testing.T) {
+	for name, disturb := range map[string]func(*kubetest.API){
+		"undisturbed": nil, "repeated events": (*kubetest.API).Repeat, "a watch that ends": (*kubetest.API).Cut, "a version that is forgotten": (*kubetest.API).Forget,
+		"late events": func(api *kubetest.API) {
+			api.Hold()
+			api.Repeat()
+			time.AfterFunc(time.Hour, api.Release)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testResyncs(t, disturb) })
+	}
+}
+
+func testResyncs(t *testing.T, disturb func(*kubetest.API)) {
 	bubbletest.Test(t, func(t *testing.T) {
-		d := &diary{known: map[action.ID]queue.ActionState{}}
+		d := &diary{known: map[action.ID]queue.ActionState{}, disturb: disturb}
 		ended, runs := d.live(1).String(), d.live(2).String()
 		stranger := action.NewID(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), [10]byte{9}).String()
 		held := in("Succeeded", ended)

@@ -125,7 +125,9 @@ func (d *day) handOff(ctx context.Context, config config.Config) error {
 
 // live runs a caboose until the cluster has no workflow any more.
 func (d *day) live(ctx context.Context) error {
-	flows := d.faults.cluster(d.jobs, d.Features)
+	api := d.faults.open(d.jobs, d.Features)
+	defer api.Close()
+	flows := api.Cluster("flows")
 	c := caboose.New(d.faults, d.faults, caboose.Config{Clusters: map[string]*kube.Cluster{"flows": flows},
 		Pace: caboose.Pace{Resync: time.Hour, Retry: time.Millisecond, RetryMax: 5 * time.Millisecond, DeleteAgain: 5 * time.Millisecond}})
 	ctx, cancel := context.WithCancel(ctx)

@@ -11,16 +11,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic/fake"
-	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/waybill-dev/waybill/internal/action"
 	"github.com/waybill-dev/waybill/internal/blob"
 	"github.com/waybill-dev/waybill/internal/caboose"
 	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 	"github.com/waybill-dev/waybill/internal/queue"
 )
 
@@ -84,9 +80,9 @@ func (f *faults) deletion(name string) error {
 	return nil
 }
 
-// cluster returns a cluster with the completed workflows of the jobs.
-func (f *faults) cluster(jobs map[action.ID]bool, features int) *kube.Cluster {
-	var workflows []runtime.Object
+// open returns an API with the completed workflows of the jobs. The caller closes it.
+func (f *faults) open(jobs map[action.ID]bool, features int) *kubetest.API {
+	var workflows []*unstructured.Unstructured
 	for id, big := range jobs {
 		size := 10
 		if big {
@@ -94,25 +90,23 @@ func (f *faults) cluster(jobs map[action.ID]bool, features int) *kube.Cluster {
 		}
 		workflows = append(workflows, mirrored(id, features, size))
 	}
-	client := FakeCluster(workflows...)
-	client.PrependReactor("delete", "workflows", func(a k8stesting.Action) (bool, runtime.Object, error) {
-		err := f.deletion(a.(k8stesting.DeleteAction).GetName())
-		return err != nil, nil, err
+	api := OpenAPI(workflows...)
+	api.Before(func(r kubetest.Request) error {
+		if r.Verb != "delete" {
+			return nil
+		}
+		return f.deletion(r.Name)
 	})
-	return &kube.Cluster{Interface: client, Namespace: "flows"}
+	return api
 }
 
-// FakeCluster returns a fake of a cluster with workflows.
-func FakeCluster(workflows ...runtime.Object) *fake.FakeDynamicClient {
-	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{kube.Workflows(): "WorkflowList"}, workflows...)
-	client.PrependWatchReactor("*", func(a k8stesting.Action) (bool, watch.Interface, error) {
-		if o, ok := a.(k8stesting.WatchActionImpl); ok && o.ListOptions.SendInitialEvents != nil { // it has none to send
-			return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "sendInitialEvents", nil)
-		}
-		return false, nil, nil
-	})
-	return client
+// OpenAPI returns an API with workflows. The caller closes it.
+func OpenAPI(workflows ...*unstructured.Unstructured) *kubetest.API {
+	api := kubetest.Open(kubetest.Kind{GroupVersionResource: kube.Workflows(), Kind: "Workflow"})
+	for _, one := range workflows {
+		api.Add(kube.Workflows(), one)
+	}
+	return api
 }
 
 // mirrored returns a job's workflow that has ended with so many features, each of about size bytes.

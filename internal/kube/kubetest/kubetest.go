@@ -49,7 +49,7 @@ type Request struct {
 	Name        string // "": of a list or a watch
 }
 
-// API keeps objects. Make it with New. Its methods may be called from several goroutines.
+// API keeps objects. Make it with New or Open. Its methods may be called from several goroutines.
 type API struct {
 	kinds map[schema.GroupVersionResource]Kind
 
@@ -77,18 +77,27 @@ type key struct {
 // firstVersion is the version of an empty API.
 const firstVersion = 100
 
-// New returns an API that serves pods, Secrets, events and further kinds. Watches that are open at the test's end are closed.
+// New returns an API as Open does, and closes it at the test's end.
 func New(t testing.TB, more ...Kind) *API {
+	a := Open(more...)
+	t.Cleanup(a.Close)
+	return a
+}
+
+// Open returns an API that serves pods, Secrets, events and further kinds. The caller closes it.
+func Open(more ...Kind) *API {
 	a := &API{kinds: map[schema.GroupVersionResource]Kind{}, version: firstVersion, forgot: firstVersion, objects: map[key]*unstructured.Unstructured{},
 		changed: make(chan struct{}), cut: make(chan struct{})}
 	for _, kind := range append(more, kinds...) {
 		a.kinds[kind.GroupVersionResource] = kind
 	}
-	t.Cleanup(func() {
-		a.Cut()
-		a.watching.Wait()
-	})
 	return a
+}
+
+// Close ends all watches.
+func (a *API) Close() {
+	a.Cut()
+	a.watching.Wait()
 }
 
 // Cluster returns a client of the API for one namespace. It has no address, so pods and their logs cannot be reached.
