@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -9,44 +8,52 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/waybill-dev/waybill/internal/bubbletest"
 	"github.com/waybill-dev/waybill/internal/build"
-	"github.com/waybill-dev/waybill/internal/kube"
+	"github.com/waybill-dev/waybill/internal/kube/kubetest"
 )
 
-// full is a kind of object of which a namespace takes none until some requests were refused.
-type full struct {
-	dynamic.ResourceInterface
-	refusals int
-	with     error
-}
-
+// errQuota is the answer for an object for which a namespace has no room.
 var errQuota = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "thing", errors.New("exceeded quota: q, requested: things=1, used: things=0, limited: things=0"))
 
-func (f *full) Create(_ context.Context, object *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
-	if f.refusals--; f.refusals >= 0 {
-		return nil, f.with
-	}
-	object.SetUID("uid")
-	return object, nil
+// refusing returns a cluster that refuses to make objects of a kind so many times.
+func refusing(t *testing.T, refusals map[string]int, with error) *kubetest.API {
+	t.Helper()
+	api := kubetest.New(t)
+	api.Before(func(r kubetest.Request) error {
+		if r.Verb != "create" || refusals[r.Resource] == 0 {
+			return nil
+		}
+		refusals[r.Resource]--
+		return with
+	})
+	return api
+}
+
+// attemptAt returns an attempt at a step in a cluster.
+func attemptAt(api *kubetest.API, sink build.Sink) *podAttempt {
+	cluster := api.Cluster("builds")
+	r := &Runner{Config: Config{Away: time.Minute}, cluster: cluster, pods: cluster.Pods(), secrets: cluster.Secrets(), seen: newPods(cluster.Pods(), cluster.Events(), "")}
+	return &podAttempt{runner: r, sink: sink, watched: map[string]bool{}, pod: manifest{Config: r.Config, name: "p", namespace: "builds"}}
 }
 
 // TestAQuotaIsWaitedFor of pods and of Secrets.
 func TestAQuotaIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	for name, refusals := range map[string][2]int{"pods": {3, 0}, "Secrets": {0, 3}} {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range []string{"pods", "secrets"} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			bubbletest.Test(t, func(t *testing.T) {
 				sink := &recorder{}
-				r := &Runner{Config: Config{Away: time.Minute}, pods: &full{refusals: refusals[0], with: errQuota}, secrets: &full{refusals: refusals[1], with: errQuota}}
-				a := &podAttempt{runner: r, sink: sink, watched: map[string]bool{}, pod: manifest{Config: r.Config, name: "p", namespace: "builds"}}
-				if err := a.create(t.Context()); err != nil || a.uid != "uid" || a.waits != "" {
-					t.Errorf("%v, pod %q, which waits for %q", err, a.uid, a.waits)
+				a := attemptAt(refusing(t, map[string]int{kind: 3}, errQuota), sink)
+				if err := a.create(t.Context()); err != nil || a.waits != "" {
+					t.Errorf("%v, the pod waits for %q", err, a.waits)
+				}
+				pod, err := a.runner.pods.Get(t.Context(), "p", metav1.GetOptions{})
+				if err != nil || string(pod.GetUID()) != a.uid {
+					t.Errorf("pod %q, want %v, %v", a.uid, pod, err)
 				}
 				if want := []string{"Quota: " + errQuota.Error()}; !slices.Equal(sink.notes, want) {
 					t.Errorf("noted: %q, want %q", sink.notes, want)
@@ -73,8 +80,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbletest.Test(t, func(t *testing.T) {
-				r := &Runner{Config: Config{Away: time.Minute}, pods: &full{refusals: 3, with: c.err}, secrets: &full{}}
-				a := &podAttempt{runner: r, sink: &recorder{}, watched: map[string]bool{}, pod: manifest{Config: r.Config, name: "p", namespace: "builds"}}
+				a := attemptAt(refusing(t, map[string]int{"pods": 3}, c.err), &recorder{})
 				if err := a.create(t.Context()); (err == nil) != c.again {
 					t.Errorf("tried again: %t, want %t; %v", err == nil, c.again, err)
 				}
@@ -99,7 +105,8 @@ func TestWhatTheBeginningBears(t *testing.T) {
 		"no connection, on a computer": {nil, errors.New("connection refused"), false},
 		"quota, on a computer":         {nil, errQuota, true},
 	} {
-		r := &Runner{Config: Config{Owner: c.owner}, cluster: &kube.Cluster{Namespace: "builds"}, pods: &full{refusals: 1, with: c.err}}
+		r := attemptAt(refusing(t, map[string]int{"pods": 1}, c.err), nil).runner
+		r.Owner = c.owner
 		if problems := r.Check(t.Context(), []build.PlanStep{{Stage: "test", Name: "unit"}}); (len(problems) == 0) != c.bears {
 			t.Errorf("%s: %v", name, problems)
 		}

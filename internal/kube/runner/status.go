@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/waybill-dev/waybill/internal/attempt"
 )
 
@@ -18,12 +20,8 @@ const (
 
 // pod is what the runner reads of a pod; the names are those of the Kubernetes API.
 type pod struct {
-	Metadata struct {
-		Name              string            `json:"name"`
-		UID               string            `json:"uid"`
-		Labels            map[string]string `json:"labels"`
-		DeletionTimestamp *string           `json:"deletionTimestamp"`
-	} `json:"metadata"`
+	metav1.ObjectMeta `json:"metadata"`
+
 	Status podStatus `json:"status"`
 }
 
@@ -158,7 +156,7 @@ func judgeLoss(p *pod) verdict {
 		return v
 	}
 	switch {
-	case p.Metadata.DeletionTimestamp != nil:
+	case p.DeletionTimestamp != nil:
 		return verdict{Outcome: lost, Text: "Deleted: another client has deleted the pod"}
 	case p.Status.Phase == "Failed" && len(p.Status.ContainerStatuses) == 0:
 		return verdict{Outcome: lost, Text: p.Status.Reason + ": " + p.Status.Message} // refused by the node, as when it has no room any more

@@ -73,7 +73,7 @@ func podFrom(t *testing.T, text string) *pod {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Metadata.DeletionTimestamp == nil {
+	if p.DeletionTimestamp == nil {
 		if err := json.Unmarshal([]byte(text), &p.Status); err != nil {
 			t.Fatal(err)
 		}

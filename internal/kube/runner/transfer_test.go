@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	shimv1 "github.com/waybill-dev/waybill/api/shim/v1"
 	"github.com/waybill-dev/waybill/internal/attempt"
 	"github.com/waybill-dev/waybill/internal/bubbletest"
@@ -131,56 +129,6 @@ func TestAStepMayPrintNothingForLong(t *testing.T) {
 			t.Errorf("%+v, %v", end, err)
 		}
 	})
-}
-
-// TestTheReasonOfAPodComesAfterItsEnd: kubelet ends the containers of a pod that it evicts, and reports why only then.
-func TestTheReasonOfAPodComesAfterItsEnd(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		ended bool
-		late  time.Duration // until the reason comes; 0: it does not
-		want  string        // the error; "": the step has its exit status
-	}{
-		"evicted":                     {true, 5 * time.Second, "Evicted: low on disk"},
-		"ended without a reason":      {true, 0, ""},
-		"ended by itself in that way": {false, 5 * time.Second, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubbletest.Test(t, func(t *testing.T) {
-				shim := &fakeShim{stopped: make(chan struct{}), ended: c.ended}
-				close(shim.stopped)
-				a := &podAttempt{runner: &Runner{Config: Config{Away: time.Hour}, seen: newPods(nil, nil, "")}, uid: "uid", sink: &recorder{}, watched: map[string]bool{}}
-				const containers = `"containerStatuses": [{"name": "step", "state": {"terminated": {"exitCode": 143}}}, {"name": "results", "state": {"terminated": {"exitCode": 3}}}]`
-				see := func(status string) {
-					a.runner.seen.seen(&unstructured.Unstructured{Object: object{"metadata": object{"uid": "uid"}, "status": podStatusOf(t, status)}})
-				}
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				go a.observe(ctx, cancel)
-				see(`{"phase": "Running", ` + containers + `}`)
-				if c.late > 0 {
-					time.AfterFunc(c.late, func() { see(`{"phase": "Failed", "reason": "Evicted", "message": "low on disk", ` + containers + `}`) })
-				}
-				end, reason, err := a.read(ctx, shim.serve(t))
-				switch {
-				case c.want != "" && (err == nil || err.Error() != c.want):
-					t.Errorf("got %+v, %v, want %s", end, err, c.want)
-				case c.want == "" && (err != nil || reason != "" || end.Code != 143):
-					t.Errorf("got %+v, %q, %v", end, reason, err)
-				}
-			})
-		})
-	}
-}
-
-func podStatusOf(t *testing.T, text string) object {
-	t.Helper()
-	var status object
-	if err := json.Unmarshal([]byte(text), &status); err != nil {
-		t.Fatal(err)
-	}
-	return status
 }
 
 // TestFilesOfACanceledStepAreKept however long it takes to copy them.

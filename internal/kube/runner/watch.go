@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/waybill-dev/waybill/internal/kube/watch"
 )
 
 // pods follows the pods of one run of a build, each kind of object by one list and watch. The latest object of a pod counts, not what
@@ -34,57 +34,27 @@ func newPods(resource, events dynamic.ResourceInterface, selector string) *pods 
 
 // run watches until ctx ends. A watch that is closed is opened again; one that is too old begins with a list.
 func (p *pods) run(ctx context.Context) error {
-	watched, err := follow(p.resource, metav1.ListOptions{LabelSelector: p.selector}, p.interrupted, cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.seen,
-		UpdateFunc: func(_, now any) { p.seen(now) },
-		DeleteFunc: p.gone,
-	})
+	watched, err := watch.New(watch.Config[*pod]{Objects: p.resource, Labels: p.selector, Decode: readPod,
+		Changed: p.seen, Gone: p.gone, Opened: p.interrupted, Interrupted: p.interrupted})
 	if err != nil {
 		return fmt.Errorf("watch the pods of the build: %w", err)
 	}
 	// Warnings only explain: an account that may not read them, or a watch that is interrupted, changes nothing.
-	warnings, err := follow(p.events, metav1.ListOptions{FieldSelector: "involvedObject.kind=Pod,type=Warning"}, func(error) {}, cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.warn,
-		UpdateFunc: func(_, now any) { p.warn(now) },
-	})
+	warnings, err := watch.New(watch.Config[*event]{Objects: p.events, Fields: "involvedObject.kind=Pod,type=Warning", Decode: readEvent, Changed: p.warn})
 	if err != nil {
 		return fmt.Errorf("watch the events of the build: %w", err)
 	}
 	var both sync.WaitGroup
-	both.Go(func() { warnings.RunWithContext(ctx) })
-	watched.RunWithContext(ctx)
+	both.Go(func() { warnings.Run(ctx) })
+	watched.Run(ctx)
 	both.Wait()
 	return nil
 }
 
-// follow returns a list and watch of the objects that options select; interrupted is called with every error, and with nil once it works.
-func follow(resource dynamic.ResourceInterface, selected metav1.ListOptions, interrupted func(error), handler cache.ResourceEventHandler) (cache.SharedIndexInformer, error) {
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
-			return resource.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
-			w, err := resource.Watch(ctx, o)
-			interrupted(err)
-			return w, err
-		},
-	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-		if ctx.Err() == nil {
-			interrupted(err)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	_, err = informer.AddEventHandler(handler)
-	return informer, err
-}
-
 // event is what the runner reads of an event.
 type event struct {
+	metav1.ObjectMeta `json:"metadata"`
+
 	Reason         string `json:"reason"`
 	Message        string `json:"message"`
 	InvolvedObject struct {
@@ -92,20 +62,42 @@ type event struct {
 	} `json:"involvedObject"`
 }
 
+// readEvent reads what is kept of an event.
+func readEvent(one *unstructured.Unstructured) *event {
+	e := read[event](one)
+	e.ObjectMeta = identity(one)
+	return &e
+}
+
+// readPod reads what is kept of a pod.
+func readPod(one *unstructured.Unstructured) *pod {
+	p := read[pod](one)
+	p.ObjectMeta = identity(one)
+	return &p
+}
+
+// read converts an object; one of another form is empty.
+func read[T any](one *unstructured.Unstructured) (into T) {
+	one.SetManagedFields(nil) // they are large
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &into) != nil {
+		var empty T
+		return empty
+	}
+	return into
+}
+
+// identity returns what is kept of an object's metadata.
+func identity(one *unstructured.Unstructured) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: one.GetName(), Namespace: one.GetNamespace(), UID: one.GetUID(), ResourceVersion: one.GetResourceVersion(),
+		DeletionTimestamp: one.GetDeletionTimestamp()}
+}
+
 // maxWarnings bounds what is kept of one pod, and of how many pods: the namespace may have others.
 const maxWarnings = 20
 
 // warn keeps a warning about a pod.
-func (p *pods) warn(o any) {
-	one, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	var e event
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &e) != nil {
-		return // it is not an event
-	}
-	text := warningText(e)
+func (p *pods) warn(e *event) {
+	text := warningText(*e)
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	uid := e.InvolvedObject.UID
@@ -129,33 +121,18 @@ func (p *pods) broadcast() {
 	p.changed = make(chan struct{})
 }
 
-func (p *pods) seen(o any) {
-	one, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
-	var read pod
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &read) != nil {
-		return // it is not a pod
-	}
+func (p *pods) seen(one *pod) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.known[read.Metadata.UID] = &read
+	p.known[string(one.UID)] = one
 	p.trouble = nil
 	p.broadcast()
 }
 
-func (p *pods) gone(o any) {
-	if late, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = late.Obj
-	}
-	one, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
+func (p *pods) gone(one *pod) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.known[string(one.GetUID())] = nil
+	p.known[string(one.UID)] = nil
 	p.broadcast()
 }
 
